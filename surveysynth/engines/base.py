@@ -1,0 +1,102 @@
+"""What an engine is: it runs a Stan program and returns draws with their diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import stanli
+from numpy.typing import NDArray
+
+from ..errors import EngineError
+
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 400.0
+ADAPT_DELTA = 0.95  # short steps: a divergence refuses the release, so they are worth their time
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Sampler diagnostics of one fit: the worst value over all parameters.
+
+    ``exact`` marks independent draws from the posterior itself, which need none.
+    """
+
+    divergences: int = 0
+    rhat: float = 1.0
+    ess_bulk: float = np.inf
+    ess_tail: float = np.inf
+    exact: bool = False
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The names of the checks that failed: divergences, rhat, ess_bulk, ess_tail."""
+        checks = {
+            "divergences": self.divergences > 0,
+            "rhat": not self.rhat <= RHAT_LIMIT,
+            "ess_bulk": not self.ess_bulk >= ESS_LIMIT,
+            "ess_tail": not self.ess_tail >= ESS_LIMIT,
+        }
+        return tuple(name for name, failed in checks.items() if failed)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Posterior draws of one program.
+
+    Attributes
+    ----------
+    values : dict of float arrays (chains, draws, ...)
+        One array a parameter, in its declared shape.
+    diagnostics : Diagnostics
+    engine, version : str
+    """
+
+    values: dict[str, NDArray[np.float64]]
+    diagnostics: Diagnostics
+    engine: str
+    version: str
+
+
+class Engine(Protocol):
+    """Runs the programs of ``stan/``."""
+
+    name: str
+    version: str
+
+    def sample(
+        self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
+    ) -> Draws:
+        """Sample a program of ``stan/`` (its name without ``.stan``) with NUTS."""
+        ...
+
+
+def program_path(program: str) -> Path:
+    """Find a Stan program: inside an installed package, or in ``stan/`` of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "stan", package.parent / "stan"):
+        path = folder / f"{program}.stan"
+        if path.is_file():
+            return path
+    raise EngineError(f"the Stan program {program!r} is not in this installation; reinstall surveysynth")
+
+
+def diagnose(values: Mapping[str, NDArray[np.float64]], divergences: int) -> Diagnostics:
+    """R-hat and effective sample sizes (Vehtari et al. 2021, Stan's own code), worst parameter.
+
+    Entries that never move (the fixed corner of a Cholesky factor) have no R-hat and are left out.
+    """
+    columns = [v.reshape(*v.shape[:2], -1) for v in values.values()]
+    flat = np.concatenate(columns, axis=2)
+    flat = flat[:, :, flat.min(axis=(0, 1)) < flat.max(axis=(0, 1))]
+    if flat.shape[2] == 0:
+        return Diagnostics(divergences, np.nan, np.nan, np.nan)
+    names = [f"v{i}" for i in range(flat.shape[2])]
+    stats = np.zeros((*flat.shape[:2], len(stanli.SAMPLER_COLUMNS)))
+    summary = stanli.Fit(names, flat, stats, max_depth=0, seed=0).summary()
+    return Diagnostics(
+        divergences, float(summary.r_hat.max()), float(summary.ess_bulk.min()), float(summary.ess_tail.min())
+    )

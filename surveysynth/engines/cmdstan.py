@@ -1,0 +1,105 @@
+"""CmdStan through cmdstanpy, for users who have installed it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import EngineError
+from .base import ADAPT_DELTA, Draws, diagnose, program_path
+
+if TYPE_CHECKING:
+    from cmdstanpy import CmdStanMCMC, CmdStanModel
+
+
+def cmdstan_version() -> str | None:
+    """Version of the CmdStan that cmdstanpy finds, or None."""
+    import cmdstanpy
+
+    with _silence():
+        try:
+            cmdstanpy.cmdstan_path()
+        except ValueError:
+            return None
+        version = cmdstanpy.utils.cmdstan_version()
+    return "unknown" if version is None else ".".join(map(str, version))
+
+
+class CmdStan:
+    """Compiles a program once (30-60 s, cached in the user's cache folder), then runs it."""
+
+    name = "cmdstan"
+
+    def __init__(self) -> None:
+        version = cmdstan_version()
+        if version is None:
+            raise EngineError(
+                "cmdstanpy finds no CmdStan; install one with cmdstanpy.install_cmdstan(), set CMDSTAN, "
+                "or use engine='embedded'"
+            )
+        self.version = version
+
+    def sample(
+        self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
+    ) -> Draws:
+        """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
+
+        Data and draws are confidential: they pass through a folder that only this user can
+        read and that is removed afterwards.
+        """
+        with tempfile.TemporaryDirectory(prefix="surveysynth-") as folder, _silence():
+            path = Path(folder) / "data.json"
+            path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))
+            try:
+                fit = _compiled(program_path(program), self.version).sample(
+                    data=str(path), chains=chains, iter_warmup=warmup, iter_sampling=draws, seed=seed,
+                    adapt_delta=ADAPT_DELTA, output_dir=folder, show_progress=False, sig_figs=18,
+                )  # fmt: skip
+            except (RuntimeError, ValueError):
+                raise EngineError(f"CmdStan could not compile or sample the program {program!r}") from None
+            return to_draws(fit, self.version)
+
+
+def to_draws(fit: CmdStanMCMC, version: str) -> Draws:
+    """Turn a cmdstanpy fit (draws first, chains second) into :class:`Draws` (chains first)."""
+    values = {}
+    for name, flat in fit.stan_variables().items():
+        shape = (fit.chains, fit.num_draws_sampling, *flat.shape[1:])
+        values[name] = np.asarray(flat, dtype=np.float64).reshape(shape)  # chains are concatenated in order
+    divergences = int(np.sum(fit.method_variables()["divergent__"]))
+    return Draws(values, diagnose(values, divergences), CmdStan.name, version)
+
+
+def _compiled(source: Path, version: str) -> CmdStanModel:
+    from cmdstanpy import CmdStanModel
+
+    text = source.read_text()
+    key = hashlib.sha256((version + text).encode()).hexdigest()[:16]
+    base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "surveysynth" / key
+    base.mkdir(parents=True, exist_ok=True)
+    copy = base / source.name
+    if not copy.exists():
+        shutil.copyfile(source, copy)
+    return CmdStanModel(stan_file=str(copy))
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """cmdstanpy logs what Stan prints, which may quote the data."""
+    logger = logging.getLogger("cmdstanpy")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,39 @@
+"""The embedded engine: stanli, Stan without a compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import stanli
+
+from ..errors import EngineError
+from .base import ADAPT_DELTA, Draws, diagnose, program_path
+
+
+class Embedded:
+    """Runs Stan programs in the process, with CmdStan's own samplers."""
+
+    name = "stanli"
+    version = stanli.__version__
+
+    def sample(
+        self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
+    ) -> Draws:
+        """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
+
+        Raises
+        ------
+        EngineError
+            The sampler stopped.  Stan's own message may quote the data, so it is not repeated.
+        """
+        try:
+            model = stanli.Model(stan_file=str(program_path(program)), data=dict(data))
+            fit = model.sample(chains=chains, warmup=warmup, samples=draws, seed=seed, delta=ADAPT_DELTA, refresh=0)
+        except (RuntimeError, ValueError):
+            raise EngineError(
+                f"stanli could not sample the program {program!r}: no finite log density was found. "
+                "Is an outcome (nearly) constant, or are there more predictors than the file can carry?"
+            ) from None
+        values = {name: fit.draws(name) for name in fit.variables}
+        return Draws(values, diagnose(values, int(fit.divergences.sum())), self.name, self.version)

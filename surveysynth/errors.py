@@ -1,0 +1,51 @@
+"""The errors of surveysynth, one small family, and the wording that they share.
+
+A message names the column, how many rows are at fault, the first few row numbers and what to
+do.  It never shows a value: these messages end up in logs and tickets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+class SurveySynthError(Exception):
+    """Base of every error that surveysynth raises on purpose."""
+
+
+class InputError(SurveySynthError, ValueError):
+    """The caller's data, column names or arguments cannot be used as they are."""
+
+
+class ModelError(SurveySynthError):
+    """The model cannot be fitted to this file (singular, unbounded, not estimable)."""
+
+
+class PrivacyError(SurveySynthError):
+    """The privacy guarantee that was asked for cannot be given."""
+
+
+class EngineError(SurveySynthError):
+    """The Stan engine is missing or stopped."""
+
+
+class NotFitForRelease(SurveySynthError):
+    """The sampler's diagnostics failed, so nothing is released."""
+
+
+def rows(bad: ArrayLike, shown: int = 5) -> str:
+    """Say which rows are at fault: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
+
+    Parameters
+    ----------
+    bad : boolean array, shape (n,)
+        True where a row is at fault.
+    shown : int
+        How many row numbers to list.
+    """
+    where = np.flatnonzero(np.asarray(bad)) + 1
+    listed = ", ".join(str(i) for i in where[:shown])
+    more = ", ..." if where.size > shown else ""
+    noun = "row" if where.size == 1 else "rows"
+    return f"{where.size:,} {noun} (row numbers {listed}{more}; the first row is 1)"

@@ -1,0 +1,54 @@
+"""Combining rules for partially synthetic data (T App. A; Reiter and Raghunathan 2007)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Combined estimates, each an array (D,): estimate, standard error, degrees of freedom."""
+
+    estimate: Floats
+    se: Floats
+    df: Floats
+
+
+def combine(q: Floats, u: Floats, degf: float) -> Combined:
+    """Combine m estimates into one: T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
+
+    Parameters
+    ----------
+    q, u : float arrays (m, D)
+        Point estimates and variances of D quantities in m synthetic data sets.
+    degf : float
+        Design degrees of freedom; the t degrees of freedom (m - 1)(1 + u_bar/(b/m))^2 never
+        exceed them.
+
+    Returns
+    -------
+    Combined
+        With one data set there is no between variance: T = u, and df = degf.
+    """
+    m = q.shape[0]
+    q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
+    if m == 1:
+        return Combined(q_bar, np.sqrt(u_bar), np.full(q_bar.shape, float(degf)))
+    between = q.var(axis=0, ddof=1) / m
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = (m - 1) * (1 + u_bar / between) ** 2
+    df = np.where(between > 0, df, np.inf)
+    return Combined(q_bar, np.sqrt(u_bar + between), np.minimum(df, degf))
+
+
+def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Two-sided t interval; a quantity without degrees of freedom has none (NaN)."""
+    df = np.where(combined.df > 0, combined.df, np.nan)
+    half = student.ppf(0.5 + level / 2, df) * combined.se
+    return combined.estimate - half, combined.estimate + half

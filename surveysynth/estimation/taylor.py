@@ -1,0 +1,174 @@
+"""Taylor-linearized estimates of means, totals and counts in domains (T 2.3; Binder 1996).
+
+With z_i the linearized value of record i in its domain d,
+
+    mean:  z_i = w_i (y_i - mu_d) / N_d,     total:  z_i = w_i y_i,     count:  z_i = w_i,
+
+(0 outside the domain: the whole design stays, as in R's ``svyby``), the variance of one stage is
+
+    sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c,
+
+and every further stage adds its own, times the sampling fractions of the stages above.  (T 2.3
+prints r_c with the weight inside the residual's first term only; the standard form is used.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design import LonelyPSU, Stage, SurveyDesign
+from ..errors import InputError
+
+Statistic = Literal["mean", "total", "count"]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+# samplics makes one pass over the file for every domain in every stratum; beyond this many
+# record visits (about a second) `auto` takes the one-pass form instead.
+SAMPLICS_VISITS = 3e8
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Point estimates and variances of D domains, each an array (D,)."""
+
+    estimate: Floats
+    variance: Floats
+
+
+def choose(estimator: str, design: SurveyDesign, domains: int) -> Literal["samplics", "onepass"]:
+    """Turn ``auto`` into an estimator: samplics where it has the feature and takes under a second."""
+    if estimator == "auto":
+        visits = design.n * max(domains, 1) * design.stages[0].sampled.size
+        return "onepass" if _not_in_samplics(design) or visits > SAMPLICS_VISITS else "samplics"
+    if estimator == "onepass":
+        return "onepass"
+    if estimator == "samplics":
+        lacking = _not_in_samplics(design)
+        if lacking:
+            raise InputError(f"samplics has no {lacking}; use estimator='onepass' or 'auto'")
+        return "samplics"
+    raise InputError(f"estimator={estimator!r} is not one of auto, samplics, onepass")
+
+
+def _not_in_samplics(design: SurveyDesign) -> str:
+    first = design.stages[0]
+    if (first.sampled == 1).any():
+        return f"variance for strata with one PSU (here lonely_psu={design.lonely_psu!r})"
+    if len(design.stages) > 1:
+        return "several-stage variance with an fpc"
+    return ""
+
+
+def onepass(design: SurveyDesign, y: Floats, domain: Codes, domains: int, statistic: Statistic) -> Estimates:
+    """Estimate all domains of one partition in one pass over the records.
+
+    Parameters
+    ----------
+    y : float array (n,)
+        Outcome; not used for counts.
+    domain : int array (n,)
+        Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+    statistic : {"mean", "total", "count"}
+
+    Returns
+    -------
+    Estimates
+    """
+    inside = domain >= 0
+    w = np.where(inside, design.weights, 0.0)
+    code = np.where(inside, domain, 0)
+    count = np.bincount(code, w, domains)
+    if statistic == "count":
+        return Estimates(count, _variance(design, w, code, inside, domains))
+    total = np.bincount(code, w * np.where(inside, y, 0.0), domains)
+    if statistic == "total":
+        return Estimates(total, _variance(design, np.where(inside, w * y, 0.0), code, inside, domains))
+    mean = total / count
+    residual = np.where(inside, y - mean[code], 0.0)
+    return Estimates(mean, _variance(design, w * residual / count[code], code, inside, domains))
+
+
+def _variance(design: SurveyDesign, z: Floats, domain: Codes, inside: NDArray[np.bool_], domains: int) -> Floats:
+    total = np.zeros(domains)
+    share = np.ones(1)  # product of the sampling fractions above, by stratum of this stage
+    for stage in design.stages:
+        total += _stage_variance(stage, share, z, domain, inside, domains, design.lonely_psu)
+        share = (share * stage.fraction)[stage.stratum_of_unit]
+        if not share.any():
+            break
+    return total
+
+
+def _stage_variance(
+    stage: Stage,
+    share: Floats,
+    z: Floats,
+    domain: Codes,
+    inside: NDArray[np.bool_],
+    domains: int,
+    lonely_psu: LonelyPSU,
+) -> Floats:
+    """Variance contribution of one stage: (domains,).
+
+    Only (unit, domain) pairs that hold a record are visited; the other units of a stratum
+    have z = 0 and enter through their number.
+    """
+    n_h, f_h = stage.sampled, stage.fraction
+    pair, first, inverse = np.unique(
+        stage.unit[inside] * domains + domain[inside], return_index=True, return_inverse=True
+    )
+    z_c = np.bincount(inverse, z[inside], pair.size)
+    unit, dom = pair // domains, pair % domains
+    # strata that hold a record of the domain, one row a (stratum, domain) pair
+    block, row = np.unique(stage.stratum_of_unit[unit] * domains + dom, return_inverse=True)
+    h, d = block // domains, block % domains
+    present = np.bincount(row, minlength=block.size)
+    mean = np.bincount(row, z_c, block.size) / n_h[h]
+    squares = np.bincount(row, (z_c - mean[row]) ** 2, block.size) + (n_h[h] - present) * mean**2
+    scale = share[h] if share.size > 1 else share[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        v = scale * (1 - f_h[h]) * np.where(n_h[h] > 1, n_h[h] / (n_h[h] - 1.0) * squares, 0.0)
+    lonely = (n_h[h] == 1) & (f_h[h] < 1)
+    if lonely_psu == "adjust":  # R: the one PSU's value, not centred on its stratum
+        v = np.where(lonely, scale * (1 - f_h[h]) * mean**2, v)
+    variance = np.bincount(d, v, domains)
+    if lonely_psu == "average" and lonely.any():
+        # R: the lonely strata are given the mean variance of the others, within each parent unit
+        parents = np.bincount(d, minlength=domains)
+        usable = parents - np.bincount(d, lonely, domains)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = variance * parents / usable
+    return variance
+
+
+def samplics(design: SurveyDesign, y: Floats, domain: Codes, domains: int, statistic: Statistic) -> Estimates:
+    """The same estimates by samplics' ``TaylorEstimator``; arguments as for :func:`onepass`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # samplics warns on import that its author has archived it
+        from samplics.estimation import TaylorEstimator
+        from samplics.utils.types import PopParam
+
+    stage = design.stages[0]
+    inside = domain >= 0
+    weight = np.where(inside, design.weights, 0.0)
+    values = np.ones(design.n) if statistic == "count" else np.where(inside, y, 0.0)
+    remaining = 1.0 - stage.fraction
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        fit = TaylorEstimator(PopParam.mean if statistic == "mean" else PopParam.total)
+        fit.estimate(
+            y=values,
+            samp_weight=weight,
+            stratum=stage.stratum if design.strata_name else None,
+            psu=stage.unit if design.clustered else None,
+            domain=np.where(inside, domain, domains),  # records outside are a domain that is not read
+            fpc=dict(enumerate(remaining.tolist())) if design.strata_name else float(remaining[0]),
+        )
+    index = range(domains)
+    return Estimates(np.array([fit.point_est[d] for d in index]), np.array([fit.variance[d] for d in index]))

@@ -1,0 +1,67 @@
+"""Reading survey files: csv, parquet, Stata, SPSS, SAS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyreadstat
+
+from .errors import InputError
+
+READERS = {
+    ".dta": pyreadstat.read_dta,
+    ".sav": pyreadstat.read_sav,
+    ".zsav": pyreadstat.read_sav,
+    ".por": pyreadstat.read_por,
+    ".sas7bdat": pyreadstat.read_sas7bdat,
+    ".xpt": pyreadstat.read_xport,
+}
+CSV = (".csv", ".csv.gz", ".csv.zip", ".csv.bz2", ".csv.xz")
+
+
+def read_frame(path: str | Path) -> pd.DataFrame:
+    """Read a survey file into a data frame.
+
+    A Stata or SPSS column whose every value has a label becomes an ordered categorical of its
+    labels, in the order of its codes; a column with labels for some values only (a special
+    code among amounts, say) keeps its numbers.  Declared missing values become missing.
+
+    Parameters
+    ----------
+    path : str or Path
+        .csv (also .gz, .zip, .bz2, .xz), .parquet, .dta, .sav, .zsav, .por, .sas7bdat, .xpt
+
+    Raises
+    ------
+    InputError
+        No such file, an unknown kind of file, or a file that cannot be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}")
+    name = path.name.lower()
+    reader = READERS.get(path.suffix.lower())
+    if not (name.endswith(CSV) or path.suffix.lower() == ".parquet" or reader):
+        raise InputError(
+            f"cannot tell what kind of file {path.name!r} is; surveysynth reads {', '.join(CSV[:1])}, .parquet, "
+            + ", ".join(READERS)
+        )
+    try:
+        if name.endswith(CSV):
+            return pd.read_csv(path, low_memory=False)
+        if reader is None:
+            return pd.read_parquet(path)
+        frame, meta = reader(str(path))
+    except Exception as error:  # the parsers' own messages quote cells of the file
+        raise InputError(f"{path.name!r} could not be read ({type(error).__name__}); is it a whole file?") from None
+    return _with_labels(frame, meta.variable_value_labels)
+
+
+def _with_labels(frame: pd.DataFrame, labels: dict[str, dict[float, str]]) -> pd.DataFrame:
+    for column, names in labels.items():
+        present = frame[column].dropna().unique()
+        texts = list(dict.fromkeys(names[code] for code in sorted(names)))
+        if set(present) <= set(names) and len(texts) == len(names):
+            frame[column] = pd.Categorical(frame[column].map(names), categories=texts, ordered=True)
+    return frame

@@ -1,0 +1,106 @@
+"""What a synthesizer is, and what passes between it and the rest of the house."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design import SurveyDesign
+from ..engines import Diagnostics, Engine
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How to sample: the engine, the number of chains and draws, and where randomness comes from.
+
+    ``rng`` seeds the engine too.
+    """
+
+    engine: Callable[[], Engine]
+    rng: np.random.Generator
+    chains: int = 4
+    warmup: int = 1000
+    draws: int = 1000
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draws from a pseudo posterior, chains one after the other.
+
+    Attributes
+    ----------
+    values : dict of float arrays (S, ...)
+        Parameter draws; what the names mean is the synthesizer's business.
+    chain : int array (S,)
+        Chain of each draw; draws of a chain are consecutive.
+    diagnostics : Diagnostics
+    engine, version : str
+    """
+
+    values: dict[str, Floats]
+    chain: Codes
+    diagnostics: Diagnostics
+    engine: str
+    version: str
+
+    @property
+    def size(self) -> int:
+        """Number of draws S."""
+        return int(self.chain.size)
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """One synthetic data set: outcomes (n, d) in their own unit and unscaled weights (n,)."""
+
+    outcomes: Floats
+    weights: Floats
+
+
+class Synthesizer(Protocol):
+    """A model of (outcome, weight) given public predictors, fitted under record weights alpha."""
+
+    @property
+    def name(self) -> str:
+        """Short name for reports."""
+        ...
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The columns that are synthesized."""
+        ...
+
+    def prepare(self, design: SurveyDesign) -> Any:
+        """Validate the file against the model and put it in the form that fits need."""
+        ...
+
+    def fit(self, data: Any, alpha: Floats, sampler: Sampler) -> Posterior:
+        """Draw from the alpha-weighted pseudo posterior (T eq. 1)."""
+        ...
+
+    def lipschitz(self, data: Any, posterior: Posterior) -> Floats:
+        """max over draws of |log p(record i | draw)|: (n,)."""
+        ...
+
+    def log_density(self, data: Any, records: Codes, posterior: Posterior) -> Floats:
+        """log p(record | draw) of some records: (S, records)."""
+        ...
+
+    def simulate(self, data: Any, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set from one draw, records in the order of the design."""
+        ...
+
+    def describe(self, data: Any) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        ...
+
+    def assumptions(self, data: Any) -> list[str]:
+        """What this model takes as given, in sentences, for the report."""
+        ...

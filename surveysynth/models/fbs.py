@@ -1,0 +1,494 @@
+"""FBS: the fully Bayes model for the observed sample (T 2.1 and App. C).
+
+    (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w),
+
+fitted under the alpha-weighted pseudo likelihood (T eq. 3).  The data enter only through
+
+    A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
+    S0 = (Y - X B^)' diag(alpha) (Y - X B^),
+
+B integrates out, and ``stan/fbs.stan`` samples what is left; B is then drawn from its exact
+conditional.  The cost of a fit does not depend on n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import formulaic
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import invwishart
+
+from ..design import SurveyDesign
+from ..errors import InputError, ModelError, rows
+from . import gaussian
+from .base import Posterior, Sampler, Synthetic
+from .transforms import Transform, as_transform
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Prior = Literal["paper", "independent", "flat"]
+
+PRIORS = {
+    "paper": "beta_y, beta_w ~ N(0, D Omega D), D = diag(half-t(3, 0, 10)), Omega ~ LKJ(6) (T App. C)",
+    "independent": "as the paper's, with Omega = I",
+    "flat": "p(B, Sigma) ~ |Sigma|^-(D+1)/2",
+}
+# A weight whose residual spread on the log scale is below EXACT is a function of the predictors
+# (what is left is rounding); between EXACT and NEAR it is neither random nor a function.
+EXACT, NEAR = 1e-7, 1e-3
+
+
+@dataclass(frozen=True)
+class SufficientStatistics:
+    """What the alpha-weighted likelihood knows of the records; blocks of records add up.
+
+    ``A`` sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
+    ``Q`` (D, D) = Y' diag(alpha) Y.
+    """
+
+    A: float
+    C0: Floats
+    P: Floats
+    Q: Floats
+
+    def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
+        return SufficientStatistics(self.A + other.A, self.C0 + other.C0, self.P + other.P, self.Q + other.Q)
+
+    def reduced(self) -> tuple[Floats, Floats, Floats]:
+        """R (rank, K), Z0 (rank, D) and S0 (D, D), whatever the rank of C0."""
+        values, vectors = np.linalg.eigh(self.C0)
+        keep = values > values[-1] * len(values) * 1e-12
+        root, vectors = np.sqrt(values[keep]), vectors[:, keep]
+        R = root[:, None] * vectors.T
+        Z0 = (vectors.T @ self.P) / root[:, None]
+        S0 = self.Q - Z0.T @ Z0
+        return R, Z0, (S0 + S0.T) / 2
+
+
+@dataclass(frozen=True)
+class Data:
+    """A design in the form that FBS works with.
+
+    Attributes
+    ----------
+    X : float array (G, K)
+        Distinct predictor rows ("patterns"), public.
+    pattern : int array (n,)
+        Row of X of each record.
+    Y : float array (n, D)
+        Working scale: the d outcomes, then log(w / mean w) unless the weight is public.
+    public_weights : float array (n,) or None
+        The weights, where they are a function of public columns.
+    columns : tuple of str
+        Columns of X.
+    spec : formulaic.ModelSpec
+        Makes rows of X from a frame.
+    """
+
+    X: Floats
+    pattern: Codes
+    Y: Floats
+    public_weights: Floats | None
+    columns: tuple[str, ...]
+    spec: formulaic.ModelSpec = field(repr=False)
+
+
+@dataclass(frozen=True)
+class FBS:
+    """Fully Bayes synthesizer for the observed sample: outcome and weight jointly normal.
+
+    Parameters
+    ----------
+    outcome : str or list of str
+        Confidential numeric columns, synthesized together with the weight.
+    predictors : str
+        Right-hand side of a model formula, for example ``"field + gender"``, as in R.  These
+        columns are public: they are kept as they are and are released.
+    prior : {"paper", "independent", "flat"}
+        T App. C; the same with Omega = I (sensible with more than about 20 predictors); or
+        p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
+    transform : str, transform, or dict of outcome to either
+        ``"log"`` (the default), ``surveysynth.Identity(scale=)`` or ``surveysynth.Asinh(scale=)``.
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+
+    Raises
+    ------
+    InputError
+        On construction: unknown options, an outcome that is a predictor.
+
+    Notes
+    -----
+    T 2.1, eq. 2-3 and App. C; the collapsed likelihood is exact.
+    """
+
+    outcome: str | Sequence[str]
+    predictors: str
+    prior: Prior = "paper"
+    transform: str | Transform | dict[str, str | Transform] = "log"
+    missing: Literal["fail", "drop"] = "fail"
+
+    name = "FBS"
+
+    def __post_init__(self) -> None:
+        outcomes = self.outcomes
+        if not outcomes or len(set(outcomes)) < len(outcomes):
+            raise InputError("outcome must name one column or several different ones")
+        if self.prior not in PRIORS:
+            raise InputError(f"prior={self.prior!r} is not one of {', '.join(PRIORS)}")
+        if self.missing not in ("fail", "drop"):
+            raise InputError(f"missing={self.missing!r} is not one of fail, drop")
+        both = set(outcomes) & set(self.predictor_columns)
+        if both:
+            raise InputError(f"{', '.join(sorted(both))}: an outcome cannot be a predictor; predictors are public")
+        self.transforms()
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The columns that are synthesized."""
+        return (self.outcome,) if isinstance(self.outcome, str) else tuple(self.outcome)
+
+    @property
+    def predictor_columns(self) -> tuple[str, ...]:
+        """The columns that the formula names, sorted."""
+        if not isinstance(self.predictors, str) or not self.predictors.strip():
+            raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
+        try:
+            variables = formulaic.Formula(f"1 + {self.predictors}").required_variables
+        except Exception as error:
+            raise InputError(f"predictors {self.predictors!r} is not a formula ({type(error).__name__})") from None
+        if "~" in self.predictors or "." in variables:
+            raise InputError("predictors is the right-hand side of a formula, with each public column by name")
+        return tuple(sorted(str(v) for v in variables))
+
+    def transforms(self) -> list[Transform]:
+        """One transform an outcome."""
+        if isinstance(self.transform, dict):
+            if set(self.transform) != set(self.outcomes):
+                raise InputError("transform names other columns than outcome does")
+            return [as_transform(self.transform[o]) for o in self.outcomes]
+        return [as_transform(self.transform) for _ in self.outcomes]
+
+    def prepare(self, design: SurveyDesign) -> Data:
+        """Working-scale values and distinct predictor rows, after the checks that belong to FBS.
+
+        Raises
+        ------
+        InputError
+            Missing or non-numeric outcomes, outcomes outside the transform's range, missing
+            predictors, a formula that cannot be evaluated.
+        ModelError
+            A constant outcome; an outcome or weight that the predictors (nearly) determine.
+        """
+        working = []
+        for outcome, transform in zip(self.outcomes, self.transforms(), strict=True):
+            y = design.numeric(outcome)
+            if np.isnan(y).any():
+                raise InputError(
+                    f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
+                    "leave these records out (the report then says how many)"
+                )
+            z = transform.forward(y)
+            if not np.isfinite(z).all():
+                raise InputError(
+                    f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(~np.isfinite(z))}; "
+                    "use transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
+                )
+            working.append(z)
+        X, pattern, spec = self._patterns(design)
+        columns = tuple(str(c) for c in spec.column_names)
+        log_weight = np.log(design.weights / design.weights.mean())
+        public = weight_is_public(design, self.predictor_columns, X, pattern, log_weight)
+        if not public:
+            working.append(log_weight)
+        Y = np.column_stack(working)
+        labels = [*self.outcomes, *([] if public else ["the survey weight"])]
+        _refuse_singular(Y, X, pattern, labels)
+        return Data(X, pattern, Y, design.weights if public else None, columns, spec)
+
+    def _patterns(self, design: SurveyDesign) -> tuple[Floats, Codes, formulaic.ModelSpec]:
+        names = list(self.predictor_columns)
+        for name in names:
+            missing = design.column(name).isna()
+            if missing.any():
+                raise InputError(
+                    f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own"
+                )
+        frame = design.frame
+        try:
+            # the formula sees all records first, so that center(), bs() and the like are what they are in R
+            spec = formulaic.model_matrix(f"1 + {self.predictors}", frame).model_spec
+        except Exception as error:  # its message may quote cells
+            raise InputError(
+                f"the predictors {self.predictors!r} cannot be evaluated on this file ({type(error).__name__})"
+            ) from None
+        if not names:
+            return np.ones((1, 1)), np.zeros(design.n, dtype=np.intp), spec
+        pattern = frame.groupby(names, sort=True, observed=True).ngroup().to_numpy(dtype=np.intp)
+        first = np.unique(pattern, return_index=True)[1]
+        X = np.asarray(spec.get_model_matrix(frame.iloc[first]), dtype=np.float64)
+        if not np.isfinite(X).all():
+            raise InputError(f"the predictors {self.predictors!r} are not finite in {rows(~np.isfinite(X).all(1)[pattern])}")
+        return X, pattern, spec
+
+    def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
+        """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
+        return sufficient_statistics(data.X, data.pattern, data.Y, alpha)
+
+    def fit(self, data: Data, alpha: Floats, sampler: Sampler) -> Posterior:
+        """Draw (B, Sigma) from the alpha-weighted pseudo posterior (T eq. 3).
+
+        ``values`` of the result: ``B`` (S, K, D) and ``L`` (S, D, D), Sigma's lower Cholesky factor.
+
+        Raises
+        ------
+        ModelError
+            alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
+        """
+        statistics = self.sufficient_statistics(data, alpha)
+        R, Z0, S0 = statistics.reduced()
+        _refuse_degenerate(S0, statistics)
+        if self.prior == "flat":
+            return _flat(data, statistics, R, Z0, S0, sampler)
+        rank, D, K = len(R), data.Y.shape[1], R.shape[1]
+        b, r = _coefficient_size(R, Z0, S0 / statistics.A)
+        stan_data = {
+            "D": D, "K": K, "rank": rank, "A": statistics.A, "R": R, "Z0": Z0, "S0": S0,
+            "b": b, "r": r, "correlated": int(self.prior == "paper"),
+        }  # fmt: skip
+        fit = sampler.engine().sample(
+            "fbs", stan_data, chains=sampler.chains, warmup=sampler.warmup, draws=sampler.draws,
+            seed=int(sampler.rng.integers(2**31 - 1)),
+        )  # fmt: skip
+        v = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
+        L = v["L"]
+        Omega_root = v["L_Omega"][:, None] if self.prior == "paper" else np.eye(K)
+        root = v["sigma_beta"].transpose(0, 2, 1)[:, :, :, None] * Omega_root
+        B = draw_coefficients(R, Z0, L, root, sampler.rng)
+        chain = np.repeat(np.arange(sampler.chains), sampler.draws)
+        return Posterior({"B": B, "L": L}, chain, fit.diagnostics, fit.engine, fit.version)
+
+    def lipschitz(self, data: Data, posterior: Posterior) -> Floats:
+        """max over draws of |log p(record i | draw)| (T 1.4.1 steps 2-3): (n,)."""
+        v = posterior.values
+        return gaussian.max_abs_log_density(data.Y, data.pattern, data.X, v["B"], v["L"])
+
+    def log_density(self, data: Data, records: Codes, posterior: Posterior) -> Floats:
+        """log p(record | draw) of some records on the working scale: (S, records)."""
+        v = posterior.values
+        return gaussian.log_density(data.Y[records], data.pattern[records], data.X, v["B"], v["L"])
+
+    def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*) (T 2.1).
+
+        E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y), which for one outcome is
+        x beta_w + rho (sigma_w / sigma_y)(y~ - x beta_y).
+        """
+        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.outcomes)
+        mean = (data.X @ B)[data.pattern]
+        z = rng.standard_normal((len(data.pattern), d))
+        y = mean[:, :d] + z @ L[:d, :d].T  # L is triangular: its first d rows are the outcomes' own factor
+        outcomes = np.column_stack([t.inverse(y[:, j]) for j, t in enumerate(self.transforms())])
+        if data.public_weights is not None:
+            return Synthetic(outcomes, data.public_weights)
+        return Synthetic(outcomes, np.exp(mean[:, d] + z @ L[d, :d]))  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+
+    def describe(self, data: Data) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        return {
+            "method": self.name,
+            "outcome": list(self.outcomes),
+            "predictors": self.predictors,
+            "prior": self.prior,
+            "transform": [t.describe() for t in self.transforms()],
+            "weights": "public" if data.public_weights is not None else "synthesized (smoothed)",
+        }
+
+    def assumptions(self, data: Data) -> list[str]:
+        """What FBS takes as given, in sentences."""
+        said = [
+            f"given the predictors ({self.predictors}) the outcome"
+            + ("s are" if len(self.outcomes) > 1 else " is")
+            + " normal on the scale: "
+            + "; ".join(t.describe() for t in self.transforms()),
+            f"prior {self.prior}: {PRIORS[self.prior]}; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
+            if self.prior != "flat"
+            else f"prior flat: {PRIORS['flat']}, drawn exactly",
+        ]
+        if data.public_weights is not None:
+            said.append(
+                "the survey weight is a function of the public predictors: it is public, it is kept, and only the "
+                "outcome is modelled"
+            )
+        else:
+            said.append("survey weights are jointly normal with the outcome on the log scale; smoothed weights are released")
+        return said
+
+
+def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
+    """Sums over records, by pattern first: O(n D + G K^2)."""
+    G, D = len(X), Y.shape[1]
+    a = np.bincount(pattern, alpha, G)
+    t = np.column_stack([np.bincount(pattern, alpha * Y[:, j], G) for j in range(D)])
+    weighted = alpha[:, None] * Y
+    return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)
+
+
+def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:
+    """Draw B | Sigma, prior scales, data exactly: one draw for each of S parameter draws.
+
+    With the prior factor T_j = root_j root_j' and b = blockdiag(root)^-1 vec B, the precision
+    of b is I + blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root): never singular, whatever
+    the rank of R.
+
+    Parameters
+    ----------
+    R, Z0 : float arrays (rank, K), (rank, D)
+    L : float array (S, D, D)
+        Lower Cholesky factors of Sigma.
+    root : float array (S, D, K, K)
+        Factors of the prior covariance of each column of B.
+
+    Returns
+    -------
+    float array (S, K, D)
+    """
+    S, D, K, _ = root.shape
+    B = np.empty((S, K, D))
+    step = max(1, 4_000_000 // (K * D) ** 2)
+    for s in range(0, S, step):
+        part = slice(s, min(S, s + step))
+        r = root[part]
+        W = np.linalg.inv(L[part])
+        precision = W.transpose(0, 2, 1) @ W
+        scaled = R @ r  # (s, D, rank, K)
+        M = np.einsum("sjk,sjra,skrb->sjakb", precision, scaled, scaled, optimize=True).reshape(-1, D * K, D * K)
+        M += np.eye(D * K)
+        h = np.einsum("sjra,rk,skj->sja", scaled, Z0, precision, optimize=True).reshape(-1, D * K, 1)
+        C = np.linalg.cholesky(M)
+        noise = rng.standard_normal(h.shape)
+        b = np.linalg.solve(C.transpose(0, 2, 1), np.linalg.solve(C, h) + noise)
+        B[part] = np.einsum("sjka,sja->skj", r, b.reshape(-1, D, K))
+    return B
+
+
+def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Floats]:
+    """Root mean square b of each coefficient under a flat prior, and its standard error over b: (K, D).
+
+    They place the sampler's coordinates (see fbs.stan) and nothing else.
+    """
+    inverse = np.linalg.pinv(R)
+    unseen = 1 - np.einsum("kr,rk->k", inverse, R) > 1e-6  # coefficients that the data do not inform
+    error = np.sqrt(np.outer((inverse**2).sum(axis=1), np.diag(Sigma)))
+    b = np.hypot(inverse @ Z0, error)
+    wide = unseen[:, None] | (b > 10)  # beyond the prior's own scale
+    return np.where(wide, 10.0, b), np.where(wide, 1.0, error / b)
+
+
+def _flat(
+    data: Data, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
+) -> Posterior:
+    """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
+    D, size = S0.shape[0], sampler.chains * sampler.draws
+    df = statistics.A - len(R)
+    if df <= D - 1:
+        raise ModelError(
+            "the flat prior needs more data than this: the privacy weights leave about "
+            f"{statistics.A:.0f} records' worth for {len(R)} coefficients an outcome. Use prior='independent' or "
+            "'paper', fewer predictors, or a larger epsilon"
+        )
+    inverse = np.linalg.pinv(R)  # (K, rank)
+    outside = np.linalg.norm(data.X - data.X @ inverse @ R, axis=1) > 1e-6 * (1 + np.linalg.norm(data.X, axis=1))
+    if outside.any():
+        raise ModelError(
+            f"the privacy weights leave nothing of the cells of {rows(outside[data.pattern])}, so a flat prior says "
+            "nothing about them; use prior='independent' or 'paper'"
+        )
+    Sigma = invwishart.rvs(df, S0, size=size, random_state=sampler.rng).reshape(size, D, D)
+    L = np.linalg.cholesky(Sigma)
+    E = sampler.rng.standard_normal((size, len(R), D))
+    B = inverse @ (Z0 + E @ L.transpose(0, 2, 1))
+    return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), _exact(), "exact draws", "1")
+
+
+def _exact() -> Any:
+    from ..engines import Diagnostics
+
+    return Diagnostics(exact=True)
+
+
+def weight_is_public(
+    design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes, log_weight: Floats
+) -> bool:
+    """True where the weight is a function of the public predictors (stratified SRS, self-weighting).
+
+    Such a weight has no distribution given x: it would make Sigma singular and the density
+    unbounded.  It is public, and is kept.
+
+    Raises
+    ------
+    ModelError
+        Where it is nearly such a function: neither public nor safely modelled.
+    """
+    discrete = [p for p in predictors if not pd.api.types.is_float_dtype(design.column(p).dtype)]
+    spreads = [_spread(log_weight - log_weight.mean())]
+    if discrete:
+        cell = design.frame.groupby(discrete, observed=True).ngroup().to_numpy()
+        size = np.bincount(cell)
+        if (size > 1).sum() * 2 > size.size:  # cells of one record would fit any weight
+            spreads.append(_spread(log_weight - (np.bincount(cell, log_weight) / size)[cell]))
+    if X.shape[0] > X.shape[1] or np.linalg.matrix_rank(X) < len(log_weight):
+        ones = np.ones(len(log_weight))
+        spreads.append(_residual_spread(sufficient_statistics(X, pattern, log_weight[:, None], ones)))
+    spread = min(spreads)
+    if EXACT < spread < NEAR:
+        raise ModelError(
+            "the survey weights are nearly, but not quite, a function of the predictors (residual spread on the log "
+            f"scale below {NEAR:g}), so their density is all but unbounded and no Lipschitz bound is useful. If they "
+            "are constant within cells of the design, round them so; else leave out the predictor that determines them"
+        )
+    return spread <= EXACT
+
+
+def _spread(residual: Floats) -> float:
+    return float(np.sqrt(np.mean(residual**2)))
+
+
+def _residual_spread(statistics: SufficientStatistics) -> float:
+    S0 = statistics.reduced()[2]
+    return float(np.sqrt(max(S0[0, 0], 0.0) / statistics.A))
+
+
+def _refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
+    """Refuse outcomes without variation of their own: the density would be unbounded."""
+    statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
+    S0 = statistics.reduced()[2]
+    total, left = np.diag(statistics.Q), np.diag(S0)
+    for label, t, s, y in zip(labels, total, left, Y.T, strict=True):
+        if t <= len(Y) * (1e-7 * (1 + abs(y.mean()))) ** 2:
+            raise ModelError(f"{label} is constant: there is nothing to synthesize, and publishing it is publishing it")
+        if s <= 1e-6 * t:
+            raise ModelError(
+                f"the predictors determine {label} (nearly) completely, so its density is unbounded and no Lipschitz "
+                "bound is useful; use fewer predictors"
+            )
+    correlation = S0 / np.sqrt(np.outer(left, left))
+    if np.linalg.eigvalsh(correlation)[0] < 1e-6:
+        raise ModelError(
+            f"given the predictors, {' and '.join(labels)} determine one another (nearly) completely, so their joint "
+            "density is unbounded and no Lipschitz bound is useful"
+        )
+
+
+def _refuse_degenerate(S0: Floats, statistics: SufficientStatistics) -> None:
+    scale = np.sqrt(np.diag(S0))
+    if statistics.A <= 0 or not (scale > 0).all() or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
+        raise ModelError(
+            f"the privacy weights leave about {max(statistics.A, 0):.0f} records' worth of data, too little to fit "
+            "this model; ask for a larger epsilon, or use fewer predictors"
+        )
