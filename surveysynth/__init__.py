@@ -1,0 +1,42 @@
+"""surveysynth: publishable tables and microdata from confidential complex-survey files."""
+
+__version__ = "0.1.0"
+
+from .design import SurveyDesign
+from .errors import (
+    EngineError,
+    InputError,
+    ModelError,
+    NotFitForRelease,
+    PrivacyError,
+    SurveySynthError,
+)
+from .estimation import estimate
+from .models.fbs import FBS
+from .models.transforms import Asinh, Identity, Log
+from .privacy.mechanisms import PseudoPosterior
+from .release import Release, read_release
+from .synthesis import Fit, Price, fit, price, synthesize
+
+__all__ = [
+    "FBS",
+    "Asinh",
+    "EngineError",
+    "Fit",
+    "Identity",
+    "InputError",
+    "Log",
+    "ModelError",
+    "NotFitForRelease",
+    "Price",
+    "PrivacyError",
+    "PseudoPosterior",
+    "Release",
+    "SurveyDesign",
+    "SurveySynthError",
+    "estimate",
+    "fit",
+    "price",
+    "read_release",
+    "synthesize",
+]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ class Posterior:
         Chain of each draw; draws of a chain are consecutive.
     diagnostics : Diagnostics
     engine, version : str
+    weight : float array (S,)
+        Probability of each draw; equal unless draws were carried over from nearby privacy weights.
     """
 
     values: dict[str, Floats]
@@ -49,6 +51,23 @@ class Posterior:
     diagnostics: Diagnostics
     engine: str
     version: str
+    weight: Floats = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if self.weight.size == 0:
+            object.__setattr__(self, "weight", np.full(self.chain.size, 1 / self.chain.size))
+
+    @property
+    def efficiency(self) -> float:
+        """Effective share of the draws, 1 where all weigh the same."""
+        return float(1 / (self.weight @ self.weight) / self.weight.size)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Diagnostics that failed, by name; effective sample sizes count the draws' weights."""
+        d = self.diagnostics
+        weighted = replace(d, ess_bulk=d.ess_bulk * self.efficiency, ess_tail=d.ess_tail * self.efficiency)
+        return weighted.failures
 
     @property
     def size(self) -> int:
@@ -77,6 +96,16 @@ class Synthesizer(Protocol):
         """The columns that are synthesized."""
         ...
 
+    @property
+    def predictor_columns(self) -> tuple[str, ...]:
+        """The public columns that the model conditions on."""
+        ...
+
+    @property
+    def missing(self) -> Literal["fail", "drop"]:
+        """What a missing outcome does."""
+        ...
+
     def prepare(self, design: SurveyDesign) -> Any:
         """Validate the file against the model and put it in the form that fits need."""
         ...
@@ -87,6 +116,10 @@ class Synthesizer(Protocol):
 
     def lipschitz(self, data: Any, posterior: Posterior) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,)."""
+        ...
+
+    def log_likelihood(self, data: Any, alpha: Floats, posterior: Posterior) -> Floats:
+        """sum_i alpha_i log p(record i | draw): (S,); alpha may be negative."""
         ...
 
     def log_density(self, data: Any, records: Codes, posterior: Posterior) -> Floats:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import invwishart
 
 from ..design import SurveyDesign
+from ..engines import Diagnostics
 from ..errors import InputError, ModelError, rows
 from . import gaussian
 from .base import Posterior, Sampler, Synthetic
@@ -252,7 +253,7 @@ class FBS:
         """
         statistics = self.sufficient_statistics(data, alpha)
         R, Z0, S0 = statistics.reduced()
-        _refuse_degenerate(S0, statistics)
+        _refuse_degenerate(S0, statistics, len(R))
         if self.prior == "flat":
             return _flat(data, statistics, R, Z0, S0, sampler)
         rank, D, K = len(R), data.Y.shape[1], R.shape[1]
@@ -277,6 +278,16 @@ class FBS:
         """max over draws of |log p(record i | draw)| (T 1.4.1 steps 2-3): (n,)."""
         v = posterior.values
         return gaussian.max_abs_log_density(data.Y, data.pattern, data.X, v["B"], v["L"])
+
+    def log_likelihood(self, data: Data, alpha: Floats, posterior: Posterior) -> Floats:
+        """sum_i alpha_i log p(record i | draw), from sufficient statistics: (S,); alpha may be negative."""
+        s, B, L = self.sufficient_statistics(data, alpha), posterior.values["B"], posterior.values["L"]
+        cross = np.einsum("skd,ke->sde", B, s.P)
+        residual = s.Q - cross - cross.transpose(0, 2, 1) + B.transpose(0, 2, 1) @ s.C0 @ B
+        W = np.linalg.inv(L)
+        log_det = np.log(np.einsum("sdd->sd", L)).sum(axis=1)
+        quadratic = np.einsum("sij,sjk,sik->s", W, residual, W)
+        return -s.A * (L.shape[1] / 2 * np.log(2 * np.pi) + log_det) - quadratic / 2
 
     def log_density(self, data: Data, records: Codes, posterior: Posterior) -> Floats:
         """log p(record | draw) of some records on the working scale: (S, records)."""
@@ -396,12 +407,6 @@ def _flat(
     """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
     D, size = S0.shape[0], sampler.chains * sampler.draws
     df = statistics.A - len(R)
-    if df <= D - 1:
-        raise ModelError(
-            "the flat prior needs more data than this: the privacy weights leave about "
-            f"{statistics.A:.0f} records' worth for {len(R)} coefficients an outcome. Use prior='independent' or "
-            "'paper', fewer predictors, or a larger epsilon"
-        )
     inverse = np.linalg.pinv(R)  # (K, rank)
     outside = np.linalg.norm(data.X - data.X @ inverse @ R, axis=1) > 1e-6 * (1 + np.linalg.norm(data.X, axis=1))
     if outside.any():
@@ -413,13 +418,7 @@ def _flat(
     L = np.linalg.cholesky(Sigma)
     E = sampler.rng.standard_normal((size, len(R), D))
     B = inverse @ (Z0 + E @ L.transpose(0, 2, 1))
-    return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), _exact(), "exact draws", "1")
-
-
-def _exact() -> Any:
-    from ..engines import Diagnostics
-
-    return Diagnostics(exact=True)
+    return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), Diagnostics(exact=True), "exact draws", "1")
 
 
 def weight_is_public(
@@ -485,10 +484,11 @@ def _refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) ->
         )
 
 
-def _refuse_degenerate(S0: Floats, statistics: SufficientStatistics) -> None:
-    scale = np.sqrt(np.diag(S0))
-    if statistics.A <= 0 or not (scale > 0).all() or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
+def _refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -> None:
+    scale = np.sqrt(np.maximum(np.diag(S0), 0))
+    too_little = statistics.A < rank + len(S0) or not (scale > 0).all()
+    if too_little or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
         raise ModelError(
-            f"the privacy weights leave about {max(statistics.A, 0):.0f} records' worth of data, too little to fit "
-            "this model; ask for a larger epsilon, or use fewer predictors"
+            f"the privacy weights leave about {statistics.A:.0f} records' worth of data for {rank} coefficients an "
+            "outcome, too little to fit this model; ask for a larger epsilon, a smaller m, or use fewer predictors"
         )

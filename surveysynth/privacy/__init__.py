@@ -1,0 +1,1 @@
+"""Privacy: risks, weights, mechanisms, tuning and the report."""

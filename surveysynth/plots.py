@@ -1,0 +1,54 @@
+"""Figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+STYLE = {"confidential": ("#7f7f7f", "o"), "released": ("#0b6fa4", "s")}
+
+
+def compare_estimates(
+    estimates: Mapping[str, pd.DataFrame], truth: pd.Series, labels: list[str], path: str | Path, *, axis: str, title: str
+) -> Path:
+    """Draw estimates with their 95% intervals beside the truth, one row a domain.
+
+    Parameters
+    ----------
+    estimates : mapping
+        ``confidential`` and ``released``: frames with ``estimate``, ``ci_low``, ``ci_high``, a row a domain.
+    truth : pandas.Series
+        Population values, in the same order.
+    labels : list of str
+        Names of the domains.
+    path : str or Path
+        Image file.
+    axis, title : str
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(8, 0.42 * len(labels) + 1.6), layout="constrained")
+    rows = range(len(labels))
+    ax.scatter(truth, rows, marker="|", s=220, color="#c0392b", linewidths=2, label="population", zorder=3)
+    for shift, (name, frame) in zip((-0.15, 0.15), estimates.items(), strict=True):
+        color, marker = STYLE[name]
+        half = [frame["estimate"] - frame["ci_low"], frame["ci_high"] - frame["estimate"]]
+        y = [row + shift for row in rows]
+        ax.errorbar(frame["estimate"], y, xerr=half, fmt=marker, ms=4, color=color, lw=1.4, capsize=2, label=name)
+    ax.set_yticks(list(rows), labels)
+    ax.invert_yaxis()
+    ax.set_xlabel(axis)
+    ax.set_title(title, loc="left", fontsize=11)
+    ax.grid(axis="x", alpha=0.3)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, frameon=False)
+    path = Path(path)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+    return path

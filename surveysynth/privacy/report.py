@@ -1,0 +1,116 @@
+"""The privacy report: what is guaranteed, to whom, under what, and what is not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .mechanisms import Kind
+
+GUARANTEES: dict[Kind, str] = {
+    "asymptotic": (
+        "Asymptotic differential privacy: epsilon = 2 * Delta * m, where Delta is the largest weighted absolute log "
+        "density of any record under any posterior draw. The bound is local to this file and a maximum over draws; "
+        "it becomes a differential privacy guarantee only as the number of records grows. This is not a strict "
+        "(epsilon, 0) guarantee at this sample size."
+    ),
+}
+
+
+def public_epsilon(exact: float, requested: float | None) -> float:
+    """Epsilon as published: rounded up at two decimals, and never above what was asked for."""
+    rounded = math.ceil(exact * 100) / 100
+    return rounded if requested is None else min(rounded, requested)
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """Everything a reader of a release may know about its privacy, and what stays internal.
+
+    Attributes
+    ----------
+    kind : str
+        ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
+    epsilon : float
+        Of the whole release, for neighbours that differ by one record added or removed;
+        rounded up at two decimals and never above ``epsilon_requested``.
+    epsilon_replace_one : float
+        The same bound for neighbours that differ in one record's values: twice epsilon.
+    epsilon_requested : float or None
+    m : int
+        Synthetic data sets released.
+    draws : int
+        Posterior draws behind the maximum, the released ones among them.
+    verdict : str
+        Whether the sampler's diagnostics passed, in a sentence.
+    assumptions, data_dependent : list of str
+        What was taken as public or as given; what was computed from the confidential file.
+    publishable : bool
+        False for a seeded run: who knows the seed can undo the randomness.
+    internal : dict
+        Exact numbers, for the agency only.
+    """
+
+    kind: Kind
+    epsilon: float
+    epsilon_requested: float | None
+    m: int
+    draws: int
+    verdict: str
+    assumptions: list[str]
+    data_dependent: list[str]
+    publishable: bool
+    internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, with what it is not."""
+        return GUARANTEES[self.kind]
+
+    @property
+    def epsilon_replace_one(self) -> float:
+        """Epsilon for neighbours that differ in one record's values."""
+        return 2 * self.epsilon
+
+    @property
+    def neighbours(self) -> dict[str, float]:
+        """Epsilon by neighbour relation."""
+        return {"add or remove one record": self.epsilon, "replace one record": self.epsilon_replace_one}
+
+    @property
+    def publication(self) -> str:
+        """Whether these files may be published."""
+        if self.publishable:
+            return "randomness from the operating system; fit for publication once the assumptions hold"
+        return "reproducible, not for publication: made with a seed, and who knows it can take the randomness off"
+
+    def public(self) -> dict[str, Any]:
+        """The report without anything internal, for the manifest."""
+        said = asdict(self)
+        del said["internal"], said["publishable"]
+        said["diagnostics"] = said.pop("verdict")
+        said["draws_behind_the_maximum"] = said.pop("draws")
+        return said | {
+            "guarantee": self.guarantee,
+            "neighbours": self.neighbours,
+            "publication": self.publication,
+        }
+
+    def __str__(self) -> str:
+        asked = "" if self.epsilon_requested is None else f" (asked for: {self.epsilon_requested:g})"
+        lines = [
+            f"Privacy of this release: epsilon = {self.epsilon:g}{asked}, {self.kind}, m = {self.m}",
+            self.guarantee,
+            "Neighbour relations:",
+            *(f"  - {name}: epsilon = {value:g}" for name, value in self.neighbours.items()),
+            f"Maximum over {self.draws:,} posterior draws, the released ones among them. {self.verdict}",
+            "Taken as public or as given:",
+            *(f"  - {line}" for line in self.assumptions),
+            "Computed from the confidential file:",
+            *(f"  - {line}" for line in self.data_dependent),
+            f"Publication: {self.publication}.",
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__

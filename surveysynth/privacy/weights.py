@@ -1,0 +1,44 @@
+"""Maps from a record's risk f_i to its privacy weight alpha_i in [0, 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+WeightMap = Callable[[Floats, float, float, float], Floats]
+
+
+def inverse_map(f: Floats, c1: float, c2: float, target: float) -> Floats:
+    """alpha_i = clip(min(1, c1 * target / f_i) + c2, 0, 1), proportional to 1 / f_i (T 1.4.1 step 2).
+
+    Parameters
+    ----------
+    f : float array (n,)
+        Lipschitz bounds of the records; alpha is 0 where one is not finite.
+    c1, c2 : float
+        Scale and shift.
+    target : float
+        The overall Lipschitz bound aimed at, epsilon / (2 m).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alpha = np.clip(np.minimum(1.0, c1 * target / f) + c2, 0.0, 1.0)
+    return np.where(np.isfinite(f), alpha, 0.0)
+
+
+def linear_map(f: Floats, c1: float, c2: float, target: float) -> Floats:
+    """alpha_i = clip(c1 (1 - f~_i) + c2, 0, 1), f~_i = (f_i - min f) / (max f - min f) (R Algorithm 2).
+
+    Parameters as for :func:`inverse_map`; the target plays no part.
+    """
+    finite = np.isfinite(f)
+    if not finite.any():
+        return np.zeros_like(f)
+    low, high = f[finite].min(), f[finite].max()
+    scaled = (f - low) / (high - low) if high > low else np.zeros_like(f)
+    return np.where(finite, np.clip(c1 * (1 - np.where(finite, scaled, 0.0)) + c2, 0.0, 1.0), 0.0)
+
+
+MAPS: dict[str, WeightMap] = {"inverse": inverse_map, "linear": linear_map}

@@ -1,0 +1,299 @@
+"""Release: m synthetic designs with their privacy report, and the folder they are published from.
+
+    release/
+      public/    manifest.json, tables.csv, synthetic_1.csv, ... : what may be published, nothing else
+      internal/  (mode 0700) record-level risks and weights, unused draws, exact numbers
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .design import SurveyDesign
+from .errors import InputError
+from .estimation.suppression import flag
+from .estimation.tables import as_list, tabulate
+from .privacy.report import PrivacyReport
+
+MANIFEST = "manifest.json"
+FORMATS = ("csv", "parquet")
+MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
+
+
+@dataclass(frozen=True)
+class Release:
+    """m weighted synthetic data sets that may be published under a stated epsilon.
+
+    Attributes
+    ----------
+    datasets : tuple of SurveyDesign
+        Everything that works on a confidential design works on these.
+    privacy : PrivacyReport
+    predictors : tuple of str
+        Public columns that tables can be broken down by.
+    outcomes : tuple of str
+        Synthesized columns.
+    method : dict
+        Public facts about the model, the package and the engine.
+    internal : dict
+        For the agency only; empty in a release that was read from its public files.
+    """
+
+    datasets: tuple[SurveyDesign, ...]
+    privacy: PrivacyReport
+    predictors: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    method: dict[str, Any]
+    internal: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def m(self) -> int:
+        """Number of synthetic data sets."""
+        return len(self.datasets)
+
+    def __repr__(self) -> str:
+        p = self.privacy
+        return (
+            f"Release: m = {self.m} synthetic data sets of {self.datasets[0].n:,} records by {self.method['method']}, "
+            f"outcomes {', '.join(self.outcomes)}, epsilon = {p.epsilon:g} ({p.kind})"
+        )
+
+    def tables(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        outcome: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] = ("count", "mean"),
+        estimator: str = "auto",
+        min_cell: int | None = None,
+        cv_limit: float | None = None,
+    ) -> pd.DataFrame:
+        """Counts and means of every cell, margin and the total, combined over the m data sets.
+
+        Tables are post-processing: they spend no privacy.
+
+        Parameters
+        ----------
+        by : str or list of str, optional
+            Predictors; no other column is in the files.
+        outcome : str or list of str, optional
+            Default: all outcomes.
+        statistic : {"count", "mean", "total"} or a list of them
+        estimator : {"auto", "samplics", "onepass"}
+        min_cell : int, optional
+            Cells of fewer records are suppressed, and with them the cells from which they
+            could be found by subtraction.
+        cv_limit : float, optional
+            Flag estimates whose standard error is more than this share of the estimate.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a
+            margin carries the label "all".  Standard errors by T App. A.
+
+        Raises
+        ------
+        InputError
+            A ``by`` variable that is not a predictor; unknown outcomes or statistics.
+        """
+        names, outcomes = as_list(by), as_list(outcome) or list(self.outcomes)
+        for name in names:
+            if name not in self.predictors:
+                raise InputError(
+                    f"by={name!r} is not a predictor of this release, so it was not preserved; tables can be broken "
+                    f"down by {', '.join(self.predictors) or 'nothing'}"
+                )
+        for name in outcomes:
+            if name not in self.outcomes:
+                raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(self.outcomes)}")
+        table = tabulate(self.datasets, outcomes, names, statistic, estimator=estimator)
+        return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit)
+
+    def table_predictors(self) -> list[str]:
+        """The predictors that tables are made by unless told: discrete ones, at most three."""
+        frame = self.datasets[0].frame
+        discrete = [
+            c
+            for c in self.predictors
+            if not pd.api.types.is_float_dtype(frame[c].dtype) and frame[c].nunique() <= MOST_LEVELS
+        ]
+        return discrete[:3]
+
+    def manifest(self) -> dict[str, Any]:
+        """What a reader needs to know about the files, without anything confidential and without a seed."""
+        design = self.datasets[0]
+        return {
+            **self.method,
+            "synthesized": list(self.outcomes),
+            "public_predictors": list(self.predictors),
+            **self.privacy.public(),
+            "design": {k: v for k, v in design.roles().items() if v is not None},
+            "dtypes": {str(c): str(t) for c, t in design.frame.dtypes.items()},
+            "levels": {c: _levels(design.frame[c]) for c in self.predictors if _is_categorical(design.frame[c])},
+        }
+
+    def write(
+        self,
+        path: str | Path,
+        *,
+        by: str | Sequence[str] | None = None,
+        format: str = "csv",
+        min_cell: int | None = None,
+        cv_limit: float | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write the release folder: ``public/`` to publish, ``internal/`` (mode 0700) to keep.
+
+        The folder appears whole or not at all: it is written beside its place and moved there.
+
+        Parameters
+        ----------
+        path : str or Path
+        by : str or list of str, optional
+            Variables of ``public/tables.csv``; default :meth:`table_predictors`.
+        format : {"csv", "parquet"}
+            Of the synthetic files.
+        min_cell, cv_limit
+            As for :meth:`tables`.
+        overwrite : bool
+            Replace a release that is there; nothing else is ever replaced.
+
+        Raises
+        ------
+        InputError
+            The folder exists, or the arguments do not suit the release.
+        """
+        path = Path(path)
+        if format not in FORMATS:
+            raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
+        if path.exists() and not (overwrite and (path / "public" / MANIFEST).is_file()):
+            raise InputError(
+                f"{str(path)!r} exists"
+                + (" and is not a release folder" if overwrite else "; say overwrite to replace a release")
+            )
+        table = self.tables(by=self.table_predictors() if by is None else by, min_cell=min_cell, cv_limit=cv_limit)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mode 0700 until it is whole
+        try:
+            self._write_public(staging / "public", table, format)
+            self._write_internal(staging / "internal")
+            staging.chmod(0o755)
+            _move_into_place(staging, path)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        return path
+
+    def _write_public(self, folder: Path, table: pd.DataFrame, format: str) -> None:
+        folder.mkdir()
+        for number, design in enumerate(self.datasets, 1):
+            file = folder / f"synthetic_{number}.{format}"
+            if format == "csv":
+                design.frame.to_csv(file, index=False)
+            else:
+                design.frame.to_parquet(file, index=False)
+        table.to_csv(folder / "tables.csv", index=False)
+        (folder / "report.txt").write_text(f"{self.privacy}\n")
+        (folder / MANIFEST).write_text(json.dumps(self.manifest(), indent=2, ensure_ascii=False) + "\n")
+
+    def _write_internal(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        (folder / "privacy.json").write_text(json.dumps(self.privacy.internal, indent=2) + "\n")
+        if "records" in self.internal:
+            self.internal["records"].to_csv(folder / "records.csv")
+        if "draws" in self.internal:
+            np.savez_compressed(folder / "unused_draws.npz", **self.internal["draws"])
+
+
+def read_release(path: str | Path) -> Release:
+    """Read a release back from its public files; ``internal`` stays where it is.
+
+    Parameters
+    ----------
+    path : str or Path
+        The release folder, or its ``public`` folder as it was published.
+
+    Raises
+    ------
+    InputError
+        The folder is not a release, or files are missing.
+    """
+    folder = Path(path)
+    folder = folder / "public" if (folder / "public").is_dir() else folder
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
+    said = json.loads((folder / MANIFEST).read_text())
+    datasets = []
+    for number in range(1, said["m"] + 1):
+        files = [folder / f"synthetic_{number}.{format}" for format in FORMATS]
+        present = [file for file in files if file.is_file()]
+        if not present:
+            raise InputError(f"{str(folder)!r} lacks synthetic data set {number} of {said['m']}")
+        datasets.append(SurveyDesign(_read_synthetic(present[0], said["dtypes"], said["levels"]), **said["design"]))
+    privacy = PrivacyReport(
+        kind=said["kind"],
+        epsilon=said["epsilon"],
+        epsilon_requested=said["epsilon_requested"],
+        m=said["m"],
+        draws=said["draws_behind_the_maximum"],
+        verdict=said["diagnostics"],
+        assumptions=said["assumptions"],
+        data_dependent=said["data_dependent"],
+        publishable=not said["publication"].startswith("reproducible"),
+    )
+    method = {
+        k: said[k]
+        for k in ("package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights")
+        if k in said
+    }
+    return Release(tuple(datasets), privacy, tuple(said["public_predictors"]), tuple(said["synthesized"]), method)
+
+
+def _read_synthetic(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
+    """A synthetic file with its columns' types: text stays text, even where it looks like a number."""
+    if file.suffix == ".parquet":
+        return pd.read_parquet(file)
+    text = {c: "str" for c, t in dtypes.items() if t in ("str", "string", "object", "category")}
+    frame = pd.read_csv(file, dtype=text, keep_default_na=False, na_values={c: [""] for c in dtypes if c not in text})
+    for column, kind in levels.items():
+        categories = {str(level): level for level in kind["categories"]}
+        values = frame[column].astype(str).map(categories)
+        frame[column] = pd.Categorical(values, list(categories.values()), ordered=kind["ordered"])
+    return frame
+
+
+def _is_categorical(column: pd.Series) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def _levels(column: pd.Series) -> dict[str, Any]:
+    """Categories in use, in order; one that no record has stays unknown to the public."""
+    used = column.cat.remove_unused_categories().cat
+    return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}
+
+
+def _move_into_place(staging: Path, path: Path) -> None:
+    """Rename; where a release is there, exchange the two in one step (renameat2) so that one of them is always whole."""
+    if not path.exists():
+        os.rename(staging, path)
+        return
+    at_fdcwd, exchange = -100, 2
+    libc = ctypes.CDLL(None, use_errno=True)
+    renameat2 = getattr(libc, "renameat2", None)
+    if renameat2 and renameat2(at_fdcwd, os.fsencode(staging), at_fdcwd, os.fsencode(path), exchange) == 0:
+        return  # the old release is now in staging, which the caller removes
+    backup = path.with_name(f".{path.name}.replaced")  # no exchange here: two renames, the old one kept until then
+    os.rename(path, backup)
+    os.rename(staging, path)
+    shutil.rmtree(backup)

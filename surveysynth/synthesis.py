@@ -1,0 +1,600 @@
+"""From a confidential design to synthetic data: fit, tune to an epsilon, release.
+
+    f_i = max_s |log p_i|  under alpha = 1           (T 1.4.1 steps 1-2)
+    alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
+    c1 tuned until Delta <= epsilon / (2 m); m draws make m data sets; epsilon = 2 Delta m  (step 5)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.console import Console
+
+from . import __version__
+from .design import SurveyDesign
+from .engines import get_engine
+from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, rows
+from .models.base import Posterior, Sampler, Synthesizer, Synthetic
+from .privacy.mechanisms import PseudoPosterior
+from .privacy.report import PrivacyReport, public_epsilon
+from .privacy.tuning import WeightedFit, tune, weighted_fit
+from .release import Release
+
+Floats = NDArray[np.float64]
+Clusters = Literal["refuse", "ignore"]
+
+
+@dataclass
+class Fit:
+    """A synthesizer fitted to a design under tuned privacy weights; everything here is confidential.
+
+    One fit makes releases of several m: ``fit.release(m=3)``.  Each release spends its own
+    epsilon, and draws are never used twice.
+    """
+
+    design: SurveyDesign
+    synthesizer: Synthesizer
+    mechanism: PseudoPosterior
+    data: Any
+    risk: Floats
+    weighted: WeightedFit
+    target: float
+    epsilon: float | None
+    m: int
+    population_total: float | None
+    said: list[str]
+    rng: np.random.Generator = field(repr=False)
+    seeded: bool
+    used: list[int] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        verdict = _verdict(self.weighted.posterior)
+        return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}. {verdict}"
+
+    @property
+    def delta(self) -> float:
+        """The overall Lipschitz bound Delta_alpha of this fit."""
+        return self.weighted.delta
+
+    @property
+    def epsilon_spent(self) -> float:
+        """2 Delta times the data sets released from this fit so far (they add up)."""
+        return 2 * self.delta * len(self.used)
+
+    def release(
+        self, m: int | None = None, *, epsilon: float | None = None, accept_diagnostics: Sequence[str] = ()
+    ) -> Release:
+        """Release m weighted synthetic data sets from this fit.
+
+        Parameters
+        ----------
+        m : int, optional
+            How many; the default is the m that the fit was tuned for.
+        epsilon : float, optional
+            The most that this release may spend; the default is the epsilon of the fit.
+        accept_diagnostics : list of str
+            Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
+            "ess_bulk", "ess_tail".
+
+        Raises
+        ------
+        PrivacyError
+            m data sets would spend more than epsilon, or no unused draws are left.
+        NotFitForRelease
+            A diagnostic failed and was not accepted by name.
+        """
+        m = _positive_whole(self.m if m is None else m, "m")
+        asked = self.epsilon if epsilon is None else _positive(epsilon, "epsilon")
+        exact = 2 * self.delta * m
+        if asked is not None and exact > asked:
+            raise PrivacyError(
+                f"{m} data sets from this fit would spend more than epsilon = {asked:g}; it was tuned for "
+                f"m = {self.m}. Fit again for this m, or name a larger epsilon= here"
+            )
+        posterior = self.weighted.posterior
+        _refuse_failed(posterior, accept_diagnostics)
+        chosen, lag = choose_draws(posterior, m, self.rng, self.used)
+        self.used.extend(chosen)
+        total = float(self.design.weights.sum()) if self.population_total is None else self.population_total
+        recoded = _public_frame(self.design, self.synthesizer, self.rng)
+        datasets = [
+            _assemble(self.design, self.synthesizer, self.synthesizer.simulate(self.data, posterior, s, self.rng),
+                      recoded, total, self.rng)
+            for s in chosen
+        ]  # fmt: skip
+        return Release(
+            datasets=tuple(datasets),
+            privacy=self._report(m, asked, exact, lag, accept_diagnostics),
+            predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
+            outcomes=self.synthesizer.outcomes,
+            method=self._manifest(),
+            internal=self._internal(chosen),
+        )
+
+    def _report(
+        self, m: int, asked: float | None, exact: float, lag: float, accepted: Sequence[str]
+    ) -> PrivacyReport:
+        posterior = self.weighted.posterior
+        said = [
+            "the predictors, the design columns in the files and the number of records of every cell are public; the "
+            f"columns in the files are: {', '.join(_public_columns(self.design, self.synthesizer))}",
+            "the population total was given by the agency as public"
+            if self.population_total is not None
+            else "the sum of the survey weights is public: the synthetic weights add up to it",
+            *self.synthesizer.assumptions(self.data),
+            *self.said,
+        ]
+        if not posterior.diagnostics.exact:
+            said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
+        if accepted:
+            said.append(f"failed diagnostics that the agency accepted by name: {', '.join(accepted)}")
+        depends = [
+            f"the privacy weights (map {self.mechanism.map}) and their scale c1, tuned on this file",
+            "the mean of the survey weights, to which they are scaled before they are modelled",
+        ]
+        d = posterior.diagnostics
+        internal = {
+            "epsilon_exact": exact, "delta": self.delta, "delta_unweighted": float(self.risk.max()),
+            "c1": self.weighted.c1, "c2": self.mechanism.c2, "map": self.mechanism.map, "delta_target": self.target,
+            "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
+            "released_draws_lag_correlation": lag, "epsilon_spent_by_this_fit": self.epsilon_spent,
+            "mean_alpha": float(self.weighted.alpha.mean()),
+        }  # fmt: skip
+        separated = (
+            "The released draws are from different chains."
+            if lag == 0
+            else f"Released draws of one chain are apart: lag correlation {'below' if lag < 0.1 else 'ABOVE'} 0.1."
+        )
+        return PrivacyReport(
+            kind=self.mechanism.kind, epsilon=public_epsilon(exact, asked), epsilon_requested=asked, m=m,
+            draws=posterior.size, verdict=f"{_verdict(posterior)} {separated}", assumptions=said,
+            data_dependent=depends, publishable=not self.seeded, internal=internal,
+        )  # fmt: skip
+
+    def _manifest(self) -> dict[str, Any]:
+        posterior = self.weighted.posterior
+        return {
+            "package": {"surveysynth": __version__},
+            "engine": {"name": posterior.engine, "version": posterior.version},
+            **self.synthesizer.describe(self.data),
+        }
+
+    def _internal(self, chosen: list[int]) -> dict[str, Any]:
+        """Record-level risks and weights, and the draws that were not released."""
+        posterior = self.weighted.posterior
+        unused = np.setdiff1d(np.arange(posterior.size), chosen)
+        records = pd.DataFrame({"lipschitz": self.risk, "alpha": self.weighted.alpha, "bound": self.weighted.bounds})
+        records.index.name = "row"
+        values = posterior.values | {"weight": posterior.weight}
+        return {"records": records, "draws": {name: draws[unused] for name, draws in values.items()}}
+
+
+def fit(
+    design: SurveyDesign,
+    synthesizer: Synthesizer,
+    *,
+    epsilon: float | None = None,
+    m: int = 3,
+    mechanism: PseudoPosterior | None = None,
+    population_total: float | None = None,
+    public: Sequence[str] | None = None,
+    clusters: Clusters = "refuse",
+    engine: str = "auto",
+    tolerance: float = 0.01,
+    chains: int = 4,
+    warmup: int = 1000,
+    draws: int = 1000,
+    seed: int | None = None,
+) -> Fit:
+    """Fit a synthesizer under privacy weights tuned to an epsilon, without releasing anything.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The confidential file.
+    synthesizer : Synthesizer
+        For example ``FBS("salary", "field + gender")``.
+    epsilon : float
+        Privacy budget of a release of m data sets (add-or-remove neighbours); never exceeded.
+        Not needed where the mechanism fixes c1.
+    m : int
+        Number of synthetic data sets.
+    mechanism : PseudoPosterior, optional
+        The weight map and its constants.
+    population_total : float, optional
+        Public number of population units that the synthetic weights add up to; the default is
+        the sum of the survey weights, which the report then names as assumed public.
+    public : list of str, optional
+        The columns that you declare public, by name.  Given, it must hold every column of the
+        public files that is not synthesized; without it the formula and the design name them.
+    clusters : {"refuse", "ignore"}
+        Records are drawn independently given the predictors.  A design with PSUs, or with
+        strata that the predictors do not determine, is refused unless you say "ignore".
+    engine : {"auto", "embedded", "cmdstan"}
+    tolerance : float
+        How far below epsilon the result may stay, as a share of it.
+    chains, warmup, draws : int
+        Sampler settings.
+    seed : int, optional
+        For tests only: a seeded run is marked "reproducible, not for publication".
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    InputError, ModelError
+        The file or the arguments do not suit the model.
+    PrivacyError
+        The epsilon cannot be reached.
+    EngineError
+        The engine is missing or stopped.
+    """
+    m = _positive_whole(m, "m")
+    mechanism = PseudoPosterior() if mechanism is None else mechanism
+    epsilon = _one_epsilon(epsilon, mechanism)
+    if epsilon is None and mechanism.c1 is None:
+        raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
+    if population_total is not None:
+        population_total = _positive(population_total, "population_total")
+    if clusters not in ("refuse", "ignore"):
+        raise InputError(f"clusters={clusters!r} is not one of refuse, ignore")
+    if not 0 < tolerance < 1:
+        raise InputError("tolerance must be between 0 and 1")
+    design, said = _without_missing(design, synthesizer)
+    said += _check_clusters(design, synthesizer, clusters)
+    _check_public(design, synthesizer, public)
+
+    rng = np.random.default_rng(seed)
+    chosen_engine = get_engine(engine)
+    sampler = Sampler(lambda: chosen_engine, rng, chains, warmup, draws)
+    target = 1.0 if epsilon is None else epsilon / (2 * m)
+    with _progress() as say:
+        say("reading the file")
+        data = synthesizer.prepare(design)
+        say("unweighted fit: the records' risks")
+        risk = synthesizer.lipschitz(data, synthesizer.fit(data, np.ones(design.n), sampler))
+
+        def alpha(c1: float) -> Floats:
+            return mechanism.alpha(risk, c1, target)
+
+        def fitted(weights: Floats) -> Posterior:
+            say(f"fit under privacy weights (mean {weights.mean():.2f})")
+            return synthesizer.fit(data, weights, sampler)
+
+        def lipschitz(posterior: Posterior) -> Floats:
+            say("Lipschitz bounds")
+            return synthesizer.lipschitz(data, posterior)
+
+        if mechanism.c1 is not None:
+            weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz)
+        else:
+            weighted = tune(
+                alpha, fitted, lipschitz, lambda a, p: synthesizer.log_likelihood(data, a, p), target,
+                tolerance=tolerance,
+            )  # fmt: skip
+    return Fit(
+        design, synthesizer, mechanism, data, risk, weighted, target, epsilon, m, population_total, said, rng,
+        seed is not None,
+    )  # fmt: skip
+
+
+def synthesize(
+    design: SurveyDesign,
+    synthesizer: Synthesizer,
+    *,
+    epsilon: float | None = None,
+    m: int = 3,
+    accept_diagnostics: Sequence[str] = (),
+    **settings: Any,
+) -> Release:
+    """Fit, tune to epsilon and release m weighted synthetic data sets, in one call.
+
+    Parameters
+    ----------
+    design, synthesizer, epsilon, m, **settings
+        As for :func:`fit`.
+    accept_diagnostics
+        As for :meth:`Fit.release`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    InputError, ModelError, PrivacyError, EngineError
+        As :func:`fit`.
+    NotFitForRelease
+        The sampler's diagnostics failed.
+
+    Examples
+    --------
+    >>> release = synthesize(design, FBS("salary", "field + gender"), epsilon=10.8, m=3)  # doctest: +SKIP
+    >>> release.tables(by=["field", "gender"])  # doctest: +SKIP
+    """
+    return fit(design, synthesizer, epsilon=epsilon, m=m, **settings).release(accept_diagnostics=accept_diagnostics)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a release would cost, from a dry run.  Internal: it is computed from the confidential file.
+
+    Attributes
+    ----------
+    m : int
+    c1 : float
+        Scale of the weight map.
+    delta : float
+        Lipschitz bound Delta_alpha of one draw.
+    epsilon : float
+        2 Delta m.
+    mean_alpha : float
+        Mean privacy weight: the share of the file's information that is left.
+    verdict : str
+        Whether the sampler's diagnostics passed.
+    """
+
+    m: int
+    c1: float
+    delta: float
+    epsilon: float
+    mean_alpha: float
+    verdict: str
+
+
+def price(
+    design: SurveyDesign,
+    synthesizer: Synthesizer,
+    *,
+    epsilon: float | None = None,
+    m: int = 3,
+    c1: float | None = None,
+    mechanism: PseudoPosterior | None = None,
+    **settings: Any,
+) -> Price:
+    """Dry run: the epsilon that c1 means, or the c1 that epsilon means, without releasing.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        Asked for alone: c1 is tuned to it.
+    c1 : float, optional
+        Asked for: the epsilon it comes to.  Under the inverse map alpha_i = c1 Delta_target / f_i;
+        Delta_target is epsilon / (2 m), or 1 where no epsilon is given (c1 is then about the
+        Lipschitz bound itself).
+    design, synthesizer, m, mechanism, **settings
+        As for :func:`fit`.
+
+    Returns
+    -------
+    Price
+    """
+    mechanism = PseudoPosterior() if mechanism is None else mechanism
+    if c1 is not None:
+        if mechanism.c1 is not None:
+            raise InputError("c1 is given twice: to price and to the mechanism")
+        mechanism = PseudoPosterior(mechanism.map, c1, mechanism.c2, mechanism.epsilon)
+    done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
+    posterior = done.weighted.posterior
+    mean_alpha = float(done.weighted.alpha.mean())
+    return Price(done.m, done.weighted.c1, done.delta, 2 * done.delta * done.m, mean_alpha, _verdict(posterior))
+
+
+def choose_draws(
+    posterior: Posterior, m: int, rng: np.random.Generator, used: Sequence[int] = ()
+) -> tuple[list[int], float]:
+    """Choose m well separated draws, from different chains where there are enough.
+
+    Returns
+    -------
+    draws : list of int
+        Positions in the posterior, none of them in ``used``.
+    lag_correlation : float
+        Largest absolute autocorrelation, over parameters, at the smallest lag between two
+        chosen draws of one chain; 0 where no two share a chain or draws are independent.
+    """
+    chains = rng.permutation(np.unique(posterior.chain))
+    chosen: list[int] = []
+    lag_correlation = 0.0
+    for k, chain in enumerate(chains):
+        wanted = m // len(chains) + (k < m % len(chains))
+        members = np.setdiff1d(np.flatnonzero(posterior.chain == chain), np.asarray(used, dtype=np.intp))
+        if wanted > members.size:
+            raise PrivacyError("no unused posterior draws are left for this many data sets; fit again with more draws")
+        if wanted == 0:
+            continue
+        # one draw from the first half of each of `wanted` stretches: no two are near
+        stretches = [s[: (s.size + 1) // 2] if wanted > 1 else s for s in np.array_split(members, wanted)]
+        weights = [posterior.weight[s] for s in stretches]
+        picked = [int(rng.choice(s, p=w / w.sum())) for s, w in zip(stretches, weights, strict=True)]
+        chosen += picked
+        if wanted > 1 and not posterior.diagnostics.exact:
+            lag = int(np.diff(picked).min())
+            whole = np.flatnonzero(posterior.chain == chain)
+            lag_correlation = max(lag_correlation, _autocorrelation(posterior, whole, lag))
+    return chosen, lag_correlation
+
+
+def _autocorrelation(posterior: Posterior, chain: NDArray[np.intp], lag: int) -> float:
+    x = np.column_stack([v[chain].reshape(chain.size, -1) for v in posterior.values.values()])
+    x = x[:, x.min(axis=0) < x.max(axis=0)] - x.mean(axis=0)[x.min(axis=0) < x.max(axis=0)]
+    return float(np.abs((x[lag:] * x[:-lag]).sum(axis=0) / (x**2).sum(axis=0)).max())
+
+
+def _verdict(posterior: Posterior) -> str:
+    if posterior.diagnostics.exact:
+        return "The draws are exact and independent."
+    failed = posterior.failures
+    if failed:
+        return f"Sampler diagnostics failed: {', '.join(failed)}."
+    return "Sampler diagnostics passed: no divergences, R-hat at most 1.01, bulk and tail ESS at least 400."
+
+
+def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:
+    names = ("divergences", "rhat", "ess_bulk", "ess_tail")
+    unknown = set(accepted) - set(names)
+    if isinstance(accepted, str) or unknown:
+        raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
+    failed = [name for name in posterior.failures if name not in accepted]
+    if failed:
+        raise NotFitForRelease(
+            f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. Run more draws "
+            "(draws=, warmup=), simplify the model, or take the failure on yourself by name: "
+            f"accept_diagnostics={failed}"
+        )
+
+
+def _one_epsilon(epsilon: float | None, mechanism: PseudoPosterior) -> float | None:
+    if epsilon is not None and mechanism.epsilon is not None:
+        raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
+    epsilon = mechanism.epsilon if epsilon is None else epsilon
+    return None if epsilon is None else _positive(epsilon, "epsilon")
+
+
+def _positive(value: float, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InputError(f"{name} must be a number")
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name} must be a positive number")
+    return float(value)
+
+
+def _positive_whole(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InputError(f"{name} must be a whole number, at least 1")
+    return int(value)
+
+
+def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, list[str]]:
+    """The records whose outcomes are there, where the model says ``missing="drop"``."""
+    if synthesizer.missing != "drop":
+        return design, []
+    absent = np.zeros(design.n, dtype=bool)
+    for outcome in synthesizer.outcomes:
+        absent |= np.isnan(design.numeric(outcome))
+    if not absent.any():
+        return design, []
+    if absent.all():
+        raise InputError(f"every record lacks an outcome ({', '.join(synthesizer.outcomes)})")
+    kept = SurveyDesign(design.frame[~absent], **design.roles())
+    share = design.weights[absent].sum() / design.weights.sum()
+    return kept, [
+        f"{absent.sum():,} of {design.n:,} records had no outcome and were left out; their survey weights are "
+        f"{design.weights[absent].sum():,.0f} population units, {share:.1%} of the total. The release speaks of the "
+        "population whose outcome is known"
+    ]
+
+
+def _check_clusters(design: SurveyDesign, synthesizer: Synthesizer, clusters: Clusters) -> list[str]:
+    """Records are drawn independently given x: say so, or refuse (method: rules for claims)."""
+    found = []
+    if design.clustered:
+        found.append(f"PSUs ({design.psu_names[0]!r}), within which records are alike")
+    if design.strata_name and not _determined_by_predictors(design, synthesizer):
+        found.append(f"strata ({design.strata_name!r}) that the predictors do not determine")
+    if not found:
+        return []
+    if clusters == "refuse":
+        raise ModelError(
+            f"the design has {' and '.join(found)}. {synthesizer.name} draws records independently given the "
+            "predictors, so the synthetic standard errors would come out too small. Make the strata predictors, or say "
+            "clusters='ignore' to accept this; the report then says so"
+        )
+    return [
+        f"clusters ignored: the design has {' and '.join(found)}, but synthetic records are drawn independently given "
+        "the predictors; standard errors computed from the synthetic files do not carry this and can be far too small"
+    ]
+
+
+def _determined_by_predictors(design: SurveyDesign, synthesizer: Synthesizer) -> bool:
+    columns = list(synthesizer.predictor_columns)
+    assert design.strata_name is not None
+    if design.strata_name in columns:
+        return True
+    frame = design.frame
+    discrete = [c for c in columns if c in frame and not pd.api.types.is_float_dtype(frame[c].dtype)]
+    if not discrete:
+        return False
+    return bool((frame.groupby(discrete, observed=True)[design.strata_name].nunique() <= 1).all())
+
+
+def _public_columns(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
+    """Columns of the public files that are not synthesized, in the order of the file."""
+    kept = {*synthesizer.predictor_columns, *design.design_columns}
+    return [str(c) for c in design.frame.columns if c in kept]
+
+
+def _check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequence[str] | None) -> None:
+    for name in synthesizer.predictor_columns:
+        design.column(name)
+    weight = design.weights_name or design.probs_name
+    if weight in synthesizer.predictor_columns:
+        raise InputError(f"the column of weights {weight!r} cannot be a predictor: predictors are public")
+    for outcome in synthesizer.outcomes:
+        design.column(outcome)
+        if outcome in (weight, *design.design_columns):
+            raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
+    if public is None:
+        return
+    undeclared = [c for c in _public_columns(design, synthesizer) if c not in public]
+    if undeclared:
+        raise InputError(
+            f"the public files would hold {', '.join(undeclared)}, which public= does not name; add them if they may "
+            "be published, or take them out of the formula or the design"
+        )
+
+
+def _public_frame(design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator) -> pd.DataFrame:
+    """Predictors as they are, strata and PSU labels that are not predictors recoded at random."""
+    frame = design.frame[_public_columns(design, synthesizer)].copy()
+    labels = [c for c in (design.strata_name, *design.psu_names) if c and c not in synthesizer.predictor_columns]
+    for column in labels:
+        code, levels = pd.factorize(frame[column])
+        frame[column] = 1 + rng.permutation(len(levels))[code]
+    return frame
+
+
+def _assemble(
+    design: SurveyDesign,
+    synthesizer: Synthesizer,
+    synthetic: Synthetic,
+    public: pd.DataFrame,
+    total: float,
+    rng: np.random.Generator,
+) -> SurveyDesign:
+    """A synthetic data set is a SurveyDesign: rows permuted, no index, weights that add up to ``total``."""
+    frame = public.copy()
+    for j, outcome in enumerate(synthesizer.outcomes):
+        frame[outcome] = synthetic.outcomes[:, j]
+    weight = design.weights_name or _free_name("weight", frame)
+    frame[weight] = synthetic.weights * (total / synthetic.weights.sum())
+    if not np.isfinite(frame[[*synthesizer.outcomes, weight]].to_numpy()).all():
+        bad = ~np.isfinite(frame[[*synthesizer.outcomes, weight]].to_numpy()).all(axis=1)
+        raise ModelError(f"the model drew values that are not finite for {rows(bad)}; the transform does not suit them")
+    frame = frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
+    return SurveyDesign(frame, **(design.roles() | {"weights": weight, "probs": None}))
+
+
+def _free_name(name: str, frame: pd.DataFrame) -> str:
+    return name if name not in frame.columns else _free_name(f"synthetic_{name}", frame)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A spinner that says what is being done; silent where there is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(text)
