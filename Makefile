@@ -1,0 +1,25 @@
+# Each command, alone, sets up what it needs (setup.sh) on a fresh Debian 12 machine.
+
+.PHONY: help demo test reference lint
+
+help:
+	@echo "make demo       a private release of weekly income from a sample of real census records, in demo-release/"
+	@echo "make test       lint, types and the test suite"
+	@echo "make reference  slow comparisons with reference implementations"
+	@echo "make lint       ruff and mypy only"
+
+demo: .venv/.demo
+	.venv/bin/surveysynth demo --out demo-release
+
+test: lint
+	.venv/bin/pytest -n 2 --dist loadfile
+
+reference: .venv/.reference
+	.venv/bin/pytest -m reference
+
+lint: .venv/.test
+	.venv/bin/ruff check .
+	.venv/bin/mypy surveysynth
+
+.venv/.%: setup.sh pyproject.toml constraints.txt
+	bash setup.sh $*
