@@ -50,7 +50,7 @@ def census_workers() -> pd.DataFrame:
     return pd.DataFrame(
         {
             "division": raw["state"].str.strip().map(division),
-            "education": pd.cut(raw["educ"], [-1, 11, 12, 15, 30], labels=["under 12", "12", "13-14", "16 or more"]),
+            "education": pd.cut(raw["educ"], [-1, 11, 12, 15, 30], labels=["under 12 years", "12 years", "13-14 years", "16 years or more"]),
             "experience": raw["exper"],
             "income": np.exp(raw["lweekinc"]),
         }

@@ -331,6 +331,10 @@ class FBS:
             if self.prior != "flat"
             else f"prior flat: {PRIORS['flat']}, drawn exactly",
         ]
+        said.append(
+            "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform "
+            "such as log, means of broad domains come out low and their intervals can cover less than they say"
+        )
         if data.public_weights is not None:
             said.append(
                 "the survey weight is a function of the public predictors: it is public, it is kept, and only the "
