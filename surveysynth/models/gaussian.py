@@ -21,35 +21,41 @@ BLOCK_BYTES = 64_000_000  # memory for the means of one block of patterns
 TILE = 512  # draws that a core works on at a time: they stay in its cache
 
 
-@nb.njit(parallel=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+# loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
+@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
 def _max_abs(Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, out: Floats) -> None:
     """out_i = max_s |log p_is|.  mean (G, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1."""
     n, D = Y.shape
     S = const.size
     chunk = 256
     for c in nb.prange((n + chunk - 1) // chunk):
-        q = np.empty(TILE)
+        twice = np.empty(TILE)  # 2 log p of a tile of draws
+        e = np.empty(TILE)
         for i in range(c * chunk, min(n, (c + 1) * chunk)):
-            g = pattern[i]
-            worst = 0.0
+            highest, lowest = -np.inf, np.inf
             for s0 in range(0, S, TILE):
                 width = min(TILE, S - s0)
                 for s in range(width):
-                    q[s] = 0.0
+                    twice[s] = 2 * const[s0 + s]
                 for d in range(D):
+                    m = mean[pattern[i], d, s0 : s0 + width]
                     for s in range(width):
-                        e = -mean[g, d, s0 + s]
-                        for k in range(d + 1):
-                            e += W[d, k, s0 + s] * Y[i, k]
-                        q[s] += e * e
+                        e[s] = -m[s]
+                    for k in range(d + 1):
+                        y, w = Y[i, k], W[d, k, s0 : s0 + width]
+                        for s in range(width):
+                            e[s] += w[s] * y
+                    for s in range(width):
+                        twice[s] -= e[s] * e[s]
                 for s in range(width):
-                    a = abs(const[s0 + s] - 0.5 * q[s])
-                    if not a <= worst:  # also true of a NaN, which counts as infinite
-                        worst = a if a == a else np.inf
-            out[i] = worst
+                    highest = max(highest, twice[s])
+                    lowest = min(lowest, twice[s])
+            out[i] = max(highest, -lowest) / 2
 
 
-def _blocks(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats) -> Iterator[tuple[Codes, Codes, Floats, Floats, Floats]]:
+def _blocks(
+    Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats
+) -> Iterator[tuple[Codes, Codes, Floats, Floats, Floats]]:
     """Blocks of records with the whitened means of their patterns."""
     S, _, D = B.shape
     W = np.linalg.inv(L)  # (S, D, D), lower triangular
