@@ -9,6 +9,7 @@ help:
 	@echo "make lint       ruff and mypy only"
 
 demo: .venv/.demo
+	rm -rf demo-release
 	.venv/bin/surveysynth demo --out demo-release
 
 test: lint
