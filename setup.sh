@@ -17,7 +17,7 @@ case $stage in
     reference) extras=demo,dev,r,cluster done=(demo test reference) ;;
     *)         echo "usage: $0 demo|test|reference" >&2; exit 2 ;;
 esac
-[[ $stage == demo ]] || debian+=(r-base-core r-cran-survey r-cran-sampling r-cran-laeken)
+[[ $stage == demo ]] || debian+=(r-base-core r-cran-survey r-cran-sampling r-cran-laeken r-cran-jsonlite r-cran-testthat)
 [[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev g++)
 
 stop() {
@@ -54,7 +54,7 @@ if ((${#missing[@]})); then
     apt=(apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
     if ! { "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null
     then
-        tail -n 40 "$log" >&2
+        tail -n 20 "$log" >&2
         stop "apt-get could not install: ${missing[*]} (its last messages are above, all of them in $log)"
     fi
     rm -f "$log"
