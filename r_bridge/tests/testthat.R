@@ -1,0 +1,4 @@
+library(testthat)
+library(surveysynth)
+
+test_check("surveysynth")
