@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,7 +21,7 @@ Columns = str | Sequence[str] | None
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of sampling, in the codes that variance estimation works with.
+    """One stage of sampling, in the codes that variance estimation works with (read-only arrays).
 
     Attributes
     ----------
@@ -40,6 +41,10 @@ class Stage:
     stratum_of_unit: NDArray[np.intp]
     sampled: NDArray[np.intp]
     fraction: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            array.flags.writeable = False
 
 
 class SurveyDesign:
@@ -119,8 +124,9 @@ class SurveyDesign:
             raise InputError("give the survey weights or the inclusion probabilities: one of weights=, probs=")
         if lonely_psu not in get_args(LonelyPSU):
             raise InputError(f"lonely_psu={lonely_psu!r} is not one of {', '.join(get_args(LonelyPSU))}")
-        if strata is not None and not isinstance(strata, str):
-            raise InputError("strata must be the name of one column")
+        for role, given_name in {"weights": weights, "probs": probs, "strata": strata}.items():
+            if not isinstance(given_name, str | None):
+                raise InputError(f"{role} must be the name of one column")
         if len(fpc_names) > max(len(psu_names), 1):
             raise InputError(f"fpc names {len(fpc_names)} stages but psu names {len(psu_names)}")
         roles = {"weights": weights, "probs": probs, "strata": strata}
@@ -158,6 +164,9 @@ class SurveyDesign:
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError("a SurveyDesign cannot be changed; make a new one")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **self.roles()), (self._frame,)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -240,7 +249,8 @@ class SurveyDesign:
 
 
 def _names(columns: Columns, role: str) -> tuple[str, ...]:
-    names = () if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+    listed = isinstance(columns, Iterable) and not isinstance(columns, str)
+    names: tuple[Any, ...] = () if columns is None else tuple(columns) if listed else (columns,)
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"{role} must be a column name or a list of column names")
     return names
@@ -277,7 +287,9 @@ def _check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
 def _numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
-    if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+    types = pd.api.types
+    number = types.is_numeric_dtype(column.dtype) and column.dtype.kind not in "bc"
+    if not (number or types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
         raise InputError(f"column {name!r} is of type {column.dtype}, not a number; convert it first")
     values = pd.to_numeric(column, errors="coerce")
     bad = (values.isna() & column.notna()).to_numpy()
@@ -314,9 +326,7 @@ def _codes(*columns: Any) -> NDArray[np.intp]:
     return code
 
 
-def _stages(
-    frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc: tuple[str, ...]
-) -> tuple[Stage, ...]:
+def _stages(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc: tuple[str, ...]) -> tuple[Stage, ...]:
     """Codes, sample sizes and sampling fractions of every stage that variances need.
 
     Later stages count only where the stage above has an fpc: without one the first stage is
@@ -367,25 +377,22 @@ def _sampling_fraction(
     varies = (high - low > 1e-9 * high)[stratum]
     if varies.any():
         raise InputError(f"fpc column {name!r} varies within its stratum in {rows(varies)}; it is one number a stratum")
-    if fractions:
-        return low
     too_small = (low < sampled * (1 - 1e-9))[stratum]
-    if too_small.any():
+    if not fractions and too_small.any():
         raise InputError(
             f"fpc column {name!r} gives a population smaller than the sample in {rows(too_small)}; "
             "it counts sampling units in the population of the stratum"
         )
-    return np.minimum(sampled / low, 1.0)
+    fraction = low if fractions else sampled / low
+    return np.where(fraction > 1 - 1e-7, 1.0, fraction)  # R's limit for a complete stratum
 
 
 def _refuse_lonely(stages: tuple[Stage, ...], strata: str | None, psu: tuple[str, ...]) -> None:
     for level, stage in enumerate(stages):
         lonely = ((stage.sampled == 1) & (stage.fraction < 1))[stage.stratum]
         if lonely.any():
-            where = (
-                (f"a stratum of {strata!r}" if strata else "the sample") if level == 0 else f"a unit of {psu[level - 1]!r}"
-            )
+            above = f"a unit of {psu[level - 1]!r}" if level else f"a stratum of {strata!r}" if strata else "the sample"
             raise InputError(
-                f"{where} has only one sampling unit at stage {level + 1}, so its variance cannot be estimated: "
+                f"{above} has only one sampling unit at stage {level + 1}, so its variance cannot be estimated: "
                 f"{rows(lonely)}; merge strata, or choose lonely_psu='remove', 'adjust' or 'average'"
             )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyreadstat
 
 from .errors import InputError
 
-READERS = {
+READERS: dict[str, Callable[..., Any]] = {
     ".dta": pyreadstat.read_dta,
     ".sav": pyreadstat.read_sav,
     ".zsav": pyreadstat.read_sav,
@@ -25,7 +28,8 @@ def read_frame(path: str | Path) -> pd.DataFrame:
 
     A Stata or SPSS column whose every value has a label becomes an ordered categorical of its
     labels, in the order of its codes; a column with labels for some values only (a special
-    code among amounts, say) keeps its numbers.  Declared missing values become missing.
+    code among amounts, say) keeps its numbers.  Declared missing values and empty texts become
+    missing.
 
     Parameters
     ----------
@@ -55,13 +59,15 @@ def read_frame(path: str | Path) -> pd.DataFrame:
         frame, meta = reader(str(path))
     except Exception as error:  # the parsers' own messages quote cells of the file
         raise InputError(f"{path.name!r} could not be read ({type(error).__name__}); is it a whole file?") from None
-    return _with_labels(frame, meta.variable_value_labels)
+    return _with_labels(frame.replace("", np.nan), meta.variable_value_labels)
 
 
-def _with_labels(frame: pd.DataFrame, labels: dict[str, dict[float, str]]) -> pd.DataFrame:
+def _with_labels(frame: pd.DataFrame, labels: dict[str, dict[float | str, str]]) -> pd.DataFrame:
     for column, names in labels.items():
         present = frame[column].dropna().unique()
-        texts = list(dict.fromkeys(names[code] for code in sorted(names)))
+        # Stata labels its own missing codes too, by letters: they come last
+        codes = sorted(names, key=lambda code: (isinstance(code, str), code))
+        texts = list(dict.fromkeys(names[code] for code in codes))
         if set(present) <= set(names) and len(texts) == len(names):
             frame[column] = pd.Categorical(frame[column].map(names), categories=texts, ordered=True)
     return frame

@@ -45,7 +45,7 @@ def flag(
         say(np.ones(len(table), dtype=bool), "one data set: no between variance")
     count = (table["statistic"] == "count").to_numpy()
     say(
-        count & np.logical_and.reduce([np.ones(len(table), dtype=bool), *((table[c] == TOTAL) for c in by)]),
+        count & (table[by] == TOTAL).all(axis=1).to_numpy(),
         "calibrated total: fixed by construction, the standard error is not its own",
     )
     if cv_limit is not None:

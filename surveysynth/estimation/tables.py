@@ -90,9 +90,8 @@ def tabulate(
     The designs share the ``by`` columns' values (they are not synthesized), row order aside.
     """
     outcomes, names, statistics = as_list(outcome), as_list(by), as_list(statistic)
-    for s in statistics:
-        if s not in get_args(Statistic):
-            raise InputError(f"statistic={s!r} is not one of {', '.join(get_args(Statistic))}")
+    if not statistics or not set(statistics) <= set(get_args(Statistic)):
+        raise InputError(f"statistic={statistic!r} is not one of {', '.join(get_args(Statistic))}, or a list of them")
     if not outcomes and set(statistics) - {"count"}:
         raise InputError(f"statistic={statistics} needs an outcome")
     if missing not in ("fail", "drop"):
@@ -105,6 +104,8 @@ def tabulate(
     for s in statistics:
         for o in outcomes if s != "count" else [""]:
             for same in zip(*partitions, strict=True):
+                if not all(p.labels.equals(same[0].labels) for p in same):
+                    raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
                 results = []
                 for design, partition, y in zip(designs, same, values, strict=True):
                     x = y[o] if o else np.empty(0)
@@ -135,6 +136,8 @@ def as_list(names: Names) -> list[str]:
 
 def _outcome(design: SurveyDesign, name: str, missing: str) -> NDArray[np.float64]:
     y = design.numeric(name)
+    if np.isinf(y).any():
+        raise InputError(f"outcome {name!r} is infinite in {rows(np.isinf(y))}; correct these or declare them missing")
     if missing == "fail" and np.isnan(y).any():
         raise InputError(
             f"outcome {name!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to estimate for "

@@ -15,6 +15,7 @@ prints r_c with the weight inside the residual's first term only; the standard f
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,15 +84,21 @@ def onepass(design: SurveyDesign, y: Floats, domain: Codes, domains: int, statis
     inside = domain >= 0
     w = np.where(inside, design.weights, 0.0)
     code = np.where(inside, domain, 0)
-    count = np.bincount(code, w, domains)
+    count = _sums(code, w, domains)
     if statistic == "count":
         return Estimates(count, _variance(design, w, code, inside, domains))
-    total = np.bincount(code, w * np.where(inside, y, 0.0), domains)
+    total = _sums(code, w * np.where(inside, y, 0.0), domains)
     if statistic == "total":
         return Estimates(total, _variance(design, np.where(inside, w * y, 0.0), code, inside, domains))
-    mean = total / count
-    residual = np.where(inside, y - mean[code], 0.0)
-    return Estimates(mean, _variance(design, w * residual / count[code], code, inside, domains))
+    with np.errstate(invalid="ignore"):  # a domain without records has no mean
+        mean = total / count
+        z = w * np.where(inside, y - mean[code], 0.0) / count[code]
+    return Estimates(mean, np.where(count > 0, _variance(design, z, code, inside, domains), np.nan))
+
+
+def _sums(code: Codes, values: Floats, size: int) -> Floats:
+    """Sums of the values by code: (size,)."""
+    return np.asarray(np.bincount(code, values, size), dtype=np.float64)
 
 
 def _variance(design: SurveyDesign, z: Floats, domain: Codes, inside: NDArray[np.bool_], domains: int) -> Floats:
@@ -120,30 +127,29 @@ def _stage_variance(
     have z = 0 and enter through their number.
     """
     n_h, f_h = stage.sampled, stage.fraction
-    pair, first, inverse = np.unique(
-        stage.unit[inside] * domains + domain[inside], return_index=True, return_inverse=True
-    )
-    z_c = np.bincount(inverse, z[inside], pair.size)
+    pair, inverse = np.unique(stage.unit[inside] * domains + domain[inside], return_inverse=True)
+    z_c = _sums(inverse, z[inside], pair.size)
     unit, dom = pair // domains, pair % domains
     # strata that hold a record of the domain, one row a (stratum, domain) pair
     block, row = np.unique(stage.stratum_of_unit[unit] * domains + dom, return_inverse=True)
     h, d = block // domains, block % domains
     present = np.bincount(row, minlength=block.size)
-    mean = np.bincount(row, z_c, block.size) / n_h[h]
-    squares = np.bincount(row, (z_c - mean[row]) ** 2, block.size) + (n_h[h] - present) * mean**2
+    mean = _sums(row, z_c, block.size) / n_h[h]
+    squares = _sums(row, (z_c - mean[row]) ** 2, block.size) + (n_h[h] - present) * mean**2
     scale = share[h] if share.size > 1 else share[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         v = scale * (1 - f_h[h]) * np.where(n_h[h] > 1, n_h[h] / (n_h[h] - 1.0) * squares, 0.0)
     lonely = (n_h[h] == 1) & (f_h[h] < 1)
     if lonely_psu == "adjust":  # R: the one PSU's value, not centred on its stratum
         v = np.where(lonely, scale * (1 - f_h[h]) * mean**2, v)
-    variance = np.bincount(d, v, domains)
-    if lonely_psu == "average" and lonely.any():
-        # R: the lonely strata are given the mean variance of the others, within each parent unit
-        parents = np.bincount(d, minlength=domains)
-        usable = parents - np.bincount(d, lonely, domains)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variance = variance * parents / usable
+    variance = _sums(d, v, domains)
+    if lonely_psu == "average":
+        # R: the lonely strata of the domain get the mean variance of its others (NaN: it has no others);
+        # at later stages, where R gives NaN, the mean runs over all parent units
+        strata = np.bincount(d, minlength=domains)
+        usable = strata - np.bincount(d, lonely, domains)
+        with np.errstate(invalid="ignore"):
+            variance = np.where(usable < strata, variance * strata / usable, variance)
     return variance
 
 
@@ -159,9 +165,10 @@ def samplics(design: SurveyDesign, y: Floats, domain: Codes, domains: int, stati
     weight = np.where(inside, design.weights, 0.0)
     values = np.ones(design.n) if statistic == "count" else np.where(inside, y, 0.0)
     remaining = 1.0 - stage.fraction
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    fit = TaylorEstimator(PopParam.mean if statistic == "mean" else PopParam.total)
+    # an estimate of 0 has no CV: samplics divides by it after all estimates and variances are there
+    with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(ZeroDivisionError):
         warnings.simplefilter("ignore")
-        fit = TaylorEstimator(PopParam.mean if statistic == "mean" else PopParam.total)
         fit.estimate(
             y=values,
             samp_weight=weight,
@@ -170,5 +177,6 @@ def samplics(design: SurveyDesign, y: Floats, domain: Codes, domains: int, stati
             domain=np.where(inside, domain, domains),  # records outside are a domain that is not read
             fpc=dict(enumerate(remaining.tolist())) if design.strata_name else float(remaining[0]),
         )
-    index = range(domains)
-    return Estimates(np.array([fit.point_est[d] for d in index]), np.array([fit.variance[d] for d in index]))
+    empty = np.nan if statistic == "mean" else 0.0
+    q, u = ([found.get(d, empty) for d in range(domains)] for found in (fit.point_est, fit.variance))
+    return Estimates(np.array(q), np.array(u))

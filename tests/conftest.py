@@ -1,0 +1,47 @@
+"""Fixtures for comparing with R."""
+
+import importlib.util
+import os
+import shutil
+
+import pandas as pd
+import pytest
+
+
+@pytest.fixture(scope="session")
+def r():
+    """``rpy2.robjects`` with R's survey attached; skips only where R or rpy2 is not installed."""
+    if importlib.util.find_spec("rpy2") is None:
+        pytest.skip("rpy2 is not installed: pip install 'surveysynth[r]'")
+    if shutil.which("R") is None and "R_HOME" not in os.environ:
+        pytest.skip("R is not installed: apt-get install r-base-core r-cran-survey")
+    from rpy2 import rinterface_lib, robjects
+
+    rinterface_lib.callbacks.consolewrite_print = lambda text: None
+    rinterface_lib.callbacks.consolewrite_warnerror = lambda text: None
+    robjects.r("suppressPackageStartupMessages(library(survey))")
+    return robjects
+
+
+@pytest.fixture(scope="session")
+def r_frame(r, tmp_path_factory):
+    """The value of an R expression as a pandas frame, by way of a csv file."""
+    path = tmp_path_factory.mktemp("r") / "frame.csv"
+
+    def frame(expression):
+        r.r["write.csv"](r.r(expression), str(path), **{"row.names": False, "na": ""})
+        return pd.read_csv(path, float_precision="round_trip")
+
+    return frame
+
+
+@pytest.fixture(scope="session")
+def to_r(r, tmp_path_factory):
+    """Assign a pandas frame to a name in R, by way of a csv file."""
+    path = tmp_path_factory.mktemp("r") / "frame.csv"
+
+    def assign(name, frame):
+        frame.to_csv(path, index=False)
+        r.globalenv[name] = r.r["read.csv"](str(path), **{"na.strings": ""})
+
+    return assign
