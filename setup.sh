@@ -18,7 +18,7 @@ case $stage in
     *)         echo "usage: $0 demo|test|reference" >&2; exit 2 ;;
 esac
 [[ $stage == demo ]] || debian+=(r-base-core r-cran-survey r-cran-sampling r-cran-laeken r-cran-jsonlite r-cran-testthat)
-[[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev g++)
+[[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev dpkg-dev g++) # rstan asks dpkg-architecture
 
 stop() {
     printf 'surveysynth: %s\n' "$@" >&2
