@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def r():
-    """``rpy2.robjects`` with R's survey attached; skips only where R or rpy2 is not installed."""
+    """``rpy2.robjects`` with R's survey and its data sets; skips only where R or rpy2 is not installed."""
     if importlib.util.find_spec("rpy2") is None:
         pytest.skip("rpy2 is not installed: pip install 'surveysynth[r]'")
     if shutil.which("R") is None and "R_HOME" not in os.environ:
@@ -19,7 +19,7 @@ def r():
 
     rinterface_lib.callbacks.consolewrite_print = lambda text: None
     rinterface_lib.callbacks.consolewrite_warnerror = lambda text: None
-    robjects.r("suppressPackageStartupMessages(library(survey))")
+    robjects.r("suppressPackageStartupMessages(library(survey)); data(api); data(nhanes)")
     return robjects
 
 
@@ -30,7 +30,7 @@ def r_frame(r, tmp_path_factory):
 
     def frame(expression):
         r.r["write.csv"](r.r(expression), str(path), **{"row.names": False, "na": ""})
-        return pd.read_csv(path, float_precision="round_trip")
+        return pd.read_csv(path)
 
     return frame
 

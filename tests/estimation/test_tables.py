@@ -1,0 +1,183 @@
+"""The tidy frame: which rows, in which order, under which labels, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from surveysynth import InputError, SurveyDesign, estimate
+from surveysynth.estimation import taylor
+from surveysynth.estimation.tables import tabulate
+
+COLUMNS = ["statistic", "outcome", "estimate", "se", "df", "ci_low", "ci_high", "n"]
+
+
+@pytest.fixture
+def frame():
+    return pd.DataFrame(
+        {
+            "w": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+            "h": [0, 0, 0, 1, 1, 1],
+            "y": [10.0, 20.0, 30.0, 40.0, 50.0, 60.0],
+            "z": [1, 0, 1, 0, 1, 0],
+            "sex": ["m", "f", "m", "f", "m", "m"],
+            "age": [30, 4, 30, 200, 30, 4],
+            "pay": [71001.5, np.nan, 71003.5, 71004.5, np.nan, 71006.5],
+        }
+    )
+
+
+def design(frame, **roles):
+    return SurveyDesign(frame, **({"weights": "w", "strata": "h"} | roles))
+
+
+def test_rows_columns_labels_and_order(frame):
+    table = estimate(design(frame), ["y", "z"], ["sex", "age"], ["total", "count"])
+    assert table.columns.tolist() == ["sex", "age", *COLUMNS]
+    cells = [("f", 4), ("f", 200), ("m", 4), ("m", 30)]  # ("f", 30), ("m", 200): nobody, and so no rows
+    margins = [("f", "all"), ("m", "all"), ("all", 4), ("all", 30), ("all", 200), ("all", "all")]
+    domains = cells + margins
+    assert list(table[["sex", "age"]].itertuples(index=False, name=None)) == domains * 3
+    assert table["statistic"].tolist() == ["total"] * 20 + ["count"] * 10
+    assert table["outcome"].tolist() == ["y"] * 10 + ["z"] * 10 + [""] * 10
+    assert table.index.tolist() == list(range(30))
+    assert table["n"].tolist() == [1, 1, 1, 3, 2, 4, 2, 3, 1, 6] * 3
+    # totals of y, of z, and counts, by hand
+    assert table["estimate"].tolist() == [
+        40, 160, 360, 10 + 90 + 250, 200, 710, 400, 350, 160, 910,
+        0, 0, 0, 9, 0, 9, 0, 9, 0, 9,
+        2, 4, 6, 9, 6, 15, 8, 9, 4, 21,
+    ]  # fmt: skip
+    assert (table["df"] == 4).all()
+    assert table[["estimate", "se", "df", "ci_low", "ci_high"]].dtypes.eq("float64").all()
+
+
+@pytest.mark.parametrize("by", [None, [], ()])
+def test_without_by_there_is_the_whole_population(frame, by):
+    table = estimate(design(frame), "y", by)
+    assert table.columns.tolist() == COLUMNS
+    assert table[["statistic", "outcome", "n"]].values.tolist() == [["mean", "y", 6]]
+    np.testing.assert_allclose(table["estimate"], 910 / 21, rtol=1e-15)
+
+
+def test_counts_need_no_outcome(frame):
+    table = estimate(design(frame), statistic="count", by="sex")
+    assert table["estimate"].tolist() == [6, 15, 21] and table["outcome"].tolist() == ["", "", ""]
+
+
+ORDERED = pd.CategoricalDtype(["low", "unused", "high", "top"], ordered=True)
+UNORDERED = pd.CategoricalDtype(["low", "unused", "high", "top"])
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (["top", "low", "high", "low", "top", "low"], ["high", "low", "top"]),
+        (pd.Series(["top", "low", "high", "low", "top", "low"], dtype=object), ["high", "low", "top"]),
+        (pd.Series(["top", "low", "high", "low", "top", "low"], dtype=ORDERED), ["low", "high", "top"]),
+        (pd.Series(["top", "low", "high", "low", "top", "low"], dtype=UNORDERED), ["low", "high", "top"]),
+        (pd.Series([True, False] * 3), [False, True]),
+        (pd.Series([True, False] * 3, dtype="boolean"), [False, True]),
+        (np.array([10, 9, 10, 9, -1, 9], dtype=np.int8), [-1, 9, 10]),
+        (pd.Series([10, 9, 10, 9, 1, 9], dtype="Int64"), [1, 9, 10]),
+        (np.array([1.5, 0.5] * 3, dtype=np.float32), [0.5, 1.5]),
+        (pd.Series([1, "b", 1, "b", "a", 2], dtype=object), [1, 2, "a", "b"]),
+        (pd.to_datetime(["2020-01-02", "2020-01-01"] * 3), [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02")]),
+        (pd.cut(pd.Series([1, 5, 1, 5, 1, 5]), [0, 2, 6]), [pd.Interval(0, 2), pd.Interval(2, 6)]),
+        (["only"] * 6, ["only"]),
+    ],
+)
+def test_by_columns_of_every_type(frame, values, labels):
+    frame["g"] = values
+    table = estimate(design(frame), "y", "g", "count")
+    assert table["g"].tolist() == [*labels, "all"]
+    expected = [frame.loc[(frame["g"] == label).to_numpy(dtype=bool), "w"].sum() for label in labels]
+    assert table["estimate"].tolist() == [*expected, 21]
+
+
+REFUSED = [
+    ({"by": "region"}, ["no column 'region'", "w, h, y"]),
+    ({"by": ["sex", "sex"]}, ["by names a column twice", "sex"]),
+    ({"by": "late"}, ["by column 'late' is missing in 2 rows (row numbers 2, 6;", "category"]),
+    ({"by": "whole"}, ["by column 'whole' has a category 'all'", "rename the category"]),
+    ({"by": "estimate"}, ["name of a column of the table", "rename"]),
+    ({"by": "n"}, ["name of a column of the table", "rename"]),
+    ({"statistic": "median"}, ["statistic='median'", "mean, total, count"]),
+    ({"statistic": ["mean", "sum"]}, ["'sum'", "mean, total, count"]),
+    ({"statistic": []}, ["statistic=[]", "mean, total, count"]),
+    ({"outcome": None}, ["needs an outcome"]),
+    ({"outcome": None, "statistic": ["count", "mean"]}, ["needs an outcome"]),
+    ({"outcome": "income"}, ["no column 'income'"]),
+    ({"outcome": "sex"}, ["'sex' is not a number in 6 rows"]),
+    ({"outcome": "pay"}, ["outcome 'pay' is missing in 2 rows (row numbers 2, 5;", "missing='drop'"]),
+    ({"outcome": ["y", "pay"], "statistic": "total"}, ["outcome 'pay' is missing"]),
+    ({"outcome": "endless"}, ["outcome 'endless' is infinite in 1 row (row numbers 3;"]),
+    ({"outcome": "endless", "missing": "drop"}, ["outcome 'endless' is infinite"]),
+    ({"outcome": "pay", "missing": "ignore"}, ["missing='ignore' is not one of fail, drop"]),
+    ({"estimator": "survey"}, ["estimator='survey' is not one of auto, samplics, onepass"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED)
+def test_refusals(frame, arguments, says):
+    frame["late"] = ["canary", None, "canary", "canary", "canary", np.nan]
+    frame["whole"] = ["canary", "all", "canary", "canary", "canary", "canary"]
+    frame["endless"] = [71001.5, 71002.5, np.inf, 71004.5, 71005.5, 71006.5]
+    frame["estimate"] = frame["n"] = frame["sex"]
+    with pytest.raises(InputError) as caught:
+        estimate(design(frame), **({"outcome": "y"} | arguments))
+    message = str(caught.value)
+    assert [part for part in says if part not in message] == []
+    assert "canary" not in message and "710" not in message
+
+
+def test_missing_outcomes_can_be_dropped(frame):
+    table = estimate(design(frame), ["pay", "y"], None, ["mean", "count"], missing="drop")
+    assert table["n"].tolist() == [4, 6, 6]  # each outcome by itself; counts are of all records
+    with_outcome = frame.dropna()
+    np.testing.assert_allclose(table["estimate"][0], np.average(with_outcome["pay"], weights=with_outcome["w"]))
+    assert table["df"].tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("roles", "lacks"),
+    [
+        ({}, ""),
+        ({"strata": "age", "lonely_psu": "adjust"}, "one PSU (here lonely_psu='adjust')"),
+        ({"strata": None, "psu": ["h", "sex"], "fpc": "half"}, "several-stage"),
+        ({"strata": None, "psu": ["h", "sex"]}, ""),
+    ],
+)
+def test_auto_takes_onepass_where_samplics_lacks_the_feature(frame, roles, lacks):
+    made = design(frame.assign(half=0.5), **roles)
+    auto, onepass = (estimate(made, "y", "sex", estimator=e) for e in ("auto", "onepass"))
+    assert auto.attrs["estimator"] == ("onepass" if lacks else "samplics")
+    assert onepass.attrs["estimator"] == "onepass"
+    pd.testing.assert_frame_equal(auto, onepass, rtol=1e-10)
+    if lacks:
+        with pytest.raises(InputError, match=r"samplics has no .*; use estimator='onepass' or 'auto'") as caught:
+            estimate(made, "y", "sex", estimator="samplics")
+        assert lacks in str(caught.value)
+    else:
+        assert estimate(made, "y", "sex", estimator="samplics").attrs["estimator"] == "samplics"
+
+
+def test_auto_takes_onepass_for_large_work(frame, monkeypatch):
+    assert estimate(design(frame), "y", "sex").attrs["estimator"] == "samplics"
+    monkeypatch.setattr(taylor, "SAMPLICS_VISITS", 6 * 2 * 1)  # enough for the total, not for the margin
+    assert estimate(design(frame), "y", "sex").attrs["estimator"] == "onepass and samplics"
+
+
+def test_several_data_sets_are_combined(frame):
+    made = [frame, frame.assign(y=frame["y"] + 3), frame.assign(y=frame["y"] - 6)]
+    one = estimate(design(frame), "y", "sex")
+    table = tabulate([design(f) for f in made], "y", "sex", "mean")
+    # shifts 0, 3, -6: q_bar moves by -1, b = (1 + 16 + 25)/2 = 21, and every u is the same
+    np.testing.assert_allclose(table["estimate"], one["estimate"] - 1, rtol=1e-12)
+    np.testing.assert_allclose(table["se"] ** 2, one["se"] ** 2 + 21 / 3, rtol=1e-12)
+    np.testing.assert_allclose(table["df"], np.minimum(2 * (1 + one["se"] ** 2 / 7) ** 2, 4), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sex", [["m"] * 6, ["m", "x", "m", "x", "m", "m"]])
+def test_data_sets_of_different_categories_are_not_combined(frame, sex):
+    with pytest.raises(InputError, match="do not have the same categories of sex"):
+        tabulate([design(frame), design(frame.assign(sex=sex))], "y", "sex", "mean")
