@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -271,16 +271,15 @@ def fit(
             say(f"fit under privacy weights (mean {weights.mean():.2f})")
             return synthesizer.fit(data, weights, sampler)
 
-        def lipschitz(posterior: Posterior) -> Floats:
-            say("Lipschitz bounds")
-            return synthesizer.lipschitz(data, posterior)
-
         if mechanism.c1 is not None:
-            weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz)
+            weighted, _ = weighted_fit(
+                mechanism.c1, alpha(mechanism.c1), fitted, lambda p: synthesizer.lipschitz(data, p)
+            )
         else:
+            start = _first_guess(synthesizer, data, alpha, sampler, target)
             weighted = tune(
-                alpha, fitted, lipschitz, lambda a, p: synthesizer.log_likelihood(data, a, p), target,
-                tolerance=tolerance,
+                alpha, fitted, lambda p: synthesizer.lipschitz(data, p),
+                lambda a, p: synthesizer.log_likelihood(data, a, p), target, start=start, tolerance=tolerance,
             )  # fmt: skip
     return Fit(
         design, synthesizer, mechanism, data, risk, weighted, target, epsilon, m, population_total, said, rng,
@@ -429,6 +428,23 @@ def _autocorrelation(posterior: Posterior, chain: NDArray[np.intp], lag: int) ->
     x = np.column_stack([v[chain].reshape(chain.size, -1) for v in posterior.values.values()])
     x = x[:, x.min(axis=0) < x.max(axis=0)] - x.mean(axis=0)[x.min(axis=0) < x.max(axis=0)]
     return float(np.abs((x[lag:] * x[:-lag]).sum(axis=0) / (x**2).sum(axis=0)).max())
+
+
+def _first_guess(
+    synthesizer: Synthesizer, data: Any, alpha: Callable[[float], Floats], sampler: Sampler, target: float
+) -> float:
+    """c1 by the model's pilot (FBS: the flat prior's exact draws), or 1: it saves fits, and decides nothing."""
+    pilot = synthesizer.pilot()
+    if pilot is None:
+        return 1.0
+    try:
+        guess = tune(
+            alpha, lambda a: pilot.fit(data, a, sampler), lambda p: pilot.lipschitz(data, p),
+            lambda a, p: pilot.log_likelihood(data, a, p), target,
+        )  # fmt: skip
+    except (ModelError, PrivacyError):  # too little data for the pilot
+        return 1.0
+    return guess.c1
 
 
 def _verdict(posterior: Posterior) -> str:

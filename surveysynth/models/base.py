@@ -106,6 +106,10 @@ class Synthesizer(Protocol):
         """What a missing outcome does."""
         ...
 
+    def pilot(self) -> Synthesizer | None:
+        """A relative of the model that fits the same data in no time, to start the tuning; None if there is none."""
+        ...
+
     def prepare(self, design: SurveyDesign) -> Any:
         """Validate the file against the model and put it in the form that fits need."""
         ...

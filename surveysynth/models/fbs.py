@@ -14,7 +14,7 @@ conditional.  The cost of a fit does not depend on n.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import formulaic
@@ -174,6 +174,10 @@ class FBS:
                 raise InputError("transform names other columns than outcome does")
             return [as_transform(self.transform[o]) for o in self.outcomes]
         return [as_transform(self.transform) for _ in self.outcomes]
+
+    def pilot(self) -> FBS | None:
+        """FBS under the flat prior, whose draws are exact and take milliseconds."""
+        return None if self.prior == "flat" else replace(self, prior="flat")
 
     def prepare(self, design: SurveyDesign) -> Data:
         """Working-scale values and distinct predictor rows, after the checks that belong to FBS.
