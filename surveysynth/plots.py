@@ -11,7 +11,13 @@ STYLE = {"confidential": ("#7f7f7f", "o"), "released": ("#0b6fa4", "s")}
 
 
 def compare_estimates(
-    estimates: Mapping[str, pd.DataFrame], truth: pd.Series, labels: list[str], path: str | Path, *, axis: str, title: str
+    estimates: Mapping[str, pd.DataFrame],
+    truth: pd.Series,
+    labels: list[str],
+    path: str | Path,
+    *,
+    axis: str,
+    title: str,
 ) -> Path:
     """Draw estimates with their 95% intervals beside the truth, one row a domain.
 
@@ -27,12 +33,10 @@ def compare_estimates(
         Image file.
     axis, title : str
     """
-    import matplotlib
+    from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(8, 0.42 * len(labels) + 1.6), layout="constrained")
+    figure = Figure(figsize=(8, 0.42 * len(labels) + 1.6), layout="constrained")
+    ax = figure.subplots()
     rows = range(len(labels))
     ax.scatter(truth, rows, marker="|", s=220, color="#c0392b", linewidths=2, label="population", zorder=3)
     for shift, (name, frame) in zip((-0.15, 0.15), estimates.items(), strict=True):
@@ -50,5 +54,4 @@ def compare_estimates(
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, frameon=False)
     path = Path(path)
     figure.savefig(path, dpi=150)
-    plt.close(figure)
     return path

@@ -178,11 +178,7 @@ class Release:
         path = Path(path)
         if format not in FORMATS:
             raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
-        if path.exists() and not (overwrite and (path / "public" / MANIFEST).is_file()):
-            raise InputError(
-                f"{str(path)!r} exists"
-                + (" and is not a release folder" if overwrite else "; say overwrite to replace a release")
-            )
+        check_place(path, overwrite=overwrite)
         table = self.tables(by=self.table_predictors() if by is None else by, min_cell=min_cell, cv_limit=cv_limit)
         path.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mode 0700 until it is whole
@@ -204,8 +200,9 @@ class Release:
             else:
                 design.frame.to_parquet(file, index=False)
         table.to_csv(folder / "tables.csv", index=False)
-        (folder / "report.txt").write_text(f"{self.privacy}\n")
-        (folder / MANIFEST).write_text(json.dumps(self.manifest(), indent=2, ensure_ascii=False) + "\n")
+        (folder / "report.txt").write_text(f"{self.privacy}\n", encoding="utf-8")
+        manifest = json.dumps(self.manifest(), indent=2, ensure_ascii=False)
+        (folder / MANIFEST).write_text(f"{manifest}\n", encoding="utf-8")
 
     def _write_internal(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
@@ -214,6 +211,23 @@ class Release:
             self.internal["records"].to_csv(folder / "records.csv")
         if "draws" in self.internal:
             np.savez_compressed(folder / "unused_draws.npz", **self.internal["draws"])
+
+
+def check_place(path: Path, *, overwrite: bool) -> None:
+    """Refuse a place where a release cannot be written, or would replace something else.
+
+    Raises
+    ------
+    InputError
+    """
+    if path.exists() and not (overwrite and (path / "public" / MANIFEST).is_file()):
+        raise InputError(
+            f"{str(path)!r} exists"
+            + (" and is not a release folder" if overwrite else "; choose another place, or overwrite a release")
+        )
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise InputError(f"{str(path)!r} cannot be made: {str(above)!r} is not a folder that you may write to")
 
 
 def read_release(path: str | Path) -> Release:
@@ -233,7 +247,19 @@ def read_release(path: str | Path) -> Release:
     folder = folder / "public" if (folder / "public").is_dir() else folder
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
-    said = json.loads((folder / MANIFEST).read_text())
+    try:
+        said = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return _read_public(folder, said)
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"the release in {str(folder)!r} cannot be read ({type(error).__name__}): its {MANIFEST} is damaged or "
+            "does not go with its files"
+        ) from None
+
+
+def _read_public(folder: Path, said: dict[str, Any]) -> Release:
     datasets = []
     for number in range(1, said["m"] + 1):
         files = [folder / f"synthetic_{number}.{format}" for format in FORMATS]
@@ -252,7 +278,7 @@ def read_release(path: str | Path) -> Release:
         data_dependent=said["data_dependent"],
         publishable=not said["publication"].startswith("reproducible"),
     )
-    method = {
+    method: dict[str, Any] = {
         k: said[k]
         for k in ("package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights")
         if k in said
@@ -265,7 +291,8 @@ def _read_synthetic(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) 
     if file.suffix == ".parquet":
         return pd.read_parquet(file)
     text = {c: "str" for c, t in dtypes.items() if t in ("str", "string", "object", "category")}
-    frame = pd.read_csv(file, dtype=text, keep_default_na=False, na_values={c: [""] for c in dtypes if c not in text})
+    empty = {c: [""] for c in dtypes if c not in text}
+    frame = pd.read_csv(file, dtype=text, keep_default_na=False, na_values=empty, float_precision="round_trip")
     for column, kind in levels.items():
         categories = {str(level): level for level in kind["categories"]}
         values = frame[column].astype(str).map(categories)
@@ -284,7 +311,7 @@ def _levels(column: pd.Series) -> dict[str, Any]:
 
 
 def _move_into_place(staging: Path, path: Path) -> None:
-    """Rename; where a release is there, exchange the two in one step (renameat2) so that one of them is always whole."""
+    """Rename; where a release is there, exchange the two in one step (renameat2): one of them is always whole."""
     if not path.exists():
         os.rename(staging, path)
         return
@@ -295,5 +322,9 @@ def _move_into_place(staging: Path, path: Path) -> None:
         return  # the old release is now in staging, which the caller removes
     backup = path.with_name(f".{path.name}.replaced")  # no exchange here: two renames, the old one kept until then
     os.rename(path, backup)
-    os.rename(staging, path)
+    try:
+        os.rename(staging, path)
+    except OSError:
+        os.rename(backup, path)
+        raise
     shutil.rmtree(backup)

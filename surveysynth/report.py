@@ -39,9 +39,13 @@ def write_table(table: pd.DataFrame, path: str | Path, format: str, *, title: st
     if format == "csv":
         table.to_csv(path, index=False)
     elif format == "xlsx":
-        table.to_excel(path, index=False, sheet_name="tables")
+        with pd.ExcelWriter(path, engine="openpyxl") as book:
+            table.to_excel(book, index=False, sheet_name="tables")
+            for cell in (cell for row in book.sheets["tables"].iter_rows() for cell in row):
+                if cell.data_type == "f":  # a label that begins with "=" is a text
+                    cell.data_type = "s"
     else:
-        path.write_text(_formatted(table, format, title, note))
+        path.write_text(_formatted(table, format, title, note), encoding="utf-8")
     return path
 
 

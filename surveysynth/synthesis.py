@@ -22,6 +22,7 @@ from . import __version__
 from .design import SurveyDesign
 from .engines import get_engine
 from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, rows
+from .estimation.tables import as_list
 from .models.base import Posterior, Sampler, Synthesizer, Synthetic
 from .privacy.mechanisms import PseudoPosterior
 from .privacy.report import PrivacyReport, public_epsilon
@@ -92,6 +93,7 @@ class Fit:
             A diagnostic failed and was not accepted by name.
         """
         m = _positive_whole(self.m if m is None else m, "m")
+        _check_accepted(accept_diagnostics)
         asked = self.epsilon if epsilon is None else _positive(epsilon, "epsilon")
         exact = 2 * self.delta * m
         if asked is not None and exact > asked:
@@ -112,16 +114,14 @@ class Fit:
         ]  # fmt: skip
         return Release(
             datasets=tuple(datasets),
-            privacy=self._report(m, asked, exact, lag, accept_diagnostics),
+            privacy=self._report(m, asked, exact, lag),
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
             outcomes=self.synthesizer.outcomes,
             method=self._manifest(),
             internal=self._internal(chosen),
         )
 
-    def _report(
-        self, m: int, asked: float | None, exact: float, lag: float, accepted: Sequence[str]
-    ) -> PrivacyReport:
+    def _report(self, m: int, asked: float | None, exact: float, lag: float) -> PrivacyReport:
         posterior = self.weighted.posterior
         said = [
             "the predictors, the design columns in the files and the number of records of every cell are public; the "
@@ -134,10 +134,12 @@ class Fit:
         ]
         if not posterior.diagnostics.exact:
             said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
-        if accepted:
-            said.append(f"failed diagnostics that the agency accepted by name: {', '.join(accepted)}")
+        if posterior.failures:  # all of them accepted, or nothing were released
+            said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
+        tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
         depends = [
-            f"the privacy weights (map {self.mechanism.map}) and their scale c1, tuned on this file",
+            f"the privacy weights (map {self.mechanism.map}){tuned}",
+            "the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up",
             "the mean of the survey weights, to which they are scaled before they are modelled",
         ]
         d = posterior.diagnostics
@@ -148,14 +150,17 @@ class Fit:
             "released_draws_lag_correlation": lag, "epsilon_spent_by_this_fit": self.epsilon_spent,
             "mean_alpha": float(self.weighted.alpha.mean()),
         }  # fmt: skip
-        separated = (
-            "The released draws are from different chains."
-            if lag == 0
-            else f"Released draws of one chain are apart: lag correlation {'below' if lag < 0.1 else 'ABOVE'} 0.1."
-        )
+        if posterior.diagnostics.exact or m == 1:
+            separated = ""
+        elif lag == 0:
+            separated = " The released draws are from different chains."
+        else:
+            separated = (
+                f" Released draws of one chain are apart: lag correlation {'below' if lag < 0.1 else 'ABOVE'} 0.1."
+            )
         return PrivacyReport(
             kind=self.mechanism.kind, epsilon=public_epsilon(exact, asked), epsilon_requested=asked, m=m,
-            draws=posterior.size, verdict=f"{_verdict(posterior)} {separated}", assumptions=said,
+            draws=posterior.size, verdict=_verdict(posterior) + separated, assumptions=said,
             data_dependent=depends, publishable=not self.seeded, internal=internal,
         )  # fmt: skip
 
@@ -239,7 +244,13 @@ def fit(
     EngineError
         The engine is missing or stopped.
     """
+    if not isinstance(design, SurveyDesign):
+        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
     m = _positive_whole(m, "m")
+    for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
+        _positive_whole(number, name)
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+        raise InputError("seed must be a whole number, not negative")
     mechanism = PseudoPosterior() if mechanism is None else mechanism
     epsilon = _one_epsilon(epsilon, mechanism)
     if epsilon is None and mechanism.c1 is None:
@@ -321,6 +332,7 @@ def synthesize(
     >>> release = synthesize(design, FBS("salary", "field + gender"), epsilon=10.8, m=3)  # doctest: +SKIP
     >>> release.tables(by=["field", "gender"])  # doctest: +SKIP
     """
+    _check_accepted(accept_diagnostics)
     return fit(design, synthesizer, epsilon=epsilon, m=m, **settings).release(accept_diagnostics=accept_diagnostics)
 
 
@@ -456,11 +468,13 @@ def _verdict(posterior: Posterior) -> str:
     return "Sampler diagnostics passed: no divergences, R-hat at most 1.01, bulk and tail ESS at least 400."
 
 
-def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:
+def _check_accepted(accepted: Sequence[str]) -> None:
     names = ("divergences", "rhat", "ess_bulk", "ess_tail")
-    unknown = set(accepted) - set(names)
-    if isinstance(accepted, str) or unknown:
+    if isinstance(accepted, str) or not set(accepted) <= set(names):
         raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
+
+
+def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:
     failed = [name for name in posterior.failures if name not in accepted]
     if failed:
         raise NotFitForRelease(
@@ -505,9 +519,8 @@ def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Su
     kept = SurveyDesign(design.frame[~absent], **design.roles())
     share = design.weights[absent].sum() / design.weights.sum()
     return kept, [
-        f"{absent.sum():,} of {design.n:,} records had no outcome and were left out; their survey weights are "
-        f"{design.weights[absent].sum():,.0f} population units, {share:.1%} of the total. The release speaks of the "
-        "population whose outcome is known"
+        f"{absent.sum():,} of {design.n:,} records, {share:.0%} of the survey weights, had no outcome and were left "
+        "out: the release speaks of the population whose outcome is known. These two numbers are computed from the file"
     ]
 
 
@@ -562,7 +575,7 @@ def _check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequen
             raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
     if public is None:
         return
-    undeclared = [c for c in _public_columns(design, synthesizer) if c not in public]
+    undeclared = [c for c in _public_columns(design, synthesizer) if c not in as_list(public)]
     if undeclared:
         raise InputError(
             f"the public files would hold {', '.join(undeclared)}, which public= does not name; add them if they may "
@@ -571,13 +584,22 @@ def _check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequen
 
 
 def _public_frame(design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator) -> pd.DataFrame:
-    """Predictors as they are, strata and PSU labels that are not predictors recoded at random."""
-    frame = design.frame[_public_columns(design, synthesizer)].copy()
+    """Predictors as they are, strata and PSU labels that are not predictors recoded at random.
+
+    A new frame: what hangs on the confidential one (attrs, names of its axes, unused categories)
+    stays behind.
+    """
+    frame = {c: design.frame[c].array for c in _public_columns(design, synthesizer)}
     labels = [c for c in (design.strata_name, *design.psu_names) if c and c not in synthesizer.predictor_columns]
     for column in labels:
         code, levels = pd.factorize(frame[column])
         frame[column] = 1 + rng.permutation(len(levels))[code]
-    return frame
+    for column, values in frame.items():
+        if isinstance(values, pd.Categorical):
+            used = values.remove_unused_categories()
+            plain = all(isinstance(level, (str, bool, int, float)) for level in used.categories)
+            frame[column] = used if plain else used.rename_categories(str)
+    return pd.DataFrame(frame, index=range(design.n))
 
 
 def _assemble(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack
 
 from ..errors import InputError
 from .tables import TOTAL
@@ -48,14 +50,11 @@ def flag(
         count & (table[by] == TOTAL).all(axis=1).to_numpy(),
         "calibrated total: fixed by construction, the standard error is not its own",
     )
+    check_limits(min_cell, cv_limit)
     if cv_limit is not None:
-        if not cv_limit > 0:
-            raise InputError("cv_limit must be a positive number, for example 0.3")
         with np.errstate(divide="ignore", invalid="ignore"):
             say((table["se"] / table["estimate"].abs()).to_numpy() > cv_limit, f"CV above {cv_limit:.0%}")
     if min_cell is not None:
-        if isinstance(min_cell, bool) or int(min_cell) != min_cell or min_cell < 1:
-            raise InputError("min_cell must be a whole number of records, at least 1")
         small = (table["n"] < min_cell).to_numpy()
         hidden = small.copy()
         for _, rows in table.groupby(["statistic", "outcome"], sort=False).indices.items():
@@ -68,12 +67,30 @@ def flag(
     return table
 
 
+def check_limits(min_cell: int | None, cv_limit: float | None) -> None:
+    """Refuse limits that mean nothing.
+
+    Raises
+    ------
+    InputError
+        A min_cell that is no whole number of records, a cv_limit that is not positive.
+    """
+    if cv_limit is not None and not (isinstance(cv_limit, (int, float)) and cv_limit > 0):
+        raise InputError("cv_limit must be a positive number, for example 0.3")
+    if min_cell is not None and (
+        isinstance(min_cell, bool) or not isinstance(min_cell, (int, np.integer)) or min_cell < 1
+    ):
+        raise InputError("min_cell must be a whole number of records, at least 1")
+
+
 def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Hide further cells until no published total minus its published parts leaves one hidden cell.
+    """Hide further cells, until no hidden one can be computed from those that are published.
 
     A total is a row with "all" in some variable; its parts are the rows with that variable's
-    categories instead.  Where exactly one part is hidden, or all parts are shown but their
-    total is not, the smallest other part (or the total's own) is hidden too.
+    categories instead, and total minus parts is 0: A x = 0 for the whole table.  A hidden cell i
+    cannot be computed if some v with A v = 0 and v_i = 1 is 0 on every published cell: x + v
+    would be another table with the same published cells.  The v that takes the fewest further
+    records is a linear programme, as is usual for complementary suppression (Cox 1995).
 
     Parameters
     ----------
@@ -86,26 +103,35 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
     -------
     bool array (rows,)
     """
-    hidden = hidden.copy()
+    hidden, safe = hidden.copy(), np.zeros(len(hidden), dtype=bool)
+    A, n = _sums(table, by), table["n"].to_numpy(dtype=float)
+    for i in np.flatnonzero(hidden):
+        if safe[i]:
+            continue
+        cost = np.where(hidden, 0.0, n)
+        low = np.zeros(2 * len(n))
+        low[i] = 1.0  # v = v+ - v-, and v_i = 1
+        bounds = np.column_stack([low, np.where(np.arange(2 * len(n)) % len(n) == i, low, np.inf)])
+        equal = {"A_eq": hstack([A, -A]), "b_eq": np.zeros(A.shape[0])}
+        v = linprog(np.tile(cost, 2), **equal, bounds=bounds).x  # type: ignore[call-overload]
+        moved = np.abs(v[: len(n)] - v[len(n) :]) > 1e-6
+        hidden |= moved
+        safe |= moved
+    return hidden
+
+
+def _sums(table: pd.DataFrame, by: list[str]) -> csr_array:
+    """One row an equation "total - parts = 0", one column a cell."""
     keys = [tuple(row) for row in table[by].itertuples(index=False)]
     where = {key: i for i, key in enumerate(keys)}
-    parts: dict[int, list[list[int]]] = {}
+    equations: dict[tuple[int, int], int] = {}
+    entries: list[tuple[int, int, int]] = []
     for i, key in enumerate(keys):
         for v, label in enumerate(key):
             if label != TOTAL:
                 total = where[(*key[:v], TOTAL, *key[v + 1 :])]
-                groups = parts.setdefault(total, [[] for _ in by])
-                groups[v].append(i)
-    n = table["n"].to_numpy()
-    changed = True
-    while changed:
-        changed = False
-        for total, groups in parts.items():
-            for group in groups:
-                equation = [*group, total]  # total - sum of its parts = 0: one unknown can be solved for
-                unknown = [i for i in equation if hidden[i]]
-                if group and len(unknown) == 1:
-                    known = [i for i in group if not hidden[i]] or [total]
-                    hidden[min(known, key=lambda i: n[i])] = True
-                    changed = True
-    return hidden
+                if (total, v) not in equations:
+                    entries.append((len(equations), total, 1))
+                entries.append((equations.setdefault((total, v), len(equations)), i, -1))
+    row, column, value = np.array(entries, dtype=np.int64).reshape(-1, 3).T
+    return csr_array((value, (row, column)), shape=(len(equations), len(keys)))
