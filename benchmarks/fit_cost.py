@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -79,14 +80,15 @@ def main() -> None:
         for n in sizes:
             spent[n] = seconds(gradient[n]) / 2000
         ratios["gradient"].append(spent[sizes[1]] / spent[sizes[0]])
-        print(f"gradient: {spent[sizes[0]] * 1e6:7.1f} us at n = {sizes[0]:,}, {spent[sizes[1]] * 1e6:7.1f} us at n = {sizes[1]:,}")
+        print("gradient: " + ", ".join(f"{spent[n] * 1e6:7.1f} us at n = {n:,}" for n in sizes))
         for n in sizes:
-            seed = np.random.default_rng(pair)
-            spent[n] = seconds(lambda: MODEL.fit(prepared[n], np.full(n, 0.7), Sampler(lambda: engine, seed)))
+            sampler = Sampler(lambda: engine, np.random.default_rng(pair))
+            spent[n] = seconds(partial(MODEL.fit, prepared[n], np.full(n, 0.7), sampler))
         ratios["fit"].append(spent[sizes[1]] / spent[sizes[0]])
-        print(f"fit:      {spent[sizes[0]]:7.2f} s  at n = {sizes[0]:,}, {spent[sizes[1]]:7.2f} s  at n = {sizes[1]:,}")
+        print("fit:      " + ", ".join(f"{spent[n]:7.2f} s  at n = {n:,}" for n in sizes))
     for name, values in ratios.items():
-        print(f"{name} time ratio, large / small: median {np.median(values):.2f} (from {min(values):.2f} to {max(values):.2f})")
+        spread = f"(from {min(values):.2f} to {max(values):.2f})"
+        print(f"{name} time ratio, large / small: median {np.median(values):.2f} {spread}")
     print(f"apart: preparing the file {ready[sizes[0]]:.3f} s and {ready[sizes[1]]:.3f} s")
 
 

@@ -45,7 +45,7 @@ def inclusion_probabilities(size: ArrayLike, n: int, strata: ArrayLike | None = 
         pi = np.empty(a.size)
         for h, name in enumerate(label.tolist()):
             if name not in sizes:
-                raise InputError("n gives no sample size for one of the strata; it is a mapping of every stratum to one")
+                raise InputError("n gives no sample size for one of the strata; it maps every stratum to one")
             pi[code == h] = inclusion_probabilities(a[code == h], sizes[name])
         return pi
     bad = ~np.isfinite(a)

@@ -5,10 +5,10 @@
 # answers are confidential. This document goes the whole way, from the file to the published table, and says at each
 # step what is public and what is not.
 #
-# The "confidential" file is drawn from a real population, 29,501 workers of a US Census 2000 extract, so that in the end
-# we can compare with the truth. An agency cannot.
+# The "confidential" file is drawn from a real population, 29,501 workers of a US Census 2000 extract, so that in the
+# end we can compare with the truth. An agency cannot.
 #
-# Run it as a script (`python vignettes/first_release.py`) or open it as a notebook in an editor that knows `# %%` cells.
+# Run it as a script (`python vignettes/first_release.py`), or as a notebook in an editor that knows `# %%` cells.
 
 # %%
 import tempfile
@@ -46,7 +46,7 @@ print(confidential.round(1).to_string(index=False))
 model = ss.FBS("income", "division + education", prior="flat")
 for epsilon in (36, 18, 10.8, 7.2):
     p = ss.price(design, model, epsilon=epsilon, m=3, seed=SEED)
-    print(f"epsilon {epsilon:5.1f}: c1 = {p.c1:.3f}, Lipschitz bound {p.delta:.3f}, mean privacy weight {p.mean_alpha:.2f}")
+    print(f"epsilon {epsilon:5.1f}: c1 = {p.c1:.3f}, Lipschitz bound {p.delta:.3f}, mean weight {p.mean_alpha:.2f}")
 
 # %% [markdown]
 # At 10.8, the epsilon of the paper that FBS comes from (three data sets at a Lipschitz bound of 1.8), about half of the
@@ -122,5 +122,5 @@ with tempfile.TemporaryDirectory() as folder:
     print(back)
 
 # %% [markdown]
-# From here an R user goes on with `read_release()` of the package in `r_bridge/`, and any reader with the csv files: they
-# are ordinary weighted survey files.
+# From here an R user goes on with `read_release()` of the package in `r_bridge/`, and any reader with the csv files:
+# they are ordinary weighted survey files.

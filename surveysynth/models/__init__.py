@@ -1,0 +1,1 @@
+"""Synthesizers: what they are, and the transforms they work on."""

@@ -234,11 +234,12 @@ class FBS:
             ) from None
         if not names:
             return np.ones((1, 1)), np.zeros(design.n, dtype=np.intp), spec
-        pattern = frame.groupby(names, sort=True, observed=True).ngroup().to_numpy(dtype=np.intp)
+        pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
         first = np.unique(pattern, return_index=True)[1]
         X = np.asarray(spec.get_model_matrix(frame.iloc[first]), dtype=np.float64)
-        if not np.isfinite(X).all():
-            raise InputError(f"the predictors {self.predictors!r} are not finite in {rows(~np.isfinite(X).all(1)[pattern])}")
+        infinite = ~np.all(np.isfinite(X), axis=1)[pattern]
+        if infinite.any():
+            raise InputError(f"the predictors {self.predictors!r} are not finite in {rows(infinite)}")
         return X, pattern, spec
 
     def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
@@ -336,8 +337,8 @@ class FBS:
             else f"prior flat: {PRIORS['flat']}, drawn exactly",
         ]
         said.append(
-            "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform "
-            "such as log, means of broad domains come out low and their intervals can cover less than they say"
+            "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed "
+            "transform such as log, means of broad domains come out low and their intervals can cover less than they say"
         )
         if data.public_weights is not None:
             said.append(
@@ -345,7 +346,9 @@ class FBS:
                 "outcome is modelled"
             )
         else:
-            said.append("survey weights are jointly normal with the outcome on the log scale; smoothed weights are released")
+            said.append(
+                "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
+            )
         return said
 
 
@@ -406,7 +409,8 @@ def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Flo
     error = np.sqrt(np.outer((inverse**2).sum(axis=1), np.diag(Sigma)))
     b = np.hypot(inverse @ Z0, error)
     wide = unseen[:, None] | (b > 10)  # beyond the prior's own scale
-    return np.where(wide, 10.0, b), np.where(wide, 1.0, error / b)
+    b = np.where(wide, 10.0, b)
+    return b, np.where(wide, 1.0, error / b)
 
 
 def _flat(
@@ -423,7 +427,7 @@ def _flat(
             "nothing about them; use prior='independent' or 'paper'"
         )
     Sigma = invwishart.rvs(df, S0, size=size, random_state=sampler.rng).reshape(size, D, D)
-    L = np.linalg.cholesky(Sigma)
+    L = np.asarray(np.linalg.cholesky(Sigma), dtype=np.float64)
     E = sampler.rng.standard_normal((size, len(R), D))
     B = inverse @ (Z0 + E @ L.transpose(0, 2, 1))
     return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), Diagnostics(exact=True), "exact draws", "1")

@@ -22,9 +22,9 @@ TILE = 512  # draws that a core works on at a time: they stay in its cache
 
 
 # loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
-@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs(Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, out: Floats) -> None:
-    """out_i = max_s |log p_is|.  mean (G, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1."""
+    """out_i = max_s |log p_is|, infinite where one is not finite.  mean (G, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1."""
     n, D = Y.shape
     S = const.size
     chunk = 256
@@ -32,7 +32,7 @@ def _max_abs(Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, 
         twice = np.empty(TILE)  # 2 log p of a tile of draws
         e = np.empty(TILE)
         for i in range(c * chunk, min(n, (c + 1) * chunk)):
-            highest, lowest = -np.inf, np.inf
+            highest, lowest, total = -np.inf, np.inf, 0.0
             for s0 in range(0, S, TILE):
                 width = min(TILE, S - s0)
                 for s in range(width):
@@ -50,7 +50,8 @@ def _max_abs(Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, 
                 for s in range(width):
                     highest = max(highest, twice[s])
                     lowest = min(lowest, twice[s])
-            out[i] = max(highest, -lowest) / 2
+                    total += twice[s]  # max and min pass over NaN, a sum does not
+            out[i] = max(highest, -lowest) / 2 if np.isfinite(total) else np.inf
 
 
 def _blocks(
@@ -58,7 +59,7 @@ def _blocks(
 ) -> Iterator[tuple[Codes, Codes, Floats, Floats, Floats]]:
     """Blocks of records with the whitened means of their patterns."""
     S, _, D = B.shape
-    W = np.linalg.inv(L)  # (S, D, D), lower triangular
+    W = np.asarray(np.linalg.inv(L), dtype=np.float64)  # (S, D, D), lower triangular
     const = -0.5 * D * np.log(2 * np.pi) + np.log(np.einsum("sdd->sd", W)).sum(axis=1)
     whitened = np.einsum("skj,sdj->kds", B, W)  # (K, D, S): column d of B L^-T
     W = np.ascontiguousarray(W.transpose(1, 2, 0))
@@ -95,7 +96,7 @@ def max_abs_log_density(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floa
         part = np.empty(records.size)
         _max_abs(np.ascontiguousarray(Y[records]), local, mean, W, const, part)
         out[records] = part
-    return np.where(np.isfinite(out), out, np.inf)
+    return out
 
 
 def log_density(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats) -> Floats:
