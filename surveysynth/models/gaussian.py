@@ -24,7 +24,10 @@ TILE = 512  # draws that a core works on at a time: they stay in its cache
 # loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs(Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, out: Floats) -> None:
-    """out_i = max_s |log p_is|, infinite where one is not finite.  mean (G, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1."""
+    """out_i = max_s |log p_is|, infinite where one is not finite.
+
+    mean (G, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1.
+    """
     n, D = Y.shape
     S = const.size
     chunk = 256
