@@ -288,11 +288,12 @@ def _read_public(folder: Path, said: dict[str, Any]) -> Release:
 
 def _read_synthetic(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
     """A synthetic file with its columns' types: text stays text, even where it looks like a number."""
-    if file.suffix == ".parquet":
-        return pd.read_parquet(file)
     text = {c: "str" for c, t in dtypes.items() if t in ("str", "string", "object", "category")}
     empty = {c: [""] for c in dtypes if c not in text}
-    frame = pd.read_csv(file, dtype=text, keep_default_na=False, na_values=empty, float_precision="round_trip")
+    if file.suffix == ".parquet":
+        frame = pd.read_parquet(file)
+    else:
+        frame = pd.read_csv(file, dtype=text, keep_default_na=False, na_values=empty)
     for column, kind in levels.items():
         categories = {str(level): level for level in kind["categories"]}
         values = frame[column].astype(str).map(categories)

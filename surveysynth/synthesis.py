@@ -261,9 +261,9 @@ def fit(
         raise InputError(f"clusters={clusters!r} is not one of refuse, ignore")
     if not 0 < tolerance < 1:
         raise InputError("tolerance must be between 0 and 1")
+    _check_public(design, synthesizer, public)
     design, said = _without_missing(design, synthesizer)
     said += _check_clusters(design, synthesizer, clusters)
-    _check_public(design, synthesizer, public)
 
     rng = np.random.default_rng(seed)
     chosen_engine = get_engine(engine)

@@ -1,0 +1,537 @@
+"""Releases on disk and their tables: round trips, atomicity, flags, suppression, and numbers by hand and by R."""
+
+import itertools
+import json
+import os
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pyreadstat
+import pytest
+from scipy.stats import t as student
+from surveys import make_design, make_frame, model
+
+import surveysynth as ss
+from surveysynth import release as releases
+from surveysynth.estimation.suppression import flag
+from surveysynth.estimation.tables import TOTAL
+from surveysynth.report import write_table
+
+
+@pytest.fixture(scope="module")
+def release():
+    return ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=1)
+
+
+@pytest.fixture
+def written(release, tmp_path):
+    return release.write(tmp_path / "release")
+
+
+def contents(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+# writing and reading
+
+
+def odd_frame():
+    """Every kind of predictor that a file may bring."""
+    frame, rng = make_frame(), np.random.default_rng(5)
+    return frame.assign(
+        ordered=pd.Categorical(rng.choice(["low", "high"], 400), ["low", "high", "nobody"], ordered=True),
+        coded=pd.Categorical(rng.choice([3, 1], 400), [3, 1]),
+        band=pd.cut(frame["hours"], [0, 40, 100]),
+        employed=rng.random(400) < 0.5,
+        age=rng.integers(20, 24, 400),
+        share=rng.choice([0.1, 1 / 3], 400),
+        text=rng.choice(["1e5", "True", "", "a, \"b\"\nc"], 400),
+    )  # fmt: skip
+
+
+PREDICTORS = ["field", "gender", "ordered", "coded", "employed", "age", "share", "text", "band"]
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+@pytest.mark.parametrize("columns", [["field"], *([c, "gender"] for c in PREDICTORS[2:])], ids=lambda c: c[0])
+def test_what_is_read_back_is_what_was_written(columns, format, tmp_path):
+    design = ss.SurveyDesign(odd_frame(), weights="wt")
+    release = ss.synthesize(design, model(" + ".join(columns)), epsilon=20, m=2, seed=1)
+    release.write(tmp_path / "r", format=format, by=columns[0])
+    for path in (tmp_path / "r", tmp_path / "r" / "public"):
+        back = ss.read_release(path)
+        for a, b in zip(release.datasets, back.datasets, strict=True):
+            pd.testing.assert_frame_equal(a.frame, b.frame, check_exact=True)
+            assert a.roles() == b.roles()
+        pd.testing.assert_frame_equal(release.tables(columns), back.tables(columns), check_exact=True)
+        assert str(back.privacy) == str(release.privacy) and back.privacy == release.privacy
+        assert (back.predictors, back.outcomes, back.method) == (release.predictors, release.outcomes, release.method)
+        assert back.internal == {} and back.privacy.internal == {}
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_names_and_labels_in_any_script(format, tmp_path, monkeypatch):
+    names = {"field": "Fachrichtung (ä)", "income": "収入", "wt": "poids é", "gender": "sexe"}
+    design = ss.SurveyDesign(make_frame().rename(columns=names), weights="poids é")
+    outcome, predictors = "収入", "`Fachrichtung (ä)` + sexe"
+    release = ss.synthesize(design, ss.FBS(outcome, predictors, prior="flat"), epsilon=10.8, seed=1)
+    monkeypatch.setattr("locale.getpreferredencoding", lambda *_: "ascii")
+    monkeypatch.setattr("locale.getencoding", lambda: "ascii")
+    back = ss.read_release(release.write(tmp_path / "Veröffentlichung", format=format))
+    pd.testing.assert_frame_equal(back.datasets[2].frame, release.datasets[2].frame, check_exact=True)
+    assert "ökonomie" in back.tables("Fachrichtung (ä)")["Fachrichtung (ä)"].tolist()
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".dta"])
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_value_labels_survive(suffix, format, tmp_path):
+    frame = make_frame()[["income", "wt"]].assign(degree=np.resize([2.0, 1.0, 9.0], 400))
+    labels = {"degree": {1: "none", 2: "licencié", 9: "01"}}
+    write = pyreadstat.write_sav if suffix == ".sav" else pyreadstat.write_dta
+    write(frame, str(tmp_path / f"f{suffix}"), variable_value_labels=labels)
+    design = ss.SurveyDesign.read(tmp_path / f"f{suffix}", weights="wt")
+    release = ss.synthesize(design, model("degree"), epsilon=10.8, seed=1)
+    back = ss.read_release(release.write(tmp_path / "r", format=format))
+    degree = back.datasets[0].frame["degree"]
+    assert degree.cat.categories.tolist() == ["none", "licencié", "01"] and degree.cat.ordered
+    assert back.tables("degree", statistic="count")["degree"].tolist() == ["none", "licencié", "01", "all"]
+    assert pd.read_csv(tmp_path / "r" / "public" / "tables.csv")["degree"].iloc[2] == "01"
+
+
+def test_public_and_internal_are_apart(written, release):
+    synthetic = {f"public/synthetic_{i}.csv" for i in (1, 2, 3)}
+    public = {*synthetic, "public/tables.csv", "public/report.txt", "public/manifest.json"}
+    internal = {"internal/privacy.json", "internal/records.csv", "internal/unused_draws.npz"}
+    assert set(contents(written)) == public | internal
+    assert written.stat().st_mode & 0o777 == 0o755
+    assert (written / "internal").stat().st_mode & 0o777 == 0o700
+    records = pd.read_csv(written / "internal" / "records.csv")
+    assert records.columns.tolist() == ["row", "lipschitz", "alpha", "bound"] and len(records) == 400
+    assert records["bound"].max() * 6 == pytest.approx(release.privacy.internal["epsilon_exact"], rel=1e-12)
+    unused = np.load(written / "internal" / "unused_draws.npz")
+    assert {name: len(unused[name]) for name in unused} == {"B": 3997, "L": 3997, "weight": 3997}
+    assert (written / "public" / "report.txt").read_text() == f"{release.privacy}\n"
+    table = pd.read_csv(written / "public" / "tables.csv", keep_default_na=False, dtype={"field": str})
+    shown = release.tables(["field", "gender"])
+    assert table["field"].tolist() == shown["field"].tolist() and table["flag"].tolist() == shown["flag"].tolist()
+    np.testing.assert_allclose(table["estimate"].astype(float), shown["estimate"], rtol=1e-15)
+
+
+def test_manifest_says_all_that_a_reader_needs_and_no_seed(written, release):
+    manifest = json.loads((written / "public" / "manifest.json").read_text())
+    assert manifest["package"] == {"surveysynth": ss.__version__}
+    assert manifest["engine"] == {"name": "exact draws", "version": "1"}
+    expected = {
+        "method": "FBS", "outcome": ["income"], "predictors": "field + gender", "prior": "flat", "m": 3,
+        "epsilon_requested": 10.8, "epsilon": release.privacy.epsilon, "kind": "asymptotic",
+        "guarantee": release.privacy.guarantee, "assumptions": release.privacy.assumptions,
+        "neighbours": {"add or remove one record": release.privacy.epsilon,
+                       "replace one record": 2 * release.privacy.epsilon},
+        "diagnostics": "The draws are exact and independent.",
+        "publication": "reproducible, not for publication: made with a seed, and who knows it can take the "
+                       "randomness off",
+        "draws_behind_the_maximum": 4000, "data_dependent": release.privacy.data_dependent,
+    }  # fmt: skip
+    assert {k: manifest.get(k) for k in expected} == expected
+    assert "not a strict" in manifest["guarantee"]
+
+    def keys(value):
+        children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return {*(value if isinstance(value, dict) else ()), *itertools.chain(*map(keys, children))}
+
+    assert not keys(manifest) & {"seed", "internal", "delta", "c1", "rhat", "ess_bulk", "divergences"}
+
+
+HURT = {
+    "no manifest": lambda public, said: (public / "manifest.json").unlink(),
+    "no data": lambda public, said: (public / "synthetic_2.csv").unlink(),
+    "not json": lambda public, said: (public / "manifest.json").write_text(json.dumps(said)[:-5]),
+    "no key": lambda public, said: (public / "manifest.json").write_text(json.dumps(said | {"dtypes": None})),
+    "no dict": lambda public, said: (public / "manifest.json").write_text("[]"),
+    "no column": lambda public, said: (public / "synthetic_2.csv").write_text("field,gender\n01,f\n"),
+    "no rows": lambda public, said: (public / "synthetic_2.csv").write_text("field,gender,income,wt\n"),
+}
+
+
+@pytest.mark.parametrize("hurt", HURT)
+def test_a_folder_that_is_no_release_is_refused(hurt, written):
+    public = written / "public"
+    HURT[hurt](public, json.loads((public / "manifest.json").read_text()))
+    with pytest.raises(ss.InputError):
+        ss.read_release(written)
+
+
+# whole or not at all
+
+
+FULL = OSError("disk full")
+
+
+def crash(monkeypatch, which, error=FULL):
+    """Make the writing of one file fail, after the ones before it were written."""
+    calls = itertools.count(1)
+
+    def to_csv(self, *args, original=pd.DataFrame.to_csv, **settings):
+        if next(calls) == which:
+            raise error
+        return original(self, *args, **settings)
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", to_csv)
+
+
+@pytest.mark.parametrize("which", [1, 2, 4, 5])  # synthetic 1, synthetic 2, tables, internal records
+@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["disk full", "Ctrl-C"])
+def test_a_crash_while_writing_leaves_nothing(which, error, release, tmp_path, monkeypatch):
+    crash(monkeypatch, which, error)
+    with pytest.raises(type(error)):
+        release.write(tmp_path / "release")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("which", [2, 5])
+def test_a_crash_while_replacing_leaves_the_old_release_whole(which, release, written, monkeypatch):
+    before = contents(written)
+    crash(monkeypatch, which)
+    with pytest.raises(OSError):
+        release.write(written, overwrite=True)
+    assert contents(written) == before
+    assert [p.name for p in written.parent.iterdir()] == ["release"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_release_is_replaced_by_another_only_on_request(exchange, release, written, monkeypatch):
+    if not exchange:  # a file system that cannot exchange two names
+        monkeypatch.setattr(releases.ctypes, "CDLL", lambda *_, **__: object())
+    before = contents(written)
+    with pytest.raises(ss.InputError, match="exists; choose another place, or overwrite"):
+        release.write(written)
+    assert contents(written) == before
+    release.write(written, overwrite=True, by="gender", format="parquet")
+    assert "public/synthetic_1.parquet" in contents(written) and "public/synthetic_1.csv" not in contents(written)
+    assert [p.name for p in written.parent.iterdir()] == ["release"]
+    assert (written / "internal").stat().st_mode & 0o777 == 0o700
+
+
+def test_without_an_exchange_a_failed_rename_brings_the_old_release_back(release, written, monkeypatch):
+    monkeypatch.setattr(releases.ctypes, "CDLL", lambda *_, **__: object())
+    before, calls = contents(written), itertools.count(1)
+
+    def rename(source, target, original=os.rename):
+        if next(calls) == 2:
+            raise OSError("no")
+        original(source, target)
+
+    monkeypatch.setattr(releases.os, "rename", rename)
+    with pytest.raises(OSError):
+        release.write(written, overwrite=True)
+    assert contents(written) == before
+    assert [p.name for p in written.parent.iterdir()] == ["release"]
+
+
+@pytest.mark.parametrize("kind", ["empty folder", "full folder", "file"])
+def test_nothing_but_a_release_is_ever_replaced(kind, release, tmp_path):
+    path = tmp_path / "mine"
+    if kind == "file":
+        path.write_text("mine")
+    else:
+        path.mkdir()
+    if kind == "full folder":
+        (path / "thesis.txt").write_text("mine")
+    with pytest.raises(ss.InputError, match="is not a release folder"):
+        release.write(path, overwrite=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_place_that_cannot_be_written_is_refused(release, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ss.InputError, match="not a folder that you may write to"):
+        release.write(tmp_path / "file" / "release")
+    assert release.write(tmp_path / "new" / "place").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [({"format": "xlsx"}, "format='xlsx' is not one of csv, parquet"), ({"by": "id"}, "by='id' is not a predictor"),
+     ({"by": ["field", "wt"]}, "by='wt' is not a predictor"), ({"min_cell": 0}, "min_cell"),
+     ({"min_cell": 2.5}, "min_cell"), ({"min_cell": True}, "min_cell"), ({"min_cell": "5"}, "min_cell"),
+     ({"cv_limit": 0}, "cv_limit"), ({"cv_limit": float("nan")}, "cv_limit"), ({"cv_limit": "30%"}, "cv_limit")],
+    ids=str,
+)  # fmt: skip
+def test_bad_arguments_of_write(settings, match, release, tmp_path):
+    with pytest.raises(ss.InputError, match=match):
+        release.write(tmp_path / "r", **settings)
+    assert not list(tmp_path.iterdir())
+
+
+# tables
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [({"by": "income"}, "not a predictor"), ({"by": "hours"}, "not a predictor"),
+     ({"outcome": "hours"}, "not synthesized"), ({"statistic": "median"}, "is not one of"),
+     ({"statistic": []}, "is not one of"), ({"by": ["field", "field"]}, "twice"),
+     ({"estimator": "R"}, "estimator='R' is not one of")],
+    ids=str,
+)  # fmt: skip
+def test_bad_arguments_of_tables(settings, match, release):
+    with pytest.raises(ss.InputError, match=match):
+        release.tables(**settings)
+
+
+def test_tables_made_by_default_are_of_the_discrete_predictors():
+    frame = odd_frame().assign(many=lambda f: f["id"] % 60)
+    design = ss.SurveyDesign(frame, weights="wt")
+    release = ss.synthesize(design, model("share + many + age + field + gender + employed"), epsilon=30, seed=1)
+    assert release.table_predictors() == ["field", "gender", "employed"]  # in the order of the file, at most three
+
+
+def test_margins_of_counts_and_totals_add_up(release):
+    table = release.tables(["field", "gender"], statistic=["count", "total"])
+    for _, part in table.groupby("statistic"):
+        cells = part.set_index(["field", "gender"])["estimate"]
+        inner = cells.drop(TOTAL, level=0).drop(TOTAL, level=1)
+        for level, name in enumerate(["field", "gender"]):
+            margin = cells.xs(TOTAL, level=1 - level).drop(TOTAL)
+            np.testing.assert_allclose(inner.groupby(name).sum()[margin.index], margin, rtol=1e-9)
+        assert inner.sum() == pytest.approx(cells[TOTAL, TOTAL], rel=1e-9)
+
+
+def by_hand(frame, rows, stratum):
+    """Mean and count of a domain with their Taylor variances, from the definition."""
+    w, inside = frame["wt"].to_numpy(), rows.to_numpy()
+    count = w[inside].sum()
+    mean = (w * frame["income"])[inside].sum() / count
+    variances = []
+    for z in (inside * w * (frame["income"] - mean) / count, pd.Series(inside * w)):
+        strata = pd.Series(z).groupby(frame[stratum].to_numpy())
+        variances.append(
+            (strata.size() / (strata.size() - 1) * strata.apply(lambda v: ((v - v.mean()) ** 2).sum())).sum()
+        )
+    return [(mean, variances[0]), (count, variances[1])]
+
+
+def combined(q, u, degf):
+    """T = u + b/m and t with (m - 1)(1 + u m / b)^2 degrees of freedom, at most the design's."""
+    m, b, u = len(q), np.var(q, ddof=1), np.mean(u)
+    df = min((m - 1) * (1 + u / (b / m)) ** 2, degf)
+    se = np.sqrt(u + b / m)
+    half = student.ppf(0.975, df) * se
+    return [np.mean(q), se, df, np.mean(q) - half, np.mean(q) + half]
+
+
+COLUMNS = ["estimate", "se", "df", "ci_low", "ci_high"]
+
+
+def domains(frame):
+    for field, gender in itertools.product([*frame["field"].unique(), TOTAL], [*frame["gender"].unique(), TOTAL]):
+        yield (
+            field,
+            gender,
+            frame["field"].isin([field] if field != TOTAL else frame["field"])
+            & frame["gender"].isin([gender] if gender != TOTAL else frame["gender"]),
+        )
+
+
+def test_tables_equal_a_computation_by_hand_from_the_public_files(written):
+    files = [
+        pd.read_csv(f, dtype={"field": str}, keep_default_na=False)
+        for f in sorted((written / "public").glob("synthetic_*.csv"))
+    ]
+    found = [{(f, g): by_hand(frame, rows, "field") for f, g, rows in domains(frame)} for frame in files]
+    table = ss.read_release(written).tables(["field", "gender"], statistic=["mean", "count"])
+    assert len(table) == 2 * len(found[0]) == 30
+    for row in table.to_dict("records"):
+        s = ["mean", "count"].index(row["statistic"])
+        q, u = zip(*(f[row["field"], row["gender"]][s] for f in found), strict=True)
+        if row["flag"].startswith("calibrated"):  # no between variance but for rounding
+            assert row["estimate"] == pytest.approx(q[0], rel=1e-12)
+            assert row["se"] == pytest.approx(np.sqrt(np.mean(u)), rel=1e-10)
+        else:
+            np.testing.assert_allclose([row[c] for c in COLUMNS], combined(q, u, 396), rtol=1e-9)
+
+
+def test_tables_equal_svyby_of_every_public_file(written, r):
+    """R's survey on each synthetic csv, the m results combined by the rule as written above."""
+    r.globalenv["files"] = r.StrVector([str(f) for f in sorted((written / "public").glob("synthetic_*.csv"))])
+    results = r.r("""
+        sapply(files, function(f) {
+          d <- read.csv(f, colClasses = c(field = "character"), na.strings = character())
+          s <- svydesign(~1, strata = ~field, weights = ~wt, data = transform(d, one = 1))
+          cell <- function(y, stat) {
+            b <- svyby(y, ~gender + field, s, stat)
+            f <- svyby(y, ~field, s, stat); g <- svyby(y, ~gender, s, stat); t <- stat(y, s)
+            list(c(coef(b), coef(f), coef(g), coef(t)), c(SE(b), SE(f), SE(g), SE(t)))
+          }
+          unlist(c(cell(~income, svymean), cell(~one, svytotal), degf(s)))
+        })
+    """)
+    numbers = np.array(results).T
+    size = (numbers.shape[1] - 1) // 4
+    assert size == 15 and (numbers[:, -1] == 396).all()
+    table = ss.read_release(written).tables(["field", "gender"], statistic=["mean", "count"])
+    for s in range(2):
+        block = numbers[:, 2 * s * size : 2 * (s + 1) * size]
+        ours = table.iloc[s * size : (s + 1) * size]
+        for i, row in enumerate(ours[COLUMNS].to_numpy()):
+            theirs = combined(block[:, i], block[:, size + i] ** 2, 396)
+            calibrated = ours["flag"].iloc[i].startswith("calibrated")
+            np.testing.assert_allclose(row[:2] if calibrated else row, theirs[: 2 if calibrated else 5], rtol=1e-8)
+
+
+# flags and suppression
+
+
+def test_flags_say_what_is_wrong(release):
+    table = release.tables("field", cv_limit=0.04)
+    cv = table["se"] / table["estimate"]
+    assert (table["flag"].str.contains("CV above 4%") == (cv > 0.04)).all()
+    assert 0 < (cv > 0.04).sum() < len(table)
+    assert release.tables("field").loc[lambda f: f["flag"] != "", "flag"].tolist() == [
+        "calibrated total: fixed by construction, the standard error is not its own"
+    ]
+
+
+def test_suppressed_cells_are_blank_in_every_number_and_say_why(release, tmp_path):
+    plain, table = release.tables("field"), release.tables("field", min_cell=101)
+    assert table["flag"].str.startswith("suppressed: fewer than 101 records").sum() == 8
+    hidden = table["flag"].str.contains("suppressed")
+    assert table.loc[hidden, [*COLUMNS, "n"]].isna().all(axis=None)
+    pd.testing.assert_frame_equal(table.loc[~hidden, COLUMNS], plain.loc[~hidden, COLUMNS])
+    path = release.write(tmp_path / "r", by="field", min_cell=101)
+    public = pd.read_csv(path / "public" / "tables.csv", keep_default_na=False)
+    assert (public.loc[hidden, [*COLUMNS, "n"]] == "").all(axis=None)
+
+
+def counted(counts, statistics=("count",)):
+    """A table of counts with all its margins, as ``tabulate`` makes it: cells without records are not in it."""
+    names = [f"v{i}" for i in range(counts.ndim)]
+    rows = []
+    for size in range(counts.ndim, -1, -1):
+        for kept in combinations(range(counts.ndim), size):
+            summed = counts.sum(axis=tuple(a for a in range(counts.ndim) if a not in kept))
+            for index, n in np.ndenumerate(summed):
+                labels = dict(zip(kept, index, strict=True))
+                if n:
+                    rows.append([*(f"c{labels[a]}" if a in labels else TOTAL for a in range(counts.ndim)), int(n)])
+    frame = pd.DataFrame(rows, columns=[*names, "n"])
+    parts = [frame.assign(statistic=s, outcome="", estimate=frame["n"] * 2.5, se=1.0, df=9.0) for s in statistics]
+    return pd.concat(parts, ignore_index=True).assign(ci_low=0.0, ci_high=1.0), names
+
+
+def solvable(table, names, hidden):
+    """Which hidden cells follow from the published ones: those that no null vector of the margins can move."""
+    keys = [tuple(row) for row in table[names].itertuples(index=False)]
+    equations = []
+    for key in keys:
+        for v in range(len(names)):
+            if key[v] == TOTAL:
+                same = [k[:v] + k[v + 1 :] == key[:v] + key[v + 1 :] for k in keys]
+                equations.append([s * (1.0 if k[v] == TOTAL else -1.0) for s, k in zip(same, keys, strict=True)])
+    unknown = np.array(equations).reshape(-1, len(keys))[:, hidden]
+    _, values, vectors = np.linalg.svd(np.vstack([unknown, np.zeros((1, hidden.sum()))]))
+    rank = (values > 1e-9).sum()
+    return np.linalg.norm(vectors[rank:], axis=0) < 1e-9
+
+
+TABLES = [
+    np.random.default_rng(seed).poisson(mean, shape)
+    for seed, (shape, mean) in enumerate([
+        ((4,), 4), ((12,), 6), ((2, 2), 5), ((4, 2), 6), ((5, 5), 5), ((9, 4), 7), ((6, 6), 3), ((3, 8), 2),
+        ((2, 2, 2), 6), ((3, 3, 2), 5), ((4, 3, 2), 7), ((3, 4, 3), 4), ((5, 4, 3), 8), ((2, 2, 2, 2), 7),
+    ])
+]  # fmt: skip
+BRIDGE = np.full((5, 5), 50)  # two blocks of four small cells joined by one: it follows from no single margin
+BRIDGE[:2, :2] = BRIDGE[3:, 3:] = 1
+BRIDGE[1, 3] = 1
+
+
+@pytest.mark.parametrize("counts", [*TABLES, BRIDGE], ids=lambda c: "x".join(map(str, c.shape)))
+def test_no_suppressed_cell_follows_from_any_combination_of_published_ones(counts):
+    table, names = counted(counts)
+    small = (table["n"] < 5).to_numpy()
+    flagged = flag(table, names, 3, min_cell=5)
+    hidden = flagged["estimate"].isna().to_numpy()
+    assert small.any() and (hidden | ~small).all() and not hidden.all()
+    assert not solvable(table, names, hidden).any()
+    assert flagged["flag"][small].str.contains("fewer than 5").all()
+    assert (flagged["flag"][hidden & ~small] == "suppressed: would give away a small cell").all()
+    assert not flagged["flag"][~hidden].str.contains("suppressed").any()
+
+
+def test_the_check_finds_what_small_cells_alone_would_give_away():
+    table, names = counted(BRIDGE)
+    small = (table["n"] < 5).to_numpy()
+    follows = table[small].assign(follows=solvable(table, names, small)).set_index(names)["follows"]
+    assert follows.index[follows].tolist() == [("c1", "c3")]
+
+
+def test_suppression_takes_no_more_than_it_needs():
+    counts = np.full((6, 4), 40)
+    counts[2, 1] = 3
+    table, names = counted(counts, ["count", "mean"])
+    hidden = flag(table, names, 3, min_cell=5).loc[lambda f: f["estimate"].isna(), [*names, "statistic"]]
+    assert len(hidden) == 8  # a rectangle, in the counts and in the means
+    assert hidden.groupby("statistic")["v0"].nunique().tolist() == [2, 2]
+    assert hidden.groupby("statistic")["v1"].nunique().tolist() == [2, 2]
+
+
+def test_a_table_without_small_cells_hides_nothing():
+    table, names = counted(np.full((3, 3), 5))
+    assert flag(table, names, 3, min_cell=5)["estimate"].notna().all()
+    empty, _ = counted(np.array(3))
+    assert flag(empty, [], 3, min_cell=5)["estimate"].isna().all()
+
+
+# forms of publication
+
+
+@pytest.fixture
+def table(release):
+    table = release.tables(["field", "gender"], min_cell=48)
+    table.loc[table["field"] == "NA", "field"] = "=A1 & <b>50%</b>_x"
+    return table
+
+
+def test_csv_form_holds_the_frame(table, tmp_path):
+    back = pd.read_csv(
+        write_table(table, tmp_path / "t.csv", "csv"), dtype={"field": str}, keep_default_na=False,
+        na_values={c: [""] for c in [*COLUMNS, "n"]},
+    )  # fmt: skip
+    pd.testing.assert_frame_equal(back.astype({"n": "Int64"}), table, check_exact=True)
+
+
+def test_xlsx_form_holds_numbers_as_numbers_and_labels_as_text(table, tmp_path):
+    sheet = openpyxl.load_workbook(write_table(table, tmp_path / "t.xlsx", "xlsx")).active
+    header, *rows = sheet.iter_rows()
+    assert [c.value for c in header] == table.columns.tolist()
+    for cells, expected in zip(rows, table.to_dict("records"), strict=True):
+        for cell, (name, value) in zip(cells, expected.items(), strict=True):
+            if name in (*COLUMNS, "n") and pd.isna(value):
+                assert cell.value is None
+            elif name in (*COLUMNS, "n"):
+                assert cell.data_type == "n" and cell.value == pytest.approx(value, rel=1e-14)
+            else:
+                assert cell.data_type != "f" and (cell.value or "") == value
+
+
+@pytest.mark.parametrize(("format", "label"), [("html", "=A1 &amp; &lt;b&gt;50%&lt;/b&gt;_x"),
+                                               ("latex", r"=A1 \& \textless{}b\textgreater{}50\%")])  # fmt: skip
+def test_forms_for_reading_have_headings_title_and_note(format, label, table, tmp_path):
+    path = write_table(table, tmp_path / "t", format, title="Income & more", note="A note: 5%")
+    text = path.read_text(encoding="utf-8")
+    for heading in ("field", "Statistic", "Estimate", "Standard error", "Records", "Note"):
+        assert heading in text
+    assert label in text and "ökonomie" in text
+    first = table.iloc[0]
+    assert f"{first['estimate']:,.1f}" in text and "..." in text and "would give away" in text
+    assert "Income" in text and "A note: 5" in text
+
+
+def test_unknown_forms_are_refused(table, tmp_path):
+    with pytest.raises(ss.InputError, match="format='pdf' is not one of csv, xlsx, html, latex"):
+        write_table(table, tmp_path / "t", "pdf")
+    assert not list(Path(tmp_path).iterdir())

@@ -1,0 +1,164 @@
+"""The rules that keep the claims true: one test a rule (those whose models are not here yet come with them)."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from surveys import make_design, make_frame, model
+
+import surveysynth as ss
+from surveysynth.privacy.report import public_epsilon
+
+
+def released(design=None, synthesizer=None, **settings):
+    return ss.synthesize(design or make_design(), synthesizer or model(), **({"epsilon": 10.8, "seed": 1} | settings))
+
+
+def test_rule_01_a_weight_that_the_predictors_determine_is_kept_and_the_outcome_modelled_alone():
+    """Such a weight has no distribution of its own; it is public. A weight that is nearly so is an error."""
+    frame = make_frame()
+    frame["wt"] = frame["field"].map({"01": 10.0, "02": 20.0, "NA": 30.5, "ökonomie": 7.25})
+    fit = ss.fit(ss.SurveyDesign(frame, weights="wt", strata="field"), model(), epsilon=10.8, seed=1)
+    assert fit.data.Y.shape == (400, 1) and fit.weighted.posterior.values["L"].shape[1:] == (1, 1)
+    release = fit.release()
+    for data in release.datasets:
+        expected = data.frame["field"].map({"01": 10.0, "02": 20.0, "NA": 30.5, "ökonomie": 7.25})
+        np.testing.assert_allclose(data.weights, expected, rtol=1e-12)
+    assert "only the outcome is modelled" in str(release.privacy)
+    frame["wt"] *= 1 + 1e-5 * np.random.default_rng(0).normal(size=400)
+    with pytest.raises(ss.ModelError, match="nearly, but not quite"):
+        released(ss.SurveyDesign(frame, weights="wt", strata="field"))
+
+
+@pytest.mark.parametrize("roles", [{"psu": "psu", "strata": None}, {"strata": "psu"}], ids=str)
+def test_rule_02_clusters_are_refused_unless_the_assumption_is_named_and_then_reported(roles):
+    """Records are drawn independently given the predictors, so PSUs and unmodelled strata need the caller's word."""
+    frame = make_frame().assign(psu=lambda f: f["hours"].rank().astype(int) // 8)
+    design = ss.SurveyDesign(frame, **({"weights": "wt"} | roles), lonely_psu="remove")
+    with pytest.raises(ss.ModelError, match="clusters='ignore'"):
+        released(design)
+    assert "clusters ignored" in str(released(design, clusters="ignore").privacy)
+
+
+def test_rule_04_densities_do_not_depend_on_a_unit_that_nobody_named():
+    """log is free of the unit; identity and asinh need a public scale, and the report names the base measure."""
+    frame = make_frame()
+    thousands = frame.assign(income=frame["income"] / 1000)
+
+    def fit(data, transform):
+        design = ss.SurveyDesign(data, weights="wt", strata="field")
+        return ss.fit(design, model(transform=transform), epsilon=30, seed=1)
+
+    for transform, of_thousands in (
+        ("log", "log"), (ss.Asinh(scale=5000), ss.Asinh(scale=5)), (ss.Identity(scale=1e4), ss.Identity(scale=10)),
+    ):  # fmt: skip
+        np.testing.assert_allclose(fit(frame, transform).risk, fit(thousands, of_thousands).risk, rtol=1e-9)
+    other_unit = fit(thousands, ss.Identity(scale=1e4)).risk
+    assert other_unit.max() != pytest.approx(fit(frame, ss.Identity(scale=1e4)).risk.max(), rel=0.1)
+    for name in ("identity", "asinh"):
+        with pytest.raises(ss.InputError, match="needs a public scale"):
+            model(transform=name)
+    for transform, words in ((ss.Identity(scale=1e4), "per 10000 units"), (ss.Asinh(scale=5000), "outcome / 5000")):
+        assert words in str(fit(frame, transform).release().privacy)
+
+
+def test_rule_05_released_draws_are_apart_and_stand_under_the_maximum():
+    """m separate draws, from different chains where possible; Delta's maximum includes them; lags are reported."""
+    settings = {"prior": "paper"}
+    fit = ss.fit(make_design(), model("field", **settings), epsilon=10.8, m=3, seed=1, warmup=500, draws=1000)
+    assert fit.weighted.posterior.failures == ()
+    release, posterior = fit.release(), fit.weighted.posterior
+    assert len(set(posterior.chain[fit.used])) == 3
+    densities = fit.synthesizer.log_density(fit.data, np.arange(fit.design.n), posterior)[fit.used]
+    assert (fit.weighted.alpha * np.abs(densities) <= fit.delta * (1 + 1e-12)).all()
+    assert release.privacy.draws == posterior.size == 4000
+    assert "different chains" in release.privacy.verdict
+    more = fit.release(m=7, epsilon=100)
+    chains = np.bincount(posterior.chain[fit.used[3:]])
+    assert chains.max() - chains.min() == 1
+    lag = more.privacy.internal["released_draws_lag_correlation"]
+    assert 0 < lag < 0.1 and "lag correlation below 0.1" in more.privacy.verdict
+
+
+@pytest.mark.parametrize(
+    ("exact", "asked", "public"),
+    [(10.791, 10.8, 10.8), (10.7853, 10.8, 10.79), (10.7801, 10.785, 10.785), (0.12001, None, 0.13), (5.0, 5.0, 5.0)],
+)
+def test_rule_06_epsilon_is_printed_rounded_up_and_never_above_the_request(exact, asked, public):
+    """Two decimals, upwards, at most what was asked for."""
+    assert public_epsilon(exact, asked) == public
+
+
+def test_rule_06_exact_numbers_are_internal_and_diagnostics_a_verdict(tmp_path):
+    """No byte of public/ holds the exact epsilon, Delta, c1, or a number of the sampler."""
+    design = make_design()
+    settings = {"warmup": 500, "draws": 1000, "seed": 1}
+    release = ss.synthesize(design, model("field", prior="paper"), epsilon=10.8, **settings)
+    path = release.write(tmp_path / "release")
+    internal = json.loads((path / "internal" / "privacy.json").read_text())
+    assert internal["epsilon_exact"] <= release.privacy.epsilon <= 10.8
+    text = "".join(p.read_text() for p in (path / "public").iterdir())
+    for name in ("epsilon_exact", "delta", "delta_unweighted", "c1", "rhat", "ess_bulk", "ess_tail", "mean_alpha"):
+        assert f"{internal[name]:.6g}" not in text, name
+    manifest = json.loads((path / "public" / "manifest.json").read_text())
+    assert manifest["epsilon"] == release.privacy.epsilon
+    assert manifest["diagnostics"].startswith("Sampler diagnostics passed")
+
+
+def test_rule_07_a_public_file_holds_the_named_columns_recoded_and_permuted():
+    """Synthetic outcome and weight, predictors, design columns; labels recoded, rows permuted, no index."""
+    frame = make_frame().assign(stratum=lambda f: f["field"].map(lambda x: f"secret {x}"), psu=lambda f: f["id"] // 4)
+    frame.index = frame["id"] + 7
+    design = ss.SurveyDesign(frame, weights="wt", strata="stratum", psu="psu")
+    release = released(design, model("field + gender"), clusters="ignore")
+    order = []
+    for data in release.datasets:
+        public = data.frame
+        assert sorted(public.columns) == ["field", "gender", "income", "psu", "stratum", "wt"]
+        assert public.index.equals(pd.RangeIndex(400))
+        assert sorted(public["stratum"].unique()) == [1, 2, 3, 4]
+        assert sorted(public["psu"].unique()) == list(range(1, 101))
+        # one partition into strata and PSUs, under other names
+        cells = [["field", "gender"], ["psu"], ["stratum", "psu"]]
+        for by in cells:
+            assert sorted(public.groupby(by).size()) == sorted(frame.groupby(by).size())
+        order.append(public["psu"].tolist())
+    assert order[0] != order[1] != order[2] != order[0]
+    with pytest.raises(ss.InputError, match="not a predictor"):
+        release.tables("stratum")
+    with pytest.raises(ss.InputError, match="does not name"):
+        released(design, model("field + gender"), clusters="ignore", public=["field", "gender"])
+
+
+def test_rule_11_one_data_set_has_no_between_variance_and_says_so():
+    """m = 1: the variance is the one data set's own, and every row is flagged."""
+    release = released(m=1)
+    table, alone = release.tables("field"), ss.estimate(release.datasets[0], "income", "field", ["count", "mean"])
+    pd.testing.assert_frame_equal(table.drop(columns="flag"), alone, check_exact=True)
+    assert table["flag"].str.contains("no between variance").all()
+    assert not released(m=2).tables("field")["flag"].str.contains("no between variance").any()
+
+
+@pytest.mark.parametrize("settings", [{}, {"population_total": 5e5}], ids=str)
+def test_rule_12_the_grand_total_is_calibrated_and_df_stay_within_the_design(settings):
+    """The total count is N whatever is drawn: flagged. No t degrees of freedom above the design's."""
+    release = released(**settings)
+    table = release.tables(["field", "gender"], statistic=["count", "mean", "total"])
+    total = (table["field"] == "all") & (table["gender"] == "all") & (table["statistic"] == "count")
+    assert (table["flag"].str.contains("calibrated total") == total).all()
+    expected = settings.get("population_total", make_frame()["wt"].sum())
+    assert table.loc[total, "estimate"].item() == pytest.approx(expected, rel=1e-12)
+    assert table["df"].max() <= 396 == make_design().degf
+    assert (table["df"] < 396).any()
+
+
+@pytest.mark.parametrize("call", [ss.synthesize, ss.fit, ss.price])
+def test_rule_13_epsilon_is_given_once(call):
+    """To the call or to the mechanism, not to both; c1 likewise."""
+    with pytest.raises(ss.InputError, match="epsilon is given twice"):
+        call(make_design(), model(), epsilon=5, mechanism=ss.PseudoPosterior(epsilon=5))
+    by_mechanism = ss.fit(make_design(), model(), mechanism=ss.PseudoPosterior(epsilon=10.8), seed=1)
+    assert by_mechanism.delta == ss.fit(make_design(), model(), epsilon=10.8, seed=1).delta
+    with pytest.raises(ss.InputError, match="c1 is given twice"):
+        ss.price(make_design(), model(), c1=0.5, mechanism=ss.PseudoPosterior(c1=0.5))

@@ -1,0 +1,531 @@
+"""From design to release: the epsilon, the draws, the gate, the sentences of the report, and odd files."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+from surveys import make_design, make_frame, model
+
+import surveysynth as ss
+from surveysynth import synthesis
+from surveysynth.engines import Diagnostics
+from surveysynth.models.base import Posterior
+from surveysynth.synthesis import choose_draws
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1)
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    """A fit by Markov chain Monte Carlo, whose diagnostics pass."""
+    settings = {"warmup": 500, "draws": 1000}
+    return ss.fit(make_design(), model("field", prior="paper"), epsilon=10.8, m=3, seed=1, **settings)
+
+
+def fresh(fit):
+    """The same fit with no draws spent."""
+    return replace(fit, used=[], rng=np.random.default_rng(5))
+
+
+def released(design=None, synthesizer=None, **settings):
+    return ss.synthesize(
+        make_design() if design is None else design, synthesizer or model(), **({"epsilon": 10.8, "seed": 1} | settings)
+    )
+
+
+# the epsilon
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "m", "epsilon"),
+    [("inverse", 1, 1), ("inverse", 1, 10.8), ("inverse", 2, 3), ("inverse", 5, 10.8), ("inverse", 5, 30),
+     ("linear", 1, 3), ("linear", 2, 10.8), ("linear", 5, 30)],
+)  # fmt: skip
+def test_epsilon_is_met_within_one_percent_and_never_exceeded(weight_map, m, epsilon):
+    mechanism = ss.PseudoPosterior(map=weight_map)
+    fit = ss.fit(make_design(), model(), epsilon=epsilon, m=m, mechanism=mechanism, seed=2)
+    assert 0.99 * epsilon <= 2 * fit.delta * m <= epsilon
+    assert fit.release().privacy.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("tolerance", [0.001, 0.05])
+def test_tolerance_is_how_far_below_the_request_it_may_stay(tolerance):
+    fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, tolerance=tolerance, seed=3)
+    assert 10.8 * (1 - tolerance) <= 6 * fit.delta <= 10.8
+
+
+def test_a_generous_epsilon_leaves_every_record_its_full_weight():
+    fit = ss.fit(make_design(), model(), epsilon=500, m=3, seed=1)
+    assert (fit.weighted.alpha == 1).all()
+    assert fit.release().privacy.epsilon == np.ceil(600 * fit.delta) / 100
+
+
+def test_sampled_fit_meets_its_epsilon_too(sampled):
+    assert 0.99 * 10.8 <= 6 * sampled.delta <= 10.8
+    assert not sampled.weighted.posterior.diagnostics.exact
+
+
+@pytest.mark.parametrize("name", ["exact", "sampled"])
+def test_delta_is_the_largest_weighted_log_density_of_the_draws(name, request):
+    """Recomputed from the frame and the draws alone, by scipy's density."""
+    fit, frame = request.getfixturevalue(name), make_frame()
+    Y = np.column_stack([np.log(frame["income"]), np.log(frame["wt"] / frame["wt"].mean())])
+    X = [np.ones(len(frame)), *(frame["field"] == level for level in ("02", "NA", "ökonomie"))]
+    if name == "exact":
+        X.append(frame["gender"] == "m")
+    X, values = np.column_stack(X).astype(float), fit.weighted.posterior.values
+    largest = np.zeros(len(frame))
+    for B, L in zip(values["B"], values["L"], strict=True):
+        log_p = multivariate_normal(np.zeros(2), L @ L.T).logpdf(Y - X @ B)
+        np.maximum(largest, np.abs(log_p), out=largest)
+    alpha = np.clip(fit.weighted.c1 * 1.8 / fit.risk, 0, 1)
+    np.testing.assert_allclose(fit.weighted.alpha, alpha, rtol=1e-12)
+    np.testing.assert_allclose(fit.weighted.bounds, alpha * largest, rtol=1e-10)
+    assert fit.delta == pytest.approx((alpha * largest).max(), rel=1e-10)
+
+
+# one fit, several m
+
+
+def test_one_fit_makes_releases_of_several_m_and_adds_up_what_they_spend(exact):
+    fit = fresh(exact)
+    one, two = fit.release(m=1), fit.release(m=2)
+    assert (one.m, two.m) == (1, 2)
+    for release in (one, two):
+        exact_epsilon = release.privacy.internal["epsilon_exact"]
+        assert exact_epsilon == 2 * fit.delta * release.m
+        assert exact_epsilon <= release.privacy.epsilon <= exact_epsilon + 0.01
+    assert fit.epsilon_spent == pytest.approx(6 * fit.delta, rel=1e-14)
+    assert two.privacy.internal["epsilon_spent_by_this_fit"] == fit.epsilon_spent
+    assert len(set(fit.used)) == 3
+    incomes = [set(d.frame["income"]) for r in (one, two) for d in r.datasets]
+    assert not incomes[0] & incomes[1] and not incomes[1] & incomes[2]
+
+
+def test_more_data_sets_than_the_fit_was_tuned_for_need_a_larger_epsilon(exact):
+    fit = fresh(exact)
+    with pytest.raises(ss.PrivacyError, match=r"4 data sets .* tuned for m = 3"):
+        fit.release(m=4)
+    assert fit.used == [] and fit.epsilon_spent == 0
+    assert fit.release(m=4, epsilon=14.4).m == 4
+    with pytest.raises(ss.PrivacyError):
+        fit.release(m=3, epsilon=5)
+
+
+def test_draws_run_out(exact):
+    values = {k: v[:3] for k, v in exact.weighted.posterior.values.items()}
+    few = Posterior(values, np.zeros(3, int), Diagnostics(exact=True), "", "")
+    fit = replace(fresh(exact), weighted=replace(exact.weighted, posterior=few))
+    fit.release(m=2)
+    with pytest.raises(ss.PrivacyError, match="no unused posterior draws"):
+        fit.release(m=2)
+
+
+def test_an_interrupted_release_does_not_leave_its_draws_for_another(exact, monkeypatch):
+    fit = fresh(exact)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ss.FBS, "simulate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fit.release()
+    first = set(fit.used)
+    fit.release()
+    assert len(first) == 3 and not first & set(fit.used[3:])
+
+
+# the choice of draws
+
+
+def posterior(chains=4, draws=100, weight=None, values=None, **diagnostics):
+    values = np.random.default_rng(0).normal(size=(chains * draws, 3)) if values is None else values
+    chain = np.repeat(np.arange(chains), draws)
+    weight = np.empty(0) if weight is None else weight
+    return Posterior({"v": values}, chain, Diagnostics(**diagnostics), "", "", weight)
+
+
+@pytest.mark.parametrize("m", range(1, 5))
+def test_draws_come_from_different_chains_where_there_are_enough(m):
+    p = posterior()
+    for seed in range(20):
+        chosen, lag = choose_draws(p, m, np.random.default_rng(seed))
+        assert len(set(p.chain[chosen])) == m
+        assert lag == 0
+
+
+@pytest.mark.parametrize(("m", "apart"), [(5, 25), (8, 25), (12, 16), (40, 5)])
+def test_draws_of_one_chain_are_well_separated_and_chains_evenly_used(m, apart):
+    p = posterior()
+    for seed in range(20):
+        chosen, _ = choose_draws(p, m, np.random.default_rng(seed))
+        assert np.ptp(np.bincount(p.chain[chosen], minlength=4)) <= 1
+        for chain in range(4):
+            assert (np.diff(sorted(s for s in chosen if p.chain[s] == chain)) >= apart).all()
+
+
+def test_lag_correlation_is_the_largest_autocorrelation_at_the_smallest_lag():
+    rng = np.random.default_rng(1)
+    x = np.zeros((400, 2))
+    for t in range(1, 400):
+        x[t] = [0.99, 0.2] * x[t - 1] + rng.normal(size=2)
+    chosen, lag_correlation = choose_draws(posterior(1, 400, values=x), 3, rng)
+    lag = np.diff(sorted(chosen)).min()
+    centred = x - x.mean(axis=0)
+    by_hand = [abs((c[lag:] * c[:-lag]).sum() / (c**2).sum()) for c in centred.T]
+    assert lag_correlation == pytest.approx(max(by_hand), rel=1e-12)
+
+
+def test_draws_are_chosen_by_their_weight():
+    weight = np.tile([0.0, 0.1, 0.6, 0.3], 2) / 2
+    p, rng = posterior(2, 4, weight), np.random.default_rng(2)
+    picked = np.bincount([choose_draws(p, 2, rng)[0][0] % 4 for _ in range(4000)], minlength=4) / 4000
+    assert picked[0] == 0
+    np.testing.assert_allclose(picked, [0, 0.1, 0.6, 0.3], atol=0.04)  # 5 standard errors
+
+
+def test_used_draws_are_never_chosen_again():
+    p, rng, used = posterior(4, 5), np.random.default_rng(3), []
+    for _ in range(5):
+        used += choose_draws(p, 4, rng, used)[0]
+    assert sorted(used) == list(range(20))
+
+
+# the diagnostics gate
+
+FAILED = {
+    "divergences": {"divergences": 1},
+    "rhat": {"rhat": 1.011},
+    "rhat unknown": {"rhat": np.nan},
+    "ess_bulk": {"ess_bulk": 399.0},
+    "ess_tail": {"ess_tail": 399.0},
+}
+
+
+@pytest.mark.parametrize("case", FAILED)
+def test_failed_diagnostics_release_nothing_unless_accepted_by_name(sampled, case):
+    name = case.split()[0]
+    doctored = replace(
+        sampled.weighted.posterior,
+        diagnostics=Diagnostics(**({"divergences": 0, "rhat": 1.0, "ess_bulk": 1e4, "ess_tail": 1e4} | FAILED[case])),
+    )
+    fit = replace(fresh(sampled), weighted=replace(sampled.weighted, posterior=doctored))
+    others = [n for n in ("divergences", "rhat", "ess_bulk", "ess_tail") if n != name]
+    for accepted in ((), others):
+        with pytest.raises(ss.NotFitForRelease, match=name):
+            fit.release(accept_diagnostics=accepted)
+    assert fit.used == []
+    report = fit.release(accept_diagnostics=[name, *others]).privacy
+    assert f"failed: {name}." in report.verdict
+    assert f"failed diagnostics that the agency accepted by name: {name}" in report.assumptions
+
+
+def test_effective_sample_size_counts_the_weights_of_the_draws(sampled):
+    p = sampled.weighted.posterior
+    weight = np.arange(p.size) % 2 * 2 / p.size  # half of the draws weigh nothing
+    good = replace(p, diagnostics=Diagnostics(ess_bulk=790.0, ess_tail=900.0))
+    assert good.failures == ()
+    assert replace(good, weight=weight).failures == ("ess_bulk",)
+
+
+@pytest.mark.parametrize("accepted", ["rhat", ["r-hat"], ["rhat", "treedepth"]])
+def test_accepted_diagnostics_are_a_list_of_known_names(accepted, monkeypatch):
+    monkeypatch.setattr(synthesis, "fit", lambda *_, **__: pytest.fail("fitted before the arguments were checked"))
+    with pytest.raises(ss.InputError, match="accept_diagnostics"):
+        ss.synthesize(make_design(), model(), epsilon=10, accept_diagnostics=accepted)
+
+
+def test_nothing_is_said_to_be_accepted_where_nothing_failed(sampled):
+    report = fresh(sampled).release(accept_diagnostics=["rhat"]).privacy
+    assert "accepted" not in str(report)
+    assert "passed" in report.verdict and "different chains" in report.verdict
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_exact_draws_need_no_word_on_chains(exact, m):
+    assert fresh(exact).release(m=m).privacy.verdict == "The draws are exact and independent."
+
+
+# price, and a mechanism that fixes c1
+
+
+def test_price_says_which_c1_an_epsilon_means_and_the_reverse():
+    design = make_design()
+    fit = ss.fit(design, model(), epsilon=10.8, m=3, seed=4)
+    forward = ss.price(design, model(), epsilon=10.8, m=3, seed=4)
+    assert (forward.c1, forward.delta, forward.epsilon) == (fit.weighted.c1, fit.delta, 6 * fit.delta)
+    assert forward.mean_alpha == fit.weighted.alpha.mean()
+    back = ss.price(design, model(), epsilon=10.8, c1=forward.c1, m=3, seed=5)
+    assert back.epsilon == pytest.approx(10.8, rel=0.1)  # other draws, another maximum
+    alone = ss.price(design, model(), c1=1.8 * forward.c1, m=3, seed=5)  # Delta_target is 1 without an epsilon
+    assert alone.epsilon == pytest.approx(back.epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize("weight_map", ["inverse", "linear"])
+def test_fixed_c1_is_kept_and_its_epsilon_reported(weight_map):
+    mechanism = ss.PseudoPosterior(map=weight_map, c1=0.6)
+    fit = ss.fit(make_design(), model(), m=2, mechanism=mechanism, seed=1)
+    report = fit.release().privacy
+    assert fit.weighted.c1 == 0.6 and fit.epsilon is None
+    assert report.epsilon_requested is None
+    assert report.epsilon == np.ceil(400 * fit.delta) / 100
+    assert any("c1 was given" in line for line in report.data_dependent)
+    priced = ss.price(make_design(), model(), c1=0.6, m=2, mechanism=ss.PseudoPosterior(weight_map), seed=1)
+    assert priced.delta == fit.delta
+
+
+def test_fixed_c1_never_exceeds_an_epsilon_that_is_asked_for():
+    fit = ss.fit(make_design(), model(), epsilon=4, m=3, mechanism=ss.PseudoPosterior(c1=5.0), seed=1)
+    assert 6 * fit.delta > 4
+    with pytest.raises(ss.PrivacyError, match="epsilon = 4"):
+        fit.release()
+
+
+def test_an_epsilon_out_of_reach_is_refused():
+    with pytest.raises((ss.PrivacyError, ss.ModelError), match="larger epsilon"):
+        ss.fit(make_design(), model(), epsilon=0.1, m=3, seed=1)
+
+
+# seeds
+
+
+@pytest.mark.parametrize("settings", [{}, {"psu": ["id"]}, {"psu": ["hours_band"], "strata": "gender"}], ids=str)
+def test_a_seed_reproduces_a_release_exactly_and_marks_it(settings):
+    frame = make_frame()
+    frame["hours_band"] = (frame["hours"] // 10).astype(int)
+    design = ss.SurveyDesign(frame, **({"weights": "wt", "strata": "field"} | settings))
+    first, second, other = (released(design, model("field"), clusters="ignore", seed=seed) for seed in (11, 11, 12))
+    for a, b, c in zip(first.datasets, second.datasets, other.datasets, strict=True):
+        pd.testing.assert_frame_equal(a.frame, b.frame, check_exact=True)
+        assert not set(a.frame["income"]) & set(c.frame["income"])
+    assert first.privacy == second.privacy
+    assert not first.privacy.publishable and first.privacy.publication.startswith("reproducible, not for publication")
+
+
+def test_two_unseeded_runs_differ_and_may_be_published():
+    first, second = released(seed=None), released(seed=None)
+    assert not set(first.datasets[0].frame["income"]) & set(second.datasets[0].frame["income"])
+    assert first.privacy.publishable
+
+
+# what the caller says about the file
+
+
+def test_synthetic_weights_add_up_to_the_population():
+    default, given = released(), released(population_total=1e6)
+    for release, total in ((default, make_frame()["wt"].sum()), (given, 1e6)):
+        for data in release.datasets:
+            assert data.weights.sum() == pytest.approx(total, rel=1e-12)
+            assert (data.weights > 0).all()
+    assert any("sum of the survey weights is public" in s for s in default.privacy.assumptions)
+    assert any("population total was given" in s for s in given.privacy.assumptions)
+    assert not any("sum of the survey weights is public" in s for s in given.privacy.assumptions)
+
+
+def test_missing_outcomes_are_counted_and_refused_or_dropped_with_a_sentence():
+    frame = make_frame()
+    frame.loc[[3, 50, 99, 200], "income"] = np.nan
+    share = frame["wt"][frame["income"].isna()].sum() / frame["wt"].sum()
+    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    with pytest.raises(ss.InputError, match=r"'income' is missing in 4 rows \(row numbers 4, 51, 100, 201"):
+        released(design)
+    release = released(design, model(missing="drop"))
+    assert {data.n for data in release.datasets} == {396}
+    (sentence,) = [s for s in release.privacy.assumptions if "left" in s]
+    assert "4 of 400 records" in sentence and f"{share:.0%} of the survey weights" in sentence
+    assert release.datasets[0].weights.sum() == pytest.approx(frame["wt"][frame["income"].notna()].sum())
+    frame["income"] = np.nan
+    with pytest.raises(ss.InputError, match="every record lacks an outcome"):
+        released(ss.SurveyDesign(frame, weights="wt"), model(missing="drop"))
+
+
+def test_nothing_is_said_of_missing_outcomes_where_there_are_none():
+    assert "left out" not in str(released(synthesizer=model(missing="drop")).privacy)
+
+
+@pytest.mark.parametrize(
+    ("roles", "predictors", "word"),
+    [({"strata": None, "psu": "psu"}, "field", "PSUs"), ({"strata": "field"}, "gender", "strata"),
+     ({"strata": "field", "psu": "psu"}, "gender", "PSUs .* and strata")],
+)  # fmt: skip
+def test_clusters_and_unmodelled_strata_are_refused_unless_named(roles, predictors, word):
+    frame = make_frame().assign(psu=lambda f: f["hours"].rank().astype(int) // 8)
+    design = ss.SurveyDesign(frame, weights="wt", **roles)
+    with pytest.raises(ss.ModelError, match=rf"{word}.*clusters='ignore'"):
+        released(design, model(predictors))
+    report = released(design, model(predictors), clusters="ignore").privacy
+    (sentence,) = [s for s in report.assumptions if s.startswith("clusters ignored")]
+    assert "standard errors" in sentence
+
+
+@pytest.mark.parametrize(
+    ("roles", "predictors"),
+    [({"strata": "field"}, "field"), ({"strata": "coarse"}, "field"), ({"strata": "cell"}, "field * gender"),
+     ({"strata": None, "psu": "id"}, "gender")],
+)  # fmt: skip
+def test_strata_that_the_predictors_determine_and_psus_of_one_record_are_accepted(roles, predictors):
+    frame = make_frame().assign(
+        coarse=lambda f: f["field"].isin(["01", "02"]).astype(int), cell=lambda f: f["field"] + f["gender"]
+    )
+    release = released(ss.SurveyDesign(frame, weights="wt", **roles), model(predictors))
+    assert "clusters ignored" not in str(release.privacy)
+
+
+def test_public_must_name_every_column_that_is_not_synthesized():
+    frame = make_frame().assign(region=lambda f: f["id"] % 5)
+    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    released(design, model("field + gender"), public=["gender", "field"])
+    released(design, model("field"), public="field")  # one name needs no list
+    with pytest.raises(ss.InputError, match="would hold gender, which public= does not name"):
+        released(design, model("field + gender"), public=["field"])
+    with pytest.raises(ss.InputError, match="would hold field, which"):
+        released(design, model("gender"), public=["gender"], clusters="ignore")
+    with pytest.raises(ss.InputError, match="would hold field"):
+        released(design, model("field"), public="field of study")
+
+
+@pytest.mark.parametrize(
+    ("predictors", "outcome", "match"),
+    [("wt", "income", "weights 'wt' cannot be a predictor"), ("field + nowhere", "income", "no column 'nowhere'"),
+     ("gender", "nowhere", "no column 'nowhere'"), ("gender", "wt", "'wt' has a role"),
+     ("gender", "field", "'field' has a role"), ("gender + income", "income", "outcome cannot be a predictor")],
+)  # fmt: skip
+def test_columns_in_the_wrong_place_are_refused(predictors, outcome, match):
+    with pytest.raises(ss.InputError, match=match):
+        released(make_design(), ss.FBS(outcome, predictors, prior="flat", missing="drop"))
+
+
+ARGUMENTS = [
+    ({"epsilon": 0}, "epsilon must be a positive number"),
+    ({"epsilon": -1.0}, "epsilon must be a positive number"),
+    ({"epsilon": float("nan")}, "epsilon must be a positive number"),
+    ({"epsilon": float("inf")}, "epsilon must be a positive number"),
+    ({"epsilon": True}, "epsilon must be a number"),
+    ({"epsilon": "10"}, "epsilon must be a number"),
+    ({"epsilon": None}, "how much privacy to spend"),
+    ({"m": 0}, "m must be a whole number"),
+    ({"m": 2.0}, "m must be a whole number"),
+    ({"m": True}, "m must be a whole number"),
+    ({"population_total": 0}, "population_total must be a positive number"),
+    ({"population_total": float("nan")}, "population_total must be a positive"),
+    ({"clusters": "maybe"}, "clusters='maybe' is not one of"),
+    ({"engine": "jags"}, "engine='jags' is not one of"),
+    ({"tolerance": 0}, "tolerance must be between"),
+    ({"tolerance": float("nan")}, "tolerance must be between"),
+    ({"chains": 0}, "chains must be a whole number"),
+    ({"warmup": 1.5}, "warmup must be a whole number"),
+    ({"draws": 0}, "draws must be a whole number"),
+    ({"seed": -1}, "seed must be a whole number"),
+    ({"seed": 1.5}, "seed must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("settings", "match"), ARGUMENTS, ids=lambda v: str(v)[:30])
+def test_arguments_are_checked_before_anything_is_fitted(settings, match, monkeypatch):
+    monkeypatch.setattr(ss.FBS, "prepare", lambda *_: pytest.fail("began before the arguments were checked"))
+    with pytest.raises(ss.InputError, match=match):
+        ss.fit(make_design(), model(), **({"epsilon": 10} | settings))
+
+
+def test_a_frame_is_not_a_design():
+    with pytest.raises(ss.InputError, match=r"SurveyDesign\(frame"):
+        ss.synthesize(make_frame(), model(), epsilon=10)
+
+
+def test_an_interrupted_fit_leaves_nothing_behind(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    calls = []
+
+    def fit(self, data, alpha, sampler, original=ss.FBS.fit):
+        calls.append(alpha)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(self, data, alpha, sampler)
+
+    monkeypatch.setattr(ss.FBS, "fit", fit)
+    with pytest.raises(KeyboardInterrupt):
+        released()
+    assert len(calls) == 2 and not list(tmp_path.iterdir())
+
+
+# odd files: a right release or a clear refusal
+
+
+def near(table, truth, by, within):
+    """Every domain's estimate is near what the confidential file says."""
+    both = table.merge(truth, on=[*by, "statistic"], suffixes=("", "_true"))
+    assert len(both) == len(table)
+    np.testing.assert_allclose(both["estimate"], both["estimate_true"], rtol=within)
+
+
+def test_stratified_simple_random_sample_keeps_its_weights(r_frame):
+    frame = r_frame("{ data(api); apistrat[c('stype', 'api00', 'pw', 'fpc')] }")
+    design = ss.SurveyDesign(frame, weights="pw", strata="stype", fpc="fpc")
+    release = ss.synthesize(design, ss.FBS("api00", "stype", prior="flat"), epsilon=30, m=3, seed=1)
+    weights = frame.groupby("stype")["pw"].first()
+    for data in release.datasets:
+        np.testing.assert_allclose(data.weights, data.frame["stype"].map(weights), rtol=1e-12)
+    assert any("function of the public predictors: it is public, it is kept" in s for s in release.privacy.assumptions)
+    assert release.manifest()["weights"] == "public"
+    near(release.tables("stype"), ss.estimate(design, "api00", "stype", ["count", "mean"]), ["stype"], 0.05)
+
+
+@pytest.mark.parametrize("predictors", ["1", "field + gender"])
+def test_self_weighting_file_keeps_its_weights(predictors):
+    design = ss.SurveyDesign(make_frame().assign(wt=25.0), weights="wt")
+    release = released(design, model(predictors), epsilon=30)
+    assert all((data.weights == 25.0).all() for data in release.datasets)
+    truth = ss.estimate(design, "income", statistic="mean")
+    near(release.tables(statistic="mean"), truth, [], 0.1)
+
+
+def test_nearly_constant_weights_are_refused():
+    frame = make_frame()
+    frame["wt"] = 25 + 1e-4 * np.random.default_rng(1).normal(size=len(frame))
+    with pytest.raises(ss.ModelError, match="nearly, but not quite, a function"):
+        released(ss.SurveyDesign(frame, weights="wt"), model("1"))
+
+
+def test_a_cell_with_one_record_is_released_where_epsilon_bears_it_and_else_refused():
+    frame = make_frame()
+    frame.loc[0, "field"] = "alone"
+    design = ss.SurveyDesign(frame, weights="wt")
+    with pytest.raises((ss.ModelError, ss.PrivacyError), match="larger epsilon"):
+        released(design)  # the record is its cell's coefficient: alpha does not lower alpha |log p|
+    release = released(design, epsilon=60)
+    row = release.tables("field", statistic="mean").set_index("field").loc["alone"]
+    assert row["n"] == 1 and np.isfinite(row["estimate"])
+    assert not set(np.concatenate([d.frame["income"] for d in release.datasets])) & set(frame["income"])
+
+
+def test_a_constant_outcome_is_refused():
+    with pytest.raises(ss.ModelError, match="income is constant"):
+        released(ss.SurveyDesign(make_frame().assign(income=1234.0), weights="wt"))
+
+
+@pytest.mark.parametrize("settings", [{"prior": "flat"}, {"prior": "independent"}], ids=str)
+def test_collinear_predictors_change_nothing_but_their_coefficients(settings):
+    frame = make_frame().assign(double=lambda f: 2 * (f["gender"] == "m"))
+    design = ss.SurveyDesign(frame, weights="wt")
+    means = []
+    for predictors in ("gender", "gender + double"):
+        fit = ss.fit(design, model(predictors, **settings), epsilon=30, seed=1, warmup=500, draws=1000)
+        means.append((fit.data.X @ fit.weighted.posterior.values["B"].mean(axis=0))[fit.data.pattern])
+    np.testing.assert_allclose(means[0], means[1], atol=0.01)  # a posterior standard deviation is about 0.03
+    table = fit.release(accept_diagnostics=["rhat"]).tables("gender")
+    near(table, ss.estimate(design, "income", "gender", ["count", "mean"]), ["gender"], 0.15)
+
+
+def test_thirty_records():
+    release = released(make_design(30), model("gender"), clusters="ignore", epsilon=30)
+    assert {data.n for data in release.datasets} == {30}
+    assert release.privacy.epsilon <= 30
+    with pytest.raises((ss.ModelError, ss.PrivacyError), match="larger epsilon"):
+        released(make_design(30), model("gender"), clusters="ignore", epsilon=2)
