@@ -20,6 +20,9 @@ from typing import Any, Literal
 import formulaic
 import numpy as np
 import pandas as pd
+from formulaic.parser.types import Factor
+from formulaic.transforms import TRANSFORMS
+from formulaic.utils.variables import Variable, get_required_variables
 from numpy.typing import NDArray
 from scipy.stats import invwishart
 
@@ -160,12 +163,12 @@ class FBS:
         if not isinstance(self.predictors, str) or not self.predictors.strip():
             raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
         try:
-            variables = formulaic.Formula(f"1 + {self.predictors}").required_variables
+            formula = formulaic.Formula(f"1 + {self.predictors}")
         except Exception as error:
             raise InputError(f"predictors {self.predictors!r} is not a formula ({type(error).__name__})") from None
-        if "~" in self.predictors or "." in variables:
+        if not isinstance(formula, formulaic.SimpleFormula) or not formula:
             raise InputError("predictors is the right-hand side of a formula, with each public column by name")
-        return tuple(sorted(str(v) for v in variables))
+        return tuple(sorted({name for term in formula for factor in term.factors for name in _columns_of(factor)}))
 
     def transforms(self) -> list[Transform]:
         """One transform an outcome."""
@@ -224,23 +227,26 @@ class FBS:
                 raise InputError(
                     f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own"
                 )
-        frame = design.frame
+        frame = design.frame[names]
+        text = {c: "str" for c in names if isinstance(frame[c].dtype, pd.StringDtype)}
         try:
-            # the formula sees all records first, so that center(), bs() and the like are what they are in R
-            spec = formulaic.model_matrix(f"1 + {self.predictors}", frame).model_spec
+            # of all records, so that center(), bs() and the like are what they are in R
+            matrix = formulaic.model_matrix(f"1 + {self.predictors}", frame.astype(text), na_action="ignore")
+            rows_of_X = np.asarray(matrix, dtype=np.float64)
         except Exception as error:  # its message may quote cells
             raise InputError(
                 f"the predictors {self.predictors!r} cannot be evaluated on this file ({type(error).__name__})"
             ) from None
-        if not names:
-            return np.ones((1, 1)), np.zeros(design.n, dtype=np.intp), spec
-        pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
-        first = np.unique(pattern, return_index=True)[1]
-        X = np.asarray(spec.get_model_matrix(frame.iloc[first]), dtype=np.float64)
-        infinite = ~np.all(np.isfinite(X), axis=1)[pattern]
-        if infinite.any():
-            raise InputError(f"the predictors {self.predictors!r} are not finite in {rows(infinite)}")
-        return X, pattern, spec
+        finite = np.isfinite(rows_of_X).all(axis=1)
+        if not finite.all():
+            raise InputError(f"the predictors {self.predictors!r} are not finite in {rows(~finite)}")
+        pattern: Codes = np.zeros(design.n, dtype=np.intp)
+        if names:
+            pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
+        X = rows_of_X[np.unique(pattern, return_index=True)[1]]
+        if not all(np.allclose(column, x[pattern]) for column, x in zip(rows_of_X.T, X.T, strict=True)):
+            raise InputError(f"the predictors {self.predictors!r} depend on the order of the records")
+        return X, pattern, matrix.model_spec
 
     def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
@@ -338,7 +344,8 @@ class FBS:
         ]
         said.append(
             "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed "
-            "transform such as log, means of broad domains come out low and their intervals can cover less than they say"
+            "transform such as log, means of broad domains come out low and their intervals can cover less than they "
+            "say"
         )
         if data.public_weights is not None:
             said.append(
@@ -350,6 +357,14 @@ class FBS:
                 "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
             )
         return said
+
+
+def _columns_of(factor: Factor) -> set[str]:
+    """The columns that a factor of a formula reads; formulaic's own list misses those inside ``center()``, ``bs()``."""
+    if factor.eval_method == Factor.EvalMethod.LOOKUP:
+        return {factor.expr}
+    found = get_required_variables(factor.expr)
+    return {str(v.root if Variable.Role.CALLABLE in v.roles else v) for v in found if v.root not in TRANSFORMS}
 
 
 def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
