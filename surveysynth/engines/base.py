@@ -87,12 +87,13 @@ def program_path(program: str) -> Path:
 def diagnose(values: Mapping[str, NDArray[np.float64]], divergences: int) -> Diagnostics:
     """R-hat and effective sample sizes (Vehtari et al. 2021, Stan's own code), worst parameter.
 
-    Entries that never move (the fixed corner of a Cholesky factor) have no R-hat and are left out.
+    Entries that never move (the fixed corner of a Cholesky factor) have no R-hat and are left out;
+    one that is not finite fails every check.
     """
     columns = [v.reshape(*v.shape[:2], -1) for v in values.values()]
     flat = np.concatenate(columns, axis=2)
-    flat = flat[:, :, flat.min(axis=(0, 1)) < flat.max(axis=(0, 1))]
-    if flat.shape[2] == 0:
+    flat = flat[:, :, flat.min(axis=(0, 1)) != flat.max(axis=(0, 1))]
+    if flat.shape[2] == 0 or not np.isfinite(flat).all():
         return Diagnostics(divergences, np.nan, np.nan, np.nan)
     names = [f"v{i}" for i in range(flat.shape[2])]
     stats = np.zeros((*flat.shape[:2], len(stanli.SAMPLER_COLUMNS)))
