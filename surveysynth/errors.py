@@ -6,8 +6,13 @@ do.  It never shows a value: these messages end up in logs and tickets.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike
+
+T = TypeVar("T")
 
 
 class SurveySynthError(Exception):
@@ -49,3 +54,27 @@ def rows(bad: ArrayLike, shown: int = 5) -> str:
     more = ", ..." if where.size > shown else ""
     noun = "row" if where.size == 1 else "rows"
     return f"{where.size:,} {noun} (row numbers {listed}{more}; the first row is 1)"
+
+
+def guarded(
+    work: Callable[[], T],
+    caught: type[Exception] | tuple[type[Exception], ...],
+    explain: Callable[[str], SurveySynthError],
+) -> T:
+    """Do some work of a library whose exceptions may quote the data, and raise one of ours in their place.
+
+    The new exception is raised after the old one is gone: not even its ``__context__`` keeps it.
+
+    Parameters
+    ----------
+    work : function
+        Its value is returned.
+    caught : exception type or tuple of them
+    explain : function
+        Makes the new exception from the name of the old one's type.
+    """
+    try:
+        return work()
+    except caught as error:
+        kind = type(error).__name__
+    raise explain(kind)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyreadstat
 
-from .errors import InputError
+from .errors import InputError, guarded
 
 READERS: dict[str, Callable[..., Any]] = {
     ".dta": pyreadstat.read_dta,
@@ -51,14 +51,16 @@ def read_frame(path: str | Path) -> pd.DataFrame:
             f"cannot tell what kind of file {path.name!r} is; surveysynth reads {', '.join(CSV[:1])}, .parquet, "
             + ", ".join(READERS)
         )
-    try:
-        if name.endswith(CSV):
-            return pd.read_csv(path, low_memory=False)
-        if reader is None:
-            return pd.read_parquet(path)
-        frame, meta = reader(str(path))
-    except Exception as error:  # the parsers' own messages quote cells of the file
-        raise InputError(f"{path.name!r} could not be read ({type(error).__name__}); is it a whole file?") from None
+
+    def unreadable(kind: str) -> InputError:
+        return InputError(f"{path.name!r} could not be read ({kind}); is it a whole file?")
+
+    # the parsers' own messages quote cells of the file
+    if name.endswith(CSV):
+        return guarded(lambda: pd.read_csv(path, low_memory=False), Exception, unreadable)
+    if reader is None:
+        return guarded(lambda: pd.read_parquet(path), Exception, unreadable)
+    frame, meta = guarded(lambda: reader(str(path)), Exception, unreadable)
     return _with_labels(frame.replace("", np.nan), meta.variable_value_labels)
 
 

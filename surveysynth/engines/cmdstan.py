@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import EngineError
+from ..errors import EngineError, guarded
 from .base import ADAPT_DELTA, Draws, diagnose, program_path
 
 if TYPE_CHECKING:
@@ -57,17 +57,21 @@ class CmdStan:
         Data and draws are confidential: they pass through a folder that only this user can
         read and that is removed afterwards.
         """
-        with tempfile.TemporaryDirectory(prefix="surveysynth-") as folder, _silence():
+
+        def sample(folder: str) -> Draws:
             path = Path(folder) / "data.json"
             path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))
-            try:
-                fit = _compiled(program_path(program), self.version).sample(
-                    data=str(path), chains=chains, iter_warmup=warmup, iter_sampling=draws, seed=seed,
-                    adapt_delta=ADAPT_DELTA, output_dir=folder, show_progress=False, sig_figs=18,
-                )  # fmt: skip
-            except (RuntimeError, ValueError):
-                raise EngineError(f"CmdStan could not compile or sample the program {program!r}") from None
+            fit = _compiled(program_path(program), self.version).sample(
+                data=str(path), chains=chains, iter_warmup=warmup, iter_sampling=draws, seed=seed,
+                adapt_delta=ADAPT_DELTA, output_dir=folder, show_progress=False, sig_figs=18,
+            )  # fmt: skip
             return to_draws(fit, self.version)
+
+        def stopped(kind: str) -> EngineError:
+            return EngineError(f"CmdStan could not compile or sample the program {program!r}")
+
+        with tempfile.TemporaryDirectory(prefix="surveysynth-") as folder, _silence():
+            return guarded(lambda: sample(folder), (RuntimeError, ValueError), stopped)
 
 
 def to_draws(fit: CmdStanMCMC, version: str) -> Draws:

@@ -7,7 +7,7 @@ from typing import Any
 
 import stanli
 
-from ..errors import EngineError
+from ..errors import EngineError, guarded
 from .base import ADAPT_DELTA, Draws, diagnose, program_path
 
 
@@ -27,13 +27,17 @@ class Embedded:
         EngineError
             The sampler stopped.  Stan's own message may quote the data, so it is not repeated.
         """
-        try:
+
+        def sample() -> stanli.Fit:
             model = stanli.Model(stan_file=str(program_path(program)), data=dict(data))
-            fit = model.sample(chains=chains, warmup=warmup, samples=draws, seed=seed, delta=ADAPT_DELTA, refresh=0)
-        except (RuntimeError, ValueError):
-            raise EngineError(
+            return model.sample(chains=chains, warmup=warmup, samples=draws, seed=seed, delta=ADAPT_DELTA, refresh=0)
+
+        def stopped(kind: str) -> EngineError:
+            return EngineError(
                 f"stanli could not sample the program {program!r}: no finite log density was found. "
                 "Is an outcome (nearly) constant, or are there more predictors than the file can carry?"
-            ) from None
+            )
+
+        fit = guarded(sample, (RuntimeError, ValueError), stopped)
         values = {name: fit.draws(name) for name in fit.variables}
         return Draws(values, diagnose(values, int(fit.divergences.sum())), self.name, self.version)

@@ -28,7 +28,7 @@ from scipy.stats import invwishart
 
 from ..design import SurveyDesign
 from ..engines import Diagnostics
-from ..errors import InputError, ModelError, rows
+from ..errors import InputError, ModelError, guarded, rows
 from . import gaussian
 from .base import Posterior, Sampler, Synthetic
 from .transforms import Transform, as_transform
@@ -229,14 +229,16 @@ class FBS:
                 )
         frame = design.frame[names]
         text = {c: "str" for c in names if isinstance(frame[c].dtype, pd.StringDtype)}
-        try:
+
+        def evaluate() -> tuple[Floats, formulaic.ModelSpec]:
             # of all records, so that center(), bs() and the like are what they are in R
             matrix = formulaic.model_matrix(f"1 + {self.predictors}", frame.astype(text), na_action="ignore")
-            rows_of_X = np.asarray(matrix, dtype=np.float64)
-        except Exception as error:  # its message may quote cells
-            raise InputError(
-                f"the predictors {self.predictors!r} cannot be evaluated on this file ({type(error).__name__})"
-            ) from None
+            return np.asarray(matrix, dtype=np.float64), matrix.model_spec
+
+        def impossible(kind: str) -> InputError:
+            return InputError(f"the predictors {self.predictors!r} cannot be evaluated on this file ({kind})")
+
+        rows_of_X, spec = guarded(evaluate, Exception, impossible)
         finite = np.isfinite(rows_of_X).all(axis=1)
         if not finite.all():
             raise InputError(f"the predictors {self.predictors!r} are not finite in {rows(~finite)}")
@@ -246,7 +248,7 @@ class FBS:
         X = rows_of_X[np.unique(pattern, return_index=True)[1]]
         if not all(np.allclose(column, x[pattern]) for column, x in zip(rows_of_X.T, X.T, strict=True)):
             raise InputError(f"the predictors {self.predictors!r} depend on the order of the records")
-        return X, pattern, matrix.model_spec
+        return X, pattern, spec
 
     def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import stat
 from pathlib import Path
 
@@ -144,7 +143,7 @@ def test_divergences_are_counted(program):
 
 
 def quotes_nothing(error):
-    return CANARY[:5] not in str(error) and error.__cause__ is None and error.__suppress_context__
+    return CANARY[:5] not in str(error) and error.__cause__ is None and error.__context__ is None
 
 
 @pytest.mark.parametrize(
@@ -298,19 +297,3 @@ def test_what_cmdstan_says_about_the_data_is_not_repeated(error, some_cmdstan, p
         get_engine("cmdstan").sample(program(""), {"y": float(CANARY)}, **SETTINGS)
     assert quotes_nothing(caught.value) and not compiled.folder.exists()
     assert CANARY[:5] not in "".join(capfd.readouterr()) + caplog.text
-
-
-@pytest.mark.cmdstan
-def test_real_cmdstan(program):
-    """The same program and data in both engines: shapes, names, and means within Monte Carlo error."""
-    if cmdstan.cmdstan_version() is None:
-        pytest.skip("cmdstanpy finds no CmdStan: cmdstanpy.install_cmdstan()")
-    name, data = program(NORMALS), {"N": 2, "centre": np.array([1.0, 2.0])}
-    ours, theirs = (get_engine(engine).sample(name, data, **SETTINGS) for engine in ("embedded", "cmdstan"))
-    assert theirs.diagnostics.failures == () and theirs.version == cmdstan.cmdstan_version()
-    for key, x in ours.values.items():
-        y = theirs.values[key]
-        assert x.shape == y.shape
-        sd = x.std(axis=(0, 1))
-        assert (np.abs(x.mean(axis=(0, 1)) - y.mean(axis=(0, 1))) <= 5 * sd * np.sqrt(2 / 300)).all()
-    assert "CMDSTAN" in os.environ
