@@ -47,11 +47,15 @@ class PseudoPosterior:
     def __post_init__(self) -> None:
         if self.map not in MAPS:
             raise InputError(f"map={self.map!r} is not one of {', '.join(MAPS)}")
-        if self.c1 is not None and not (np.isfinite(self.c1) and self.c1 > 0):
+        if self.c1 is not None and not (_is_number(self.c1) and self.c1 > 0):
             raise InputError("c1 must be a positive number")
-        if not np.isfinite(self.c2) or abs(self.c2) > 1:
+        if not (_is_number(self.c2) and abs(self.c2) <= 1):
             raise InputError("c2 must be a number between -1 and 1")
 
     def alpha(self, f: NDArray[np.float64], c1: float, target: float) -> NDArray[np.float64]:
         """Privacy weights (n,) of records with Lipschitz bounds ``f``, for a target bound."""
         return MAPS[self.map](f, c1, self.c2, target)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(np.isfinite(value))

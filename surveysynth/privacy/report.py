@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from .mechanisms import Kind
@@ -20,7 +20,7 @@ GUARANTEES: dict[Kind, str] = {
 
 def public_epsilon(exact: float, requested: float | None) -> float:
     """Epsilon as published: rounded up at two decimals, and never above what was asked for."""
-    rounded = math.ceil(exact * 100) / 100
+    rounded = float(Decimal(str(float(exact))).quantize(Decimal("0.01"), ROUND_CEILING))
     return rounded if requested is None else min(rounded, requested)
 
 

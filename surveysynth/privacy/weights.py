@@ -23,7 +23,7 @@ def inverse_map(f: Floats, c1: float, c2: float, target: float) -> Floats:
     target : float
         The overall Lipschitz bound aimed at, epsilon / (2 m).
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         alpha = np.clip(np.minimum(1.0, c1 * target / f) + c2, 0.0, 1.0)
     return np.where(np.isfinite(f), alpha, 0.0)
 
