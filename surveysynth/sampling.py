@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable, Mapping
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError, rows
@@ -12,7 +14,9 @@ from .errors import InputError, rows
 Floats = NDArray[np.float64]
 
 
-def inclusion_probabilities(size: ArrayLike, n: int, strata: ArrayLike | None = None) -> Floats:
+def inclusion_probabilities(
+    size: ArrayLike, n: int | Mapping[Hashable, int], strata: ArrayLike | None = None
+) -> Floats:
     """First-order inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities``.
 
     pi = n size / sum(size); units that come out at 1 or more are taken with certainty and the
@@ -35,13 +39,22 @@ def inclusion_probabilities(size: ArrayLike, n: int, strata: ArrayLike | None = 
     Raises
     ------
     InputError
-        Sizes that are missing, infinite or negative; n that is negative or above the number of
-        units of positive size.
+        Sizes that are missing, infinite or negative; strata that are missing; n that is negative
+        or above the number of units of positive size.
     """
-    a = np.asarray(size, dtype=np.float64)
+    try:
+        a = np.asarray(size, dtype=np.float64)
+    except (TypeError, ValueError):
+        a = np.empty((0, 0))
+    if a.ndim != 1:
+        raise InputError("size is not a column of numbers")
     if strata is not None:
-        label, code = np.unique(np.asarray(strata), return_inverse=True)
-        sizes = n if isinstance(n, dict) else dict.fromkeys(label.tolist(), n)
+        code, label = pd.factorize(np.asarray(strata, dtype=object))
+        if code.size != a.size:
+            raise InputError(f"strata and size differ in length: {code.size:,} and {a.size:,}")
+        if (code < 0).any():
+            raise InputError(f"the stratum is missing in {rows(code < 0)}")
+        sizes = n if isinstance(n, Mapping) else dict.fromkeys(label.tolist(), n)
         pi = np.empty(a.size)
         for h, name in enumerate(label.tolist()):
             if name not in sizes:
@@ -54,6 +67,8 @@ def inclusion_probabilities(size: ArrayLike, n: int, strata: ArrayLike | None = 
     if (a < 0).any():
         raise InputError(f"size is negative in {rows(a < 0)}; sizes are zero or more")
     positive = a > 0
+    if isinstance(n, bool) or not isinstance(n, (int, float, np.number)):
+        raise InputError("n is not a number; a mapping of stratum to n goes with strata=")
     if not 0 <= n <= positive.sum():
         raise InputError(f"n = {n} is not between 0 and the {positive.sum():,} units of positive size")
     if not positive.all():
@@ -87,7 +102,15 @@ def systematic(pi: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
     -------
     int array (n,)
         Positions of the selected units, in order.
+
+    Raises
+    ------
+    InputError
+        Probabilities below 0 or above 1, or that do not add up to a whole number.
     """
+    n = np.round(np.sum(pi))
+    if not (((pi >= 0) & (pi <= 1)).all() and abs(np.sum(pi) - n) < 1e-6):
+        raise InputError("systematic selection needs probabilities between 0 and 1 that add up to a whole number")
     steps = np.concatenate([[0.0], np.cumsum(pi)]) + rng.random()
-    steps[-1] = np.round(steps[-1] - steps[0]) + steps[0]  # the sum is n, but for rounding
+    steps[-1] = n + steps[0]  # the sum is n, but for rounding
     return np.flatnonzero(np.diff(np.floor(steps)) > 0)
