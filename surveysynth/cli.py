@@ -229,7 +229,8 @@ def price_command(
         epsilon=epsilon, m=m, c1=c1, mechanism=PseudoPosterior(map=map), clusters=clusters, engine=engine, seed=seed,
     )  # fmt: skip
     console.print(
-        f"m = {result.m}, c1 = {result.c1:.4g}: Lipschitz bound {result.delta:.4g}, epsilon = {result.epsilon:.4g}; "
+        f"m = {result.m}, c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g}): "
+        f"Lipschitz bound {result.delta:.4g}, epsilon = {result.epsilon:.4g}; "
         f"the privacy weights keep {result.mean_alpha:.0%} of the file's information. {result.verdict}\n"
         "These numbers are computed from the confidential file; nothing was released.",
         highlight=False,

@@ -6,7 +6,7 @@ do.  It never shows a value: these messages end up in logs and tickets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -54,6 +54,24 @@ def rows(bad: ArrayLike, shown: int = 5) -> str:
     more = ", ..." if where.size > shown else ""
     noun = "row" if where.size == 1 else "rows"
     return f"{where.size:,} {noun} (row numbers {listed}{more}; the first row is 1)"
+
+
+def as_list(names: str | Iterable[str] | None) -> list[str]:
+    """One name, several names or none, as a list; InputError where something is not a name."""
+    listed: list[object] = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    for name in listed if names is not None else []:
+        if not isinstance(name, str):
+            raise InputError(f"a name was expected, or a list of names, not {type(name).__name__}")
+    return [name for name in listed if isinstance(name, str)]
+
+
+def positive(value: object, name: str) -> float:
+    """The value as a float, or an InputError where it is not a positive, finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InputError(f"{name} must be a number")
+    if not (np.isfinite(value) and value > 0):
+        raise InputError(f"{name} must be a positive number")
+    return float(value)
 
 
 def guarded(

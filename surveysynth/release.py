@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 
 from .design import SurveyDesign
-from .errors import InputError
+from .errors import InputError, as_list
 from .estimation.suppression import flag
-from .estimation.tables import as_list, tabulate
+from .estimation.tables import tabulate
 from .privacy.report import PrivacyReport
 
 MANIFEST = "manifest.json"

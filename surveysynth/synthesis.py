@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,8 +20,7 @@ from rich.console import Console
 from . import __version__
 from .design import SurveyDesign
 from .engines import get_engine
-from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, rows
-from .estimation.tables import as_list
+from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, as_list, positive, rows
 from .models.base import Posterior, Sampler, Synthesizer, Synthetic
 from .privacy.mechanisms import PseudoPosterior
 from .privacy.report import PrivacyReport, public_epsilon
@@ -94,12 +92,13 @@ class Fit:
         """
         m = _positive_whole(self.m if m is None else m, "m")
         _check_accepted(accept_diagnostics)
-        asked = self.epsilon if epsilon is None else _positive(epsilon, "epsilon")
+        asked = self.epsilon if epsilon is None else positive(epsilon, "epsilon")
         exact = 2 * self.delta * m
         if asked is not None and exact > asked:
+            fitted = f"tuned for m = {self.m}" if self.mechanism.c1 is None else "made with a c1 that was given"
             raise PrivacyError(
-                f"{m} data sets from this fit would spend more than epsilon = {asked:g}; it was tuned for "
-                f"m = {self.m}. Fit again for this m, or name a larger epsilon= here"
+                f"{m} data sets from this fit would spend more than epsilon = {asked:g}: it was {fitted}. Fit again, "
+                "or name a larger epsilon= here"
             )
         posterior = self.weighted.posterior
         _refuse_failed(posterior, accept_diagnostics)
@@ -118,7 +117,7 @@ class Fit:
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
             outcomes=self.synthesizer.outcomes,
             method=self._manifest(),
-            internal=self._internal(chosen),
+            internal=self._internal(),
         )
 
     def _report(self, m: int, asked: float | None, exact: float, lag: float) -> PrivacyReport:
@@ -134,6 +133,18 @@ class Fit:
         ]
         if not posterior.diagnostics.exact:
             said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
+        if posterior.efficiency < 1 - 1e-9:
+            said.append(
+                "draws of a fit under nearby privacy weights were carried over to the weights of this release by "
+                "importance weights (effective share of the draws at least 90%)"
+            )
+        earlier = len(self.used) - m
+        if earlier:
+            together = public_epsilon(self.epsilon_spent, None)
+            said.append(
+                f"{earlier} data sets were released from the same fit before; together with these they spend "
+                f"epsilon = {together:g}"
+            )
         if posterior.failures:  # all of them accepted, or nothing were released
             said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
         tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
@@ -172,10 +183,10 @@ class Fit:
             **self.synthesizer.describe(self.data),
         }
 
-    def _internal(self, chosen: list[int]) -> dict[str, Any]:
+    def _internal(self) -> dict[str, Any]:
         """Record-level risks and weights, and the draws that were not released."""
         posterior = self.weighted.posterior
-        unused = np.setdiff1d(np.arange(posterior.size), chosen)
+        unused = np.setdiff1d(np.arange(posterior.size), self.used)
         records = pd.DataFrame({"lipschitz": self.risk, "alpha": self.weighted.alpha, "bound": self.weighted.bounds})
         records.index.name = "row"
         values = posterior.values | {"weight": posterior.weight}
@@ -246,6 +257,10 @@ def fit(
     """
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
+    if isinstance(synthesizer, str) or not hasattr(synthesizer, "prepare"):
+        raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
+    if not isinstance(mechanism, PseudoPosterior | None):
+        raise InputError("mechanism must be a surveysynth.PseudoPosterior(...)")
     m = _positive_whole(m, "m")
     for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
         _positive_whole(number, name)
@@ -256,11 +271,11 @@ def fit(
     if epsilon is None and mechanism.c1 is None:
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
     if population_total is not None:
-        population_total = _positive(population_total, "population_total")
+        population_total = positive(population_total, "population_total")
     if clusters not in ("refuse", "ignore"):
         raise InputError(f"clusters={clusters!r} is not one of refuse, ignore")
-    if not 0 < tolerance < 1:
-        raise InputError("tolerance must be between 0 and 1")
+    if positive(tolerance, "tolerance") >= 1:
+        raise InputError("tolerance must be below 1")
     _check_public(design, synthesizer, public)
     design, said = _without_missing(design, synthesizer)
     said += _check_clusters(design, synthesizer, clusters)
@@ -279,7 +294,7 @@ def fit(
             return mechanism.alpha(risk, c1, target)
 
         def fitted(weights: Floats) -> Posterior:
-            say(f"fit under privacy weights (mean {weights.mean():.2f})")
+            say("fit under privacy weights")
             return synthesizer.fit(data, weights, sampler)
 
         if mechanism.c1 is not None:
@@ -345,6 +360,9 @@ class Price:
     m : int
     c1 : float
         Scale of the weight map.
+    delta_target : float
+        The bound that the inverse map aims at: alpha_i = c1 * delta_target / f_i.  It is
+        epsilon / (2 m), or 1 without an epsilon; c1 goes with it.
     delta : float
         Lipschitz bound Delta_alpha of one draw.
     epsilon : float
@@ -357,6 +375,7 @@ class Price:
 
     m: int
     c1: float
+    delta_target: float
     delta: float
     epsilon: float
     mean_alpha: float
@@ -398,7 +417,8 @@ def price(
     done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
     posterior = done.weighted.posterior
     mean_alpha = float(done.weighted.alpha.mean())
-    return Price(done.m, done.weighted.c1, done.delta, 2 * done.delta * done.m, mean_alpha, _verdict(posterior))
+    spent = 2 * done.delta * done.m
+    return Price(done.m, done.weighted.c1, done.target, done.delta, spent, mean_alpha, _verdict(posterior))
 
 
 def choose_draws(
@@ -460,9 +480,9 @@ def _first_guess(
 
 
 def _verdict(posterior: Posterior) -> str:
-    if posterior.diagnostics.exact:
-        return "The draws are exact and independent."
     failed = posterior.failures
+    if posterior.diagnostics.exact and not failed:
+        return "The draws are independent, without Markov chains."
     if failed:
         return f"Sampler diagnostics failed: {', '.join(failed)}."
     return "Sampler diagnostics passed: no divergences, R-hat at most 1.01, bulk and tail ESS at least 400."
@@ -488,15 +508,7 @@ def _one_epsilon(epsilon: float | None, mechanism: PseudoPosterior) -> float | N
     if epsilon is not None and mechanism.epsilon is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
     epsilon = mechanism.epsilon if epsilon is None else epsilon
-    return None if epsilon is None else _positive(epsilon, "epsilon")
-
-
-def _positive(value: float, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise InputError(f"{name} must be a number")
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"{name} must be a positive number")
-    return float(value)
+    return None if epsilon is None else positive(epsilon, "epsilon")
 
 
 def _positive_whole(value: int, name: str) -> int:
@@ -516,11 +528,17 @@ def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Su
         return design, []
     if absent.all():
         raise InputError(f"every record lacks an outcome ({', '.join(synthesizer.outcomes)})")
-    kept = SurveyDesign(design.frame[~absent], **design.roles())
+    try:
+        kept = SurveyDesign(design.frame[~absent], **design.roles())
+    except InputError as error:
+        raise InputError(
+            f"once the {absent.sum():,} records without an outcome are left out and the rest are numbered anew, {error}"
+        ) from None
     share = design.weights[absent].sum() / design.weights.sum()
     return kept, [
         f"{absent.sum():,} of {design.n:,} records, {share:.0%} of the survey weights, had no outcome and were left "
-        "out: the release speaks of the population whose outcome is known. These two numbers are computed from the file"
+        "out: the release, its population total too, speaks of the population whose outcome is known. These two "
+        "numbers are computed from the file and not covered by epsilon"
     ]
 
 
@@ -546,12 +564,16 @@ def _check_clusters(design: SurveyDesign, synthesizer: Synthesizer, clusters: Cl
 
 
 def _determined_by_predictors(design: SurveyDesign, synthesizer: Synthesizer) -> bool:
-    columns = list(synthesizer.predictor_columns)
     assert design.strata_name is not None
-    if design.strata_name in columns:
+    if design.strata_name in synthesizer.predictor_columns:
         return True
     frame = design.frame
-    discrete = [c for c in columns if c in frame and not pd.api.types.is_float_dtype(frame[c].dtype)]
+    # a number enters as a slope, which does not give each stratum its own mean, unless it has two values
+    discrete = [
+        c
+        for c in synthesizer.predictor_columns
+        if not pd.api.types.is_numeric_dtype(frame[c].dtype) or frame[c].nunique() <= 2
+    ]
     if not discrete:
         return False
     return bool((frame.groupby(discrete, observed=True)[design.strata_name].nunique() <= 1).all())
@@ -575,6 +597,8 @@ def _check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequen
             raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
     if public is None:
         return
+    for name in as_list(public):
+        design.column(name)
     undeclared = [c for c in _public_columns(design, synthesizer) if c not in as_list(public)]
     if undeclared:
         raise InputError(
@@ -597,8 +621,7 @@ def _public_frame(design: SurveyDesign, synthesizer: Synthesizer, rng: np.random
     for column, values in frame.items():
         if isinstance(values, pd.Categorical):
             used = values.remove_unused_categories()
-            plain = all(isinstance(level, (str, bool, int, float)) for level in used.categories)
-            frame[column] = used if plain else used.rename_categories(str)
+            frame[column] = used.rename_categories(str)  # labels are text in every format and language
     return pd.DataFrame(frame, index=range(design.n))
 
 

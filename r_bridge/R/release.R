@@ -58,6 +58,8 @@ as_design <- function(frame, roles) {
 with_release <- function(release, expr) {
   expr <- substitute(expr)
   caller <- parent.frame()
+  old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
+  on.exit(options(old))
   results <- lapply(release$designs, function(design) eval(expr, list(design = design), caller))
   attr(results, "degf") <- min(vapply(release$designs, survey::degf, 0))
   results

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import SurveyDesign
-from ..errors import InputError, rows
+from ..errors import InputError, as_list, rows
 from . import combining, taylor
 from .taylor import Statistic
 
@@ -117,6 +117,8 @@ def tabulate(
                     n = np.bincount(domain[domain >= 0], minlength=domains)
                     results.append((result.estimate, result.variance, n))
                 q, u, n_d = (np.array(a) for a in zip(*results, strict=True))
+                if np.isinf(q).any() or np.isinf(u).any():
+                    raise InputError(f"the {s} of {o!r} overflows; give the outcome in a larger unit")
                 both = combining.combine(q, u, degf)
                 low, high = combining.interval(both)
                 part = same[0].labels.copy()
@@ -127,11 +129,6 @@ def tabulate(
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     return table
-
-
-def as_list(names: Names) -> list[str]:
-    """One name, a sequence of names or none, as a list."""
-    return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
 def _outcome(design: SurveyDesign, name: str, missing: str) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ conditional.  The cost of a fit does not depend on n.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import formulaic
@@ -28,7 +28,7 @@ from scipy.stats import invwishart
 
 from ..design import SurveyDesign
 from ..engines import Diagnostics
-from ..errors import InputError, ModelError, guarded, rows
+from ..errors import InputError, ModelError, as_list, guarded, rows
 from . import gaussian
 from .base import Posterior, Sampler, Synthetic
 from .transforms import Transform, as_transform
@@ -74,7 +74,7 @@ class SufficientStatistics:
         return R, Z0, (S0 + S0.T) / 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Data:
     """A design in the form that FBS works with.
 
@@ -99,7 +99,7 @@ class Data:
     Y: Floats
     public_weights: Floats | None
     columns: tuple[str, ...]
-    spec: formulaic.ModelSpec = field(repr=False)
+    spec: formulaic.ModelSpec
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class FBS:
         outcomes = self.outcomes
         if not outcomes or len(set(outcomes)) < len(outcomes):
             raise InputError("outcome must name one column or several different ones")
-        if self.prior not in PRIORS:
+        if self.prior not in list(PRIORS):
             raise InputError(f"prior={self.prior!r} is not one of {', '.join(PRIORS)}")
         if self.missing not in ("fail", "drop"):
             raise InputError(f"missing={self.missing!r} is not one of fail, drop")
@@ -155,7 +155,7 @@ class FBS:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The columns that are synthesized."""
-        return (self.outcome,) if isinstance(self.outcome, str) else tuple(self.outcome)
+        return tuple(as_list(self.outcome))
 
     @property
     def predictor_columns(self) -> tuple[str, ...]:
@@ -210,14 +210,12 @@ class FBS:
             working.append(z)
         X, pattern, spec = self._patterns(design)
         columns = tuple(str(c) for c in spec.column_names)
-        log_weight = np.log(design.weights / design.weights.mean())
-        public = weight_is_public(design, self.predictor_columns, X, pattern, log_weight)
-        if not public:
-            working.append(log_weight)
+        public = public_weight(design, self.predictor_columns, X, pattern)
+        if public is None:
+            working.append(np.log(design.weights / design.weights.mean()))
         Y = np.column_stack(working)
-        labels = [*self.outcomes, *([] if public else ["the survey weight"])]
-        _refuse_singular(Y, X, pattern, labels)
-        return Data(X, pattern, Y, design.weights if public else None, columns, spec)
+        _refuse_singular(Y, X, pattern, [*self.outcomes, *(["the survey weight"] if public is None else [])])
+        return Data(X, pattern, Y, public, columns, spec)
 
     def _patterns(self, design: SurveyDesign) -> tuple[Floats, Codes, formulaic.ModelSpec]:
         names = list(self.predictor_columns)
@@ -229,6 +227,8 @@ class FBS:
                 )
         frame = design.frame[names]
         text = {c: "str" for c in names if isinstance(frame[c].dtype, pd.StringDtype)}
+        if design.strata_name in names:  # a stratum is a label, also where it is coded as a number
+            text |= {design.strata_name: "category"}
 
         def evaluate() -> tuple[Floats, formulaic.ModelSpec]:
             # of all records, so that center(), bs() and the like are what they are in R
@@ -342,8 +342,11 @@ class FBS:
             + "; ".join(t.describe() for t in self.transforms()),
             f"prior {self.prior}: {PRIORS[self.prior]}; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
             if self.prior != "flat"
-            else f"prior flat: {PRIORS['flat']}, drawn exactly",
+            else f"prior flat: {PRIORS['flat']}, drawn without Markov chains",
         ]
+        numeric = [c for c in data.columns if c != "Intercept" and "[" not in c]
+        if numeric:
+            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
         said.append(
             "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed "
             "transform such as log, means of broad domains come out low and their intervals can cover less than they "
@@ -351,8 +354,8 @@ class FBS:
         )
         if data.public_weights is not None:
             said.append(
-                "the survey weight is a function of the public predictors: it is public, it is kept, and only the "
-                "outcome is modelled"
+                "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
+                "kept, and only the outcome is modelled"
             )
         else:
             said.append(
@@ -366,7 +369,11 @@ def _columns_of(factor: Factor) -> set[str]:
     if factor.eval_method == Factor.EvalMethod.LOOKUP:
         return {factor.expr}
     found = get_required_variables(factor.expr)
-    return {str(v.root if Variable.Role.CALLABLE in v.roles else v) for v in found if v.root not in TRANSFORMS}
+    return {
+        str(v.root if Variable.Role.CALLABLE in v.roles else v)
+        for v in found
+        if Variable.Role.VALUE in v.roles or v.root not in TRANSFORMS  # center(x) is a function, C(center) a column
+    }
 
 
 def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
@@ -447,49 +454,61 @@ def _flat(
     L = np.asarray(np.linalg.cholesky(Sigma), dtype=np.float64)
     E = sampler.rng.standard_normal((size, len(R), D))
     B = inverse @ (Z0 + E @ L.transpose(0, 2, 1))
-    return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), Diagnostics(exact=True), "exact draws", "1")
+    independent = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
+    return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
 
 
-def weight_is_public(
-    design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes, log_weight: Floats
-) -> bool:
-    """True where the weight is a function of the public predictors (stratified SRS, self-weighting).
+def public_weight(design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes) -> Floats | None:
+    """The survey weight as a function of public predictors, where it is one (stratified SRS, self-weighting files).
 
     Such a weight has no distribution given x: it would make Sigma singular and the density
-    unbounded.  It is public, and is kept.
+    unbounded.  It is public, and is kept: as the value of its cell, so that not even the last
+    digits are a record's own.  A cell of one record fits any weight, and shows nothing.
+
+    Returns
+    -------
+    float array (n,), or None where the weight is not such a function.
 
     Raises
     ------
     ModelError
         Where it is nearly such a function: neither public nor safely modelled.
     """
+    log_weight = np.log(design.weights / design.weights.mean())
+    cells = [np.zeros(design.n, dtype=np.intp)]
+    if design.strata_name in predictors:
+        cells.append(design.stages[0].stratum)
     discrete = [p for p in predictors if not pd.api.types.is_float_dtype(design.column(p).dtype)]
-    spreads = [_spread(log_weight - log_weight.mean())]
     if discrete:
-        cell = design.frame.groupby(discrete, observed=True).ngroup().to_numpy()
+        cells.append(np.asarray(design.frame.groupby(discrete, observed=True).ngroup(), dtype=np.intp))
+    spreads = []
+    for cell in cells:
         size = np.bincount(cell)
-        if (size > 1).sum() * 2 > size.size:  # cells of one record would fit any weight
-            spreads.append(_spread(log_weight - (np.bincount(cell, log_weight) / size)[cell]))
-    if X.shape[0] > X.shape[1] or np.linalg.matrix_rank(X) < len(log_weight):
-        ones = np.ones(len(log_weight))
-        spreads.append(_residual_spread(sufficient_statistics(X, pattern, log_weight[:, None], ones)))
-    spread = min(spreads)
-    if EXACT < spread < NEAR:
+        fitted = (np.bincount(cell, log_weight) / size)[cell]
+        spread = _spread(log_weight - fitted)
+        if spread <= EXACT and size.min() > 1:
+            return np.asarray(np.exp(fitted) * design.weights.mean())
+        spreads.append(spread if (size > 1).mean() > 0.5 else np.inf)
+    statistics = sufficient_statistics(X, pattern, log_weight[:, None], np.ones(design.n))
+    R, Z0, _ = statistics.reduced()
+    inverse = np.linalg.pinv(R)
+    fitted = (X @ inverse @ Z0)[pattern, 0]
+    leverage = ((X @ inverse) ** 2).sum(axis=1).max()
+    spread = _spread(log_weight - fitted)
+    if spread <= EXACT and leverage < 1 - 1e-6:
+        return np.asarray(np.exp(fitted) * design.weights.mean())
+    if min(spread, *spreads) < NEAR:
         raise ModelError(
             "the survey weights are nearly, but not quite, a function of the predictors (residual spread on the log "
-            f"scale below {NEAR:g}), so their density is all but unbounded and no Lipschitz bound is useful. If they "
-            "are constant within cells of the design, round them so; else leave out the predictor that determines them"
+            f"scale below {NEAR:g}, or cells of one record), so their density is all but unbounded and no Lipschitz "
+            "bound is useful. If they are constant within cells of the design, round them so and merge cells of one "
+            "record; else leave out the predictor that determines them"
         )
-    return spread <= EXACT
+    return None
 
 
 def _spread(residual: Floats) -> float:
     return float(np.sqrt(np.mean(residual**2)))
-
-
-def _residual_spread(statistics: SufficientStatistics) -> float:
-    S0 = statistics.reduced()[2]
-    return float(np.sqrt(max(S0[0, 0], 0.0) / statistics.A))
 
 
 def _refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
@@ -518,6 +537,6 @@ def _refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) 
     too_little = statistics.A < rank + len(S0) or not (scale > 0).all()
     if too_little or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
         raise ModelError(
-            f"the privacy weights leave about {statistics.A:.0f} records' worth of data for {rank} coefficients an "
-            "outcome, too little to fit this model; ask for a larger epsilon, a smaller m, or use fewer predictors"
+            f"the privacy weights leave too little of the file to fit {rank} coefficients an outcome; ask for a larger "
+            "epsilon, a smaller m, or use fewer predictors"
         )

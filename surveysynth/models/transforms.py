@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, positive
 
 Floats = NDArray[np.float64]
 
@@ -108,8 +108,7 @@ class Asinh:
 
 
 def _check_scale(scale: float) -> None:
-    if not (np.isfinite(scale) and scale > 0):
-        raise InputError("scale= must be a positive number that is public, not computed from the file")
+    positive(scale, "scale=, which is public and not computed from the file,")
 
 
 def as_transform(name: str | Transform, scale: float | None = None) -> Transform:
@@ -121,6 +120,8 @@ def as_transform(name: str | Transform, scale: float | None = None) -> Transform
         An unknown name, a scale that is missing, or one that log has no use for.
     """
     if not isinstance(name, str):
+        if isinstance(name, type) or not hasattr(name, "forward"):
+            raise InputError("transform must be a name or a transform such as surveysynth.Asinh(scale=1000)")
         return name
     if name == "log":
         if scale is not None:

@@ -11,9 +11,9 @@ from .mechanisms import Kind
 GUARANTEES: dict[Kind, str] = {
     "asymptotic": (
         "Asymptotic differential privacy: epsilon = 2 * Delta * m, where Delta is the largest weighted absolute log "
-        "density of any record under any posterior draw. The bound is local to this file and a maximum over draws; "
-        "it becomes a differential privacy guarantee only as the number of records grows. This is not a strict "
-        "(epsilon, 0) guarantee at this sample size."
+        "density of any record under any of the posterior draws that were examined (more draws can only raise it). The "
+        "bound is local to this file; it becomes a differential privacy guarantee only as the number of records grows. "
+        "This is not a strict (epsilon, 0) guarantee at this sample size."
     ),
 }
 
@@ -107,7 +107,7 @@ class PrivacyReport:
             f"Maximum over {self.draws:,} posterior draws, the released ones among them. {self.verdict}",
             "Taken as public or as given:",
             *(f"  - {line}" for line in self.assumptions),
-            "Computed from the confidential file:",
+            "Computed from the confidential file, and not covered by epsilon:",
             *(f"  - {line}" for line in self.data_dependent),
             f"Publication: {self.publication}.",
         ]

@@ -22,7 +22,7 @@ FITS = 10  # two or three are usual
 EFFICIENCY = 0.9  # least effective share of draws that may be carried over without a refit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class WeightedFit:
     """One fit under privacy weights, and the Lipschitz bounds that were checked on it.
 
@@ -89,10 +89,9 @@ def tune(
     PrivacyError
         The search did not settle: the target is too low for this model and file.
     """
-    c1, ratio = start, np.inf
+    c1 = start
     for _ in range(FITS):
         here, M = weighted_fit(c1, alpha(c1), fit, lipschitz)
-        ratio = min(ratio, here.delta / target)
         c1 = _largest(alpha, M, target, tolerance, c1)
         moved = alpha(c1)
         weight = _importance(log_likelihood(moved - here.alpha, here.posterior))
@@ -100,8 +99,8 @@ def tune(
             posterior = replace(here.posterior, weight=weight)
             return WeightedFit(c1, moved, posterior, times(moved, M))
     raise PrivacyError(
-        "no privacy weights were found that bring the Lipschitz bound down to epsilon / (2 m): the closest fit was at "
-        f"{ratio:.1f} times that. Ask for a larger epsilon, a smaller m, or use fewer predictors"
+        "no privacy weights were found that bring the Lipschitz bound down to epsilon / (2 m). Ask for a larger "
+        "epsilon, a smaller m, or use fewer predictors"
     )
 
 
