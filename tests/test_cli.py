@@ -153,7 +153,8 @@ def test_price_says_the_cost_and_releases_nothing(asked, file, run):
     design = ss.SurveyDesign.read("f.csv", weights="wt", strata="field")
     numbers = {k: float(v) for k, v in asked.items()}
     p = ss.price(design, ss.FBS("income", "field + gender", prior="flat"), seed=1, **numbers)
-    assert f"m = 3, c1 = {p.c1:.4g}: Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}" in squeezed(out)
+    said = f"Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}"
+    assert f"m = 3, c1 = {p.c1:.4g} (Delta_target {p.delta_target:.4g}): {said}" in squeezed(out)
     assert "nothing was released" in out and sorted(os.listdir()) == ["f.csv"]
 
 
@@ -312,7 +313,7 @@ BAD = {
     "population -1": (None, {"population_total": "-1"}, (), "population_total must be a positive"),
     "log with a scale": (None, {"scale": "10"}, (), "log transform has no scale"),
     "asinh without": (None, {"transform": "asinh"}, (), "asinh needs a public scale"),
-    "scale 0": (None, {"transform": "identity", "scale": "0"}, (), "scale= must be a positive number"),
+    "scale 0": (None, {"transform": "identity", "scale": "0"}, (), "must be a positive number"),
     "min cell 0": (None, {"min_cell": "0"}, (), "min_cell must be a whole number"),
     "cv 0": (None, {"cv_limit": "0"}, (), "cv_limit must be a positive"),
     "accept nonsense": (None, {"accept": "all"}, (), "accept_diagnostics is a list of names among"),

@@ -123,14 +123,14 @@ def test_public_and_internal_are_apart(written, release):
 def test_manifest_says_all_that_a_reader_needs_and_no_seed(written, release):
     manifest = json.loads((written / "public" / "manifest.json").read_text())
     assert manifest["package"] == {"surveysynth": ss.__version__}
-    assert manifest["engine"] == {"name": "exact draws", "version": "1"}
+    assert manifest["engine"] == {"name": "numpy", "version": np.__version__}
     expected = {
         "method": "FBS", "outcome": ["income"], "predictors": "field + gender", "prior": "flat", "m": 3,
         "epsilon_requested": 10.8, "epsilon": release.privacy.epsilon, "kind": "asymptotic",
         "guarantee": release.privacy.guarantee, "assumptions": release.privacy.assumptions,
         "neighbours": {"add or remove one record": release.privacy.epsilon,
                        "replace one record": 2 * release.privacy.epsilon},
-        "diagnostics": "The draws are exact and independent.",
+        "diagnostics": "The draws are independent, without Markov chains.",
         "publication": "reproducible, not for publication: made with a seed, and who knows it can take the "
                        "randomness off",
         "draws_behind_the_maximum": 4000, "data_dependent": release.privacy.data_dependent,

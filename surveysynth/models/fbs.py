@@ -487,7 +487,7 @@ def public_weight(design: SurveyDesign, predictors: tuple[str, ...], X: Floats, 
         fitted = (np.bincount(cell, log_weight) / size)[cell]
         spread = _spread(log_weight - fitted)
         if spread <= EXACT and size.min() > 1:
-            return np.asarray(np.exp(fitted) * design.weights.mean())
+            return _significant(np.exp(fitted) * design.weights.mean())
         spreads.append(spread if (size > 1).mean() > 0.5 else np.inf)
     statistics = sufficient_statistics(X, pattern, log_weight[:, None], np.ones(design.n))
     R, Z0, _ = statistics.reduced()
@@ -496,7 +496,7 @@ def public_weight(design: SurveyDesign, predictors: tuple[str, ...], X: Floats, 
     leverage = ((X @ inverse) ** 2).sum(axis=1).max()
     spread = _spread(log_weight - fitted)
     if spread <= EXACT and leverage < 1 - 1e-6:
-        return np.asarray(np.exp(fitted) * design.weights.mean())
+        return _significant(np.exp(fitted) * design.weights.mean())
     if min(spread, *spreads) < NEAR:
         raise ModelError(
             "the survey weights are nearly, but not quite, a function of the predictors (residual spread on the log "
@@ -505,6 +505,12 @@ def public_weight(design: SurveyDesign, predictors: tuple[str, ...], X: Floats, 
             "record; else leave out the predictor that determines them"
         )
     return None
+
+
+def _significant(x: Floats, digits: int = 14) -> Floats:
+    """Rounded to so many significant digits: a weight of 10 is published as 10, not as 9.999999999999998."""
+    unit = 10.0 ** (digits - 1 - np.floor(np.log10(x)))
+    return np.asarray(np.round(x * unit) / unit)
 
 
 def _spread(residual: Floats) -> float:

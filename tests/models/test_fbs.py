@@ -294,7 +294,7 @@ def test_cell_without_weight():
 def test_too_little_weight_is_refused(prior):
     model, data, *_ = model_of(2, prior=prior)
     for alpha in (np.zeros(60), np.full(60, 0.05), np.where(np.arange(60) < 4, 1.0, 0.0)):
-        with pytest.raises(ModelError, match="too little to fit"):
+        with pytest.raises(ModelError, match="leave too little of the file to fit"):
             model.fit(data, alpha, sampler())
 
 

@@ -106,6 +106,17 @@ def test_working_scale_is_log_outcome_and_log_of_weight_over_mean_weight():
 STRATIFIED = 10.0 + 5 * B + 20 * C
 
 
+def test_public_weights_are_values_of_their_cells():
+    """The last digits of a weight would be a record's own; a cell of one record shows nothing about its weight."""
+    data = prepare("field", w=STRATIFIED * (1 + 1e-9 * RNG.normal(size=N)))
+    assert len(np.unique(data.public_weights)) == 3
+    alone = np.where(np.arange(N) == 0, "alone", FRAME["field"])
+    with pytest.raises(ModelError, match="cells of one record"):
+        FBS("y", "field").prepare(
+            SurveyDesign(FRAME.assign(field=alone, w=np.where(alone == "alone", 12.345, STRATIFIED)), weights="w")
+        )
+
+
 @pytest.mark.parametrize(
     ("w", "predictors"),
     [
@@ -115,7 +126,8 @@ STRATIFIED = 10.0 + 5 * B + 20 * C
 )  # fmt: skip
 def test_a_weight_that_the_predictors_determine_is_public_and_kept(w, predictors):
     data = prepare(predictors, w=w)
-    np.testing.assert_array_equal(data.public_weights, w)
+    np.testing.assert_allclose(data.public_weights, w, rtol=1e-8)
+    assert (data.public_weights == w).all() or not (w == np.round(w)).all()  # 10 stays 10, not 9.999999999999998
     np.testing.assert_allclose(data.Y, np.log(FRAME[["y"]]))
     said = FBS("y", predictors).assumptions(data)
     assert any("weight is a function of the public predictors" in line for line in said)
@@ -197,7 +209,7 @@ def test_transforms_go_to_the_working_scale_and_back(transform, forward, said):
 @pytest.mark.parametrize("scale", [0, -1, np.nan, np.inf])
 @pytest.mark.parametrize("kind", [Identity, Asinh])
 def test_scales_are_positive_numbers(kind, scale):
-    with pytest.raises(InputError, match="positive number that is public"):
+    with pytest.raises(InputError, match="public and not computed from the file, must be a positive number"):
         kind(scale=scale)
 
 
