@@ -12,6 +12,7 @@ import surveysynth as ss
 from surveysynth import synthesis
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Posterior
+from surveysynth.privacy.report import public_epsilon
 from surveysynth.synthesis import choose_draws
 
 
@@ -472,7 +473,7 @@ def test_stratified_simple_random_sample_keeps_its_weights(r_frame):
     weights = frame.groupby("stype")["pw"].first()
     for data in release.datasets:
         np.testing.assert_allclose(data.weights, data.frame["stype"].map(weights), rtol=1e-12)
-    assert any("function of the public predictors (found so on the file): it is public, it is kept" in s for s in release.privacy.assumptions)
+    assert "function of the public predictors (found so on the file): it is public, it is kept" in str(release.privacy)
     assert release.manifest()["weights"] == "public"
     near(release.tables("stype"), ss.estimate(design, "api00", "stype", ["count", "mean"]), ["stype"], 0.05)
 
@@ -529,3 +530,57 @@ def test_thirty_records():
     assert release.privacy.epsilon <= 30
     with pytest.raises((ss.ModelError, ss.PrivacyError), match="larger epsilon"):
         released(make_design(30), model("gender"), clusters="ignore", epsilon=2)
+
+
+# what a reader of the report must know
+
+
+def test_a_stratum_is_a_label_also_where_it_is_a_number():
+    rng = np.random.default_rng(8)
+    stratum = np.repeat([1, 2, 3, 4], 300)
+    y = np.exp(np.array([10.0, 11.0, 9.5, 10.5])[stratum - 1] + rng.normal(0, 0.3, 1200))
+    w = np.exp(rng.normal(0, 0.3, 1200) - 0.3 * (np.log(y) - 10))
+    design = ss.SurveyDesign(pd.DataFrame({"st": stratum, "y": y, "w": w}), weights="w", strata="st")
+    tables = ss.synthesize(design, ss.FBS("y", "st", prior="flat"), epsilon=20, seed=1).tables("st", statistic="mean")
+    truth = ss.estimate(design, "y", "st", "mean")
+    np.testing.assert_allclose(tables["estimate"], truth["estimate"], rtol=0.1)  # a slope would miss by 50%
+
+
+def test_numbers_that_enter_as_numbers_are_named():
+    frame = make_frame().assign(age=lambda f: 20 + f["id"] % 40)
+    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    assert "enter as numbers, not as categories: age" in str(released(design, model("field + age")).privacy)
+    assert "enter as numbers" not in str(released(design, model("field + gender")).privacy)
+
+
+def test_releases_of_one_fit_say_what_they_spend_together():
+    design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
+    fit = ss.fit(design, model("field"), epsilon=10.8, m=3, seed=1)
+    first, second = fit.release(), fit.release(1)
+    assert "released from the same fit before" not in str(first.privacy)
+    together = public_epsilon(2 * fit.delta * 4, None)
+    said = f"3 data sets were released from the same fit before; together with these they spend epsilon = {together:g}"
+    assert said in str(second.privacy)
+    assert len(second.internal["draws"]["B"]) == fit.weighted.posterior.size - 4
+
+
+def test_a_handful_of_draws_is_no_maximum():
+    design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
+    with pytest.raises(ss.NotFitForRelease, match="ess_bulk, ess_tail"):
+        ss.synthesize(design, model("field"), epsilon=10.8, chains=1, draws=50, seed=1)
+
+
+def test_draws_that_were_carried_over_are_named():
+    design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
+    fit = ss.fit(design, model("field"), epsilon=10.8, m=3, seed=1)
+    assert fit.weighted.posterior.efficiency < 1
+    assert "carried over to the weights of this release by importance weights" in str(fit.release().privacy)
+    given = ss.fit(design, model("field"), epsilon=20, m=3, mechanism=ss.PseudoPosterior(c1=0.5), seed=1)
+    assert "carried over" not in str(given.release().privacy)
+
+
+def test_a_column_may_have_the_name_of_a_function():
+    frame = make_frame().assign(scale=lambda f: np.where(f["id"] % 2, "a", "b"))
+    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    release = released(design, model("field + C(scale)"))
+    assert set(release.predictors) == {"field", "scale"}
