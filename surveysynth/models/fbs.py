@@ -372,7 +372,8 @@ def _columns_of(factor: Factor) -> set[str]:
     return {
         str(v.root if Variable.Role.CALLABLE in v.roles else v)
         for v in found
-        if Variable.Role.VALUE in v.roles or v.root not in TRANSFORMS  # center(x) is a function, C(center) a column
+        # center(x) is a function and contr.sum a constant, but C(center) reads a column
+        if v.root not in TRANSFORMS or (Variable.Role.VALUE in v.roles and v == v.root)
     }
 
 

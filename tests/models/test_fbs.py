@@ -175,11 +175,11 @@ def test_posterior_is_that_of_the_rowwise_program(prior):
     frame, X, Y = sample(x=False)
     alpha = alphas()
     model = FBS("y", "field", prior=prior)
-    posterior = model.fit(model.prepare(SurveyDesign(frame, weights="w")), alpha, sampler(2, draws=4000))
+    posterior = model.fit(model.prepare(SurveyDesign(frame, weights="w")), alpha, sampler(2, draws=3000))
     assert posterior.failures == ()
-    B, L = (posterior.values[name].reshape(4, 4000, -1, 2) for name in "BL")
-    fit = rowwise(X, Y[:, [0, 2]], alpha, prior).sample(chains=4, seed=3, samples=5000, delta=0.99, refresh=0)
-    assert fit.divergences.sum() <= 5  # of 20,000: small enough to leave the reference what it is
+    B, L = (posterior.values[name].reshape(4, 3000, -1, 2) for name in "BL")
+    fit = rowwise(X, Y[:, [0, 2]], alpha, prior).sample(chains=4, seed=3, samples=3000, delta=0.99, refresh=0)
+    assert fit.divergences.sum() <= 5  # of 12,000: few enough to leave the reference what it is
     M = fit.draws("L")
     for name, ours, theirs in [("B", B, fit.draws("B")), ("Sigma", L @ L.swapaxes(2, 3), M @ M.swapaxes(2, 3))]:
         assert np.abs(z_scores(ours, theirs)).max() < 4, name

@@ -38,16 +38,18 @@ def prepare(predictors="field", outcome="y", frame=FRAME, **columns):
         ("field * x", [ONE, B, C, X, B * X, C * X], ("field", "x")),
         ("center(x)", [ONE, X - X.mean()], ("x",)),
         ("scale(x) + gender", [ONE, (X - X.mean()) / X.std(ddof=1), M], ("gender", "x")),
+        ("C(field, contr.sum)", [ONE, 1 - B - 2 * C, B - C], ("field",)),
+        ("C(center) + x", [ONE, B, C, X], ("center", "x")),
         ("np.exp(x) + I(x**2)", [ONE, np.exp(X), X**2], ("x",)),
         ("`a b` + C(`a.b`)", [ONE, M, B, C], ("a b", "a.b")),
     ],
 )
 def test_predictor_rows_are_those_of_the_formula(predictors, columns, reads):
     """All records make the formula's constants (a mean, knots), and every column that it reads is known."""
-    data = prepare(predictors)
+    data = prepare(predictors, **({"center": FIELD} if "center" in reads else {}))
     expected = np.column_stack(columns)
     np.testing.assert_allclose(data.X[data.pattern], expected, atol=1e-12)
-    assert len(data.X) == len(FRAME[[*reads]].drop_duplicates() if reads else [1])
+    assert len(data.X) == len(FRAME[[r for r in reads if r in FRAME]].drop_duplicates() if reads else [1])
     assert FBS("y", predictors).predictor_columns == reads
     assert len(data.columns) == expected.shape[1]
 

@@ -50,7 +50,7 @@ class NormalMean:
 
 
 @pytest.mark.parametrize("name", MAPS)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1), n=st.integers(100, 300), target=st.floats(0.8, 8), start=st.floats(0.8, 20),
     tolerance=st.sampled_from([0.003, 0.01, 0.1]), c2=st.sampled_from([-0.05, 0.0]),
