@@ -194,7 +194,8 @@ def synthesize_command(
     by_names = names if names is not None else release.table_predictors()
     _print(release.tables(by_names, min_cell=min_cell, cv_limit=cv_limit), by_names)
     _print_report(release.privacy)
-    _print_written(f"{out / 'public'} (to publish), {out / 'internal'} (to keep)")
+    purpose = "to publish" if release.privacy.publishable else "NOT to publish: made with a seed"
+    _print_written(f"{out / 'public'} ({purpose}), {out / 'internal'} (to keep)")
 
 
 @app.command("price")

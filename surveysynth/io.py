@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyreadstat
 
-from .errors import InputError, guarded
+from .errors import InputError, guarded, rows
 
 READERS: dict[str, Callable[..., Any]] = {
     ".dta": pyreadstat.read_dta,
@@ -26,9 +27,10 @@ CSV = (".csv", ".csv.gz", ".csv.zip", ".csv.bz2", ".csv.xz")
 def read_frame(path: str | Path) -> pd.DataFrame:
     """Read a survey file into a data frame.
 
-    A Stata or SPSS column whose every value has a label becomes an ordered categorical of its
-    labels, in the order of its codes; a column with labels for some values only (a special
-    code among amounts, say) keeps its numbers.  Declared missing values and empty texts become
+    A Stata or SPSS column whose every value has a label becomes a categorical of its labels,
+    in the order of its codes.  A column with labels for some values only keeps its numbers; where
+    such values occur there is a warning, for they may be special codes ("refused") among amounts.
+    Declared missing values and empty texts become
     missing.
 
     Parameters
@@ -70,6 +72,13 @@ def _with_labels(frame: pd.DataFrame, labels: dict[str, dict[float | str, str]])
         # Stata labels its own missing codes too, by letters: they come last
         codes = sorted(names, key=lambda code: (isinstance(code, str), code))
         texts = list(dict.fromkeys(names[code] for code in codes))
-        if set(present) <= set(names) and len(texts) == len(names):
-            frame[column] = pd.Categorical(frame[column].map(names), categories=texts, ordered=True)
+        if set(present) <= set(names):
+            if len(texts) == len(names):
+                frame[column] = pd.Categorical(frame[column].map(names), categories=texts)
+        elif (labelled := frame[column].isin(list(names))).any():
+            warnings.warn(
+                f"column {column!r} has numbers, of which those in {rows(labelled)} carry a value label; if these are "
+                "special codes such as 'refused', set them to missing first",
+                stacklevel=4,
+            )
     return frame

@@ -200,9 +200,23 @@ class Release:
             else:
                 design.frame.to_parquet(file, index=False)
         table.to_csv(folder / "tables.csv", index=False)
-        (folder / "report.txt").write_text(f"{self.privacy}\n", encoding="utf-8")
+        (folder / "report.txt").write_text(f"{self._heading(format)}\n\n{self.privacy}\n", encoding="utf-8")
         manifest = json.dumps(self.manifest(), indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(f"{manifest}\n", encoding="utf-8")
+
+    def _heading(self, format: str) -> str:
+        """What the files are and how to use them, for a reader who has nothing else."""
+        design = self.datasets[0]
+        return (
+            f"{self.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
+            f"{self.method['method']}, surveysynth {self.method['package']['surveysynth']}. "
+            f"Synthesized: {', '.join(self.outcomes)}"
+            + (f" and the survey weight {design.weights_name!r}" if self.method["weights"] != "public" else "")
+            + f". As in the survey: {', '.join(self.predictors) or 'nothing'}.\n"
+            "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
+            "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
+            "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates."
+        )
 
     def _write_internal(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)

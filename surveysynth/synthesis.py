@@ -272,6 +272,8 @@ def fit(
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
     if population_total is not None:
         population_total = positive(population_total, "population_total")
+        if population_total < design.n:
+            raise InputError(f"population_total is below the {design.n:,} records of the sample: it counts everybody")
     if clusters not in ("refuse", "ignore"):
         raise InputError(f"clusters={clusters!r} is not one of refuse, ignore")
     if positive(tolerance, "tolerance") >= 1:

@@ -99,7 +99,8 @@ def test_synthesize_writes_a_release_and_prints_its_table_and_report(file, run):
     for heading in ("count", "mean of income", "1: calibrated total: fixed by construction"):
         assert heading in out
     assert squeezed(str(release.privacy)) in squeezed(out)
-    assert out.rstrip().endswith("Written: release/public (to publish), release/internal (to keep)")
+    written = "Written: release/public (NOT to publish: made with a seed), release/internal (to keep)"
+    assert out.rstrip().endswith(written)
     assert max(map(len, out.splitlines())) <= 100
     again = pd.read_csv("release/public/synthetic_1.csv")
     assert run(*words(by="field", m="2", out="again"))[0] == 0

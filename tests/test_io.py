@@ -82,7 +82,7 @@ def test_value_labels(suffix, tmp_path):
     write(LABELLED, path, variable_value_labels=LABELS)
     got = read_frame(path)
     assert got["educ"].tolist()[:4] == ["high", "low", "mittlère", "low"] and got["educ"].isna()[4]
-    assert got["educ"].cat.ordered and got["educ"].cat.categories.tolist() == ["low", "mittlère", "high", "unused"]
+    assert not got["educ"].cat.ordered and got["educ"].cat.categories.tolist() == ["low", "mittlère", "high", "unused"]
     pd.testing.assert_frame_equal(got.drop(columns="educ"), LABELLED.drop(columns="educ"), check_dtype=False)
 
 

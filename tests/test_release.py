@@ -96,7 +96,7 @@ def test_value_labels_survive(suffix, format, tmp_path):
     release = ss.synthesize(design, model("degree"), epsilon=10.8, seed=1)
     back = ss.read_release(release.write(tmp_path / "r", format=format))
     degree = back.datasets[0].frame["degree"]
-    assert degree.cat.categories.tolist() == ["none", "licencié", "01"] and degree.cat.ordered
+    assert degree.cat.categories.tolist() == ["none", "licencié", "01"] and not degree.cat.ordered
     assert back.tables("degree", statistic="count")["degree"].tolist() == ["none", "licencié", "01", "all"]
     assert pd.read_csv(tmp_path / "r" / "public" / "tables.csv")["degree"].iloc[2] == "01"
 
@@ -113,7 +113,10 @@ def test_public_and_internal_are_apart(written, release):
     assert records["bound"].max() * 6 == pytest.approx(release.privacy.internal["epsilon_exact"], rel=1e-12)
     unused = np.load(written / "internal" / "unused_draws.npz")
     assert {name: len(unused[name]) for name in unused} == {"B": 3997, "L": 3997, "weight": 3997}
-    assert (written / "public" / "report.txt").read_text() == f"{release.privacy}\n"
+    report = (written / "public" / "report.txt").read_text()
+    assert report.endswith(f"\n\n{release.privacy}\n")
+    assert "3 synthetic data sets (synthetic_1.csv, ...) of 400 records by FBS" in report
+    assert "T = mean(u) + b / m" in report
     table = pd.read_csv(written / "public" / "tables.csv", keep_default_na=False, dtype={"field": str})
     shown = release.tables(["field", "gender"])
     assert table["field"].tolist() == shown["field"].tolist() and table["flag"].tolist() == shown["flag"].tolist()

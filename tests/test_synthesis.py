@@ -584,3 +584,20 @@ def test_a_column_may_have_the_name_of_a_function():
     design = ss.SurveyDesign(frame, weights="wt", strata="field")
     release = released(design, model("field + C(scale)"))
     assert set(release.predictors) == {"field", "scale"}
+
+
+def test_what_the_design_fixes_has_no_standard_error():
+    """Stratum totals of a stratified simple random sample: R has 0 there, and so have the combined tables."""
+    frame = make_frame()
+    frame["wt"] = 5.0 + pd.factorize(frame["field"])[0]
+    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    counts = released(design, model("field + gender"), epsilon=30).tables(["field", "gender"], statistic="count")
+    fixed = (counts["gender"] == "all").to_numpy()
+    assert (counts["se"][fixed] == 0).all() and (counts["ci_low"][fixed] == counts["estimate"][fixed]).all()
+    assert (counts["se"][~fixed] > 0).all()
+
+
+def test_a_population_is_no_smaller_than_its_sample():
+    design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
+    with pytest.raises(ss.InputError, match="population_total is below the 400 records"):
+        released(design, model("field"), population_total=100)

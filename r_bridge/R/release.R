@@ -75,7 +75,7 @@ with_release <- function(release, expr) {
 #' @param results From [with_release()]: anything with `coef()` and `vcov()`.
 #' @param degf Degrees of freedom of the design.
 #' @return An object of class `surveysynth_combined`; `as.data.frame()` gives estimate, se, df
-#'   and the 95% interval. A coefficient that is missing from some data set (a category that was
+#'   and the 95\% interval. A coefficient that is missing from some data set (a category that was
 #'   not drawn) is combined over the others, and `m` says how many these are.
 #' @export
 combine <- function(results, degf = attr(results, "degf")) {
@@ -107,6 +107,14 @@ vcov.surveysynth_combined <- function(object, ...) {
   v <- diag(object$variance, nrow = length(object$variance))
   dimnames(v) <- list(names(object$coefficients), names(object$coefficients))
   v
+}
+
+#' @export
+confint.surveysynth_combined <- function(object, parm, level = 0.95, ...) {
+  half <- stats::qt(0.5 + level / 2, object$df) * sqrt(object$variance)
+  limits <- cbind(object$coefficients - half, object$coefficients + half)
+  colnames(limits) <- sprintf("%g %%", 100 * c(0.5 - level / 2, 0.5 + level / 2))
+  if (missing(parm)) limits else limits[parm, , drop = FALSE]
 }
 
 #' @export

@@ -51,18 +51,20 @@ def flag(
         "calibrated total: fixed by construction, the standard error is not its own",
     )
     check_limits(min_cell, cv_limit)
-    if cv_limit is not None:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            say((table["se"] / table["estimate"].abs()).to_numpy() > cv_limit, f"CV above {cv_limit:.0%}")
+    hidden = np.zeros(len(table), dtype=bool)
     if min_cell is not None:
         small = (table["n"] < min_cell).to_numpy()
-        hidden = small.copy()
+        hidden |= small
         for _, rows in table.groupby(["statistic", "outcome"], sort=False).indices.items():
             hidden[rows] = complementary(table.iloc[rows], by, small[rows])
         say(small, f"suppressed: fewer than {min_cell} records")
         say(hidden & ~small, "suppressed: would give away a small cell")
         table["n"] = table["n"].astype("Int64")
         table.loc[hidden, [*NUMBERS, "n"]] = pd.NA
+    if cv_limit is not None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            high = (table["se"] / table["estimate"].abs()).to_numpy(dtype=float, na_value=np.nan) > cv_limit
+        say(high, f"CV above {cv_limit:.0%}")
     table["flag"] = ["; ".join(said) for said in flags]
     return table
 

@@ -89,6 +89,9 @@ def tabulate(
 
     The designs share the ``by`` columns' values (they are not synthesized), row order aside.
     """
+    for design in designs:
+        if not isinstance(design, SurveyDesign):
+            raise InputError(f"estimates need a SurveyDesign, not {type(design).__name__} (a release has .tables())")
     outcomes, names, statistics = as_list(outcome), as_list(by), as_list(statistic)
     if not statistics or not set(statistics) <= set(get_args(Statistic)):
         raise InputError(f"statistic={statistic!r} is not one of {', '.join(get_args(Statistic))}, or a list of them")
@@ -119,7 +122,8 @@ def tabulate(
                 q, u, n_d = (np.array(a) for a in zip(*results, strict=True))
                 if np.isinf(q).any() or np.isinf(u).any():
                     raise InputError(f"the {s} of {o!r} overflows; give the outcome in a larger unit")
-                both = combining.combine(q, u, degf)
+                fixed = u <= (1e-10 * q) ** 2  # rounding noise: the design or the total fixes this estimate
+                both = combining.combine(q, np.where(fixed, 0.0, u), degf)
                 low, high = combining.interval(both)
                 part = same[0].labels.copy()
                 part["statistic"], part["outcome"] = s, o

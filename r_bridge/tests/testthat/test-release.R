@@ -42,6 +42,8 @@ test_that("combine() is the partial-synthesis rule, by hand", {
   expect_equal(got$df, min(2 * (1 + mean(u) / (var(q) / 3))^2, 6))
   rubin <- sqrt(mean(u) + (1 + 1 / 3) * var(q))
   expect_gt(rubin / got$se, 1.05)
+  limits <- confint(combine(with_release(release, svymean(~y, design))))
+  expect_equal(unname(limits[1, ]), c(got$ci_low, got$ci_high))
 })
 
 test_that("a category that is missing from one data set is combined over the others", {
