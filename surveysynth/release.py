@@ -179,6 +179,8 @@ class Release:
         if format not in FORMATS:
             raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
         check_place(path, overwrite=overwrite)
+        if not self.internal and (path / "internal").is_dir():
+            raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
         table = self.tables(by=self.table_predictors() if by is None else by, min_cell=min_cell, cv_limit=cv_limit)
         path.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mode 0700 until it is whole

@@ -538,3 +538,10 @@ def test_unknown_forms_are_refused(table, tmp_path):
     with pytest.raises(ss.InputError, match="format='pdf' is not one of csv, xlsx, html, latex"):
         write_table(table, tmp_path / "t", "pdf")
     assert not list(Path(tmp_path).iterdir())
+
+
+def test_internal_files_are_not_lost_to_a_release_that_was_read(written):
+    before = contents(written)
+    with pytest.raises(ss.InputError, match="internal/ that would be lost"):
+        ss.read_release(written).write(written, overwrite=True)
+    assert contents(written) == before
