@@ -90,8 +90,6 @@ class Data:
         The weights, where they are a function of public columns.
     columns : tuple of str
         Columns of X.
-    spec : formulaic.ModelSpec
-        Makes rows of X from a frame.
     """
 
     X: Floats
@@ -99,7 +97,6 @@ class Data:
     Y: Floats
     public_weights: Floats | None
     columns: tuple[str, ...]
-    spec: formulaic.ModelSpec
 
 
 @dataclass(frozen=True)
@@ -208,16 +205,15 @@ class FBS:
                     "use transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
                 )
             working.append(z)
-        X, pattern, spec = self._patterns(design)
-        columns = tuple(str(c) for c in spec.column_names)
+        X, pattern, columns = self._patterns(design)
         public = public_weight(design, self.predictor_columns, X, pattern)
         if public is None:
             working.append(np.log(design.weights / design.weights.mean()))
         Y = np.column_stack(working)
         _refuse_singular(Y, X, pattern, [*self.outcomes, *(["the survey weight"] if public is None else [])])
-        return Data(X, pattern, Y, public, columns, spec)
+        return Data(X, pattern, Y, public, columns)
 
-    def _patterns(self, design: SurveyDesign) -> tuple[Floats, Codes, formulaic.ModelSpec]:
+    def _patterns(self, design: SurveyDesign) -> tuple[Floats, Codes, tuple[str, ...]]:
         names = list(self.predictor_columns)
         for name in names:
             missing = design.column(name).isna()
@@ -230,15 +226,15 @@ class FBS:
         if design.strata_name in names:  # a stratum is a label, also where it is coded as a number
             text |= {design.strata_name: "category"}
 
-        def evaluate() -> tuple[Floats, formulaic.ModelSpec]:
+        def evaluate() -> tuple[Floats, tuple[str, ...]]:
             # of all records, so that center(), bs() and the like are what they are in R
             matrix = formulaic.model_matrix(f"1 + {self.predictors}", frame.astype(text), na_action="ignore")
-            return np.asarray(matrix, dtype=np.float64), matrix.model_spec
+            return np.asarray(matrix, dtype=np.float64), tuple(str(c) for c in matrix.model_spec.column_names)
 
         def impossible(kind: str) -> InputError:
             return InputError(f"the predictors {self.predictors!r} cannot be evaluated on this file ({kind})")
 
-        rows_of_X, spec = guarded(evaluate, Exception, impossible)
+        rows_of_X, columns = guarded(evaluate, Exception, impossible)
         finite = np.isfinite(rows_of_X).all(axis=1)
         if not finite.all():
             raise InputError(f"the predictors {self.predictors!r} are not finite in {rows(~finite)}")
@@ -248,7 +244,7 @@ class FBS:
         X = rows_of_X[np.unique(pattern, return_index=True)[1]]
         if not all(np.allclose(column, x[pattern]) for column, x in zip(rows_of_X.T, X.T, strict=True)):
             raise InputError(f"the predictors {self.predictors!r} depend on the order of the records")
-        return X, pattern, spec
+        return X, pattern, columns
 
     def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
