@@ -12,6 +12,7 @@ from .errors import (
     SurveySynthError,
 )
 from .estimation import estimate
+from .models.fbp import FBP
 from .models.fbs import FBS
 from .models.transforms import Asinh, Identity, Log
 from .privacy.mechanisms import PseudoPosterior
@@ -19,6 +20,7 @@ from .release import Release, read_release
 from .synthesis import Fit, Price, fit, price, synthesize
 
 __all__ = [
+    "FBP",
     "FBS",
     "Asinh",
     "EngineError",

@@ -71,6 +71,10 @@ class SurveyDesign:
     lonely_psu : {"fail", "remove", "adjust", "average"}
         What a stratum with one PSU does to a variance, as R's ``survey.lonely.psu``.  "fail"
         refuses such a design here.  A stratum that is sampled completely is never lonely.
+    poststrata : str, optional
+        Column of groups whose totals of the weights are known from outside the sample (the
+        weights were calibrated to them); often the strata.  Standard errors count only what
+        varies within them, as after R's ``postStratify``.
 
     Attributes
     ----------
@@ -103,6 +107,8 @@ class SurveyDesign:
     psu_names: tuple[str, ...]
     fpc_names: tuple[str, ...]
     lonely_psu: LonelyPSU
+    poststrata_name: str | None
+    poststratum: NDArray[np.intp] | None
     stages: tuple[Stage, ...]
     _frame: pd.DataFrame
 
@@ -116,6 +122,7 @@ class SurveyDesign:
         psu: Columns = None,
         fpc: Columns = None,
         lonely_psu: LonelyPSU = "fail",
+        poststrata: str | None = None,
     ) -> None:
         psu_names, fpc_names = _names(psu, "psu"), _names(fpc, "fpc")
         if not isinstance(frame, pd.DataFrame):
@@ -124,7 +131,8 @@ class SurveyDesign:
             raise InputError("give the survey weights or the inclusion probabilities: one of weights=, probs=")
         if lonely_psu not in get_args(LonelyPSU):
             raise InputError(f"lonely_psu={lonely_psu!r} is not one of {', '.join(get_args(LonelyPSU))}")
-        for role, given_name in {"weights": weights, "probs": probs, "strata": strata}.items():
+        columns = {"weights": weights, "probs": probs, "strata": strata, "poststrata": poststrata}
+        for role, given_name in columns.items():
             if not isinstance(given_name, str | None):
                 raise InputError(f"{role} must be the name of one column")
         if len(fpc_names) > max(len(psu_names), 1):
@@ -133,6 +141,8 @@ class SurveyDesign:
         roles |= {f"psu (stage {i + 1})": name for i, name in enumerate(psu_names)}
         roles |= {f"fpc (stage {i + 1})": name for i, name in enumerate(fpc_names)}
         _check_columns(frame, {role: name for role, name in roles.items() if name is not None})
+        if poststrata is not None:  # which may be the strata, too
+            _check_columns(frame, {"poststrata": poststrata})
 
         weight_name = weights if weights is not None else probs
         assert weight_name is not None
@@ -144,7 +154,8 @@ class SurveyDesign:
 
         w = given if weights is not None else 1.0 / given
         p = 1.0 / given if weights is not None else given.copy()
-        for array in (w, p):
+        poststratum = None if poststrata is None else _codes(frame[poststrata])
+        for array in (w, p) if poststratum is None else (w, p, poststratum):
             array.flags.writeable = False
         self.__dict__.update(
             _frame=frame,
@@ -156,6 +167,8 @@ class SurveyDesign:
             psu_names=psu_names,
             fpc_names=fpc_names,
             lonely_psu=lonely_psu,
+            poststrata_name=poststrata,
+            poststratum=poststratum,
             stages=stages,
         )
 
@@ -209,9 +222,9 @@ class SurveyDesign:
 
     @property
     def design_columns(self) -> tuple[str, ...]:
-        """Strata, PSU and fpc columns, in that order."""
-        strata = () if self.strata_name is None else (self.strata_name,)
-        return strata + self.psu_names + self.fpc_names
+        """Strata, PSU, fpc and post-strata columns, in that order, each once."""
+        names = (self.strata_name, *self.psu_names, *self.fpc_names, self.poststrata_name)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def roles(self) -> dict[str, Any]:
         """The keyword arguments that give another frame the same roles."""
@@ -222,6 +235,7 @@ class SurveyDesign:
             "psu": list(self.psu_names) or None,
             "fpc": list(self.fpc_names) or None,
             "lonely_psu": self.lonely_psu,
+            "poststrata": self.poststrata_name,
         }
 
     def column(self, name: str) -> pd.Series:
@@ -245,6 +259,8 @@ class SurveyDesign:
         parts.append(f"{first.stratum_of_unit.size:,} PSUs {self.psu_names[0]!r}" if self.clustered else "no clusters")
         if self.fpc_names:
             parts.append("fpc " + ", ".join(repr(c) for c in self.fpc_names))
+        if self.poststrata_name:
+            parts.append(f"weights calibrated to totals of {self.poststrata_name!r}")
         return "SurveyDesign: " + ", ".join(parts)
 
 

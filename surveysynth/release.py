@@ -48,6 +48,9 @@ class Release:
         Public facts about the model, the package and the engine.
     internal : dict
         For the agency only; empty in a release that was read from its public files.
+    count_roles : dict, optional
+        Design roles that give counts their standard errors, where they are not those of the
+        data sets (FBP): the same counts, from weights that vary from record to record.
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -56,6 +59,7 @@ class Release:
     outcomes: tuple[str, ...]
     method: dict[str, Any]
     internal: dict[str, Any] = field(default_factory=dict, repr=False)
+    count_roles: dict[str, Any] | None = None
 
     @property
     def m(self) -> int:
@@ -118,8 +122,16 @@ class Release:
         for name in outcomes:
             if name not in self.outcomes:
                 raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(self.outcomes)}")
-        table = tabulate(self.datasets, outcomes, names, statistic, estimator=estimator)
+        table = tabulate(
+            self.datasets, outcomes, names, statistic, estimator=estimator, count_designs=self.count_designs()
+        )
         return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit)
+
+    def count_designs(self) -> tuple[SurveyDesign, ...]:
+        """The data sets as counts are estimated from them: their own design, or FBP's with its smoothed weights."""
+        if self.count_roles is None:
+            return self.datasets
+        return tuple(SurveyDesign(design.frame, **self.count_roles) for design in self.datasets)
 
     def table_predictors(self) -> list[str]:
         """The predictors that tables are made by unless told: discrete ones, at most three."""
@@ -139,7 +151,8 @@ class Release:
             "synthesized": list(self.outcomes),
             "public_predictors": list(self.predictors),
             **self.privacy.public(),
-            "design": {k: v for k, v in design.roles().items() if v is not None},
+            "design": _without_none(design.roles()),
+            **({"count_design": _without_none(self.count_roles)} if self.count_roles else {}),
             "dtypes": {str(c): str(t) for c, t in design.frame.dtypes.items()},
             "levels": {c: _levels(design.frame[c]) for c in self.predictors if _is_categorical(design.frame[c])},
         }
@@ -218,6 +231,17 @@ class Release:
             "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
             "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
             "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates."
+            + self._heading_of_counts()
+        )
+
+    def _heading_of_counts(self) -> str:
+        if self.count_roles is None:
+            return ""
+        strata = f"with strata {self.count_roles['strata']!r}" if self.count_roles.get("strata") else "without strata"
+        return (
+            f"\nCounts of population units: the same from {self.datasets[0].weights_name!r} and from "
+            f"{self.count_roles['weights']!r}; their standard errors come from the latter, {strata}. For everything "
+            f"else use {self.datasets[0].weights_name!r}."
         )
 
     def _write_internal(self, folder: Path) -> None:
@@ -299,7 +323,10 @@ def _read_public(folder: Path, said: dict[str, Any]) -> Release:
         for k in ("package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights")
         if k in said
     }
-    return Release(tuple(datasets), privacy, tuple(said["public_predictors"]), tuple(said["synthesized"]), method)
+    return Release(
+        tuple(datasets), privacy, tuple(said["public_predictors"]), tuple(said["synthesized"]), method,
+        count_roles=said.get("count_design"),
+    )  # fmt: skip
 
 
 def _read_synthetic(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
@@ -315,6 +342,10 @@ def _read_synthetic(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) 
         values = frame[column].astype(str).map(categories)
         frame[column] = pd.Categorical(values, list(categories.values()), ordered=kind["ordered"])
     return frame
+
+
+def _without_none(roles: dict[str, Any]) -> dict[str, Any]:
+    return {role: name for role, name in roles.items() if name is not None}
 
 
 def _is_categorical(column: pd.Series) -> bool:

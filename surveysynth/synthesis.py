@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -48,7 +48,7 @@ class Fit:
     target: float
     epsilon: float | None
     m: int
-    population_total: float | None
+    population_total: float | Mapping[str, float] | None
     said: list[str]
     rng: np.random.Generator = field(repr=False)
     seeded: bool
@@ -104,13 +104,14 @@ class Fit:
         _refuse_failed(posterior, accept_diagnostics)
         chosen, lag = choose_draws(posterior, m, self.rng, self.used)
         self.used.extend(chosen)
-        total = float(self.design.weights.sum()) if self.population_total is None else self.population_total
         recoded = _public_frame(self.design, self.synthesizer, self.rng)
+        simulated = [self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in chosen]
+        roles = self._public_roles(recoded)
+        count_roles = _count_roles(simulated[0], roles, [*recoded.columns, *self.synthesizer.outcomes])
         datasets = [
-            _assemble(self.design, self.synthesizer, self.synthesizer.simulate(self.data, posterior, s, self.rng),
-                      recoded, total, self.rng)
-            for s in chosen
-        ]  # fmt: skip
+            _assemble(s, self.synthesizer.outcomes, recoded, roles, count_roles, self._totals(), self.rng)
+            for s in simulated
+        ]
         return Release(
             datasets=tuple(datasets),
             privacy=self._report(m, asked, exact, lag),
@@ -118,17 +119,36 @@ class Fit:
             outcomes=self.synthesizer.outcomes,
             method=self._manifest(),
             internal=self._internal(),
+            count_roles=count_roles,
         )
+
+    def _totals(self) -> tuple[NDArray[np.intp], Floats]:
+        """What synthetic weights add up to: a group for each record (n,), and the total of each group."""
+        given = self.population_total
+        if isinstance(given, Mapping):
+            stratum, levels = pd.factorize(self.design.column(str(self.design.strata_name)))
+            return stratum, np.array([given[str(level)] for level in levels])
+        everybody = np.zeros(self.design.n, dtype=np.intp)
+        return everybody, np.array([self.design.weights.sum() if given is None else given])
+
+    def _public_roles(self, public: pd.DataFrame) -> dict[str, Any]:
+        """The design of the public files: that of the survey, with weights also where it had probabilities."""
+        taken = [*public.columns, *self.synthesizer.outcomes]
+        weights = self.design.weights_name or _free_name("weight", taken)
+        roles = self.design.roles() | {"weights": weights, "probs": None}
+        if isinstance(self.population_total, Mapping):
+            roles["poststrata"] = self.design.strata_name
+        return roles
 
     def _report(self, m: int, asked: float | None, exact: float, lag: float) -> PrivacyReport:
         posterior = self.weighted.posterior
         said = [
             "the predictors, the design columns in the files and the number of records of every cell are public; the "
             f"columns in the files are: {', '.join(_public_columns(self.design, self.synthesizer))}",
-            "the population total was given by the agency as public"
-            if self.population_total is not None
-            else "the sum of the survey weights is public: the synthetic weights add up to it",
+            _said_of_total(self.population_total),
             *self.synthesizer.assumptions(self.data),
+            "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform "
+            "such as log, means of broad domains come out low and their intervals can cover less than they say",
             *self.said,
         ]
         if not posterior.diagnostics.exact:
@@ -200,7 +220,7 @@ def fit(
     epsilon: float | None = None,
     m: int = 3,
     mechanism: PseudoPosterior | None = None,
-    population_total: float | None = None,
+    population_total: float | Mapping[Any, float] | None = None,
     public: Sequence[str] | None = None,
     clusters: Clusters = "refuse",
     engine: str = "auto",
@@ -225,9 +245,10 @@ def fit(
         Number of synthetic data sets.
     mechanism : PseudoPosterior, optional
         The weight map and its constants.
-    population_total : float, optional
-        Public number of population units that the synthetic weights add up to; the default is
-        the sum of the survey weights, which the report then names as assumed public.
+    population_total : float or mapping of stratum to float, optional
+        Public number of population units that the synthetic weights add up to, in all or in
+        each stratum (such totals then have no standard error); the default is the sum of the
+        survey weights, which the report then names as assumed public.
     public : list of str, optional
         The columns that you declare public, by name.  Given, it must hold every column of the
         public files that is not synthesized; without it the formula and the design name them.
@@ -270,10 +291,7 @@ def fit(
     epsilon = _one_epsilon(epsilon, mechanism)
     if epsilon is None and mechanism.c1 is None:
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
-    if population_total is not None:
-        population_total = positive(population_total, "population_total")
-        if population_total < design.n:
-            raise InputError(f"population_total is below the {design.n:,} records of the sample: it counts everybody")
+    population_total = _check_total(population_total, design)
     if clusters not in ("refuse", "ignore"):
         raise InputError(f"clusters={clusters!r} is not one of refuse, ignore")
     if positive(tolerance, "tolerance") >= 1:
@@ -519,6 +537,41 @@ def _positive_whole(value: int, name: str) -> int:
     return int(value)
 
 
+def _check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> float | dict[str, float] | None:
+    """The population total or totals as numbers, or an error that says what is wrong with them."""
+    if total is None:
+        return None
+    if not isinstance(total, Mapping):
+        total = positive(total, "population_total")
+        if total < design.n:
+            raise InputError(f"population_total is below the {design.n:,} records of the sample: it counts everybody")
+        return total
+    if design.strata_name is None:
+        raise InputError("population_total gives totals by stratum, but the design has no strata")
+    totals = {str(label): positive(value, f"population_total of {label!r}") for label, value in total.items()}
+    sampled = design.column(design.strata_name).astype(str).value_counts()
+    if set(totals) != set(sampled.index) or len(totals) < len(total):
+        raise InputError(
+            f"population_total must give one total for each of the {len(sampled)} strata of {design.strata_name!r}, "
+            "by their labels, and for nothing else"
+        )
+    below = [label for label, n in sampled.items() if totals[str(label)] < n]
+    if below:
+        raise InputError(f"population_total is below the number of records in {len(below)} of the strata")
+    return totals
+
+
+def _said_of_total(total: float | Mapping[str, float] | None) -> str:
+    if total is None:
+        return "the sum of the survey weights is public: the synthetic weights add up to it"
+    if isinstance(total, Mapping):
+        return (
+            "the population totals of the strata were given by the agency as public: the synthetic weights add up to "
+            "them, and they have no standard error"
+        )
+    return "the population total was given by the agency as public"
+
+
 def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, list[str]]:
     """The records whose outcomes are there, where the model says ``missing="drop"``."""
     if synthesizer.missing != "drop":
@@ -627,29 +680,46 @@ def _public_frame(design: SurveyDesign, synthesizer: Synthesizer, rng: np.random
     return pd.DataFrame(frame, index=range(design.n))
 
 
+def _count_roles(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
+    """The design that counts get their standard errors from, where it is not that of the files."""
+    if synthetic.count_weights is None:
+        return None
+    weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
+    if synthetic.stratified_counts:
+        return roles | weights
+    return roles | weights | {"strata": None, "psu": None, "fpc": None}
+
+
 def _assemble(
-    design: SurveyDesign,
-    synthesizer: Synthesizer,
     synthetic: Synthetic,
+    outcomes: Sequence[str],
     public: pd.DataFrame,
-    total: float,
+    roles: dict[str, Any],
+    count_roles: dict[str, Any] | None,
+    totals: tuple[NDArray[np.intp], Floats],
     rng: np.random.Generator,
 ) -> SurveyDesign:
-    """A synthetic data set is a SurveyDesign: rows permuted, no index, weights that add up to ``total``."""
+    """A synthetic data set is a SurveyDesign: rows permuted, no index, weights that add up to the public totals."""
     frame = public.copy()
-    for j, outcome in enumerate(synthesizer.outcomes):
+    for j, outcome in enumerate(outcomes):
         frame[outcome] = synthetic.outcomes[:, j]
-    weight = design.weights_name or _free_name("weight", frame)
-    frame[weight] = synthetic.weights * (total / synthetic.weights.sum())
-    if not np.isfinite(frame[[*synthesizer.outcomes, weight]].to_numpy()).all():
-        bad = ~np.isfinite(frame[[*synthesizer.outcomes, weight]].to_numpy()).all(axis=1)
-        raise ModelError(f"the model drew values that are not finite for {rows(bad)}; the transform does not suit them")
+    weights = {roles["weights"]: synthetic.weights}
+    if count_roles is not None and synthetic.count_weights is not None:
+        weights[count_roles["weights"]] = synthetic.count_weights
+    group, known = totals
+    for name, weight in weights.items():
+        frame[name] = weight * (known / np.bincount(group, weight))[group]
+    finite = np.isfinite(frame[[*outcomes, *weights]].to_numpy()).all(axis=1)
+    if not finite.all():
+        raise ModelError(
+            f"the model drew values that are not finite for {rows(~finite)}; the transform does not suit them"
+        )
     frame = frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
-    return SurveyDesign(frame, **(design.roles() | {"weights": weight, "probs": None}))
+    return SurveyDesign(frame, **roles)
 
 
-def _free_name(name: str, frame: pd.DataFrame) -> str:
-    return name if name not in frame.columns else _free_name(f"synthetic_{name}", frame)
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    return name if name not in taken else _free_name(f"synthetic_{name}", taken)
 
 
 @contextmanager

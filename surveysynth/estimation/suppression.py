@@ -46,8 +46,10 @@ def flag(
     if m == 1:
         say(np.ones(len(table), dtype=bool), "one data set: no between variance")
     count = (table["statistic"] == "count").to_numpy()
+    public = count & (table["se"] == 0).to_numpy()
+    say(public, "public total: fixed by construction, without sampling error")
     say(
-        count & (table[by] == TOTAL).all(axis=1).to_numpy(),
+        count & ~public & (table[by] == TOTAL).all(axis=1).to_numpy(),
         "calibrated total: fixed by construction, the standard error is not its own",
     )
     check_limits(min_cell, cv_limit)

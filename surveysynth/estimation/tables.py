@@ -84,10 +84,12 @@ def tabulate(
     *,
     estimator: str = "auto",
     missing: str = "fail",
+    count_designs: Sequence[SurveyDesign] | None = None,
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
     The designs share the ``by`` columns' values (they are not synthesized), row order aside.
+    ``count_designs`` are the same records as counts are to be estimated from them.
     """
     for design in designs:
         if not isinstance(design, SurveyDesign):
@@ -99,18 +101,20 @@ def tabulate(
         raise InputError(f"statistic={statistics} needs an outcome")
     if missing not in ("fail", "drop"):
         raise InputError(f"missing={missing!r} is not one of fail, drop")
-    degf = min(design.degf for design in designs)
+    count_designs = designs if count_designs is None else count_designs
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
     partitions = [list(_partitions(design, names)) for design in designs]
     values = [{o: _outcome(design, o, missing) for o in outcomes} for design in designs]
     for s in statistics:
+        surveys = count_designs if s == "count" else designs
+        degf = min(design.degf for design in surveys)
         for o in outcomes if s != "count" else [""]:
             for same in zip(*partitions, strict=True):
                 if not all(p.labels.equals(same[0].labels) for p in same):
                     raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
                 results = []
-                for design, partition, y in zip(designs, same, values, strict=True):
+                for design, partition, y in zip(surveys, same, values, strict=True):
                     x = y[o] if o else np.empty(0)
                     domain = np.where(np.isnan(x), -1, partition.domain) if o else partition.domain
                     domains = len(partition.labels)
@@ -122,7 +126,10 @@ def tabulate(
                 q, u, n_d = (np.array(a) for a in zip(*results, strict=True))
                 if np.isinf(q).any() or np.isinf(u).any():
                     raise InputError(f"the {s} of {o!r} overflows; give the outcome in a larger unit")
-                fixed = u <= (1e-10 * q) ** 2  # rounding noise: the design or the total fixes this estimate
+                # rounding noise: the design or the total fixes this estimate, within and between data sets
+                fixed = u <= (1e-10 * q) ** 2
+                same_everywhere = np.ptp(q, axis=0) <= 1e-10 * np.abs(q[0])
+                q = np.where(same_everywhere, q[0], q)
                 both = combining.combine(q, np.where(fixed, 0.0, u), degf)
                 low, high = combining.interval(both)
                 part = same[0].labels.copy()

@@ -8,8 +8,10 @@ With z_i the linearized value of record i in its domain d,
 
     sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c,
 
-and every further stage adds its own, times the sampling fractions of the stages above.  (T 2.3
-prints r_c with the weight inside the residual's first term only; the standard form is used.)
+and every further stage adds its own, times the sampling fractions of the stages above.  Where the
+weights are calibrated to known totals of post-strata, z_i / w_i is first centred on its weighted
+mean there (R's ``postStratify``).  (T 2.3 prints r_c with the weight inside the residual's first
+term only; the standard form is used.)
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ def _not_in_samplics(design: SurveyDesign) -> str:
         return f"variance for strata with one PSU (here lonely_psu={design.lonely_psu!r})"
     if len(design.stages) > 1:
         return "several-stage variance with an fpc"
+    if design.poststratum is not None:
+        return "variance for weights that are calibrated to known totals"
     return ""
 
 
@@ -102,6 +106,25 @@ def _sums(code: Codes, values: Floats, size: int) -> Floats:
 
 
 def _variance(design: SurveyDesign, z: Floats, domain: Codes, inside: NDArray[np.bool_], domains: int) -> Floats:
+    if design.poststratum is not None:
+        return _calibrated(design, z, domain, domains)
+    return _sum_of_stages(design, z, domain, inside, domains)
+
+
+def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Variance with z / w centred on its weighted means by post-stratum: records outside the domain count, too."""
+    assert design.poststratum is not None
+    g, w, variance = design.poststratum, design.weights, np.empty(domains)
+    known = np.bincount(g, w)
+    everybody, one = np.ones(design.n, dtype=bool), np.zeros(design.n, dtype=np.intp)
+    for d in range(domains):
+        z_d = np.where(domain == d, z, 0.0)
+        centred = z_d - w * (np.bincount(g, z_d) / known)[g]
+        variance[d] = _sum_of_stages(design, centred, one, everybody, 1)[0]
+    return variance
+
+
+def _sum_of_stages(design: SurveyDesign, z: Floats, domain: Codes, inside: NDArray[np.bool_], domains: int) -> Floats:
     total = np.zeros(domains)
     share = np.ones(1)  # product of the sampling fractions above, by stratum of this stage
     for stage in design.stages:

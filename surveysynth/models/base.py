@@ -77,10 +77,17 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """One synthetic data set: outcomes (n, d) in their own unit and unscaled weights (n,)."""
+    """One synthetic data set: outcomes (n, d) in their own unit and unscaled weights (n,).
+
+    ``count_weights`` (n,), where a model has them, add up to the same counts as ``weights`` but
+    vary from record to record as the model says: they give counts their standard errors, by
+    stratum or, where not ``stratified_counts``, as if there were no strata.
+    """
 
     outcomes: Floats
     weights: Floats
+    count_weights: Floats | None = None
+    stratified_counts: bool = True
 
 
 class Synthesizer(Protocol):

@@ -23,8 +23,10 @@ TILE = 512  # draws that a core works on at a time: they stay in its cache
 
 # loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _max_abs(Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, out: Floats) -> None:
-    """out_i = max_s |log p_is|, infinite where one is not finite.
+def _max_abs(
+    Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, out: Floats
+) -> None:
+    """out_i = max_s |base_i + log p_is|, infinite where one is not finite.
 
     mean (G, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1.
     """
@@ -54,7 +56,8 @@ def _max_abs(Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, 
                     highest = max(highest, twice[s])
                     lowest = min(lowest, twice[s])
                     total += twice[s]  # max and min pass over NaN, a sum does not
-            out[i] = max(highest, -lowest) / 2 if np.isfinite(total) else np.inf
+            highest, lowest = highest / 2 + base[i], lowest / 2 + base[i]
+            out[i] = max(highest, -lowest) if np.isfinite(total) else np.inf
 
 
 def _blocks(
@@ -75,8 +78,10 @@ def _blocks(
         yield records, pattern[records] - g, mean, W, const
 
 
-def max_abs_log_density(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats) -> Floats:
-    """max over draws of |log p(record i | draw s)|, for every record.
+def max_abs_log_density(
+    Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, base: Floats | None = None
+) -> Floats:
+    """max over draws of |base_i + log p(record i | draw s)|, for every record.
 
     Parameters
     ----------
@@ -88,6 +93,8 @@ def max_abs_log_density(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floa
         Distinct predictor rows.
     B, L : float arrays (S, K, D), (S, D, D)
         Draws of the coefficients and of the lower Cholesky factor of Sigma.
+    base : float array (n,), optional
+        What the record density has beside the normal one, as a logarithm.
 
     Returns
     -------
@@ -95,15 +102,16 @@ def max_abs_log_density(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floa
         Infinite where a density is not finite.
     """
     out = np.empty(len(Y))
+    base = np.zeros(len(Y)) if base is None else base
     for records, local, mean, W, const in _blocks(Y, pattern, X, B, L):
         part = np.empty(records.size)
-        _max_abs(np.ascontiguousarray(Y[records]), local, mean, W, const, part)
+        _max_abs(np.ascontiguousarray(Y[records]), local, mean, W, const, base[records], part)
         out[records] = part
     return out
 
 
 def log_density(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats) -> Floats:
-    """log p(record i | draw s) for a block of records: (S, n); arguments as above."""
+    """log p(record i | draw s) for a block of records, without a base: (S, n); arguments as above."""
     out = np.empty((len(B), len(Y)))
     for records, local, mean, W, const in _blocks(Y, pattern, X, B, L):
         e = np.einsum("dks,nk->nds", W, Y[records]) - mean[local]
