@@ -14,6 +14,7 @@ from .errors import (
 from .estimation import estimate
 from .models.fbp import FBP
 from .models.fbs import FBS
+from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
 from .privacy.mechanisms import PseudoPosterior
 from .release import Release, read_release
@@ -29,6 +30,7 @@ __all__ = [
     "InputError",
     "Log",
     "ModelError",
+    "NormalScores",
     "NotFitForRelease",
     "Price",
     "PrivacyError",

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import traceback
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import typer
@@ -19,12 +19,24 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from . import FBS, PseudoPosterior, SurveyDesign, __version__, estimate, price, read_release, synthesize
+from . import (
+    FBP,
+    FBS,
+    NormalScores,
+    PseudoPosterior,
+    SurveyDesign,
+    __version__,
+    estimate,
+    price,
+    read_release,
+    synthesize,
+)
 from . import design as designs
 from .engines.cmdstan import cmdstan_version
 from .errors import InputError, NotFitForRelease, SurveySynthError
 from .estimation.suppression import check_limits
 from .estimation.tables import TOTAL
+from .io import read_frame
 from .models import fbs
 from .models.transforms import as_transform
 from .privacy.report import PrivacyReport
@@ -105,17 +117,35 @@ def _design(
 
 
 def _model(
+    model: ModelName,
     outcome: str,
     predictors: str,
     prior: fbs.Prior,
     transform: str,
     scale: float | None,
     missing: Literal["fail", "drop"],
-) -> FBS:
+) -> FBS | FBP:
     names = _list(outcome)
     if not names:
         raise InputError("--outcome names no column")
-    return FBS(names, predictors, prior=prior, transform=as_transform(transform, scale), missing=missing)
+    scaled = NormalScores.load(transform) if transform.endswith(".json") else as_transform(transform, scale)
+    make: Any = {"fbs": FBS, "fbp": FBP, "fbp-paper": FBP.paper}[model]
+    return make(names, predictors, prior=prior, transform=scaled, missing=missing)
+
+
+def _stratum_totals(file: Path | None) -> dict[str, float] | None:
+    if file is None:
+        return None
+    frame = read_frame(file)
+    if frame.shape[1] != 2 or not pd.api.types.is_numeric_dtype(frame.iloc[:, 1]):
+        raise InputError(f"--stratum-totals {file} must have two columns: the stratum, and its population total")
+    return dict(zip(frame.iloc[:, 0].astype(str), frame.iloc[:, 1].astype(float), strict=True))
+
+
+def _one_total(total: float | None, stratum_totals: Path | None) -> float | dict[str, float] | None:
+    if total is not None and stratum_totals is not None:
+        raise InputError("--population-total and --stratum-totals are both given; totals by stratum say it all")
+    return total if stratum_totals is None else _stratum_totals(stratum_totals)
 
 
 Weights = Annotated[str | None, typer.Option(help="Column of survey weights.")]
@@ -126,8 +156,12 @@ Fpc = Annotated[str | None, typer.Option(help="Columns of population sizes or sa
 Lonely = Annotated[designs.LonelyPSU, typer.Option(help="What a stratum with one PSU does to a variance.")]
 Outcome = Annotated[str, typer.Option(help="Confidential columns to synthesize, by commas.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
+ModelName = Literal["fbs", "fbp", "fbp-paper"]
+Model = Annotated[ModelName, typer.Option(help="FBS; FBP; FBP as in the paper.")]
 Prior = Annotated[fbs.Prior, typer.Option(help="Prior of the coefficients.")]
-Transform = Annotated[Literal["log", "identity", "asinh"], typer.Option(help="Working scale of the outcome.")]
+Transform = Annotated[
+    str, typer.Option(help="Working scale of the outcome: log, identity, asinh, or a file of normal scores (.json).")
+]
 Scale = Annotated[float | None, typer.Option(help="Public scale of identity and asinh.")]
 Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
 Map = Annotated[Literal["inverse", "linear"], typer.Option(help="From risk to privacy weight.")]
@@ -135,6 +169,10 @@ Clusters = Annotated[ClustersChoice, typer.Option(help="What PSUs, and strata th
 Engine = Annotated[Literal["auto", "embedded", "cmdstan"], typer.Option(help="What runs the Stan program.")]
 M = Annotated[int, typer.Option("-m", "--m", help="Number of synthetic data sets.")]
 Total = Annotated[float | None, typer.Option(help="Public population total; default the sum of weights.")]
+StratumTotals = Annotated[
+    Path | None, typer.Option(help="File with two columns, stratum and its public population total.")
+]
+Debias = Annotated[bool, typer.Option(help="Correct the released draws for what the privacy weights do to the model.")]
 MinCell = Annotated[int | None, typer.Option(help="Suppress cells of fewer records.")]
 CvLimit = Annotated[float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")]
 
@@ -155,13 +193,16 @@ def synthesize_command(
     by: Annotated[str | None, typer.Option(help="Variables of the table, by commas.")] = None,
     m: M = 3,
     population_total: Total = None,
+    stratum_totals: StratumTotals = None,
     public: Annotated[str | None, typer.Option(help="Columns that you declare public, by commas.")] = None,
+    model: Model = "fbs",
     prior: Prior = "paper",
     transform: Transform = "log",
     scale: Scale = None,
     missing: Missing = "fail",
     map: Map = "inverse",
     clusters: Clusters = "refuse",
+    debias: Debias = False,
     engine: Engine = "auto",
     min_cell: MinCell = None,
     cv_limit: CvLimit = None,
@@ -170,20 +211,21 @@ def synthesize_command(
     overwrite: Annotated[bool, typer.Option(help="Replace a release that is there.")] = False,
     seed: Seed = None,
 ) -> None:
-    """Fit FBS at a requested epsilon, release synthetic files and the tables made from them."""
-    model, names = _model(outcome, predictors, prior, transform, scale, missing), _list(by)
+    """Fit FBS or FBP at a requested epsilon, release synthetic files and the tables made from them."""
+    synthesizer, names = _model(model, outcome, predictors, prior, transform, scale, missing), _list(by)
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
     check_limits(min_cell, cv_limit)
     for name in names or ():
-        if name not in model.predictor_columns:
+        if name not in synthesizer.predictor_columns:
             raise InputError(f"--by {name}: not a predictor, so the release would not preserve it")
     release = synthesize(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),
-        model,
+        synthesizer,
         epsilon=epsilon,
         m=m,
         mechanism=PseudoPosterior(map=map),
-        population_total=population_total,
+        population_total=_one_total(population_total, stratum_totals),
+        debias=debias,
         public=_list(public),
         clusters=clusters,
         engine=engine,
@@ -212,6 +254,7 @@ def price_command(
     fpc: Fpc = None,
     lonely_psu: Lonely = "fail",
     m: M = 3,
+    model: Model = "fbs",
     prior: Prior = "paper",
     transform: Transform = "log",
     scale: Scale = None,
@@ -226,7 +269,7 @@ def price_command(
         raise InputError("say what to price: --epsilon or --c1")
     result = price(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),
-        _model(outcome, predictors, prior, transform, scale, missing),
+        _model(model, outcome, predictors, prior, transform, scale, missing),
         epsilon=epsilon, m=m, c1=c1, mechanism=PseudoPosterior(map=map), clusters=clusters, engine=engine, seed=seed,
     )  # fmt: skip
     console.print(
@@ -389,7 +432,8 @@ def _print_report(report: PrivacyReport) -> None:
     console.print()
     for line in str(report).splitlines():
         indent = "    " if line.startswith("  - ") else ""
-        console.print(textwrap.fill(line, console.width, subsequent_indent=indent), markup=False, highlight=False)
+        text = textwrap.fill(line, console.width, subsequent_indent=indent, break_on_hyphens=False)
+        console.print(text, markup=False, highlight=False)
 
 
 def _print_written(what: str) -> None:

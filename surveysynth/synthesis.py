@@ -30,6 +30,15 @@ from .release import Release
 Floats = NDArray[np.float64]
 Clusters = Literal["refuse", "ignore"]
 
+NARROWED = (
+    "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform such "
+    "as log, means of broad domains come out low and their intervals can cover less than they say"
+)
+DEBIASED = (
+    "the released draws were corrected for what the privacy weights do to the model (Fisher-consistent draws): the "
+    "correction takes the normal model at its word, and falls short where the residuals have heavier tails"
+)
+
 
 @dataclass
 class Fit:
@@ -69,7 +78,12 @@ class Fit:
         return 2 * self.delta * len(self.used)
 
     def release(
-        self, m: int | None = None, *, epsilon: float | None = None, accept_diagnostics: Sequence[str] = ()
+        self,
+        m: int | None = None,
+        *,
+        epsilon: float | None = None,
+        debias: bool = False,
+        accept_diagnostics: Sequence[str] = (),
     ) -> Release:
         """Release m weighted synthetic data sets from this fit.
 
@@ -79,12 +93,18 @@ class Fit:
             How many; the default is the m that the fit was tuned for.
         epsilon : float, optional
             The most that this release may spend; the default is the epsilon of the fit.
+        debias : bool
+            Take off the released draws what the privacy weights do to the model, by the
+            model's own rule (:mod:`surveysynth.models.consistency`).  Spends no privacy, but
+            publishes c1; assumes that the model is right.
         accept_diagnostics : list of str
             Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
             "ess_bulk", "ess_tail".
 
         Raises
         ------
+        InputError
+            debias under the linear map, whose constants are not public, or in a paper's setting.
         PrivacyError
             m data sets would spend more than epsilon, or no unused draws are left.
         NotFitForRelease
@@ -100,12 +120,18 @@ class Fit:
                 f"{m} data sets from this fit would spend more than epsilon = {asked:g}: it was {fitted}. Fit again, "
                 "or name a larger epsilon= here"
             )
+        if debias:
+            _check_debias(self.synthesizer, self.mechanism)
         posterior = self.weighted.posterior
         _refuse_failed(posterior, accept_diagnostics)
         chosen, lag = choose_draws(posterior, m, self.rng, self.used)
         self.used.extend(chosen)
+        if debias:
+            posterior = self.synthesizer.consistent(self.data, posterior, chosen, self._public_map, self.rng)
         recoded = _public_frame(self.design, self.synthesizer, self.rng)
-        simulated = [self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in chosen]
+        simulated = [
+            self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if debias else chosen)
+        ]
         roles = self._public_roles(recoded)
         count_roles = _count_roles(simulated[0], roles, [*recoded.columns, *self.synthesizer.outcomes])
         datasets = [
@@ -114,13 +140,21 @@ class Fit:
         ]
         return Release(
             datasets=tuple(datasets),
-            privacy=self._report(m, asked, exact, lag),
+            privacy=self._report(m, asked, exact, lag, debias),
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
             outcomes=self.synthesizer.outcomes,
-            method=self._manifest(),
+            method=self._manifest(debias),
             internal=self._internal(),
             count_roles=count_roles,
         )
+
+    @property
+    def _public_c1(self) -> float:
+        """c1 as it is published: three digits."""
+        return float(f"{self.weighted.c1:.3g}")
+
+    def _public_map(self, f: Floats) -> Floats:
+        return self.mechanism.alpha(f, self._public_c1, self.target)
 
     def _totals(self) -> tuple[NDArray[np.intp], Floats]:
         """What synthetic weights add up to: a group for each record (n,), and the total of each group."""
@@ -140,15 +174,14 @@ class Fit:
             roles["poststrata"] = self.design.strata_name
         return roles
 
-    def _report(self, m: int, asked: float | None, exact: float, lag: float) -> PrivacyReport:
+    def _report(self, m: int, asked: float | None, exact: float, lag: float, debias: bool) -> PrivacyReport:
         posterior = self.weighted.posterior
         said = [
             "the predictors, the design columns in the files and the number of records of every cell are public; the "
             f"columns in the files are: {', '.join(_public_columns(self.design, self.synthesizer))}",
             _said_of_total(self.population_total),
             *self.synthesizer.assumptions(self.data),
-            "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform "
-            "such as log, means of broad domains come out low and their intervals can cover less than they say",
+            DEBIASED if debias else NARROWED,
             *self.said,
         ]
         if not posterior.diagnostics.exact:
@@ -173,6 +206,11 @@ class Fit:
             "the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up",
             "the mean of the survey weights, to which they are scaled before they are modelled",
         ]
+        if debias:
+            depends.append(
+                f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
+                "published because the corrected draws depend on them"
+            )
         d = posterior.diagnostics
         internal = {
             "epsilon_exact": exact, "delta": self.delta, "delta_unweighted": float(self.risk.max()),
@@ -195,12 +233,14 @@ class Fit:
             data_dependent=depends, publishable=not self.seeded, internal=internal,
         )  # fmt: skip
 
-    def _manifest(self) -> dict[str, Any]:
+    def _manifest(self, debias: bool) -> dict[str, Any]:
         posterior = self.weighted.posterior
+        constants = {"map": self.mechanism.map, "c1": self._public_c1, "c2": self.mechanism.c2, "target": self.target}
         return {
             "package": {"surveysynth": __version__},
             "engine": {"name": posterior.engine, "version": posterior.version},
             **self.synthesizer.describe(self.data),
+            **({"debias": constants} if debias else {}),
         }
 
     def _internal(self) -> dict[str, Any]:
@@ -339,6 +379,7 @@ def synthesize(
     *,
     epsilon: float | None = None,
     m: int = 3,
+    debias: bool = False,
     accept_diagnostics: Sequence[str] = (),
     **settings: Any,
 ) -> Release:
@@ -348,7 +389,7 @@ def synthesize(
     ----------
     design, synthesizer, epsilon, m, **settings
         As for :func:`fit`.
-    accept_diagnostics
+    debias, accept_diagnostics
         As for :meth:`Fit.release`.
 
     Returns
@@ -368,7 +409,10 @@ def synthesize(
     >>> release.tables(by=["field", "gender"])  # doctest: +SKIP
     """
     _check_accepted(accept_diagnostics)
-    return fit(design, synthesizer, epsilon=epsilon, m=m, **settings).release(accept_diagnostics=accept_diagnostics)
+    if debias:
+        _check_debias(synthesizer, settings.get("mechanism") or PseudoPosterior())
+    done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
+    return done.release(debias=debias, accept_diagnostics=accept_diagnostics)
 
 
 @dataclass(frozen=True)
@@ -512,6 +556,16 @@ def _check_accepted(accepted: Sequence[str]) -> None:
     names = ("divergences", "rhat", "ess_bulk", "ess_tail")
     if isinstance(accepted, str) or not set(accepted) <= set(names):
         raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
+
+
+def _check_debias(synthesizer: Synthesizer, mechanism: PseudoPosterior) -> None:
+    if mechanism.map == "linear":
+        raise InputError(
+            "debias needs the weight map's constants to be public, and the linear map has the file's own least and "
+            "largest risk among them; use the inverse map"
+        )
+    if synthesizer.as_in_paper:
+        raise InputError("debias is no part of the paper's setting; use FBP(...) instead of FBP.paper(...)")
 
 
 def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:

@@ -123,7 +123,8 @@ def test_every_option_of_synthesize_reaches_its_place(file, run):
     assert release.method["transform"] == ["asinh (densities per unit of asinh(outcome / 1000))"]
     assert release.method["engine"]["name"] == "stanli"
     assert release.datasets[0].roles() == {
-        "weights": "weight", "probs": None, "strata": "gender", "psu": ["psu"], "fpc": ["size"], "lonely_psu": "remove"
+        "weights": "weight", "probs": None, "strata": "gender", "psu": ["psu"], "fpc": ["size"], "lonely_psu": "remove",
+        "poststrata": None,
     }  # fmt: skip
     assert release.datasets[0].n == 399 and release.datasets[0].weights.sum() == pytest.approx(5e5)
     for words_ in (
@@ -136,6 +137,23 @@ def test_every_option_of_synthesize_reaches_its_place(file, run):
     ):
         assert words_ in squeezed(out)
     assert (Path("release") / "public" / "synthetic_1.parquet").is_file()
+
+
+def test_fbp_with_normal_scores_stratum_totals_and_debiased_draws(file, run):
+    history = np.exp(np.random.default_rng(7).normal(10, 0.6, 3000))
+    ss.NormalScores.from_historical(history, source="last year").save("scores.json")
+    totals = {"01": 4000.0, "02": 5000, "n/a.": 6000, "ökonomie": 7000}
+    pd.DataFrame(totals.items(), columns=["field", "total"]).to_csv("totals.csv", index=False)
+    options = {"model": "fbp", "prior": "flat", "transform": "scores.json", "stratum_totals": "totals.csv"}
+    code, out, err = run(*words(**options), "--debias")
+    assert (code, err) == (0, "")
+    release = ss.read_release("release")
+    assert release.method["method"] == "FBP" and release.count_roles["weights"] == "wt_smoothed"
+    assert "normal-score of last year" in release.method["transform"][0]
+    counts = release.tables("field", statistic="count").set_index("field")
+    assert counts["estimate"][list(totals)].to_dict() == pytest.approx(totals, rel=1e-12)
+    assert (counts["se"] == 0).all() and counts["flag"].str.contains("public total").all()
+    assert "Fisher-consistent" in squeezed(out) and "totals of the strata were given" in squeezed(out)
 
 
 def test_overwrite_replaces_a_release(released, run):
@@ -352,7 +370,13 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
     [(["synthesize", "f.csv"], "Missing option '--outcome'"),
      (["synthesize"], "Missing argument"),
      (words(prior="jeffreys"), "'jeffreys' is not one of 'paper', 'independent', 'flat'"),
-     (words(transform="sqrt"), "not one of 'log', 'identity', 'asinh'"),
+     (words(transform="sqrt"), "not one of log, identity, asinh"),
+     (words(transform="none.json"), "'none.json' cannot be read as normal scores (FileNotFoundError)"),
+     (words(model="fba"), "not one of 'fbs', 'fbp', 'fbp-paper'"),
+     ([*words(model="fbp-paper"), "--debias"], "no part of the paper's setting"),
+     ([*words(map="linear"), "--debias"], "use the inverse map"),
+     (words(stratum_totals="f.csv"), "must have two columns"),
+     (words(stratum_totals="f.csv", population_total="1e5"), "are both given"),
      (words(missing="impute"), "not one of 'fail', 'drop'"),
      (words(map="cubic"), "not one of 'inverse', 'linear'"),
      (words(clusters="yes"), "not one of 'refuse', 'ignore'"),

@@ -5,8 +5,9 @@
 #' @param path The release folder, or its `public` folder as it was published. The synthetic
 #'   files must be csv.
 #' @return An object of class `surveysynth_release`: a list with `designs`, the m synthetic data
-#'   sets as `survey.design` objects, and `manifest`, a list with the method, epsilon, its kind,
-#'   and the assumptions.
+#'   sets as `survey.design` objects; `count_designs`, the same as counts of population units are
+#'   estimated from them (other weights under FBP, else the same designs); and `manifest`, a list
+#'   with the method, epsilon, its kind, and the assumptions.
 #' @export
 read_release <- function(path) {
   folder <- if (dir.exists(file.path(path, "public"))) file.path(path, "public") else path
@@ -15,14 +16,16 @@ read_release <- function(path) {
     stop(sQuote(path), " is not a release: it has no public/manifest.json", call. = FALSE)
   }
   manifest <- jsonlite::fromJSON(file)
-  designs <- lapply(seq_len(manifest$m), function(i) {
+  frames <- lapply(seq_len(manifest$m), function(i) {
     csv <- file.path(folder, sprintf("synthetic_%d.csv", i))
     if (!file.exists(csv)) {
       stop("the release has no ", basename(csv), "; write it with format = \"csv\"", call. = FALSE)
     }
-    as_design(read_synthetic(csv, manifest), manifest$design)
+    read_synthetic(csv, manifest)
   })
-  structure(list(designs = designs, manifest = manifest), class = "surveysynth_release")
+  designs <- lapply(frames, as_design, manifest$design)
+  counts <- if (is.null(manifest$count_design)) designs else lapply(frames, as_design, manifest$count_design)
+  structure(list(designs = designs, count_designs = counts, manifest = manifest), class = "surveysynth_release")
 }
 
 # Text stays text, even where it looks like a number or like NA; categories keep their order.
@@ -44,8 +47,13 @@ as_design <- function(frame, roles) {
     stats::as.formula(paste("~", paste0("`", columns, "`", collapse = " + ")), env = baseenv())
   }
   ids <- if (is.null(roles$psu)) ~1 else one_sided(roles$psu)
-  survey::svydesign(ids = ids, strata = one_sided(roles$strata), weights = one_sided(roles$weights),
-                    fpc = one_sided(roles$fpc), nest = TRUE, data = frame)
+  design <- survey::svydesign(ids = ids, strata = one_sided(roles$strata), weights = one_sided(roles$weights),
+                              fpc = one_sided(roles$fpc), nest = TRUE, data = frame)
+  if (is.null(roles$poststrata)) return(design)
+  # the weights add up to public totals already: this tells the variances so
+  totals <- stats::aggregate(frame[roles$weights], frame[roles$poststrata], sum)
+  names(totals)[2] <- "Freq"
+  survey::postStratify(design, one_sided(roles$poststrata), totals)
 }
 
 #' Evaluate a call on every synthetic data set
@@ -53,15 +61,18 @@ as_design <- function(frame, roles) {
 #' @param release From [read_release()].
 #' @param expr A call of the survey package, written with the name `design` for the design of
 #'   each data set: `svyby(~salary, ~field, design, svymean)`.
+#' @param counts `TRUE` for counts of population units: `design` then has the weights that give
+#'   them their standard errors (see [read_release()]; the counts themselves are the same).
 #' @return A list of m results, for [combine()].
 #' @export
-with_release <- function(release, expr) {
+with_release <- function(release, expr, counts = FALSE) {
   expr <- substitute(expr)
   caller <- parent.frame()
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
-  results <- lapply(release$designs, function(design) eval(expr, list(design = design), caller))
-  attr(results, "degf") <- min(vapply(release$designs, survey::degf, 0))
+  designs <- if (counts) release$count_designs else release$designs
+  results <- lapply(designs, function(design) eval(expr, list(design = design), caller))
+  attr(results, "degf") <- min(vapply(designs, survey::degf, 0))
   results
 }
 

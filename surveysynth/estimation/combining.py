@@ -40,7 +40,7 @@ def combine(q: Floats, u: Floats, degf: float) -> Combined:
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
     if m == 1:
         return Combined(q_bar, np.sqrt(u_bar), np.full(q_bar.shape, float(degf)))
-    between = q.var(axis=0, ddof=1) / m
+    between = np.where(np.ptp(q, axis=0) > 0, q.var(axis=0, ddof=1) / m, 0.0)  # equal means exactly none
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (m - 1) * (1 + u_bar / between) ** 2
     df = np.where(between > 0, df, np.inf)

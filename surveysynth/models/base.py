@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -113,6 +113,11 @@ class Synthesizer(Protocol):
         """What a missing outcome does."""
         ...
 
+    @property
+    def as_in_paper(self) -> bool:
+        """Whether this is a paper's setting where ours is another; such a model stays as it was published."""
+        ...
+
     def pilot(self) -> Synthesizer | None:
         """A relative of the model that fits the same data in no time, to start the tuning; None if there is none."""
         ...
@@ -135,6 +140,13 @@ class Synthesizer(Protocol):
 
     def log_density(self, data: Any, records: Codes, posterior: Posterior) -> Floats:
         """log p(record | draw) of some records: (S, records)."""
+        ...
+
+    def consistent(
+        self, data: Any, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        rng: np.random.Generator,
+    ) -> Posterior:  # fmt: skip
+        """Some draws, without what privacy weights ``alpha`` (a function of risk) do to the model."""
         ...
 
     def simulate(self, data: Any, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:

@@ -131,6 +131,11 @@ class FBP(JointRegression):
         """FBP as in T: the paper's smoothed weights, counts' standard errors without strata."""
         return cls(outcome, predictors, **settings, weights="paper", variance="paper")
 
+    @property
+    def as_in_paper(self) -> bool:
+        """The paper's smoothed weights, or its counts' standard errors."""
+        return "paper" in (self.weights, self.variance)
+
     def prepare(self, design: SurveyDesign) -> PopulationData:
         """As FBS, with the cells of the predictors.
 

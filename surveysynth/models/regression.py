@@ -16,7 +16,7 @@ behind the Lipschitz bound, and in what they synthesize.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -32,8 +32,10 @@ from scipy.stats import invwishart
 from ..design import SurveyDesign
 from ..engines import Diagnostics
 from ..errors import InputError, ModelError, as_list, guarded, rows
-from . import gaussian
+from . import consistency, gaussian
 from .base import Posterior, Sampler
+from .scores import NormalScores
+from .sufficient import SufficientStatistics, sufficient_statistics
 from .transforms import Transform, as_transform
 
 Floats = NDArray[np.float64]
@@ -43,33 +45,6 @@ FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 # A weight whose residual spread on the log scale is below EXACT is a function of the predictors
 # (what is left is rounding); between EXACT and NEAR it is neither random nor a function.
 EXACT, NEAR = 1e-7, 1e-3
-
-
-@dataclass(frozen=True)
-class SufficientStatistics:
-    """What the alpha-weighted likelihood knows of the records; blocks of records add up.
-
-    ``A`` sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
-    ``Q`` (D, D) = Y' diag(alpha) Y.
-    """
-
-    A: float
-    C0: Floats
-    P: Floats
-    Q: Floats
-
-    def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
-        return SufficientStatistics(self.A + other.A, self.C0 + other.C0, self.P + other.P, self.Q + other.Q)
-
-    def reduced(self) -> tuple[Floats, Floats, Floats]:
-        """R (rank, K), Z0 (rank, D) and S0 (D, D), whatever the rank of C0."""
-        values, vectors = np.linalg.eigh(self.C0)
-        keep = values > values[-1] * len(values) * 1e-12
-        root, vectors = np.sqrt(values[keep]), vectors[:, keep]
-        R = root[:, None] * vectors.T
-        Z0 = (vectors.T @ self.P) / root[:, None]
-        S0 = self.Q - Z0.T @ Z0
-        return R, Z0, (S0 + S0.T) / 2
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -152,6 +127,11 @@ class JointRegression(ABC):
             return [as_transform(self.transform[o]) for o in self.outcomes]
         return [as_transform(self.transform) for _ in self.outcomes]
 
+    @property
+    def as_in_paper(self) -> bool:
+        """Whether this is a paper's setting where ours is another."""
+        return False
+
     def pilot(self) -> Self | None:
         """The model under the flat prior, whose draws are exact and take milliseconds."""
         return None if self.prior == "flat" else replace(self, prior="flat")
@@ -162,8 +142,8 @@ class JointRegression(ABC):
         Raises
         ------
         InputError
-            Missing or non-numeric outcomes, outcomes outside the transform's range, missing
-            predictors, a formula that cannot be evaluated.
+            Missing or non-numeric outcomes, outcomes outside the transform's range, normal scores
+            made from this file, missing predictors, a formula that cannot be evaluated.
         ModelError
             A constant outcome; an outcome or weight that the predictors (nearly) determine.
         """
@@ -174,6 +154,12 @@ class JointRegression(ABC):
                 raise InputError(
                     f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
                     "leave these records out (the report then says how many)"
+                )
+            if isinstance(transform, NormalScores) and transform.made_from(y, design.weights):
+                raise InputError(
+                    f"outcome {outcome!r}: the normal scores of {transform.source!r} were made from this very file, or "
+                    "from one that is nearly the same; make them from a historical or public file, or they give away "
+                    "what they are to protect"
                 )
             z = transform.forward(y)
             if not np.isfinite(z).all():
@@ -271,6 +257,22 @@ class JointRegression(ABC):
         v, Y = posterior.values, data.Y[records]
         return gaussian.log_density(Y, data.pattern[records], data.X, v["B"], v["L"]) + self.log_base(Y)
 
+    def consistent(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        rng: np.random.Generator,
+    ) -> Posterior:  # fmt: skip
+        """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
+
+        Raises
+        ------
+        ModelError
+            The weights' effect cannot be undone.
+        """
+        size = np.bincount(data.pattern, minlength=len(data.X)).astype(np.float64)
+        B, L = (posterior.values[name][list(draws)] for name in "BL")
+        B, L = consistency.correct(B, L, data.X, size, alpha, self.log_base, posterior.size, rng)
+        return replace(posterior, values={"B": B, "L": L}, chain=posterior.chain[list(draws)], weight=np.empty(0))
+
     def describe(self, data: Data) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         return {
@@ -313,15 +315,6 @@ def _columns_of(factor: Factor) -> set[str]:
         # center(x) is a function and contr.sum a constant, but C(center) reads a column
         if v.root not in TRANSFORMS or (Variable.Role.VALUE in v.roles and v == v.root)
     }
-
-
-def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
-    """Sums over records, by pattern first: O(n D + G K^2)."""
-    G, D = len(X), Y.shape[1]
-    a = np.bincount(pattern, alpha, G)
-    t = np.column_stack([np.bincount(pattern, alpha * Y[:, j], G) for j in range(D)])
-    weighted = alpha[:, None] * Y
-    return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)
 
 
 def _flat(

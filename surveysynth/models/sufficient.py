@@ -1,0 +1,47 @@
+"""What the alpha-weighted likelihood of a normal regression knows of the records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class SufficientStatistics:
+    """What the alpha-weighted likelihood knows of the records; blocks of records add up.
+
+    ``A`` sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
+    ``Q`` (D, D) = Y' diag(alpha) Y.
+    """
+
+    A: float
+    C0: Floats
+    P: Floats
+    Q: Floats
+
+    def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
+        return SufficientStatistics(self.A + other.A, self.C0 + other.C0, self.P + other.P, self.Q + other.Q)
+
+    def reduced(self) -> tuple[Floats, Floats, Floats]:
+        """R (rank, K), Z0 (rank, D) and S0 (D, D), whatever the rank of C0."""
+        values, vectors = np.linalg.eigh(self.C0)
+        keep = values > values[-1] * len(values) * 1e-12
+        root, vectors = np.sqrt(values[keep]), vectors[:, keep]
+        R = root[:, None] * vectors.T
+        Z0 = (vectors.T @ self.P) / root[:, None]
+        S0 = self.Q - Z0.T @ Z0
+        return R, Z0, (S0 + S0.T) / 2
+
+
+def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
+    """Sums over records, by pattern first: O(n D + G K^2)."""
+    G, D = len(X), Y.shape[1]
+    a = np.bincount(pattern, alpha, G)
+    t = np.column_stack([np.bincount(pattern, alpha * Y[:, j], G) for j in range(D)])
+    weighted = alpha[:, None] * Y
+    return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)
