@@ -16,6 +16,7 @@ from .models.fbp import FBP
 from .models.fbs import FBS
 from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
+from .noise import LaplaceTables, laplace_tables
 from .privacy.mechanisms import PseudoPosterior
 from .release import Release, read_release
 from .synthesis import Fit, Price, fit, price, synthesize
@@ -28,6 +29,7 @@ __all__ = [
     "Fit",
     "Identity",
     "InputError",
+    "LaplaceTables",
     "Log",
     "ModelError",
     "NormalScores",
@@ -40,6 +42,7 @@ __all__ = [
     "SurveySynthError",
     "estimate",
     "fit",
+    "laplace_tables",
     "price",
     "read_release",
     "synthesize",

@@ -108,7 +108,7 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
     bool array (rows,)
     """
     hidden, safe = hidden.copy(), np.zeros(len(hidden), dtype=bool)
-    A, n = _sums(table, by), table["n"].to_numpy(dtype=float)
+    A, n = additions(table, by), table["n"].to_numpy(dtype=float)
     for i in np.flatnonzero(hidden):
         if safe[i]:
             continue
@@ -124,7 +124,7 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
     return hidden
 
 
-def _sums(table: pd.DataFrame, by: list[str]) -> csr_array:
+def additions(table: pd.DataFrame, by: list[str]) -> csr_array:
     """One row an equation "total - parts = 0", one column a cell."""
     keys = [tuple(row) for row in table[by].itertuples(index=False)]
     where = {key: i for i, key in enumerate(keys)}

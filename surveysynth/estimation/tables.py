@@ -104,7 +104,7 @@ def tabulate(
     count_designs = designs if count_designs is None else count_designs
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
-    partitions = [list(_partitions(design, names)) for design in designs]
+    partitions = [list(partitions_of(design, names)) for design in designs]
     values = [{o: _outcome(design, o, missing) for o in outcomes} for design in designs]
     for s in statistics:
         surveys = count_designs if s == "count" else designs
@@ -154,7 +154,7 @@ def _outcome(design: SurveyDesign, name: str, missing: str) -> NDArray[np.float6
     return y
 
 
-def _partitions(design: SurveyDesign, by: list[str]) -> list[Partition]:
+def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
     """Cells first, then margins, the total last."""
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")

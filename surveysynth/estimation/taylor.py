@@ -88,10 +88,10 @@ def onepass(design: SurveyDesign, y: Floats, domain: Codes, domains: int, statis
     inside = domain >= 0
     w = np.where(inside, design.weights, 0.0)
     code = np.where(inside, domain, 0)
-    count = _sums(code, w, domains)
+    count = sums(code, w, domains)
     if statistic == "count":
         return Estimates(count, _variance(design, w, code, inside, domains))
-    total = _sums(code, w * np.where(inside, y, 0.0), domains)
+    total = sums(code, w * np.where(inside, y, 0.0), domains)
     if statistic == "total":
         return Estimates(total, _variance(design, np.where(inside, w * y, 0.0), code, inside, domains))
     with np.errstate(invalid="ignore"):  # a domain without records has no mean
@@ -100,7 +100,7 @@ def onepass(design: SurveyDesign, y: Floats, domain: Codes, domains: int, statis
     return Estimates(mean, np.where(count > 0, _variance(design, z, code, inside, domains), np.nan))
 
 
-def _sums(code: Codes, values: Floats, size: int) -> Floats:
+def sums(code: Codes, values: Floats, size: int) -> Floats:
     """Sums of the values by code: (size,)."""
     return np.asarray(np.bincount(code, values, size), dtype=np.float64)
 
@@ -151,21 +151,21 @@ def _stage_variance(
     """
     n_h, f_h = stage.sampled, stage.fraction
     pair, inverse = np.unique(stage.unit[inside] * domains + domain[inside], return_inverse=True)
-    z_c = _sums(inverse, z[inside], pair.size)
+    z_c = sums(inverse, z[inside], pair.size)
     unit, dom = pair // domains, pair % domains
     # strata that hold a record of the domain, one row a (stratum, domain) pair
     block, row = np.unique(stage.stratum_of_unit[unit] * domains + dom, return_inverse=True)
     h, d = block // domains, block % domains
     present = np.bincount(row, minlength=block.size)
-    mean = _sums(row, z_c, block.size) / n_h[h]
-    squares = _sums(row, (z_c - mean[row]) ** 2, block.size) + (n_h[h] - present) * mean**2
+    mean = sums(row, z_c, block.size) / n_h[h]
+    squares = sums(row, (z_c - mean[row]) ** 2, block.size) + (n_h[h] - present) * mean**2
     scale = share[h] if share.size > 1 else share[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         v = scale * (1 - f_h[h]) * np.where(n_h[h] > 1, n_h[h] / (n_h[h] - 1.0) * squares, 0.0)
     lonely = (n_h[h] == 1) & (f_h[h] < 1)
     if lonely_psu == "adjust":  # R: the one PSU's value, not centred on its stratum
         v = np.where(lonely, scale * (1 - f_h[h]) * mean**2, v)
-    variance = _sums(d, v, domains)
+    variance = sums(d, v, domains)
     if lonely_psu == "average":
         # R: the lonely strata of the domain get the mean variance of its others (NaN: it has no others);
         # at later stages, where R gives NaN, the mean runs over all parent units
