@@ -47,7 +47,8 @@ def one_sample(seed: np.random.SeedSequence, last_year: pd.DataFrame, population
     tables = {"confidential sample": ss.estimate(design, "income", BY, "mean", estimator="onepass")}
     for transform, name in (("log", "logs"), (scores, "normal scores")):
         model = ss.FBS("income", "division + education", prior="flat", transform=transform)
-        fit = ss.fit(design, model, epsilon=EPSILON, m=M, seed=int(rng.integers(2**31)), population_total=len(population))
+        seed = int(rng.integers(2**31))
+        fit = ss.fit(design, model, epsilon=EPSILON, m=M, seed=seed, population_total=len(population))
         for debias in (False, True):
             label = f"FBS on {name}" + (", Fisher-consistent" if debias else "")
             release = fit.release(debias=debias, epsilon=EPSILON)

@@ -42,6 +42,7 @@ from .models.transforms import as_transform
 from .privacy.report import PrivacyReport
 from .release import check_place
 from .report import SUFFIX, write_table
+from .study import cli as study
 from .synthesis import Clusters as ClustersChoice
 
 app = typer.Typer(
@@ -49,6 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a rich traceback would print the data it was working on
     add_completion=False,
 )
+app.add_typer(study.app, name="study")
 console = Console()
 errors = Console(stderr=True)
 
@@ -70,7 +72,7 @@ def main() -> None:
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == 130:  # Ctrl-C
-            _say("Stopped", "a release is written whole or not at all.")
+            _say("Stopped", "what was finished is kept, and nothing is left half-written.")
         raise
     except Exception as error:
         ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{Path(__file__).parent}" in f.filename]

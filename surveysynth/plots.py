@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 STYLE = {"confidential": ("#7f7f7f", "o"), "released": ("#0b6fa4", "s")}
+METHODS = {"confidential": "Confidential sample", "fbs": "FBS", "fbp": "FBP", "laplace": "Laplace"}
+COLORS = {"confidential": "#7f7f7f", "fbs": "#0b6fa4", "fbp": "#d9820f", "laplace": "#7a5195"}
+SETTINGS = {"default": "our default", "debias": "Fisher-consistent"}
+MARKERS = {"": "D", "paper": "o", "local": "o", "default": "s", "debias": "^"}
+STATISTICS = {"count": "Counts", "mean": "Means"}
+REFERENCE = "#c0392b"
+Floats = NDArray[np.float64]
 
 
 def compare_estimates(
@@ -52,6 +62,224 @@ def compare_estimates(
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, frameon=False)
+    path = Path(path)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def rmse_violins(
+    values: pd.DataFrame, column: str, path: str | Path, *, axis: Mapping[str, str], title: str, reference: bool = False
+) -> Path:
+    """Violins of a measure over the domains, by m and method: counts on the left, means on the right (T Fig. 2, 5-7).
+
+    Parameters
+    ----------
+    values : pandas.DataFrame
+        ``method, m, epsilon, statistic`` and the measure, a row a domain.
+    column : str
+        The measure, positive; its axis is logarithmic.
+    path : str or Path
+    axis : mapping
+        Label of the measure for "count" and for "mean".
+    title : str
+    reference : bool
+        Draw a line at 1.
+    """
+    figure, axes = _figure(1, 2, (10.5, 4.8))
+    sizes = sorted(values["m"].unique())
+    methods = [name for name in METHODS if name in set(values["method"])]
+    width = 0.8 / len(methods)
+    for ax, statistic in zip(axes[0], STATISTICS, strict=True):
+        here = values[(values["statistic"] == statistic) & (values[column] > 0)]
+        for i, m in enumerate(sizes):
+            for j, method in enumerate(methods):
+                y = here.loc[(here["m"] == m) & (here["method"] == method), column].to_numpy(dtype=float)
+                _violin(ax, np.log10(y), i + (j - (len(methods) - 1) / 2) * width, width, COLORS[method])
+        if reference:
+            ax.axhline(0, color=REFERENCE, ls="--", lw=1)
+        epsilon = values.groupby("m")["epsilon"].first()
+        ax.set_xticks(range(len(sizes)), [f"m = {m:g}\nepsilon = {epsilon[m]:g}" for m in sizes])
+        ax.set_xlim(-0.55, len(sizes) - 0.45)
+        _log_ticks(ax.yaxis, here[column].to_numpy(dtype=float))
+        ax.set_ylabel(axis[statistic])
+        ax.set_title(STATISTICS[statistic], fontsize=11)
+        ax.tick_params(axis="x", length=0)
+    _legend(figure, [(METHODS[name], COLORS[name], "s") for name in methods])
+    return _save(figure, path, title)
+
+
+def lipschitz_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
+    """Violins of the records' Lipschitz bounds, without and with privacy weights (T Fig. 1 and 3).
+
+    Parameters
+    ----------
+    records : pandas.DataFrame
+        ``method, unweighted, weighted``, a row a record.
+    path : str or Path
+    title : str
+    """
+    methods = [name for name in METHODS if name in set(records["method"])]
+    figure, axes = _figure(1, len(methods), (4.2 * len(methods) + 0.6, 4.6), sharey=True)
+    for ax, method in zip(axes[0], methods, strict=True):
+        here = records[records["method"] == method]
+        for x, kind in enumerate(("unweighted", "weighted")):
+            bounds = here[kind].to_numpy(dtype=float)
+            _violin(ax, bounds, x, 0.8, COLORS[method], points=False, faint=kind == "unweighted")
+            ax.text(x, bounds.max() + 0.15, f"max {bounds.max():.2f}", ha="center", va="bottom", fontsize=9)
+        ax.set_xticks([0, 1], ["unweighted", "with privacy weights"])
+        ax.set_xlim(-0.6, 1.6)
+        ax.set_ylim(0, records["unweighted"].max() * 1.09)
+        ax.tick_params(axis="x", length=0)
+        ax.set_title(METHODS[method], fontsize=11)
+    axes[0, 0].set_ylabel("Lipschitz bound of a record")
+    return _save(figure, path, title)
+
+
+def weight_scatter(scatter: pd.DataFrame, path: str | Path, *, outcome: str, title: str) -> Path:
+    """Outcome and survey weight of the confidential sample and of synthetic data sets (T Fig. 4, 8 and 9).
+
+    Parameters
+    ----------
+    scatter : pandas.DataFrame
+        ``method, weights, outcome, weight``, a row a record; a panel for each method and kind of weights.
+    path : str or Path
+    outcome : str
+        Label of the outcome.
+    title : str
+    """
+    kinds = list(dict.fromkeys(zip(scatter["method"], scatter["weights"], strict=True)))
+    across = min(3, len(kinds))
+    down = -(-len(kinds) // across)
+    figure, axes = _figure(down, across, (3.6 * across, 3.1 * down + 0.5), sharex=True, sharey=True)
+    for ax in axes.flat[len(kinds) :]:
+        ax.set_visible(False)
+    for ax, (method, weights) in zip(axes.flat, kinds, strict=False):
+        here = scatter[(scatter["method"] == method) & (scatter["weights"] == weights)]
+        ax.scatter(here["outcome"], here["weight"], s=7, alpha=0.45, lw=0, color=COLORS[method], rasterized=True)
+        ax.set(xscale="log", yscale="log")
+        ax.set_title(f"{METHODS[method]}: {weights}", fontsize=10)
+    for ax in axes.flat[: len(kinds)]:
+        for side, name in ((ax.xaxis, "outcome"), (ax.yaxis, "weight")):
+            _plain_log(side, scatter[name].to_numpy(dtype=float))
+    figure.supxlabel(outcome, fontsize=10)
+    figure.supylabel("survey weight", fontsize=10)
+    return _save(figure, path, title)
+
+
+def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) -> Path:
+    """Coverage of the 95% intervals against the coefficient of variation, a point a domain (T Fig. 10-17).
+
+    Above the methods as in the paper, below our settings of FBS and FBP.
+
+    Parameters
+    ----------
+    summary : pandas.DataFrame
+        From :func:`surveysynth.evaluate.summarize`, of one m and delta, with the confidential sample.
+    path : str or Path
+    title : str
+    """
+    ours = summary["setting"].isin(["default", "debias"])
+    rows = [("as in the paper", ~ours & (summary["setting"] != "strict"))]
+    if ours.any():
+        rows.append(("our settings", ours))
+    figure, axes = _figure(len(rows), 2, (10.5, 3.9 * len(rows) + 0.4), sharex=True)
+    shown = []
+    for line, (name, chosen) in zip(axes, rows, strict=True):
+        for ax, statistic in zip(line, STATISTICS, strict=True):
+            here = summary[chosen & (summary["statistic"] == statistic)]
+            for method, setting in dict.fromkeys(zip(here["method"], here["setting"], strict=True)):
+                part = here[(here["method"] == method) & (here["setting"] == setting)]
+                marker, color = MARKERS[setting], COLORS[method]
+                ax.scatter(part["coverage"], part["cv"], s=26, marker=marker, color=color, alpha=0.75, lw=0)
+                label = METHODS[method] + (f", {SETTINGS[setting]}" if setting in SETTINGS else "")
+                shown.append((label, color, marker))
+            ax.axvline(0.95, color=REFERENCE, ls="--", lw=1)
+            ax.set_yscale("log")
+            _plain_log(ax.yaxis, here["cv"].to_numpy(dtype=float))
+            ax.set_title(f"{STATISTICS[statistic]}, {name}", fontsize=10)
+    lowest = min(summary.loc[chosen, "coverage"].min() for _, chosen in rows)
+    axes[0, 0].set_xlim(min(0.5, lowest) - 0.03, 1.03)
+    for ax in axes[-1]:
+        ax.set_xlabel("coverage of the 95% interval")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("coefficient of variation")
+    _legend(figure, list(dict.fromkeys(shown)))
+    return _save(figure, path, title)
+
+
+def _figure(down: int, across: int, size: tuple[float, float], **shared: Any) -> tuple[Any, NDArray[Any]]:
+    """A figure with its axes (down, across)."""
+    from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
+
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False, **shared)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="y", alpha=0.25)
+        ax.set_axisbelow(True)
+    return figure, axes
+
+
+def _violin(
+    ax: Any, y: Floats, x: float, width: float, color: str, *, points: bool = True, faint: bool = False
+) -> None:
+    """One violin with its median, and with its points where they are few."""
+    y = y[np.isfinite(y)]
+    if y.size == 0:
+        return
+    if np.ptp(y) > 0:  # the density of one value is none
+        body = ax.violinplot(y, [x], widths=0.9 * width, showextrema=False)["bodies"][0]
+        body.set(facecolor=color, edgecolor=color, alpha=0.22 if faint else 0.45, linewidth=0.8)
+    if points:
+        spread = 0.18 * width * np.sin(1.7 * np.arange(y.size))  # side by side, the same in every run
+        ax.scatter(x + spread, y, s=7, color=color, alpha=0.8, lw=0, zorder=3)
+    ax.hlines(np.median(y), x - 0.22 * width, x + 0.22 * width, color="black", lw=1.4, zorder=4)
+
+
+def _log_ticks(side: Any, values: Floats) -> None:
+    """Ticks at 1, 2, 5, 10, ... on an axis that shows log10 of positive values."""
+    ticks = _nice(values)
+    side.set_ticks(np.log10(ticks), [_number(x) for x in ticks])
+
+
+def _plain_log(side: Any, values: Floats) -> None:
+    """The same on a logarithmic axis."""
+    ticks = _nice(values[values > 0])
+    side.set_ticks(ticks, [_number(x) for x in ticks])
+    side.set_minor_locator(_no_ticks())
+
+
+def _no_ticks() -> Any:
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
+
+
+def _nice(values: Floats, most: int = 9) -> Floats:
+    """Round numbers over the range of positive values: 1, 2, 5, 10, ..., or powers of ten where these are many."""
+    values = values[np.isfinite(values) & (values > 0)]
+    if values.size == 0:
+        return np.array([1.0])
+    low, high = np.floor(np.log10(values.min())), np.ceil(np.log10(values.max()))
+    powers = 10 ** np.arange(low, high + 1)
+    ticks: Floats = np.sort(np.concatenate([powers, 2 * powers, 5 * powers]))
+    ticks = ticks[(ticks >= values.min() * 0.9) & (ticks <= values.max() * 1.1)]
+    return ticks if 2 <= ticks.size <= most else powers[:: max(1, -(-powers.size // most))]
+
+
+def _number(x: float) -> str:
+    return f"{x:,.0f}" if x >= 1 else f"{x:g}"
+
+
+def _legend(figure: Any, entries: Sequence[tuple[str, str, str]]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], ls="", marker=marker, ms=7, color=color, label=label) for label, color, marker in entries]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False)
+
+
+def _save(figure: Any, path: str | Path, title: str) -> Path:
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     path = Path(path)
     figure.savefig(path, dpi=150)
     return path

@@ -482,7 +482,7 @@ def test_ctrl_c_exits_with_130_and_leaves_nothing(file, run, monkeypatch):
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", interrupted)  # in the midst of writing
     code, _, err = run(*words())
-    assert code == 130 and err == "Stopped: a release is written whole or not at all.\n"
+    assert code == 130 and err == "Stopped: what was finished is kept, and nothing is left half-written.\n"
     assert os.listdir() == ["f.csv"]
 
 

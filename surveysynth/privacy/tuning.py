@@ -65,7 +65,11 @@ def tune(
     start: float = 1.0,
     tolerance: float = 0.01,
 ) -> WeightedFit:
-    """Find a fit with target (1 - tolerance) <= Delta <= target.
+    """Find a fit with target (1 - tolerance) <= Delta <= target, or else the best below the target.
+
+    Delta is a maximum over draws and moves from fit to fit, the more so the fewer records stand
+    behind a coefficient.  Where the search does not settle for that reason, the fit whose own
+    Delta came closest below the target is taken.
 
     Parameters
     ----------
@@ -87,17 +91,21 @@ def tune(
     Raises
     ------
     PrivacyError
-        The search did not settle: the target is too low for this model and file.
+        No fit stayed below the target: it is too low for this model and file.
     """
-    c1 = start
+    c1, best = start, None
     for _ in range(FITS):
         here, M = weighted_fit(c1, alpha(c1), fit, lipschitz)
+        if here.delta <= target and (best is None or here.delta > best.delta):
+            best = here
         c1 = _largest(alpha, M, target, tolerance, c1)
         moved = alpha(c1)
         weight = _importance(log_likelihood(moved - here.alpha, here.posterior))
         if 1 / (weight @ weight) >= EFFICIENCY * weight.size:
             posterior = replace(here.posterior, weight=weight)
             return WeightedFit(c1, moved, posterior, times(moved, M))
+    if best is not None:
+        return best
     raise PrivacyError(
         "no privacy weights were found that bring the Lipschitz bound down to epsilon / (2 m). Ask for a larger "
         "epsilon, a smaller m, or use fewer predictors"

@@ -111,7 +111,7 @@ def test_infeasible_targets_are_refused():
 
 
 def test_search_ends():
-    """Draws that can never be carried over: ten fits, then a refusal."""
+    """Densities that grow as the weights fall, and draws that can never be carried over: ten fits, then a refusal."""
     fits = []
 
     def fit(alpha):
@@ -119,8 +119,29 @@ def test_search_ends():
         return posterior(x=GRID)
 
     with pytest.raises(PrivacyError, match="no privacy weights were found"):
-        tune(lambda c: np.full(3, min(c, 1.0)), fit, lambda p: np.full(3, 2.0), lambda a, p: 9 * GRID, 1.0)
+        tune(lambda c: np.full(3, min(c, 1.0)), fit, lambda p: 1.1 / fits[-1], lambda a, p: 9 * GRID, 1.0)
     assert len(fits) == 10
+
+
+def test_a_search_that_does_not_settle_takes_the_best_fit_below_the_target():
+    """M jumps from fit to fit, and draws can never be carried over: the fits' own bounds decide."""
+    fits = []
+
+    def fit(alpha):
+        fits.append(alpha[0])
+        return posterior(fit=np.full(S, len(fits)))
+
+    def lipschitz(p):
+        return np.array([[2.0, 1.1, 2.5, 1.6, 2.2][int(p.values["fit"][0]) % 5]])
+
+    def apart(alpha, p):  # any change of weights leaves one draw with all the weight
+        return np.append(1e6 * np.abs(alpha).sum(), np.zeros(S - 1))
+
+    done = tune(lambda c1: np.array([min(1.0, c1 / 2)]), fit, lipschitz, apart, 1.0, start=1.3)
+    own = np.array(fits) * [lipschitz(posterior(fit=np.full(S, k + 1)))[0] for k in range(len(fits))]
+    assert len(fits) == 10 and (own > 1).any()
+    assert done.delta == own[own <= 1].max()
+    assert done.alpha[0] == fits[int(np.argmax(np.where(own <= 1, own, 0)))] == done.c1 / 2
 
 
 def test_records_without_weight_have_no_bound():
@@ -157,8 +178,8 @@ def test_carried_draws_have_the_moments_of_the_new_pseudo_posterior():
             lambda a, p: model.log_likelihood(data, a, p), 1.8, start=start,
         )  # fmt: skip
 
-    done = run(1.15 * run(1.0).c1)
-    assert len(fits) == 1 and 0.9 <= done.posterior.efficiency < 0.99  # moved, and without a fit there
+    done = run(1.12 * run(1.0).c1)
+    assert 0.9 <= done.posterior.efficiency < 0.99 and (fits[-1] != done.alpha).all()  # moved, without a fit there
     alpha, w = done.alpha, done.posterior.weight
     C0 = (X.T * alpha) @ X
     B_hat = np.linalg.solve(C0, (X.T * alpha) @ Y)

@@ -1,0 +1,177 @@
+"""How good estimates are: measures of one estimate, and their summaries over repeated samples.
+
+The frames hold one row an estimate: ``estimate, se, ci_low, ci_high, truth``, the domain (the
+``by`` columns, "all" for a margin), ``statistic``, and what made it: ``method`` ("confidential",
+"fbs", "fbp", "laplace"), ``setting`` ("paper", "default", "debias", "local", "strict"), ``delta``
+(Lipschitz bound of one data set), ``m`` and ``epsilon``; ``replicate`` numbers the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+CONFIDENTIAL = "confidential"
+MADE_BY = ["method", "setting", "delta", "m", "epsilon"]
+ROUNDING = 1e-9  # an estimate that is fixed by construction may miss the truth by this share of it
+
+
+def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
+    """Root mean square error of one estimate, sqrt((estimate - truth)^2 + se^2) (T 3.3)."""
+    return np.hypot(np.asarray(estimate, dtype=float) - np.asarray(truth, dtype=float), np.asarray(se, dtype=float))
+
+
+def covers(low: ArrayLike, high: ArrayLike, truth: ArrayLike) -> NDArray[np.bool_]:
+    """Does the interval hold the truth?  An interval that does not exist (NaN) does not."""
+    truth = np.asarray(truth, dtype=float)
+    slack = ROUNDING * np.abs(truth)
+    return (np.asarray(low, dtype=float) <= truth + slack) & (np.asarray(high, dtype=float) >= truth - slack)
+
+
+def cv(estimate: ArrayLike, se: ArrayLike) -> Floats:
+    """Coefficient of variation: standard error over the absolute estimate; NaN where the estimate is 0."""
+    size = np.abs(np.asarray(estimate, dtype=float))
+    return np.asarray(se, dtype=float) / np.where(size > 0, size, np.nan)
+
+
+def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
+    """Interval overlap: the mean of the shares that the common part is of either interval.
+
+    1 for equal intervals; negative for intervals that are apart, the more so the further (Karr et
+    al. 2006, in the form of Snoke et al. 2018).  NaN where an interval has no length.
+    """
+    low, high, other_low, other_high = (np.asarray(a, dtype=float) for a in (low, high, other_low, other_high))
+    common = np.minimum(high, other_high) - np.maximum(low, other_low)
+    length, other = high - low, other_high - other_low
+    return 0.5 * (common / np.where(length > 0, length, np.nan) + common / np.where(other > 0, other, np.nan))
+
+
+def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Every estimate with the confidential sample's for the same domain, in columns ``confidential_*``.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Of one sample, or of several that ``replicate`` numbers.
+    by : list of str
+    """
+    columns = ["estimate", "se", "ci_low", "ci_high"]
+    keys = [c for c in ("replicate", *by, "statistic") if c in estimates]
+    own = estimates.loc[estimates["method"] == CONFIDENTIAL, keys + columns]
+    return estimates.merge(own.rename(columns={c: f"{CONFIDENTIAL}_{c}" for c in columns}), on=keys, how="left")
+
+
+def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """RMSE of every private estimate over that of the confidential sample's, sample by sample (T 4.3).
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of the private methods, with ``rmse``, ``confidential_rmse`` and ``rmse_ratio``.
+    """
+    both = beside_confidential(estimates[estimates["truth"].notna()], by)
+    both["rmse"] = rmse(both["estimate"], both["se"], both["truth"])
+    both["confidential_rmse"] = rmse(both["confidential_estimate"], both["confidential_se"], both["truth"])
+    both["rmse_ratio"] = both["rmse"] / both["confidential_rmse"]
+    return both[both["method"] != CONFIDENTIAL].reset_index(drop=True)
+
+
+def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """What every method and setting does in every domain over repeated samples (T App. F).
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        One row an estimate and replicate.
+    by : list of str
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``method, setting, delta, m, epsilon, <by>, statistic, truth, replicates`` and
+
+        - ``coverage`` of the 95% interval, ``coverage_se`` its Monte Carlo standard error,
+        - ``ci_length`` and ``cv``, means over the replicates (NaN left out),
+        - ``bias`` and ``rmse`` of the estimates about the truth, over the replicates,
+        - ``rmse_ratio``, that RMSE over the confidential sample's,
+        - ``overlap``, the mean interval overlap with the confidential sample's interval.
+
+        ``replicates`` counts those in which there is an estimate.
+    """
+    keys = [*MADE_BY, *by, "statistic"]
+    both = beside_confidential(estimates, by)
+    error = both["estimate"] - both["truth"]
+    rows = both[[*keys, "truth"]].assign(
+        coverage=covers(both["ci_low"], both["ci_high"], both["truth"]).astype(float),
+        ci_length=both["ci_high"] - both["ci_low"],
+        cv=cv(both["estimate"], both["se"]),
+        bias=error,
+        rmse=error**2,
+        overlap=overlap(both["ci_low"], both["ci_high"], both["confidential_ci_low"], both["confidential_ci_high"]),
+    )
+    groups = rows.groupby(keys, sort=False, dropna=False)
+    table = groups.mean().assign(replicates=groups.size()).reset_index()
+    table["rmse"] = np.sqrt(table["rmse"])
+    table["coverage_se"] = np.sqrt(table["coverage"] * (1 - table["coverage"]) / table["replicates"])
+    own = table.loc[table["method"] == CONFIDENTIAL, [*by, "statistic", "rmse"]]
+    table = table.merge(own.rename(columns={"rmse": "reference"}), on=[*by, "statistic"], how="left")
+    table["rmse_ratio"] = table["rmse"] / table["reference"]
+    measures = ["coverage", "coverage_se", "ci_length", "cv", "bias", "rmse", "rmse_ratio", "overlap"]
+    return table[[*keys, "truth", "replicates", *measures]]
+
+
+def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
+    """Interval length and coverage beside those that T prints (Tables 4 and 5).
+
+    Parameters
+    ----------
+    summary : pandas.DataFrame
+        From :func:`summarize`, of the simulated population of T 4.1 by field and gender, n = 1000.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``block, field, gender, paper_ci_length, ci_length, paper_coverage, coverage``: FBS and FBP
+        as in the paper, at m = 3 and a Lipschitz bound of 1.8; blocks that were not run are left out.
+    """
+    with (files(__package__) / "paper_tables" / "tabular_repeated_sampling.csv").open(encoding="utf-8") as file:
+        printed = pd.read_csv(file, dtype={"field": str, "gender": str})
+    run = summary[(summary["setting"] == "paper") & (summary["m"] == 3) & np.isclose(summary["delta"], 1.8)]
+    ours = run.assign(block=run["method"] + "_" + run["statistic"] + "s").astype({"field": str, "gender": str})
+    table = printed.merge(ours[["block", "field", "gender", "ci_length", "coverage"]])
+    return table[["block", "field", "gender", "paper_ci_length", "ci_length", "paper_coverage", "coverage"]]
+
+
+def compare_settings(summary: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Our settings beside those of the paper: coverage, interval length and RMSE, by domain and on average.
+
+    Parameters
+    ----------
+    summary : pandas.DataFrame
+        From :func:`summarize`.
+    by : list of str
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``method, delta, m, epsilon, statistic, <by>`` and ``coverage_*``, ``ci_length_*``, ``rmse_*`` for the
+        settings ``paper``, ``default`` and ``debias``; the mean of all domains comes first, labelled
+        "mean".  FBS's default setting is that of the paper.
+    """
+    settings, measures = ["paper", "default", "debias"], ["coverage", "ci_length", "rmse"]
+    keys = ["method", "delta", "m", "epsilon", "statistic"]
+    rows = summary[summary["setting"].isin(settings)]
+    fbs = rows[(rows["method"] == "fbs") & (rows["setting"] == "paper")]
+    rows = pd.concat([rows, fbs.assign(setting="default")])
+    mean = rows.groupby([*keys, "setting"], sort=False)[measures].mean().reset_index()
+    rows = pd.concat([mean.assign(**dict.fromkeys(by, "mean")), rows])
+    table = rows.pivot_table(index=[*keys, *by], columns="setting", values=measures, sort=False)
+    table.columns = table.columns.map("_".join)
+    shown = [f"{measure}_{setting}" for measure in measures for setting in settings]
+    return table.reindex(columns=shown).reset_index().sort_values(keys, kind="stable", ignore_index=True)

@@ -1,0 +1,134 @@
+"""The command ``surveysynth study``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from .. import design as designs
+from ..design import SurveyDesign
+from ..errors import InputError
+from ..synthesis import Clusters
+from . import outputs, own_file
+from .repeated import repeated_sampling, sdr
+from .sample import METHODS, Prior
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="What private tables are worth.")
+console = Console()
+
+
+
+@app.callback()
+def options() -> None:
+    """What private tables are worth: repeated samples of a known population, or methods compared on your own file."""
+
+
+def _simulated(text: str, **settings: Any) -> Any:
+    return typer.Option(help=text, rich_help_panel="Simulated population", **settings)
+
+
+def _own(text: str, **settings: Any) -> Any:
+    return typer.Option(help=text, rich_help_panel="Your own file", **settings)
+
+
+@app.command("tabular")
+def tabular_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    m: Annotated[
+        str | None, typer.Option("-m", "--m", help="Numbers of synthetic data sets; default 1,3,5, with --data 3.")
+    ] = None,
+    methods: Annotated[str, typer.Option(help="Of fbs, fbp, laplace; by commas.")] = ",".join(METHODS),
+    prior: Annotated[Prior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
+    seed: Annotated[int | None, typer.Option(min=0, help="Laplace noise is never seeded.")] = None,
+    replicates: Annotated[int | None, _simulated("Number of samples; default 100.", min=1)] = None,
+    delta: Annotated[str | None, _simulated("Lipschitz bounds, epsilon = 2 delta m; default 1.8.")] = None,
+    n: Annotated[int | None, _simulated("Sample size; default 1000.", min=1)] = None,
+    population: Annotated[
+        Literal["sdr", "t4", "skewed", "heteroskedastic", "two-stage"] | None,
+        _simulated("That of the paper (sdr), or a relative that the models do not fit."),
+    ] = None,
+    bounds_n: Annotated[str | None, _simulated("Further sample sizes, for their Lipschitz bounds.")] = None,
+    workers: Annotated[int | None, _simulated("Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, _simulated("Address of a Dask scheduler, to use its workers.")] = None,
+    data: Annotated[Path | None, _own("Compare the methods on this file.")] = None,
+    epsilon: Annotated[float | None, _own("Privacy budget of each method.")] = None,
+    outcome: Annotated[str | None, _own("Confidential column.")] = None,
+    predictors: Annotated[str | None, _own("Formula of public columns.")] = None,
+    by: Annotated[str | None, _own("Variables of the tables, by commas.")] = None,
+    weights: Annotated[str | None, _own("Column of survey weights.")] = None,
+    probs: Annotated[str | None, _own("Column of inclusion probabilities, instead of weights.")] = None,
+    strata: Annotated[str | None, _own("Column of strata.")] = None,
+    psu: Annotated[str | None, _own("Columns of sampling units, outermost first, by commas.")] = None,
+    fpc: Annotated[str | None, _own("Columns of population sizes or sampling fractions, one a stage.")] = None,
+    lonely_psu: Annotated[designs.LonelyPSU | None, _own("What a stratum with one PSU does; default fail.")] = None,
+    clusters: Annotated[
+        Clusters | None, _own("What PSUs, and strata that are not predictors, do; default refuse.")
+    ] = None,
+    population_total: Annotated[float | None, _own("Public population total; default the sum of weights.")] = None,
+) -> None:
+    """Tables by FBS, FBP and the Laplace mechanism: how far off, how well covered, at which epsilon.
+
+    Without --data: repeated samples from a simulated population, whose true values are known.
+    With --data: the methods at one epsilon on your own file, beside its confidential estimates;
+    the folder is then not for publication.
+    """
+    simulated = {
+        "replicates": replicates, "delta": delta, "n": n, "population": population, "bounds-n": bounds_n,
+        "workers": workers, "scheduler": scheduler,
+    }  # fmt: skip
+    own: dict[str, Any] = {
+        "epsilon": epsilon, "outcome": outcome, "predictors": predictors, "by": by, "weights": weights,
+        "probs": probs, "strata": strata, "psu": psu, "fpc": fpc, "lonely-psu": lonely_psu, "clusters": clusters,
+        "population-total": population_total,
+    }  # fmt: skip
+    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
+    if strangers:
+        why = "go with --data only" if data is None else "do not go with --data"
+        raise InputError(f"{', '.join(strangers)} {why}")
+    chosen: Any = _list(methods)
+    if data is None:
+        try:
+            study = repeated_sampling(
+                sdr(population or "sdr"), replicates=replicates or 100, n=n or 1000,
+                m=_numbers(m or "1,3,5", "-m", int), delta=_numbers(delta or "1.8", "--delta", float),
+                methods=chosen, prior=prior, bounds_n=_numbers(bounds_n or "", "--bounds-n", int),
+                workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            console.print(f"Finished samples are in {out}; the same command goes on from there.", markup=False)
+            raise
+        outputs.write(study, out)
+        console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
+    else:
+        lacking = [f"--{name}" for name in ("outcome", "predictors", "by", "epsilon") if own[name] is None]
+        if lacking:
+            raise InputError(f"--data needs {', '.join(lacking)}, too")
+        sizes = _numbers(m or "3", "-m", int)
+        if len(sizes) != 1:
+            raise InputError("with --data, -m is one number")
+        own_file.check_place(out)
+        survey = SurveyDesign.read(
+            data, weights=weights, probs=probs, strata=strata, psu=_list(psu), fpc=_list(fpc),
+            lonely_psu=lonely_psu or "fail",
+        )  # fmt: skip
+        sample = own_file.compare_methods(
+            survey, str(outcome), str(predictors), _list(by) or [], epsilon=own["epsilon"], m=sizes[0], methods=chosen,
+            prior=prior, seed=seed, clusters=clusters or "refuse", population_total=population_total,
+        )  # fmt: skip
+        console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _list(text: str | None) -> list[str] | None:
+    return [part.strip() for part in text.split(",") if part.strip()] if text else None
+
+
+def _numbers(text: str, option: str, kind: type) -> list[Any]:
+    try:
+        return [kind(part) for part in _list(text) or []]
+    except ValueError:
+        raise InputError(f"{option} takes numbers, by commas" + (", whole ones" if kind is int else "")) from None
