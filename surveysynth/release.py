@@ -320,7 +320,7 @@ def _read_public(folder: Path, said: dict[str, Any]) -> Release:
     )
     method: dict[str, Any] = {
         k: said[k]
-        for k in ("package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights")
+        for k in ("package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "debias")
         if k in said
     }
     return Release(

@@ -169,10 +169,9 @@ class Fit:
         """The design of the public files: that of the survey, with weights also where it had probabilities."""
         taken = [*public.columns, *self.synthesizer.outcomes]
         weights = self.design.weights_name or _free_name("weight", taken)
-        roles = self.design.roles() | {"weights": weights, "probs": None}
-        if isinstance(self.population_total, Mapping):
-            roles["poststrata"] = self.design.strata_name
-        return roles
+        # synthetic weights do not keep what the survey's own were calibrated to
+        known = self.design.strata_name if isinstance(self.population_total, Mapping) else None
+        return self.design.roles() | {"weights": weights, "probs": None, "poststrata": known}
 
     def _report(self, m: int, asked: float | None, exact: float, lag: float, debias: bool) -> PrivacyReport:
         posterior = self.weighted.posterior
@@ -316,12 +315,7 @@ def fit(
     EngineError
         The engine is missing or stopped.
     """
-    if not isinstance(design, SurveyDesign):
-        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
-    if isinstance(synthesizer, str) or not hasattr(synthesizer, "prepare"):
-        raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
-    if not isinstance(mechanism, PseudoPosterior | None):
-        raise InputError("mechanism must be a surveysynth.PseudoPosterior(...)")
+    _check_kinds(design, synthesizer, mechanism)
     m = _positive_whole(m, "m")
     for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
         _positive_whole(number, name)
@@ -410,6 +404,7 @@ def synthesize(
     """
     _check_accepted(accept_diagnostics)
     if debias:
+        _check_kinds(design, synthesizer, settings.get("mechanism"))
         _check_debias(synthesizer, settings.get("mechanism") or PseudoPosterior())
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics)
@@ -552,6 +547,15 @@ def _verdict(posterior: Posterior) -> str:
     return "Sampler diagnostics passed: no divergences, R-hat at most 1.01, bulk and tail ESS at least 400."
 
 
+def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: PseudoPosterior | None) -> None:
+    if not isinstance(design, SurveyDesign):
+        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
+    if isinstance(synthesizer, str) or not hasattr(synthesizer, "prepare"):
+        raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
+    if not isinstance(mechanism, PseudoPosterior | None):
+        raise InputError("mechanism must be a surveysynth.PseudoPosterior(...)")
+
+
 def _check_accepted(accepted: Sequence[str]) -> None:
     names = ("divergences", "rhat", "ess_bulk", "ess_tail")
     if isinstance(accepted, str) or not set(accepted) <= set(names):
@@ -690,7 +694,7 @@ def _determined_by_predictors(design: SurveyDesign, synthesizer: Synthesizer) ->
 
 def _public_columns(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
     """Columns of the public files that are not synthesized, in the order of the file."""
-    kept = {*synthesizer.predictor_columns, *design.design_columns}
+    kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names}
     return [str(c) for c in design.frame.columns if c in kept]
 
 
@@ -757,12 +761,22 @@ def _assemble(
     frame = public.copy()
     for j, outcome in enumerate(outcomes):
         frame[outcome] = synthetic.outcomes[:, j]
-    weights = {roles["weights"]: synthetic.weights}
-    if count_roles is not None and synthetic.count_weights is not None:
-        weights[count_roles["weights"]] = synthetic.count_weights
     group, known = totals
+
+    def calibrated(weight: Floats) -> Floats:
+        return np.asarray(weight * (known / np.bincount(group, weight))[group])
+
+    weights = {roles["weights"]: calibrated(synthetic.weights)}
+    if count_roles is not None and synthetic.count_weights is not None:
+        smoothed = calibrated(synthetic.count_weights)
+        # a cell that lies in several groups of known total has a mean in each: counts stay the same in both
+        cell = np.unique(np.column_stack([group, synthetic.weights]), axis=0, return_inverse=True)[1]
+        weights = {
+            roles["weights"]: (np.bincount(cell, smoothed) / np.bincount(cell))[cell],
+            count_roles["weights"]: smoothed,
+        }
     for name, weight in weights.items():
-        frame[name] = weight * (known / np.bincount(group, weight))[group]
+        frame[name] = weight
     finite = np.isfinite(frame[[*outcomes, *weights]].to_numpy()).all(axis=1)
     if not finite.all():
         raise ModelError(

@@ -27,3 +27,7 @@ def make_design(n=400, seed=3, **roles):
 
 def model(predictors="field + gender", **settings):
     return ss.FBS("income", predictors, **({"prior": "flat"} | settings))
+
+
+def population_model(predictors="field + gender", **settings):
+    return ss.FBP("income", predictors, **({"prior": "flat"} | settings))

@@ -69,6 +69,7 @@ BAD_CELLS = [
     ("pi", "probs", [(4, np.nan)], ["'pi'", "1 row ", "numbers 5;", "missing"]),
     ("area", "strata", [(0, None)], ["strata column 'area'", "1 row ", "numbers 1;", "missing", "fill it in"]),
     ("school", "psu", [(3, np.nan)], ["psu (stage 1) column 'school'", "1 row ", "numbers 4;", "missing"]),
+    ("school", "poststrata", [(3, None)], ["poststrata column 'school'", "1 row ", "numbers 4;", "missing"]),
     ("N", "fpc", [(2, np.nan)], ["fpc (stage 1) column 'N'", "1 row ", "numbers 3;", "missing"]),
     ("N", "fpc", [(2, "big-9")], ["'N'", "1 row ", "numbers 3;", "not a number"]),
     ("N", "fpc", [(2, -93001.0)], ["'N'", "1 row ", "numbers 3;", "zero or negative"]),
@@ -115,6 +116,8 @@ BAD_ROLES = [
     ({"weights": ["wt"]}, ["weights must be the name of one column"]),
     ({"probs": 3}, ["probs must be the name of one column"]),
     ({"weights": "wt", "strata": ["area"]}, ["strata must be the name of one column"]),
+    ({"weights": "wt", "poststrata": ["area"]}, ["poststrata must be the name of one column"]),
+    ({"weights": "wt", "poststrata": "county"}, ["poststrata", "'county'", "wt, pi, area"]),
     ({"weights": "wt", "psu": 7}, ["psu must be a column name or a list"]),
     ({"weights": "wt", "fpc": [7]}, ["fpc must be a column name or a list"]),
 ]
@@ -217,6 +220,8 @@ ROLES = [
     {"weights": "wt"},
     {"probs": "pi", "strata": "area", "fpc": "N"},
     {"weights": "wt", "strata": "area", "psu": ["school", "salary"], "fpc": ["N"], "lonely_psu": "average"},
+    {"weights": "wt", "strata": "area", "poststrata": "area"},  # one column may be both
+    {"weights": "wt", "strata": "area", "poststrata": "school"},
 ]
 
 
@@ -293,6 +298,18 @@ def test_later_units_count_within_their_parent_and_only_under_an_fpc():
 def test_fpc_as_sizes_or_fractions(fpc, expected):
     design = SurveyDesign(frame(N=np.repeat(fpc, 3)), weights="wt", strata="area", fpc="N")
     np.testing.assert_allclose(design.stages[0].fraction, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("labels", [["b", "a", "a", "b", "c", "c"], [2, 1, 1, 2, 9, 9]])
+def test_poststrata_are_numbered_and_cannot_be_changed(labels):
+    design = SurveyDesign(frame(school=labels), weights="wt", strata="area", poststrata="school")
+    assert pd.crosstab(design.poststratum, pd.Series(labels)).to_numpy().astype(bool).sum(axis=0).tolist() == [1, 1, 1]
+    assert sorted(set(design.poststratum)) == [0, 1, 2] and design.degf == 4
+    with pytest.raises(ValueError, match="read-only"):
+        design.poststratum[0] = 5
+    assert design.design_columns == ("area", "school")
+    assert repr(design).endswith("weights calibrated to totals of 'school'")
+    assert SurveyDesign(frame(), weights="wt").poststratum is None
 
 
 @pytest.mark.parametrize("roles", ROLES)

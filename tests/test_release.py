@@ -12,7 +12,7 @@ import pandas as pd
 import pyreadstat
 import pytest
 from scipy.stats import t as student
-from surveys import make_design, make_frame, model
+from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth import release as releases
@@ -383,6 +383,138 @@ def test_tables_equal_svyby_of_every_public_file(written, r):
             theirs = combined(block[:, i], block[:, size + i] ** 2, 396)
             calibrated = ours["flag"].iloc[i].startswith("calibrated")
             np.testing.assert_allclose(row[:2] if calibrated else row, theirs[: 2 if calibrated else 5], rtol=1e-8)
+
+
+# FBP: a file has one weight a cell; counts have standard errors from the records' own smoothed weights
+
+
+STRATUM_TOTALS = {"01": 9000, "02": 8000, "NA": 12_000, "ökonomie": 500}
+KINDS = {
+    "FBP": (population_model(), {}),
+    "FBP as in the paper": (ss.FBP.paper("income", "field + gender", prior="flat"), {}),
+    "FBP, stratum totals": (population_model(), {"population_total": STRATUM_TOTALS}),
+    "FBS, stratum totals": (model(), {"population_total": STRATUM_TOTALS}),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request, tmp_path_factory):
+    """A release, as it is and as it was written."""
+    synthesizer, settings = KINDS[request.param]
+    release = ss.synthesize(make_design(), synthesizer, epsilon=10.8, m=3, seed=1, **settings)
+    return request.param, release, release.write(tmp_path_factory.mktemp("kind") / "release")
+
+
+def test_fbp_tables_are_cell_means_and_margins_weighted_by_the_cells_counts(kind):
+    """From the public files by hand; ``estimate`` on a file gives the same points, from its one weight."""
+    name, release, path = kind
+    found = {}
+    for number, data in enumerate(release.datasets, 1):
+        file = pd.read_csv(path / "public" / f"synthetic_{number}.csv", dtype={"field": str}, keep_default_na=False)
+        own = "wt_smoothed" if name.startswith("FBP") else "wt"
+        cells = file.groupby(["field", "gender"]).agg(
+            count=(own, "sum"), mean=("income", "mean"), weights=("wt", "nunique"), own=(own, "nunique"),
+            n=("income", "size"),
+        )  # fmt: skip
+        assert (cells["own"] == cells["n"]).all()
+        if name.startswith("FBP"):
+            assert (cells["weights"] == 1).all()
+        else:
+            cells["mean"] = file.assign(z=file["wt"] * file["income"]).groupby(["field", "gender"])["z"].sum()
+            cells["mean"] /= cells["count"]
+        for field, gender, inside in domains(cells.reset_index()):
+            c = cells[inside.to_numpy()]
+            found.setdefault(("count", field, gender), []).append(c["count"].sum())
+            found.setdefault(("mean", field, gender), []).append((c["count"] * c["mean"]).sum() / c["count"].sum())
+        alone = ss.estimate(data, "income", ["field", "gender"], ["count", "mean"])
+        for row in alone.to_dict("records"):
+            by_hand = found[row["statistic"], row["field"], row["gender"]][-1]
+            assert row["estimate"] == pytest.approx(by_hand, rel=1e-10)
+    table = release.tables(["field", "gender"])
+    assert len(table) == len(found) == 30
+    for row in table.to_dict("records"):
+        by_hand = np.mean(found[row["statistic"], row["field"], row["gender"]])
+        assert row["estimate"] == pytest.approx(by_hand, rel=1e-10)
+
+
+def test_standard_errors_of_fbp_and_of_known_totals_are_those_of_r(kind, r):
+    """Means from the file's weight, counts from the smoothed one, by stratum or without; known totals: postStratify."""
+    name, release, path = kind
+    r.globalenv["files"] = r.StrVector([str(f) for f in sorted((path / "public").glob("synthetic_*.csv"))])
+    r.globalenv["own"] = "wt_smoothed" if name.startswith("FBP") else "wt"
+    r.globalenv["stratified"] = "paper" not in name
+    r.globalenv["known"] = "totals" in name
+    results = r.r("""
+        sapply(files, function(f) {
+          d <- read.csv(f, colClasses = c(field = "character"), na.strings = character())
+          d$one <- 1
+          of <- function(weight, strata) {
+            s <- svydesign(~1, strata = strata, weights = reformulate(weight), data = d)
+            if (known) s <- postStratify(s, ~field, aggregate(cbind(Freq = wt) ~ field, d, sum))
+            s
+          }
+          cell <- function(y, stat, s) {
+            b <- svyby(y, ~gender + field, s, stat)
+            f <- svyby(y, ~field, s, stat); g <- svyby(y, ~gender, s, stat); t <- stat(y, s)
+            c(coef(b), coef(f), coef(g), coef(t), SE(b), SE(f), SE(g), SE(t), degf(s))
+          }
+          c(cell(~income, svymean, of("wt", ~field)), cell(~one, svytotal, of(own, if (stratified) ~field)))
+        })
+    """)
+    numbers = np.array(results).T
+    assert numbers.shape == (3, 62)
+    table = release.tables(["field", "gender"], statistic=["mean", "count"])
+    for statistic, block in (("mean", numbers[:, :31]), ("count", numbers[:, 31:])):
+        degf = block[0, 30]
+        assert degf == (399 if statistic == "count" and "paper" in name else 396)
+        rows = table[table["statistic"] == statistic]
+        for i, row in enumerate(rows[[*COLUMNS, "flag"]].to_dict("records")):
+            theirs = combined(block[:, i], block[:, 15 + i] ** 2, degf)
+            assert row["estimate"] == pytest.approx(theirs[0], rel=1e-10)
+            if row["flag"].startswith("public total"):
+                assert row["se"] == 0 and theirs[1] < 1e-9 * theirs[0]
+            elif row["flag"].startswith("calibrated"):
+                assert row["se"] == pytest.approx(theirs[1], rel=1e-9)
+            else:
+                np.testing.assert_allclose([row[c] for c in COLUMNS], theirs, rtol=1e-8)
+
+
+def test_fbp_is_read_back_with_both_designs(kind):
+    name, release, path = kind
+    back = ss.read_release(path / "public")
+    by = ["field", "gender"]
+    pd.testing.assert_frame_equal(back.tables(by), release.tables(by), check_exact=True)
+    assert back.method == release.method and back.manifest() == release.manifest()
+    manifest = json.loads((path / "public" / "manifest.json").read_text())
+    strata, known = {"strata": "field"}, {"poststrata": "field"} if "totals" in name else {}
+    assert manifest["design"] == {"weights": "wt", "lonely_psu": "fail"} | strata | known
+    report = (path / "public" / "report.txt").read_text()
+    if name.startswith("FBS"):
+        assert "count_design" not in manifest and "wt_smoothed" not in report
+        return
+    stratified = {} if "paper" in name else strata
+    assert manifest["count_design"] == {"weights": "wt_smoothed", "lonely_psu": "fail"} | stratified | known
+    said = "without strata" if "paper" in name else "with strata 'field'"
+    assert f"the same from 'wt' and from 'wt_smoothed'; their standard errors come from the latter, {said}." in report
+    for sentence in back.privacy.assumptions:
+        assert sentence in report
+
+
+def test_a_corrected_release_is_read_back_with_its_constants(tmp_path):
+    release = ss.synthesize(make_design(), population_model(), epsilon=10.8, m=2, seed=1, debias=True)
+    back = ss.read_release(release.write(tmp_path / "r"))
+    assert back.method == release.method and set(back.method["debias"]) == {"map", "c1", "c2", "target"}
+    assert back.manifest() == release.manifest()
+
+
+def test_a_column_that_has_the_name_of_the_smoothed_weight_stays():
+    frame = make_frame().assign(wt_smoothed=lambda f: f["gender"])
+    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    release = ss.synthesize(design, population_model("field + wt_smoothed"), epsilon=10.8, seed=1)
+    assert release.count_roles["weights"] == "synthetic_wt_smoothed"
+    assert set(release.datasets[0].frame["wt_smoothed"]) == {"f", "m"}
+    counts = release.tables("wt_smoothed", statistic="count")
+    assert counts["estimate"].iloc[-1] == pytest.approx(frame["wt"].sum(), rel=1e-12)
 
 
 # flags and suppression

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from surveys import make_design, make_frame, model
+from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.privacy.report import public_epsilon
@@ -15,20 +15,22 @@ def released(design=None, synthesizer=None, **settings):
     return ss.synthesize(design or make_design(), synthesizer or model(), **({"epsilon": 10.8, "seed": 1} | settings))
 
 
-def test_rule_01_a_weight_that_the_predictors_determine_is_kept_and_the_outcome_modelled_alone():
+@pytest.mark.parametrize("synthesizer", [model(), population_model(), population_model(prior="paper")], ids=repr)
+def test_rule_01_a_weight_that_the_predictors_determine_is_kept_and_the_outcome_modelled_alone(synthesizer):
     """Such a weight has no distribution of its own; it is public. A weight that is nearly so is an error."""
     frame = make_frame()
     frame["wt"] = frame["field"].map({"01": 10.0, "02": 20.0, "NA": 30.5, "ökonomie": 7.25})
-    fit = ss.fit(ss.SurveyDesign(frame, weights="wt", strata="field"), model(), epsilon=10.8, seed=1)
+    fit = ss.fit(ss.SurveyDesign(frame, weights="wt", strata="field"), synthesizer, epsilon=10.8, seed=1)
     assert fit.data.Y.shape == (400, 1) and fit.weighted.posterior.values["L"].shape[1:] == (1, 1)
     release = fit.release()
     for data in release.datasets:
         expected = data.frame["field"].map({"01": 10.0, "02": 20.0, "NA": 30.5, "ökonomie": 7.25})
         np.testing.assert_allclose(data.weights, expected, rtol=1e-12)
+    assert release.count_roles is None  # FBP has nothing to smooth
     assert "only the outcome is modelled" in str(release.privacy)
     frame["wt"] *= 1 + 1e-5 * np.random.default_rng(0).normal(size=400)
     with pytest.raises(ss.ModelError, match="nearly, but not quite"):
-        released(ss.SurveyDesign(frame, weights="wt", strata="field"))
+        released(ss.SurveyDesign(frame, weights="wt", strata="field"), synthesizer)
 
 
 @pytest.mark.parametrize("roles", [{"psu": "psu", "strata": None}, {"strata": "psu"}], ids=str)
@@ -63,10 +65,10 @@ def test_rule_04_densities_do_not_depend_on_a_unit_that_nobody_named():
         assert words in str(fit(frame, transform).release().privacy)
 
 
-def test_rule_05_released_draws_are_apart_and_stand_under_the_maximum():
+@pytest.mark.parametrize("kind", [model, population_model], ids=["FBS", "FBP"])
+def test_rule_05_released_draws_are_apart_and_stand_under_the_maximum(kind):
     """m separate draws, from different chains where possible; Delta's maximum includes them; lags are reported."""
-    settings = {"prior": "paper"}
-    fit = ss.fit(make_design(), model("field", **settings), epsilon=10.8, m=3, seed=1, warmup=500, draws=1000)
+    fit = ss.fit(make_design(), kind("field", prior="paper"), epsilon=10.8, m=3, seed=1, warmup=500, draws=1000)
     assert fit.weighted.posterior.failures == ()
     release, posterior = fit.release(), fit.weighted.posterior
     assert len(set(posterior.chain[fit.used])) == 3
@@ -131,6 +133,50 @@ def test_rule_07_a_public_file_holds_the_named_columns_recoded_and_permuted():
         released(design, model("field + gender"), clusters="ignore", public=["field", "gender"])
 
 
+def test_rule_07_files_of_fbp_hold_one_column_more():
+    """The smoothed weight of each record, which is synthetic, too; and nothing of the file's own weights."""
+    frame = make_frame().assign(post=lambda f: f["gender"])
+    design = ss.SurveyDesign(frame, weights="wt", strata="field", poststrata="post")
+    release = released(design, population_model("field"))
+    for data in release.datasets:
+        assert sorted(data.frame.columns) == ["field", "income", "wt", "wt_smoothed"]
+        for column in ("wt", "wt_smoothed", "income"):
+            assert not set(data.frame[column]) & set(frame["wt"]) and not set(data.frame[column]) & set(frame["income"])
+
+
+@pytest.mark.parametrize("predictors", ["field + gender", "field + hours"])
+def test_rule_08_the_weight_of_an_fbp_file_is_the_mean_smoothed_weight_of_its_cell(predictors):
+    """Its outcomes follow the population already: their own smoothed weights would correct them twice.
+
+    A numeric predictor of many values makes no cells: it is banded by public limits, or refused.
+    """
+    settings = {}
+    if predictors == "field + hours":
+        with pytest.raises(ss.InputError, match=r"'hours' .* group it by public limits, bands="):
+            released(synthesizer=population_model(predictors))
+        settings = {"bands": {"hours": [35, 45]}}
+    release = released(synthesizer=population_model(predictors, **settings))
+    table = release.tables("field", statistic=["count", "mean", "total"])
+    files = [ss.estimate(d, "income", "field", ["count", "mean", "total"]) for d in release.datasets]
+    np.testing.assert_allclose(np.mean([f["estimate"] for f in files], axis=0), table["estimate"], rtol=1e-10)
+    for file in files:
+        count, mean, total = (file.loc[file["statistic"] == s, "estimate"] for s in ("count", "mean", "total"))
+        np.testing.assert_allclose(total, count.to_numpy() * mean.to_numpy(), rtol=1e-10)
+    for data, counted in zip(release.datasets, release.count_designs(), strict=True):
+        frame = data.frame.assign(smoothed=counted.weights)
+        last = frame["gender"] if predictors == "field + gender" else pd.cut(
+            frame["hours"], [0, 35, 45, np.inf], right=False
+        )  # fmt: skip
+        cells = frame.groupby(["field", last], observed=True)
+        np.testing.assert_allclose(frame["wt"], cells["smoothed"].transform("mean"), rtol=1e-12)
+        assert frame["wt"].nunique() == cells.ngroups < 400 == frame["smoothed"].nunique()
+        if predictors == "field + gender":
+            means = ss.estimate(data, "income", ["field", "gender"], "mean").iloc[: cells.ngroups]["estimate"]
+            np.testing.assert_allclose(means, cells["income"].mean(), rtol=1e-10)
+        else:
+            assert "group hours into cells are public: 35, 45" in str(release.privacy)
+
+
 def test_rule_11_one_data_set_has_no_between_variance_and_says_so():
     """m = 1: the variance is the one data set's own, and every row is flagged."""
     release = released(m=1)
@@ -151,6 +197,19 @@ def test_rule_12_the_grand_total_is_calibrated_and_df_stay_within_the_design(set
     assert table.loc[total, "estimate"].item() == pytest.approx(expected, rel=1e-12)
     assert table["df"].max() <= 396 == make_design().degf
     assert (table["df"] < 396).any()
+
+
+@pytest.mark.parametrize("kind", [model, population_model], ids=["FBS", "FBP"])
+def test_rule_12_every_calibrated_total_is_flagged(kind):
+    """Stratum totals that were given have no error of their own, nor has any sum of them; all else has."""
+    totals = {"01": 9000, "02": 8000, "NA": 12_000, "ökonomie": 500}
+    release = released(synthesizer=kind(), population_total=totals)
+    table = release.tables(["field", "gender"], statistic=["count", "mean", "total"])
+    known = (table["statistic"] == "count") & (table["gender"] == "all")
+    assert (table["flag"].str.contains("public total: fixed by construction, without sampling error") == known).all()
+    assert (table.loc[known, "se"] == 0).all() and (table.loc[~known, "se"] > 0).all()
+    assert not table["flag"].str.contains("calibrated total").any()
+    assert table["df"].max() <= 396
 
 
 @pytest.mark.parametrize("call", [ss.synthesize, ss.fit, ss.price])

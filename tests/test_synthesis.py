@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
-from surveys import make_design, make_frame, model
+from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth import synthesis
@@ -329,6 +329,90 @@ def test_synthetic_weights_add_up_to_the_population():
     assert not any("sum of the survey weights is public" in s for s in given.privacy.assumptions)
 
 
+TOTALS = {"01": 9000.0, "02": 8000, "NA": 12_000, "ökonomie": 500.5}
+
+
+@pytest.mark.parametrize("synthesizer", [model(), population_model(), population_model(weights="paper")], ids=repr)
+def test_synthetic_weights_add_up_to_the_totals_of_the_strata(synthesizer):
+    release = released(synthesizer=synthesizer, population_total=TOTALS)
+    for data in (*release.datasets, *release.count_designs()):
+        added = pd.Series(data.weights).groupby(data.frame["field"].to_numpy()).sum()
+        np.testing.assert_allclose(added, [TOTALS[label] for label in added.index], rtol=1e-12)
+        assert data.poststrata_name == "field"
+    (sentence,) = [s for s in release.privacy.assumptions if "totals of the strata were given" in s]
+    assert "they have no standard error" in sentence
+    assert not any("sum of the survey weights is public" in s for s in release.privacy.assumptions)
+    counts = release.tables(["field", "gender"], statistic="count").set_index(["field", "gender"])
+    fixed = counts["flag"].str.startswith("public total")
+    assert (fixed == (counts.index.get_level_values("gender") == "all")).all()
+    assert (counts.loc[fixed, "se"] == 0).all() and (counts.loc[~fixed, "se"] > 0).all()
+    expected = {(label, "all"): total for label, total in (TOTALS | {"all": sum(TOTALS.values())}).items()}
+    assert counts.loc[fixed, "estimate"].to_dict() == pytest.approx(expected, rel=1e-12)
+
+
+def test_totals_are_given_by_the_label_of_the_stratum_whatever_its_type():
+    frame = make_frame().assign(field=lambda f: 1 + pd.factorize(f["field"])[0])
+    by_label = ss.SurveyDesign(frame, weights="wt", strata="field")
+    totals = {1: 5000, 2: 6000, 3: 7000, 4: 8000}
+    for given in (totals, {str(k): v for k, v in totals.items()}):
+        data = released(by_label, population_total=given).datasets[0]
+        added = pd.Series(data.weights).groupby(data.frame["field"].to_numpy()).sum()
+        assert added.to_dict() == pytest.approx(totals, rel=1e-12)
+
+
+BAD_TOTALS = [
+    ({k: v for k, v in TOTALS.items() if k != "NA"}, "one total for each of the 4 strata of 'field'"),
+    (TOTALS | {"05": 100}, "one total for each of the 4 strata of 'field', by their labels, and for nothing else"),
+    ({"1": 9000.0, "2": 8000, "NA": 12_000, "ökonomie": 500.5}, "by their labels"),
+    ({}, "one total for each of the 4 strata"),
+    (TOTALS | {"NA": 99}, "below the number of records in 1 of the strata"),
+    (TOTALS | {"NA": 99, "01": 1}, "below the number of records in 2 of the strata"),
+    (TOTALS | {"NA": "many"}, "population_total of 'NA' must be a number"),
+    (TOTALS | {"NA": float("inf")}, "population_total of 'NA' must be a positive number"),
+    (TOTALS | {"NA": -1}, "population_total of 'NA' must be a positive number"),
+]
+
+
+@pytest.mark.parametrize(("totals", "match"), BAD_TOTALS, ids=lambda v: str(v)[-30:])
+def test_totals_that_do_not_suit_the_strata_are_refused(totals, match):
+    with pytest.raises(ss.InputError, match=match) as caught:
+        released(population_total=totals)
+    assert not [c for c in make_frame()["wt"].astype(str) if c in str(caught.value)]
+
+
+def test_totals_by_stratum_need_strata():
+    with pytest.raises(ss.InputError, match="totals by stratum, but the design has no strata"):
+        released(make_design(strata=None), population_total=TOTALS)
+    numbers = make_frame().assign(field=lambda f: pd.factorize(f["field"])[0])
+    with pytest.raises(ss.InputError, match="for nothing else"):  # one stratum twice
+        released(ss.SurveyDesign(numbers, weights="wt", strata="field"), population_total={0: 1e5, "0": 1e5, 1: 1e5})
+
+
+def test_counts_are_the_same_from_both_weights_where_cells_lie_across_strata():
+    """FBP with strata that the predictors do not determine: weights that are calibrated by stratum vary in a cell."""
+    settings = {"synthesizer": population_model("gender"), "clusters": "ignore", "population_total": TOTALS}
+    release = released(**settings)
+    for data, counted in zip(release.datasets, release.count_designs(), strict=True):
+        frame = data.frame.assign(a=data.weights, b=counted.weights)
+        for by in (["gender"], ["field"], ["field", "gender"]):
+            added = frame.groupby(by)[["a", "b"]].sum()
+            np.testing.assert_allclose(added["a"], added["b"], rtol=1e-12)
+        assert (frame.groupby(["field", "gender"])["a"].nunique() == 1).all()
+        assert frame["b"].nunique() == 400
+
+
+def test_what_the_survey_s_own_weights_were_calibrated_to_is_neither_published_nor_claimed():
+    """Synthetic weights add up to N, not to the post-strata of the confidential file."""
+    frame = make_frame().assign(post=lambda f: f["gender"].map({"f": "canary f", "m": "canary m"}))
+    for predictors in ("field", "field + gender"):
+        release = released(ss.SurveyDesign(frame, weights="wt", strata="field", poststrata="post"), model(predictors))
+        assert all(data.poststrata_name is None and "post" not in data.frame for data in release.datasets)
+        assert "post" not in release.manifest()["design"].values()
+    design = ss.SurveyDesign(frame, weights="wt", strata="field", poststrata="gender")  # which is a predictor
+    plain, calibrated = (released(d, model()).tables("gender") for d in (make_design(), design))
+    pd.testing.assert_frame_equal(plain, calibrated, check_exact=True)
+
+
 def test_missing_outcomes_are_counted_and_refused_or_dropped_with_a_sentence():
     frame = make_frame()
     frame.loc[[3, 50, 99, 200], "income"] = np.nan
@@ -601,3 +685,80 @@ def test_a_population_is_no_smaller_than_its_sample():
     design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
     with pytest.raises(ss.InputError, match="population_total is below the 400 records"):
         released(design, model("field"), population_total=100)
+
+
+# corrected draws
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    """A fit with a large epsilon is corrected by less; this one has something to correct."""
+    return {kind: ss.fit(make_design(), kind(), epsilon=10.8, m=3, seed=6) for kind in (model, population_model)}
+
+
+@pytest.mark.parametrize("kind", [model, population_model])
+def test_corrected_draws_spend_nothing_and_publish_the_constants_of_the_weights(tuned, kind):
+    fit = fresh(tuned[kind])
+    plain, better = fit.release(), fresh(tuned[kind]).release(debias=True)
+    assert better.privacy.epsilon == plain.privacy.epsilon
+    assert better.privacy.internal["epsilon_exact"] == plain.privacy.internal["epsilon_exact"] == 6 * fit.delta
+    assert better.privacy.internal["c1"] == fit.weighted.c1  # the exact one stays here
+    c1 = float(f"{fit.weighted.c1:.3g}")
+    assert c1 != fit.weighted.c1
+    constants = {"map": "inverse", "c1": c1, "c2": 0.0, "target": 1.8}
+    assert better.manifest()["debias"] == constants and "debias" not in plain.manifest()
+    text = str(better.privacy)
+    assert f"c1 = {c1:g} and the bound aimed at, 1.8: constants of the privacy weights, published because" in text
+    assert "takes the normal model at its word" in text and "narrows the fitted distribution" not in text
+    assert "c1 =" not in str(plain.privacy) and "narrows the fitted distribution" in str(plain.privacy)
+    assert f"{fit.weighted.c1:.6g}" not in text + str(better.manifest())
+    spread = [np.mean([np.log(d.frame["income"]).std() for d in r.datasets]) for r in (plain, better)]
+    assert spread[1] > 1.1 * spread[0]
+
+
+def test_draws_that_were_corrected_are_spent(tuned):
+    fit = fresh(tuned[model])
+    release = fit.release(debias=True)
+    assert len(fit.used) == len(set(fit.used)) == 3 and fit.epsilon_spent == 6 * fit.delta
+    assert len(release.internal["draws"]["B"]) == fit.weighted.posterior.size - 3
+
+
+def test_a_correction_needs_public_constants_and_our_setting():
+    linear = ss.PseudoPosterior(map="linear")
+    with pytest.raises(ss.InputError, match=r"debias needs .* public, and the linear map has the file's own least and"):
+        ss.fit(make_design(), model(), epsilon=10.8, mechanism=linear, seed=1).release(debias=True)
+    paper = ss.FBP.paper("income", "field + gender", prior="flat")
+    with pytest.raises(ss.InputError, match=r"no part of the paper's setting; use FBP\(...\) instead"):
+        ss.fit(make_design(), paper, epsilon=10.8, seed=1).release(debias=True)
+
+
+@pytest.mark.parametrize(
+    ("design", "synthesizer", "settings", "match"),
+    [(make_design(), model(), {"mechanism": ss.PseudoPosterior(map="linear")}, "linear map"),
+     (make_design(), population_model(weights="paper"), {}, "paper's setting"),
+     (make_design(), population_model(variance="paper"), {}, "paper's setting"),
+     (make_design(), model(), {"mechanism": "linear"}, "mechanism must be a surveysynth.PseudoPosterior"),
+     (make_design(), "FBS", {}, "the second argument is a model"),
+     (make_frame(), model(), {}, "the first argument is a SurveyDesign")],
+    ids=lambda v: str(v)[:30],
+)  # fmt: skip
+def test_a_correction_is_refused_before_anything_is_fitted(design, synthesizer, settings, match, monkeypatch):
+    for kind in (ss.FBS, ss.FBP):
+        monkeypatch.setattr(kind, "prepare", lambda *_: pytest.fail("began before the arguments were checked"))
+    with pytest.raises(ss.InputError, match=match):
+        ss.synthesize(design, synthesizer, epsilon=10.8, debias=True, **settings)
+
+
+@pytest.mark.parametrize("kind", [ss.FBS, ss.FBP])
+def test_draws_under_a_proper_prior_are_corrected_also_where_predictors_repeat_or_cells_are_empty(kind):
+    frame = make_frame().assign(
+        twin=lambda f: f["field"].str.upper(), gender=lambda f: f["gender"].where(f["field"] != "01", "f")
+    )
+    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    for predictors in ("field + twin", "field * gender"):  # nobody is m in 01
+        settings = {"epsilon": 20, "warmup": 300, "draws": 300, "seed": 1}
+        accepted = ["rhat", "ess_bulk", "ess_tail", "divergences"]
+        prior = {ss.FBS: "independent", ss.FBP: "paper"}[kind]
+        fit = ss.fit(design, kind("income", predictors, prior=prior), **settings)
+        assert np.linalg.matrix_rank(fit.data.X) < fit.data.X.shape[1]
+        assert fit.release(debias=True, accept_diagnostics=accepted).m == 3

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, invwishart
 
-from ..errors import ModelError
+from ..errors import ModelError, guarded
 from . import gaussian
 from .sufficient import sufficient_statistics
 
@@ -60,9 +60,8 @@ def normal_nodes(dim: int) -> tuple[Floats, Floats]:
         angle = 2 * np.pi * (np.arange(ANGLES) + 0.5) / ANGLES
         direction = np.column_stack([np.cos(angle), np.sin(angle)])
     else:
-        half = np.random.default_rng(dim).standard_normal((DIRECTIONS // 2, dim))
-        half /= np.linalg.norm(half, axis=1)[:, None]
-        half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / len(half) * dim)).T
+        frames = np.random.default_rng(dim).standard_normal((-(-DIRECTIONS // (2 * dim)), dim, dim))
+        half = np.linalg.qr(frames)[0].reshape(-1, dim)  # frames of orthogonal units: even, and of one length
         direction = np.vstack([half, -half])
     nodes = (radius[:, None, None] * direction).reshape(-1, dim)
     return nodes, np.repeat(mass, len(direction)) / len(direction)
@@ -110,23 +109,28 @@ def correct(
     if G > max(PATTERNS, 8 * K):
         some = rng.choice(G, max(PATTERNS, 8 * K), replace=False, p=size / size.sum())
         X, size = X[some], np.full(some.size, size.sum() / some.size)
-    D = L.shape[1]
-    C0 = X.T @ (size[:, None] * X)
-    posterior_root = np.linalg.pinv(np.linalg.cholesky(C0 + 1e-10 * np.trace(C0) / K * np.eye(K)).T)
-    own = np.sqrt(1 - ((X @ posterior_root) ** 2).sum(axis=1))[:, None, None]
-    df = size.sum() - np.linalg.matrix_rank(X)
+    G, D = len(X), L.shape[1]
+    R, *_ = sufficient_statistics(X, np.arange(G), np.zeros((G, D)), size).reduced()
+    triangle = np.linalg.qr(R)[1]  # C0's own root: that of reduced() may turn with the order of the rows
+    posterior_root = np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None])  # (K, rank)
+    leverage = ((X @ posterior_root) ** 2).sum(axis=1)
+    own = np.sqrt(np.maximum(1 - leverage, 0))[:, None, None]
+    df = size.sum() - len(R)
     T = np.linalg.cholesky(invwishart.rvs(df, df * np.eye(D), size=draws, random_state=rng).reshape(draws, D, D))
-    E = posterior_root @ rng.standard_normal((draws, K, D)) @ T.transpose(0, 2, 1)
+    E = posterior_root @ rng.standard_normal((draws, len(R), D)) @ T.transpose(0, 2, 1)
     z, weight = normal_nodes(D)
     pattern = np.repeat(np.arange(len(X)), len(z))
     mass = np.outer(size, weight).ravel()
 
     def limit(B: Floats, L: Floats) -> tuple[Floats, Floats]:
+        """B_lim - B, which is 0 where no record sees B, and Sigma_lim."""
         mean, e = (X @ B)[:, None], z @ L.T
         fit_by_itself = (mean + own * e).reshape(-1, D)
         f = gaussian.max_abs_log_density(fit_by_itself, pattern, X, B + E @ L.T, L @ T, log_base(fit_by_itself))
-        Y = (mean + e).reshape(-1, D)
-        fitted = sufficient_statistics(X, pattern, Y, alpha(f) * mass)
+        residual = np.tile(e, (G, 1))
+        fitted = sufficient_statistics(X, pattern, residual, alpha(f) * mass)
+        if not fitted.A > 0:
+            raise _beyond()
         R, Z0, S0 = fitted.reduced()
         return np.linalg.pinv(R) @ Z0, S0 / fitted.A
 
@@ -136,11 +140,12 @@ def correct(
     for B_draw, L_draw in zip(B, L, strict=True):
         for _ in range(STEPS):
             truth, root = B_draw - shift, L_draw @ np.linalg.inv(shrink)
-            B_lim, Sigma_lim = limit(truth, root)
-            inverse, before = np.linalg.inv(root), (shift, shrink)
-            shift = B_lim - truth
-            shrink = np.asarray(np.linalg.cholesky(inverse @ Sigma_lim @ inverse.T), dtype=np.float64)
-            change = np.abs(shift - before[0]).max() / np.abs(root).max() + np.abs(shrink - before[1]).max()
+            before = shift, shrink
+            shift, Sigma_lim = limit(truth, root)
+            inverse = np.linalg.inv(root)
+            shrink = _root(inverse @ Sigma_lim @ inverse.T)
+            moved = np.abs(X @ (shift - before[0])).max() / np.abs(root).max()
+            change = moved + np.abs(shrink - before[1]).max()
             if change < CLOSE:
                 break
             if not (np.isfinite(shrink).all() and shrink.diagonal().min() > WORST):
@@ -150,6 +155,10 @@ def correct(
         corrected.append((B_draw - shift, L_draw @ np.linalg.inv(shrink)))
     B_corrected, L_corrected = zip(*corrected, strict=True)
     return np.array(B_corrected), np.array(L_corrected)
+
+
+def _root(Sigma: Floats) -> Floats:
+    return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: _beyond())
 
 
 def _beyond() -> ModelError:

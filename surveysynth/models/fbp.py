@@ -120,10 +120,12 @@ class FBP(JointRegression):
             raise InputError(f"variance={self.variance!r} is not one of stratified, paper")
         if self.prior == "paper" and len(self.outcomes) > 1:
             raise InputError("the paper's prior of FBP is for one outcome; with several, use prior='flat'")
+        if not isinstance(self.bands, dict):
+            raise InputError("bands must map predictors to their limits: bands={'age': [25, 45, 65]}")
         for name, limits in self.bands.items():
             if name not in self.predictor_columns:
                 raise InputError(f"bands: {name!r} is not a predictor")
-            if len(limits) == 0 or not np.isfinite(limits).all() or (np.diff(limits) <= 0).any():
+            if not _rising(limits):
                 raise InputError(f"bands: the limits of {name!r} must be numbers in rising order")
 
     @classmethod
@@ -156,7 +158,11 @@ class FBP(JointRegression):
             column = design.column(name)
             if name in self.bands:
                 cells[name] = np.searchsorted(np.asarray(self.bands[name], dtype=float), design.numeric(name), "right")
-            elif pd.api.types.is_numeric_dtype(column.dtype) and column.nunique() > MOST_LEVELS:
+            elif (
+                pd.api.types.is_numeric_dtype(column.dtype)
+                and column.nunique() > MOST_LEVELS
+                and name != design.strata_name  # a stratum is a label
+            ):
                 raise InputError(
                     f"predictor {name!r} has more than {MOST_LEVELS} different values, and FBP weights its records by "
                     f"cells of equal predictors: group it by public limits, bands={{{name!r}: [...]}}, or use FBS"
@@ -184,7 +190,6 @@ class FBP(JointRegression):
             seed=int(sampler.rng.integers(2**31 - 1)),
         )  # fmt: skip
         sigma = fit.values["sigma"].reshape(-1, len(S))
-        kappa_y = fit.values["kappa_y"].reshape(len(sigma), -1)  # (S, 0) where the weight is public
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
             """Draws of N(0, 100) coefficients (S, K) of target ~ N(R b + tilt v, sd^2)."""
@@ -199,6 +204,7 @@ class FBP(JointRegression):
             beta = coefficients(z[:, 0], np.zeros(len(sigma)), sigma[:, 0])
             values = {"B": beta[:, :, None], "L": L_y}
         else:
+            kappa_y = fit.values["kappa_y"].reshape(-1, 1)
             beta = coefficients(z[:, 0], kappa_y[:, 0] * sigma[:, 0] ** 2, sigma[:, 0])
             kappa_x = coefficients(z[:, 1] - kappa_y * z[:, 0], sigma[:, 1] ** 2, sigma[:, 1])
             B, L = to_sample(beta[:, :, None], L_y, kappa_y, kappa_x, sigma[:, 1], data.intercept)
@@ -244,8 +250,20 @@ class FBP(JointRegression):
             + ("by stratum" if self.variance == "stratified" else "without strata, as in the paper")
         )
         for name, limits in self.bands.items():
-            said.append(f"the limits that group {name} into cells are public: {', '.join(f'{x:g}' for x in limits)}")
+            said.append(
+                f"the limits that group {name} into cells are public: {', '.join(f'{x:g}' for x in limits)}; within a "
+                f"band records weigh the same, as if selection did not depend on {name} there"
+            )
         return said
+
+
+def _rising(limits: object) -> bool:
+    """Whether these are finite numbers in rising order, one at least."""
+    if isinstance(limits, str) or not isinstance(limits, Sequence | np.ndarray) or len(limits) == 0:
+        return False
+    if any(isinstance(x, bool) or not isinstance(x, int | float | np.number) for x in limits):
+        return False
+    return bool(np.isfinite(limits).all() and (np.diff(limits) > 0).all())
 
 
 def to_sample(

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ModelError, guarded
 from .base import Posterior, Sampler, Synthetic
 from .regression import FLAT, Data, JointRegression
 from .transforms import Transform
@@ -80,7 +81,14 @@ class FBS(JointRegression):
         L = v["L"]
         Omega_root = v["L_Omega"][:, None] if self.prior == "paper" else np.eye(K)
         root = v["sigma_beta"].transpose(0, 2, 1)[:, :, :, None] * Omega_root
-        B = draw_coefficients(R, Z0, L, root, sampler.rng)
+        B = guarded(
+            lambda: draw_coefficients(R, Z0, L, root, sampler.rng),
+            np.linalg.LinAlgError,
+            lambda kind: ModelError(
+                "the coefficients cannot be drawn: the predictors differ too much in size for this prior. Give numeric "
+                "predictors in larger units (thousands), or use prior='flat'"
+            ),
+        )
         chain = np.repeat(np.arange(sampler.chains), sampler.draws)
         return Posterior({"B": B, "L": L}, chain, fit.diagnostics, fit.engine, fit.version)
 

@@ -303,7 +303,6 @@ class JointRegression(ABC):
         return said
 
 
-
 def _columns_of(factor: Factor) -> set[str]:
     """The columns that a factor of a formula reads; formulaic's own list misses those inside ``center()``, ``bs()``."""
     if factor.eval_method == Factor.EvalMethod.LOOKUP:

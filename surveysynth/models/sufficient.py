@@ -28,12 +28,17 @@ class SufficientStatistics:
         return SufficientStatistics(self.A + other.A, self.C0 + other.C0, self.P + other.P, self.Q + other.Q)
 
     def reduced(self) -> tuple[Floats, Floats, Floats]:
-        """R (rank, K), Z0 (rank, D) and S0 (D, D), whatever the rank of C0."""
-        values, vectors = np.linalg.eigh(self.C0)
+        """R (rank, K), Z0 (rank, D) and S0 (D, D), whatever the rank of C0.
+
+        Columns are brought to one length first: the rank is that of the predictors, not of their units.
+        """
+        length = np.sqrt(np.diag(self.C0))
+        length = np.where(length > 0, length, 1.0)
+        values, vectors = np.linalg.eigh(self.C0 / np.outer(length, length))
         keep = values > values[-1] * len(values) * 1e-12
         root, vectors = np.sqrt(values[keep]), vectors[:, keep]
-        R = root[:, None] * vectors.T
-        Z0 = (vectors.T @ self.P) / root[:, None]
+        R = root[:, None] * vectors.T * length
+        Z0 = (vectors.T @ (self.P / length[:, None])) / root[:, None]
         S0 = self.Q - Z0.T @ Z0
         return R, Z0, (S0 + S0.T) / 2
 

@@ -181,6 +181,74 @@ def test_a_complete_lonely_stratum_fails_nowhere(lonely, r_estimates, option):
     assert_same(table, r_estimates(frame, roles, "HI_CHOL", by, option), by)
 
 
+# name: R's data set, roles, post-strata, their population totals in R, outcome, by
+POST = {
+    "strat": ("apistrat", STRAT, "stype", "xtabs(~stype, apipop)", "api00", ["stype", "sch.wide"]),
+    "strat by others": ("apistrat", STRAT, "awards", "xtabs(~awards, apipop)", "enroll", API),
+    "strat fpc by others": ("apistrat", STRAT | {"fpc": "fpc"}, "awards", "xtabs(~awards, apipop)", "api00", API),
+    "strat fpc": ("apistrat", STRAT | {"fpc": "fpc"}, "stype", "xtabs(~stype, apipop)", "api00", ["awards"]),
+    "srs": ("apisrs", {"weights": "pw"}, "stype", "xtabs(~stype, apipop)", "api00", ["stype", "sch.wide"]),
+    "clus1": ("apiclus1", CLUS1, "stype", "xtabs(~stype, apipop)", "api00", ["stype", "sch.wide"]),
+    "clus1 fpc": ("apiclus1", CLUS1 | {"fpc": "fpc"}, "stype", "xtabs(~stype, apipop)", "enroll", API),
+    "clus1 missing": ("apiclus1", CLUS1, "stype", "xtabs(~stype, apipop)", "acs.46", API),
+    "clus2 fpc": ("apiclus2", CLUS2 | {"fpc": ["fpc1", "fpc2"]}, "stype", "xtabs(~stype, apipop)", "api00", API),
+}
+
+
+@pytest.mark.parametrize("name", POST)
+def test_weights_that_are_calibrated_to_known_totals_as_after_r_s_poststratify(name, r, r_frame, to_r):
+    dataset, roles, post, totals, outcome, by = POST[name]
+    r.globalenv["r_table"] = r.r(R_TABLE)
+    to_r("d", r_frame(dataset))
+    r.r(f"""
+        totals <- setNames(as.data.frame({totals}), c("{post}", "Freq"))
+        design <- postStratify({svydesign(roles)}, ~{post}, totals)
+        d$calibrated <- weights(design)
+    """)
+    subsets = [names for size in range(len(by) + 1) for names in combinations(by, size)]
+    expected = pd.concat([
+        r_frame(f"r_table(design, '{outcome}', c({', '.join(map(repr, names))}), '{statistic}')")
+        .assign(**dict.fromkeys(set(by) - set(names), "all"))
+        for statistic in STATISTICS
+        for names in subsets
+    ])  # fmt: skip
+    design = SurveyDesign(r_frame("d"), **roles | {"weights": "calibrated"}, poststrata=post)
+    table = estimate(design, outcome, by, STATISTICS, missing="drop")
+    assert table.attrs["estimator"] == "onepass"
+    assert_same(table, expected, by)
+    plain = estimate(SurveyDesign(r_frame("d"), **roles | {"weights": "calibrated"}), outcome, by, STATISTICS,
+                     missing="drop")  # fmt: skip
+    np.testing.assert_allclose(table["estimate"], plain["estimate"], rtol=1e-10)
+    moved = (np.abs(table["se"] - plain["se"]) > 1e-3 * plain["se"]).any()
+    assert moved == (post != roles.get("strata"))  # weights that are equal within strata keep to their totals
+    known = estimate(design, by=post, statistic="count")
+    assert (known["se"] == 0).all()  # not nearly
+    lacking = "several-stage variance" if len(design.stages) > 1 else "variance for weights that are calibrated"
+    with pytest.raises(InputError, match=f"samplics has no {lacking}"):
+        estimate(design, outcome, by, estimator="samplics", missing="drop")
+
+
+@pytest.mark.parametrize("option", ["remove", "adjust", "average"])
+def test_lonely_psus_with_known_totals_as_in_r(lonely, r, r_frame, to_r, option):
+    to_r("d", lonely)
+    r.globalenv["r_table"] = r.r(R_TABLE)
+    r.r(f"""
+        options(survey.lonely.psu = "{option}")
+        totals <- data.frame(race = 1:4, Freq = c(4e7, 5e7, 2e7, 1e7))
+        design <- postStratify({svydesign(NHANES)}, ~race, totals)
+        d$calibrated <- weights(design)
+    """)
+    by = ["agecat"]
+    expected = pd.concat([
+        r_frame(f"r_table(design, 'HI_CHOL', {names}, '{statistic}')").assign(**label)
+        for statistic in STATISTICS
+        for names, label in (("'agecat'", {}), ("c()", {"agecat": "all"}))
+    ])
+    r.r("options(survey.lonely.psu = 'fail')")
+    design = SurveyDesign(r_frame("d"), **NHANES | {"weights": "calibrated"}, lonely_psu=option, poststrata="race")
+    assert_same(estimate(design, "HI_CHOL", by, STATISTICS, missing="drop"), expected, by)
+
+
 @pytest.fixture(scope="module")
 def three_stages():
     """Strata, schools, classes, pupils: 1 to 3 of each in the one above, where labels begin again."""

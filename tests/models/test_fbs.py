@@ -1,39 +1,22 @@
 """FBS against the row-by-row program of paper T, dense normal formulas and closed forms."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import stanli
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rowwise import EFFECT, Stop, alphas, collapsed, log_prob, moments_agree, reference, sample, sampler, z_scores
 from scipy.linalg import block_diag
 from scipy.stats import kstest, multivariate_normal, t
 
 from surveysynth import FBS, Identity, ModelError, SurveyDesign, synthesize
-from surveysynth.engines import base, get_engine
+from surveysynth.engines import base
 from surveysynth.engines.cmdstan import cmdstan_version
 from surveysynth.models import gaussian
 from surveysynth.models.base import Posterior, Sampler
 from surveysynth.models.fbs import draw_coefficients
-
-ROWWISE = Path(__file__).parents[1] / "reference" / "fbs_rowwise.stan"
-EFFECT = np.array([[10.0, -2.0, 3.0], [1.0, 1.5, -1.0], [2.0, -1.5, 1.0], [-1.0, 1.0, 2.0]])  # K x (y, h, w)
-NOISE = np.array([[0.5, 0.0, 0.0], [-0.2, 0.4, 0.0], [0.3, 0.1, 0.4]])
-
-
-def sample(n=60, seed=1, x=True, weights=True):
-    """A frame, and its X and Y = (log y, log h, log(w / mean w)) by hand."""
-    rng = np.random.default_rng(seed)
-    field = np.array(list("abc"))[np.arange(n) % 3]
-    X = np.column_stack([np.ones(n), field == "b", field == "c", rng.normal(size=n)])[:, : 3 + x]
-    Y = X @ EFFECT[: X.shape[1]] + rng.normal(size=(n, 3)) @ NOISE.T
-    frame = pd.DataFrame({"field": field, "x": X[:, -1], "y": np.exp(Y[:, 0]), "h": np.exp(Y[:, 1])})
-    frame["w"] = np.exp(Y[:, 2]) if weights else 7.0
-    Y[:, 2] -= np.log(np.exp(Y[:, 2]).mean())
-    return frame, X, Y
 
 
 def model_of(D, **options):
@@ -43,47 +26,10 @@ def model_of(D, **options):
     return model, model.prepare(SurveyDesign(frame, weights="w")), X, Y[:, [[0], [0, 2], [0, 1, 2]][D - 1]]
 
 
-def alphas(n=60, seed=5, empty_cell=False):
-    alpha = np.random.default_rng(seed).uniform(0, 1, n)
-    alpha[:5] = 0
-    if empty_cell:
-        alpha[2::3] = 0  # field c
-    return alpha
-
-
-def sampler(seed=1, chains=4, draws=1000, engine="embedded"):
-    return Sampler(lambda: get_engine(engine), np.random.default_rng(seed), chains, 1000, draws)
-
-
-class Stop(Exception):
-    pass
-
-
-class Capture:
-    """An engine that keeps what it was given."""
-
-    def sample(self, program, data, **settings):
-        self.program, self.data = program, data
-        raise Stop
-
-
-def collapsed(model, data, alpha):
-    """The program that FBS samples, and its data."""
-    engine = Capture()
-    with pytest.raises(Stop):
-        model.fit(data, alpha, Sampler(lambda: engine, np.random.default_rng(0)))
-    return stanli.Model(stan_file=str(base.program_path(engine.program)), data=dict(engine.data)), engine.data
-
-
 def rowwise(X, Y, alpha, prior):
     (n, K), D = X.shape, Y.shape[1]
-    data = {"n": n, "K": K, "D": D, "X": X, "Y": Y, "alpha": alpha, "correlated": int(prior == "paper")}
-    return stanli.Model(stan_file=str(ROWWISE), data=data)
-
-
-def log_prob(model, **values):
-    flat = {name: np.asarray(v).flatten(order="F").tolist() for name, v in values.items()}
-    return model.log_prob_grad(model.unconstrain(flat))[0]
+    correlated = int(prior == "paper")
+    return reference("fbs_rowwise.stan", n=n, K=K, D=D, X=X, Y=Y, alpha=alpha, correlated=correlated)
 
 
 def split(L):
@@ -157,19 +103,6 @@ def test_collapsed_density_is_the_rowwise_density_with_B_integrated_out(D, empty
     assert np.ptp(constants) < 1e-8
 
 
-def z_scores(a, b, batch=100):
-    """(mean a - mean b, var a - var b) over their Monte Carlo error by batch means; a, b: (chains, draws, ...)."""
-    a, b = (v.reshape(*v.shape[:2], -1) for v in (a, b))
-
-    def estimate(x, centre):
-        moments = np.stack([x, (x - centre) ** 2])
-        means = moments.reshape(2, -1, batch, x.shape[-1]).mean(axis=2)
-        return means.mean(axis=1), means.var(axis=1, ddof=1) / means.shape[1]
-
-    (m1, v1), (m2, v2) = (estimate(x, x.mean(axis=(0, 1))) for x in (a, b))
-    return (m1 - m2) / np.sqrt(v1 + v2)
-
-
 @pytest.mark.parametrize("prior", ["paper", "independent"])
 def test_posterior_is_that_of_the_rowwise_program(prior):
     frame, X, Y = sample(x=False)
@@ -199,15 +132,6 @@ def test_both_engines_have_the_same_posterior():
 
 
 # ---- exact draws
-
-
-def moments_agree(draws, mean, covariance):
-    """Mean and covariance of independent draws (S, P), each entry within 4.5 Monte Carlo errors."""
-    S, e = len(draws), draws - mean
-    error = np.sqrt(np.diag(covariance) / S)
-    assert (np.abs(e.mean(axis=0)) < 4.5 * error).all()
-    products = np.einsum("sp,sq->spq", e, e)
-    assert (np.abs(products.mean(axis=0) - covariance) < 4.5 * products.std(axis=0) / np.sqrt(S)).all()
 
 
 @pytest.mark.parametrize("empty_cell", [False, True])
@@ -319,6 +243,21 @@ def test_statistics_of_blocks_add_up_to_those_of_the_file():
     np.testing.assert_allclose(R.T @ R, by_hand[1], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(Z0, R @ B_hat, rtol=1e-8)
     np.testing.assert_allclose(S0, ((Y - X @ B_hat).T * alpha) @ (Y - X @ B_hat), rtol=1e-8)
+
+
+@pytest.mark.parametrize(("unit", "origin"), [(1e7, 0), (1e-7, 0), (1, 2000), (100, 2e5)])
+def test_units_and_origins_of_predictors_do_not_matter(unit, origin):
+    """A year or an amount in cents is no repetition of the intercept: the rank and the fit are the same."""
+    frame, X, Y = sample()
+    model, alpha = FBS("y", "field + x", prior="flat"), alphas()
+    data = model.prepare(SurveyDesign(frame.assign(x=origin + unit * frame["x"]), weights="w"))
+    R, Z0, S0 = model.sufficient_statistics(data, alpha).reduced()
+    root, Y = np.sqrt(alpha)[:, None], Y[:, [0, 2]]
+    B_hat = np.linalg.lstsq(root * X, root * Y)[0]
+    assert len(R) == 4
+    np.testing.assert_allclose((data.X @ np.linalg.pinv(R) @ Z0)[data.pattern], X @ B_hat, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(S0, (root * (Y - X @ B_hat)).T @ (root * (Y - X @ B_hat)), rtol=1e-4)
+    assert np.isfinite(model.fit(data, alpha, sampler(1, draws=10)).values["B"]).all()
 
 
 FRAME = sample()[0]

@@ -1,0 +1,323 @@
+"""Fisher-consistent draws: against quadrature, brute force, and files whose truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2, invwishart, multivariate_normal, norm
+
+from surveysynth import FBP, FBS, ModelError, SurveyDesign, fit
+from surveysynth.models.consistency import correct, normal_nodes
+from surveysynth.synthesis import choose_draws
+
+HUGE = 1e12  # records: the posterior behind the risks is a point
+
+
+def inverse(c):
+    """The inverse map with c1 times target c."""
+    return lambda f: np.minimum(1, c / f)
+
+
+def none(Y):
+    return np.zeros(len(Y))
+
+
+def minus_log_pi(Y):
+    return Y[:, -1]
+
+
+def covariance(rng, D):
+    G = rng.normal(size=(D, D))
+    return 0.2 * G @ G.T + 0.1 * np.eye(D)
+
+
+def corrected(B, Sigma, X, size, alpha, log_base=none, draws=2, seed=0):
+    """One draw, corrected: B and Sigma."""
+    B, L = correct(
+        B[None], np.linalg.cholesky(Sigma)[None], X, np.asarray(size, dtype=float), alpha, log_base, draws,
+        np.random.default_rng(seed),
+    )  # fmt: skip
+    return B[0], L[0] @ L[0].T
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 7])
+def test_nodes_have_the_first_two_moments_of_the_normal_and_its_tails(dim):
+    z, weight = normal_nodes(dim)
+    assert weight.sum() == pytest.approx(1, rel=1e-12) and (weight > 0).all()
+    np.testing.assert_allclose(weight @ z, 0, atol=1e-12)
+    np.testing.assert_allclose((z.T * weight) @ z, np.eye(dim), atol=1e-12)
+    distance = (z**2).sum(axis=1)
+    assert distance.max() > chi2.isf(1e-3, dim)  # a risk lies in the tails
+    edges = np.linspace(0, 3.5 + np.sqrt(dim), 24) ** 2  # all directions are as far out, ring by ring
+    np.testing.assert_allclose(np.histogram(distance, [*edges, np.inf], weights=weight)[0],
+                               np.diff(chi2.cdf([*edges, np.inf], dim)), atol=1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize("c", [0.5, 1.8, 3.0])
+@pytest.mark.parametrize("D", [1, 2, 3, 4])
+def test_shrinkage_is_the_chi_squared_integral(D, c):
+    """Sigma_corrected kappa(Sigma_corrected) = Sigma_draw, kappa = E[alpha(d) d] / (D E[alpha(d)])."""
+    Sigma = covariance(np.random.default_rng(D), D)
+    B, truth = corrected(np.zeros((1, D)), Sigma, np.ones((1, 1)), [HUGE], inverse(c))
+    d = (np.arange(1_000_000) + 0.5) * (60 + 10 * D) / 1e6
+    risk = np.abs(-D / 2 * np.log(2 * np.pi) - np.linalg.slogdet(truth)[1] / 2 - d / 2)
+    weight = np.minimum(1, c / risk) * chi2.pdf(d, D)
+    kappa = (weight @ d) / (D * weight.sum())
+    assert kappa < 0.99
+    np.testing.assert_allclose(truth * kappa, Sigma, rtol=0.005)  # 24 rings for an integrand with kinks
+    np.testing.assert_allclose(B, 0, atol=1e-5)
+
+
+def grid(D, points):
+    """Midpoints and probabilities of a fine grid of the standard normal in D dimensions."""
+    edges = np.linspace(-5.5, 5.5, points + 1)
+    middle, mass = (edges[1:] + edges[:-1]) / 2, np.diff(norm.cdf(edges))
+    z = np.stack(np.meshgrid(*[middle] * D, indexing="ij"), axis=-1).reshape(-1, D)
+    return z, np.prod(np.stack(np.meshgrid(*[mass] * D, indexing="ij")), axis=0).ravel()
+
+
+def weighted_fit(X, size, B, Sigma, nodes, weight_of):
+    """Least squares of the model's own distribution, weighted by alpha: the limit of the estimator."""
+    z, mass = nodes
+    root = np.linalg.cholesky(Sigma)
+    Y = np.vstack([x @ B + z @ root.T for x in X])
+    a = np.concatenate([weight_of(x, x @ B + z @ root.T) * mass * n for x, n in zip(X, size, strict=True)])
+    rows = np.repeat(X, len(z), axis=0)
+    B_lim = np.linalg.solve((rows.T * a) @ rows, (rows.T * a) @ Y)
+    e = Y - rows @ B_lim
+    return B_lim, (e.T * a) @ e / a.sum()
+
+
+@pytest.mark.parametrize("log_base", [none, minus_log_pi])
+@pytest.mark.parametrize("D", [1, 2])
+def test_the_limit_of_the_corrected_draw_is_the_draw(D, log_base):
+    """By a fine grid; under FBP's density, whose risk is not symmetric in log pi, coefficients move, too."""
+    rng = np.random.default_rng(20 + D)
+    X, size = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.5]]), HUGE * np.array([1.0, 3.0, 0.5])
+    B, Sigma = 0.5 * rng.normal(size=(2, D)), covariance(rng, D)
+    B_true, Sigma_true = corrected(B, Sigma, X, size, inverse(1.5), log_base)
+
+    def alpha(x, Y):
+        log_p = multivariate_normal(np.zeros(D), Sigma_true).logpdf(Y - x @ B_true) + log_base(Y)
+        return inverse(1.5)(np.abs(log_p))
+
+    nodes = grid(D, 20_000 if D == 1 else 500)
+    B_lim, Sigma_lim = weighted_fit(X, size, B_true, Sigma_true, nodes, alpha)
+    sd = np.sqrt(np.diag(Sigma))
+    np.testing.assert_allclose((B_lim - B) / sd, 0, atol=0.005)
+    np.testing.assert_allclose((Sigma_lim - Sigma) / np.outer(sd, sd), 0, atol=0.005)
+    shift = np.abs(X @ (B_true - B) / sd).max()
+    assert shift > 0.05 if log_base is minus_log_pi else shift < 1e-4
+    assert np.linalg.slogdet(Sigma_true)[1] > np.linalg.slogdet(Sigma)[1] + 0.05
+
+
+def test_risks_are_maxima_over_the_draws_of_the_file_s_own_posterior():
+    """Sigma_s inverse-Wishart, B_s | Sigma_s normal, and a record pulls its own cell's mean: all by brute force."""
+    X, size, S, repeats = np.array([[1.0, 0, 0], [1.0, 1, 0], [1.0, 0, 1]]), np.array([20, 10, 3]), 100, 30
+    B, Sigma = np.array([[0.0, 0.0], [0.5, -0.3], [-0.2, 0.1]]), np.array([[0.3, -0.1], [-0.1, 0.2]])
+    alpha = inverse(4.0)
+    found = [corrected(B, Sigma, X, size, alpha, minus_log_pi, S, seed) for seed in range(repeats)]
+    B_true, Sigma_true = (np.mean([f[i] for f in found], axis=0) for i in (0, 1))
+    rng = np.random.default_rng(30)
+    C0 = (X.T * size) @ X
+    limits = []
+    for _ in range(repeats):
+        Sigmas = invwishart.rvs(30, 30 * Sigma_true, size=S, random_state=rng)
+        Bs = [rng.multivariate_normal(B_true.flatten(order="F"), np.kron(T, np.linalg.inv(C0))) for T in Sigmas]
+        Bs = [b.reshape(2, 3).T for b in Bs]
+
+        def weight(x, Y, Bs=Bs, Sigmas=Sigmas):
+            leverage = 1 / size[(X == x).all(axis=1)][0]
+            Y = x @ B_true + np.sqrt(1 - leverage) * (Y - x @ B_true)
+            f = [np.abs(multivariate_normal(x @ b, T).logpdf(Y) + Y[:, 1]) for b, T in zip(Bs, Sigmas, strict=True)]
+            return alpha(np.max(f, axis=0))
+
+        limits.append(weighted_fit(X, size, B_true, Sigma_true, grid(2, 44), weight))
+    sd = np.sqrt(np.diag(Sigma))
+    for i, unit, target in ((0, sd, B), (1, np.outer(sd, sd), Sigma)):
+        ours, theirs = (np.array([f[i] for f in values]) / unit for values in (found, limits))
+        # each side has its own posterior draws: their spread is the error; 0.01 is that of both quadratures
+        error = 4 * np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / repeats) + 0.01
+        assert (np.abs(theirs.mean(axis=0) - target / unit) < error).all()
+    risk_at_the_truth = corrected(B, Sigma, X, HUGE * size, alpha, minus_log_pi)
+    assert np.linalg.det(Sigma_true) > 1.1 * np.linalg.det(risk_at_the_truth[1])
+
+
+# ---- what does not matter, and what cannot be undone
+
+
+X_CELLS = np.array([[1.0, 0, 0, -0.4], [1, 1, 0, 0.3], [1, 0, 1, 1.2], [1, 0, 0, 0.8], [1, 1, 0, -1.0]])
+SIZES = np.array([90, 60, 150, 40, 30])
+B_CELLS = np.array([[0.2, -0.1], [0.5, -0.3], [-0.2, 0.1], [0.3, 0.4]])
+SIGMA = np.array([[0.3, -0.1], [-0.1, 0.2]])
+
+
+def of_cells(B=B_CELLS, X=X_CELLS, size=SIZES, alpha=None, seed=1):
+    return corrected(B, SIGMA, X, size, alpha or inverse(2.0), minus_log_pi, draws=100, seed=seed)
+
+
+def test_full_weights_change_nothing():
+    for ours, draw in zip(of_cells(alpha=np.ones_like), (B_CELLS, SIGMA), strict=True):
+        np.testing.assert_allclose(ours, draw, rtol=1e-9)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), split=st.integers(0, 4), unit=st.floats(1e-5, 1e5), at=st.floats(-3, 3))
+def test_order_copies_and_units_of_predictor_rows_do_not_matter(seed, split, unit, at):
+    """Some rows permuted, one cut in two; a number in another unit, and counted from elsewhere."""
+    expected = of_cells()
+    order = np.random.default_rng(seed).permutation(5)
+    size = SIZES.astype(float)
+    size[split] *= 0.3
+    X = np.vstack([X_CELLS, X_CELLS[split]])[[*order, 5]]
+    for ours, same in zip(of_cells(X=X, size=[*size[order], SIZES[split] * 0.7]), expected, strict=True):
+        np.testing.assert_allclose(ours, same, atol=1e-8)
+    X, B = X_CELLS * [1, 1, 1, unit], B_CELLS / [[1], [1], [1], [unit]]
+    ours = of_cells(B=B, X=X)
+    np.testing.assert_allclose(X @ ours[0], X_CELLS @ expected[0], atol=1e-6)
+    np.testing.assert_allclose(ours[1], expected[1], atol=1e-6)
+    X, B = X_CELLS + np.array([0, 0, 0, at]), B_CELLS.copy()
+    B[0] -= at * B[3]
+    ours = of_cells(B=B, X=X)
+    np.testing.assert_allclose(X @ ours[0], X_CELLS @ expected[0], atol=1e-6)
+
+
+def test_predictors_that_repeat_one_another_change_nothing_and_what_no_record_sees_stays():
+    """Under a proper prior the draw has something in directions that X does not have; only X B counts."""
+    expected = of_cells()
+    X = np.column_stack([X_CELLS, X_CELLS[:, 1], np.zeros(5)])
+    B = np.vstack([B_CELLS, [[0.7, -3.0], [11.0, 12.0]]])
+    B[1] -= B[4]
+    np.testing.assert_allclose(X @ B, X_CELLS @ B_CELLS, atol=1e-12)
+    ours = of_cells(B=B, X=X)
+    # (C0's root is another one: the posterior draws behind the risks are others, too)
+    error = 4 * np.std([of_cells(seed=seed)[1] for seed in range(2, 8)], axis=0, ddof=1) * np.sqrt(2) + 1e-4
+    assert (np.abs(ours[1] - expected[1]) < error).all()
+    np.testing.assert_allclose(X @ (ours[0] - B), X_CELLS @ (expected[0] - B_CELLS), atol=0.01)
+    np.testing.assert_allclose(ours[0][5], B[5], rtol=1e-12)
+    assert np.abs(X @ (ours[0] - B)).max() > 0.05
+
+
+def test_several_draws_are_each_their_own():
+    """A draw's correction does not depend on its company, but for the end of the iteration."""
+    rng = np.random.default_rng(3)
+    B = B_CELLS + 0.05 * rng.normal(size=(3, 4, 2))
+    L = np.linalg.cholesky(SIGMA) * rng.uniform(0.9, 1.1, size=(3, 1, 1))
+    size = SIZES.astype(float)
+    together = correct(B, L, X_CELLS, size, inverse(2.0), minus_log_pi, 100, np.random.default_rng(1))
+    for s in range(3):
+        alone = correct(B[[s]], L[[s]], X_CELLS, size, inverse(2.0), minus_log_pi, 100, np.random.default_rng(1))
+        for one, all_of_them in zip(alone, together, strict=True):
+            np.testing.assert_allclose(one[0], all_of_them[s], atol=5e-4)
+
+
+def test_many_rows_are_sampled():
+    """Of 2,000 different rows a sample stands for all: the same correction within its sampling error."""
+    rng = np.random.default_rng(4)
+    X = np.column_stack([np.ones(2000), rng.normal(size=2000)])
+    B, size = np.array([[0.2, -0.1], [0.1, 0.2]]), np.ones(2000)
+    found = [corrected(B, SIGMA, X, size, inverse(2.0), minus_log_pi, 100, seed)[1] for seed in range(6)]
+    few = X[:250], np.full(250, 8.0)
+    assert len(few[0]) < 256
+    whole = [corrected(B, SIGMA, *few, inverse(2.0), minus_log_pi, 100, seed)[1] for seed in range(6)]
+    error = 4 * np.sqrt((np.var(found, axis=0, ddof=1) + np.var(whole, axis=0, ddof=1)) / 6)
+    assert (np.abs(np.mean(found, axis=0) - np.mean(whole, axis=0)) < error).all()
+
+
+@pytest.mark.parametrize("alpha", [np.zeros_like, lambda f: np.exp(-9 * f), lambda f: (f < f.min() + 0.01) * 1.0])
+def test_weights_that_leave_too_little_are_beyond_repair(alpha):
+    with pytest.raises(ModelError, match="shrink the model so far that their effect cannot be undone"):
+        of_cells(alpha=alpha)
+
+
+# ---- files whose truth is known
+
+
+TRUTH = np.array([[10.0, 0.0], [0.3, -0.2], [0.1, 0.2], [-0.2, 0.1]])  # (y, w) by field
+L_TRUE = np.linalg.cholesky([[0.25, -0.12], [-0.12, 0.30]])
+FITS = 10
+
+
+def normal_file(seed, n=1000):
+    """A file that obeys the normal model, and its B: the working weight is scaled to mean 1."""
+    rng = np.random.default_rng(seed)
+    field = rng.integers(0, 4, n)
+    X = np.column_stack([np.ones(n), np.eye(4)[field, 1:]])
+    Y = X @ TRUTH + rng.normal(size=(n, 2)) @ L_TRUE.T
+    frame = pd.DataFrame({"field": field.astype(str), "y": np.exp(Y[:, 0]), "w": np.exp(Y[:, 1])})
+    B = TRUTH.copy()
+    B[0, 1] -= np.log(frame["w"].mean())
+    return SurveyDesign(frame, weights="w"), B
+
+
+@pytest.fixture(scope="module", params=[FBS, FBP], ids=["FBS", "FBP"])
+def known(request):
+    """Released and corrected draws of some fits: B - truth (FITS, K, D) and Sigma / truth (FITS, D, D)."""
+    found = {"released": [], "corrected": []}
+    for seed in range(FITS):
+        design, B_true = normal_file(seed)
+        done = fit(design, request.param("y", "field", prior="flat"), epsilon=10.8, m=3, seed=seed, draws=400)
+        posterior = done.weighted.posterior
+        chosen, _ = choose_draws(posterior, 3, done.rng)
+        plain = {name: draws[chosen] for name, draws in posterior.values.items()}
+        better = done.synthesizer.consistent(done.data, posterior, chosen, done._public_map, done.rng)
+        assert better.size == 3 and (better.chain == posterior.chain[chosen]).all()
+        for name, v in (("released", plain), ("corrected", better.values)):
+            Sigma = (v["L"] @ v["L"].transpose(0, 2, 1)).mean(axis=0)
+            found[name].append((v["B"].mean(axis=0) - B_true, Sigma / (L_TRUE @ L_TRUE.T)))
+    return request.param, {name: [np.array(x) for x in zip(*pairs, strict=True)] for name, pairs in found.items()}
+
+
+def z_of_mean(x):
+    """How many standard errors the mean over the fits is from 0."""
+    return x.mean(axis=0) / (x.std(axis=0, ddof=1) / np.sqrt(len(x)))
+
+
+def test_corrected_draws_have_the_true_covariance(known):
+    """epsilon = 10.8, n = 1,000: privacy weights shrink Sigma to about 0.70 of the truth."""
+    _, found = known
+    (_, released), (_, better) = found["released"], found["corrected"]
+    i = np.tril_indices(2)
+    assert (np.abs(z_of_mean(released - 0.70)[i]) < 4.8).all() and (z_of_mean(1 - released)[i] > 6).all()
+    assert (np.abs(z_of_mean(better - 1)[i]) < 4.8).all()  # t with 9 degrees of freedom: 1 in 1,000
+    assert (better.std(axis=0, ddof=1)[i] / np.sqrt(FITS) < 0.06).all()
+
+
+def test_corrected_draws_have_the_true_coefficients(known):
+    """FBS's risk is symmetric and its B right before and after; FBP's is not in log pi, and its B moves."""
+    model, found = known
+    (released, _), (better, _) = found["released"], found["corrected"]
+    if model is FBS:
+        assert (np.abs(z_of_mean(released)) < 4.8).all()
+    else:
+        assert np.abs(z_of_mean(released)[0, 1]) > 6  # the level of log w
+    assert (np.abs(z_of_mean(better)) < 4.8).all()
+
+
+# ---- nothing confidential
+
+
+@pytest.mark.parametrize("kind", [FBS, FBP])
+def test_a_correction_uses_the_released_draws_and_public_numbers_only(kind):
+    """Whatever the confidential file is, and whatever the draws that are not released."""
+    model, (design, _) = kind("y", "field", prior="flat"), normal_file(1, 400)
+    rng = np.random.default_rng(5)
+    other = design.frame.assign(y=rng.lognormal(3, 2, 400), w=rng.lognormal(1, 1, 400))
+    done = fit(design, model, epsilon=10.8, m=2, seed=1, draws=200)
+    posterior = done.weighted.posterior
+    elsewhere = {name: np.where(np.isin(np.arange(800), [7, 500]).reshape(-1, 1, 1), v, 99.0)
+                 for name, v in posterior.values.items()}  # fmt: skip
+    changed = replace(posterior, values=elsewhere, weight=rng.dirichlet(np.ones(800)))
+    ours, theirs = (
+        model.consistent(data, p, [7, 500], done._public_map, np.random.default_rng(2)).values
+        for data, p in (
+            (done.data, posterior),
+            (model.prepare(SurveyDesign(other, weights="w")), changed),
+        )
+    )
+    for name in "BL":
+        np.testing.assert_array_equal(ours[name], theirs[name])
+        assert (np.abs(ours[name] - posterior.values[name][[7, 500]]) > 1e-3).any()
