@@ -98,7 +98,7 @@ def rowwise(name: str, data: object, alpha: np.ndarray, iterations: int) -> dict
         given = {"n": n, "K": K, "D": 2, "X": X, "Y": Y, "alpha": alpha, "correlated": 1}
     else:
         program, parameters = "fbp_rowwise.stan", "beta,kappa_y,kappa_x,sigma_y,sigma_pi"
-        given = {"n": n, "K": K, "D": 2, "X": X, "y": Y[:, 0], "log_pi": -Y[:, 1], "alpha": alpha}
+        given = {"n": n, "K": K, "weighted": 1, "X": X, "y": Y[:, 0], "log_pi": -Y[:, 1], "alpha": alpha}
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f for f in ("run.R", "data.R", "draws.csv")]
         files[0].write_text(SCRIPT)

@@ -21,6 +21,8 @@ from .privacy.mechanisms import PseudoPosterior
 from .release import Release, read_release
 from .synthesis import Fit, Price, fit, price, synthesize
 
+from . import datasets, evaluate  # isort: skip  # last: they build on all of these
+
 __all__ = [
     "FBP",
     "FBS",
@@ -40,7 +42,9 @@ __all__ = [
     "Release",
     "SurveyDesign",
     "SurveySynthError",
+    "datasets",
     "estimate",
+    "evaluate",
     "fit",
     "laplace_tables",
     "price",

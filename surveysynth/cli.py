@@ -36,13 +36,13 @@ from .engines.cmdstan import cmdstan_version
 from .errors import InputError, NotFitForRelease, SurveySynthError
 from .estimation.suppression import check_limits
 from .estimation.tables import TOTAL
+from .evaluate import cli as study
 from .io import read_frame
 from .models import fbs
 from .models.transforms import as_transform
 from .privacy.report import PrivacyReport
 from .release import check_place
 from .report import SUFFIX, write_table
-from .study import cli as study
 from .synthesis import Clusters as ClustersChoice
 
 app = typer.Typer(

@@ -32,8 +32,8 @@ from ..datasets import sdr_population, sdr_sample
 from ..design import SurveyDesign
 from ..errors import InputError, SurveySynthError, positive
 from ..estimation import estimate
-from ..evaluate import MADE_BY
 from ..sampling import inclusion_probabilities, proportional_allocation, systematic
+from .measures import MADE_BY
 from .sample import METHODS, NUMBERS, STATISTICS, Method, Prior, SampleStudy, seed_of
 from .workers import run
 

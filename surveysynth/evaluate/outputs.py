@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import evaluate, plots
+from .. import plots
+from . import measures
 from .repeated import Study
 
 
@@ -34,10 +35,10 @@ def write(study: Study, out: str | Path) -> list[Path]:
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     by, settings = list(study.population.by), study.settings
-    summary = evaluate.summarize(study.estimates, by)
-    tables = {"coverage": summary, "better": evaluate.compare_settings(summary, by), "bounds": study.bounds}
+    summary = measures.summarize(study.estimates, by)
+    tables = {"coverage": summary, "better": measures.compare_settings(summary, by), "bounds": study.bounds}
     if settings["population"] == "sdr" and settings["n"] == 1000:
-        tables["comparison"] = evaluate.compare_with_paper(summary)
+        tables["comparison"] = measures.compare_with_paper(summary)
     tables["failures"] = study.failures
     written = [folder / f"{name}.csv" for name in tables]
     for path, table in zip(written, tables.values(), strict=True):
@@ -49,9 +50,9 @@ def write(study: Study, out: str | Path) -> list[Path]:
 def _figures(study: Study, summary: pd.DataFrame, folder: Path) -> list[Path]:
     by = list(study.population.by)
     first = study.estimates[study.estimates["replicate"] == study.estimates["replicate"].min()]
-    ratios = evaluate.rmse_ratios(first, by)
+    ratios = measures.rmse_ratios(first, by)
     ratios = ratios[ratios["setting"].isin(["paper", "local"])]
-    own = summary["method"] == evaluate.CONFIDENTIAL
+    own = summary["method"] == measures.CONFIDENTIAL
     drawn = []
     for delta in study.settings["delta"]:
         part, name = ratios[ratios["delta"] == delta], f"delta_{delta:g}"

@@ -15,11 +15,12 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from .. import evaluate, plots
+from .. import plots
 from ..design import SurveyDesign
 from ..errors import InputError, as_list, positive
 from ..estimation.tables import TOTAL
-from ..evaluate import CONFIDENTIAL
+from . import measures
+from .measures import CONFIDENTIAL
 from .repeated import whole
 from .sample import METHODS, Method, Prior, SampleStudy
 
@@ -115,11 +116,11 @@ def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
 
 def errors_of(sample: SampleStudy) -> pd.DataFrame:
     """RMSE about the confidential estimate, sqrt((estimate - confidential)^2 + se^2) (T 3.3), and interval overlap."""
-    both = evaluate.beside_confidential(pd.concat(sample.tables, ignore_index=True), sample.by)
-    both["rmse"] = evaluate.rmse(both["estimate"], both["se"], both["confidential_estimate"])
+    both = measures.beside_confidential(pd.concat(sample.tables, ignore_index=True), sample.by)
+    both["rmse"] = measures.rmse(both["estimate"], both["se"], both["confidential_estimate"])
     intervals = (both[c] for c in ("ci_low", "ci_high", "confidential_ci_low", "confidential_ci_high"))
-    both["overlap"] = evaluate.overlap(*intervals)
-    shown = [*evaluate.MADE_BY, *sample.by, "statistic", "estimate", "se", "confidential_estimate", "confidential_se"]
+    both["overlap"] = measures.overlap(*intervals)
+    shown = [*measures.MADE_BY, *sample.by, "statistic", "estimate", "se", "confidential_estimate", "confidential_se"]
     return both.loc[both["method"] != CONFIDENTIAL, [*shown, "rmse", "overlap"]].reset_index(drop=True)
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surveysynth import evaluate
+from surveysynth.evaluate import measures as evaluate
 
-PRINTED = Path(__file__).resolve().parents[2] / "shared" / "paper_tables"
+PRINTED = Path(__file__).resolve().parents[3] / "shared" / "paper_tables"
 numbers = st.floats(-1e6, 1e6)
 lengths = st.floats(1e-3, 1e6)
 

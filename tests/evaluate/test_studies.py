@@ -17,10 +17,10 @@ from surveys import make_frame
 
 import surveysynth as ss
 from surveysynth import cli, evaluate
-from surveysynth.study import Population, outputs, own_file, repeated_sampling, sdr
-from surveysynth.study.workers import run
+from surveysynth.evaluate import Population, outputs, own_file, repeated_sampling, sdr
+from surveysynth.evaluate.workers import run
 
-PRINTED = Path(__file__).resolve().parents[2] / "shared" / "paper_tables"
+PRINTED = Path(__file__).resolve().parents[3] / "shared" / "paper_tables"
 SMALL = {"replicates": 2, "m": (1, 3), "methods": ("fbs", "fbp"), "seed": 4}
 WITH_LAPLACE = {"methods": ("fbs", "fbp", "laplace"), "bounds_n": (500,)}
 

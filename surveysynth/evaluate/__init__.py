@@ -1,0 +1,17 @@
+"""What private tables are worth: measures, repeated samples of a known population, methods side by side on a file."""
+
+from .measures import compare_settings, compare_with_paper, overlap, rmse, rmse_ratios, summarize
+from .repeated import Population, Study, repeated_sampling, sdr
+
+__all__ = [
+    "Population",
+    "Study",
+    "compare_settings",
+    "compare_with_paper",
+    "overlap",
+    "repeated_sampling",
+    "rmse",
+    "rmse_ratios",
+    "sdr",
+    "summarize",
+]
