@@ -1,13 +1,13 @@
 """FBS and FBP as we fit them, against the papers' row-by-row programs in rstan: the same posterior, one run.
 
-    python benchmarks/rowwise.py [--sizes 1000,10355] [--models FBS,FBP] [--iterations 2000,200]
+    python benchmarks/rowwise.py [--sizes 1000,10355] [--models FBS,FBP] [--iterations 2000,400]
 
 Both sample the alpha-weighted pseudo posterior under the papers' priors (T App. C and D) for the
 same file: eight fields, two genders, K = 9.  Times are of one chain after compilation, which
 is given apart.  At the larger size the row-by-row program is run for fewer iterations, half of
-them warm-up, and its time for 2,000 is taken from its iterations after warm-up: that flatters it,
-as warm-up has longer trajectories.  Effective draws are the least bulk ESS over coefficients
-and covariances.
+them warm-up, and its time for 2,000 is taken from its iterations after warm-up: too little, as
+warm-up has longer trajectories, or too much, as a short one adapts less well.  Effective draws
+are the least bulk ESS over coefficients and covariances.
 
 Needs R with rstan: apt-get install r-cran-rstan libboost-dev g++
 """
@@ -117,7 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="1000,10355")
     parser.add_argument("--models", default="FBS,FBP")
-    parser.add_argument("--iterations", default="2000,200", help="of the row-by-row program, one number a size")
+    parser.add_argument("--iterations", default="2000,400", help="of the row-by-row program, one number a size")
     options = parser.parse_args()
     sizes, iterations = ([int(x) for x in text.split(",")] for text in (options.sizes, options.iterations))
     for n, length in zip(sizes, iterations, strict=True):

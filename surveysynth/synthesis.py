@@ -20,11 +20,23 @@ from rich.console import Console
 from . import __version__
 from .design import SurveyDesign
 from .engines import get_engine
-from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, as_list, positive, rows
-from .models.base import Posterior, Sampler, Synthesizer, Synthetic
+from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, positive
+from .models.base import Posterior, Sampler, Synthesizer
 from .privacy.mechanisms import PseudoPosterior
 from .privacy.report import PrivacyReport, public_epsilon
 from .privacy.tuning import WeightedFit, tune, weighted_fit
+from .public import (
+    Total,
+    assemble,
+    check_public,
+    check_total,
+    count_roles_of,
+    public_columns,
+    public_frame,
+    roles_of,
+    said_of_total,
+    totals_of,
+)
 from .release import Release
 
 Floats = NDArray[np.float64]
@@ -32,11 +44,13 @@ Clusters = Literal["refuse", "ignore"]
 
 NARROWED = (
     "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform such "
-    "as log, means of broad domains come out low and their intervals can cover less than they say"
+    "as log, means are off, low or high as outcome and weight go together, and intervals of broad domains can cover "
+    "less than they say"
 )
 DEBIASED = (
     "the released draws were corrected for what the privacy weights do to the model (Fisher-consistent draws): the "
-    "correction takes the normal model at its word, and falls short where the residuals have heavier tails"
+    "correction takes the normal model at its word; it falls short where residuals have heavier tails, and can add to "
+    "the error of means where they are skewed"
 )
 
 
@@ -57,7 +71,7 @@ class Fit:
     target: float
     epsilon: float | None
     m: int
-    population_total: float | Mapping[str, float] | None
+    population_total: Total
     said: list[str]
     rng: np.random.Generator = field(repr=False)
     seeded: bool
@@ -128,16 +142,14 @@ class Fit:
         self.used.extend(chosen)
         if debias:
             posterior = self.synthesizer.consistent(self.data, posterior, chosen, self._public_map, self.rng)
-        recoded = _public_frame(self.design, self.synthesizer, self.rng)
+        recoded, outcomes = public_frame(self.design, self.synthesizer, self.rng), self.synthesizer.outcomes
         simulated = [
             self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if debias else chosen)
         ]
-        roles = self._public_roles(recoded)
-        count_roles = _count_roles(simulated[0], roles, [*recoded.columns, *self.synthesizer.outcomes])
-        datasets = [
-            _assemble(s, self.synthesizer.outcomes, recoded, roles, count_roles, self._totals(), self.rng)
-            for s in simulated
-        ]
+        totals = totals_of(self.design, self.population_total)
+        roles = roles_of(self.design, outcomes, recoded, self.population_total)
+        count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
+        datasets = [assemble(s, outcomes, recoded, roles, count_roles, totals, self.rng) for s in simulated]
         return Release(
             datasets=tuple(datasets),
             privacy=self._report(m, asked, exact, lag, debias),
@@ -156,29 +168,12 @@ class Fit:
     def _public_map(self, f: Floats) -> Floats:
         return self.mechanism.alpha(f, self._public_c1, self.target)
 
-    def _totals(self) -> tuple[NDArray[np.intp], Floats]:
-        """What synthetic weights add up to: a group for each record (n,), and the total of each group."""
-        given = self.population_total
-        if isinstance(given, Mapping):
-            stratum, levels = pd.factorize(self.design.column(str(self.design.strata_name)))
-            return stratum, np.array([given[str(level)] for level in levels])
-        everybody = np.zeros(self.design.n, dtype=np.intp)
-        return everybody, np.array([self.design.weights.sum() if given is None else given])
-
-    def _public_roles(self, public: pd.DataFrame) -> dict[str, Any]:
-        """The design of the public files: that of the survey, with weights also where it had probabilities."""
-        taken = [*public.columns, *self.synthesizer.outcomes]
-        weights = self.design.weights_name or _free_name("weight", taken)
-        # synthetic weights do not keep what the survey's own were calibrated to
-        known = self.design.strata_name if isinstance(self.population_total, Mapping) else None
-        return self.design.roles() | {"weights": weights, "probs": None, "poststrata": known}
-
     def _report(self, m: int, asked: float | None, exact: float, lag: float, debias: bool) -> PrivacyReport:
         posterior = self.weighted.posterior
         said = [
             "the predictors, the design columns in the files and the number of records of every cell are public; the "
-            f"columns in the files are: {', '.join(_public_columns(self.design, self.synthesizer))}",
-            _said_of_total(self.population_total),
+            f"columns in the files are: {', '.join(public_columns(self.design, self.synthesizer))}",
+            said_of_total(self.population_total),
             *self.synthesizer.assumptions(self.data),
             DEBIASED if debias else NARROWED,
             *self.said,
@@ -325,12 +320,12 @@ def fit(
     epsilon = _one_epsilon(epsilon, mechanism)
     if epsilon is None and mechanism.c1 is None:
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
-    population_total = _check_total(population_total, design)
+    population_total = check_total(population_total, design)
     if clusters not in ("refuse", "ignore"):
         raise InputError(f"clusters={clusters!r} is not one of refuse, ignore")
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
-    _check_public(design, synthesizer, public)
+    check_public(design, synthesizer, public)
     design, said = _without_missing(design, synthesizer)
     said += _check_clusters(design, synthesizer, clusters)
 
@@ -595,41 +590,6 @@ def _positive_whole(value: int, name: str) -> int:
     return int(value)
 
 
-def _check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> float | dict[str, float] | None:
-    """The population total or totals as numbers, or an error that says what is wrong with them."""
-    if total is None:
-        return None
-    if not isinstance(total, Mapping):
-        total = positive(total, "population_total")
-        if total < design.n:
-            raise InputError(f"population_total is below the {design.n:,} records of the sample: it counts everybody")
-        return total
-    if design.strata_name is None:
-        raise InputError("population_total gives totals by stratum, but the design has no strata")
-    totals = {str(label): positive(value, f"population_total of {label!r}") for label, value in total.items()}
-    sampled = design.column(design.strata_name).astype(str).value_counts()
-    if set(totals) != set(sampled.index) or len(totals) < len(total):
-        raise InputError(
-            f"population_total must give one total for each of the {len(sampled)} strata of {design.strata_name!r}, "
-            "by their labels, and for nothing else"
-        )
-    below = [label for label, n in sampled.items() if totals[str(label)] < n]
-    if below:
-        raise InputError(f"population_total is below the number of records in {len(below)} of the strata")
-    return totals
-
-
-def _said_of_total(total: float | Mapping[str, float] | None) -> str:
-    if total is None:
-        return "the sum of the survey weights is public: the synthetic weights add up to it"
-    if isinstance(total, Mapping):
-        return (
-            "the population totals of the strata were given by the agency as public: the synthetic weights add up to "
-            "them, and they have no standard error"
-        )
-    return "the population total was given by the agency as public"
-
-
 def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, list[str]]:
     """The records whose outcomes are there, where the model says ``missing="drop"``."""
     if synthesizer.missing != "drop":
@@ -690,104 +650,6 @@ def _determined_by_predictors(design: SurveyDesign, synthesizer: Synthesizer) ->
     if not discrete:
         return False
     return bool((frame.groupby(discrete, observed=True)[design.strata_name].nunique() <= 1).all())
-
-
-def _public_columns(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
-    """Columns of the public files that are not synthesized, in the order of the file."""
-    kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names}
-    return [str(c) for c in design.frame.columns if c in kept]
-
-
-def _check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequence[str] | None) -> None:
-    for name in synthesizer.predictor_columns:
-        design.column(name)
-    weight = design.weights_name or design.probs_name
-    if weight in synthesizer.predictor_columns:
-        raise InputError(f"the column of weights {weight!r} cannot be a predictor: predictors are public")
-    for outcome in synthesizer.outcomes:
-        design.column(outcome)
-        if outcome in (weight, *design.design_columns):
-            raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
-    if public is None:
-        return
-    for name in as_list(public):
-        design.column(name)
-    undeclared = [c for c in _public_columns(design, synthesizer) if c not in as_list(public)]
-    if undeclared:
-        raise InputError(
-            f"the public files would hold {', '.join(undeclared)}, which public= does not name; add them if they may "
-            "be published, or take them out of the formula or the design"
-        )
-
-
-def _public_frame(design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator) -> pd.DataFrame:
-    """Predictors as they are, strata and PSU labels that are not predictors recoded at random.
-
-    A new frame: what hangs on the confidential one (attrs, names of its axes, unused categories)
-    stays behind.
-    """
-    frame = {c: design.frame[c].array for c in _public_columns(design, synthesizer)}
-    labels = [c for c in (design.strata_name, *design.psu_names) if c and c not in synthesizer.predictor_columns]
-    for column in labels:
-        code, levels = pd.factorize(frame[column])
-        frame[column] = 1 + rng.permutation(len(levels))[code]
-    for column, values in frame.items():
-        if isinstance(values, pd.Categorical):
-            used = values.remove_unused_categories()
-            frame[column] = used.rename_categories(str)  # labels are text in every format and language
-    return pd.DataFrame(frame, index=range(design.n))
-
-
-def _count_roles(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
-    """The design that counts get their standard errors from, where it is not that of the files."""
-    if synthetic.count_weights is None:
-        return None
-    weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
-    if synthetic.stratified_counts:
-        return roles | weights
-    return roles | weights | {"strata": None, "psu": None, "fpc": None}
-
-
-def _assemble(
-    synthetic: Synthetic,
-    outcomes: Sequence[str],
-    public: pd.DataFrame,
-    roles: dict[str, Any],
-    count_roles: dict[str, Any] | None,
-    totals: tuple[NDArray[np.intp], Floats],
-    rng: np.random.Generator,
-) -> SurveyDesign:
-    """A synthetic data set is a SurveyDesign: rows permuted, no index, weights that add up to the public totals."""
-    frame = public.copy()
-    for j, outcome in enumerate(outcomes):
-        frame[outcome] = synthetic.outcomes[:, j]
-    group, known = totals
-
-    def calibrated(weight: Floats) -> Floats:
-        return np.asarray(weight * (known / np.bincount(group, weight))[group])
-
-    weights = {roles["weights"]: calibrated(synthetic.weights)}
-    if count_roles is not None and synthetic.count_weights is not None:
-        smoothed = calibrated(synthetic.count_weights)
-        # a cell that lies in several groups of known total has a mean in each: counts stay the same in both
-        cell = np.unique(np.column_stack([group, synthetic.weights]), axis=0, return_inverse=True)[1]
-        weights = {
-            roles["weights"]: (np.bincount(cell, smoothed) / np.bincount(cell))[cell],
-            count_roles["weights"]: smoothed,
-        }
-    for name, weight in weights.items():
-        frame[name] = weight
-    finite = np.isfinite(frame[[*outcomes, *weights]].to_numpy()).all(axis=1)
-    if not finite.all():
-        raise ModelError(
-            f"the model drew values that are not finite for {rows(~finite)}; the transform does not suit them"
-        )
-    frame = frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
-    return SurveyDesign(frame, **roles)
-
-
-def _free_name(name: str, taken: Sequence[str]) -> str:
-    return name if name not in taken else _free_name(f"synthetic_{name}", taken)
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class Posterior:
     @property
     def efficiency(self) -> float:
         """Effective share of the draws, 1 where all weigh the same."""
-        return float(1 / (self.weight @ self.weight) / self.weight.size)
+        return min(1.0, float(1 / (self.weight @ self.weight) / self.weight.size))
 
     @property
     def failures(self) -> tuple[str, ...]:
