@@ -87,8 +87,8 @@ def tabular_command(
     }  # fmt: skip
     strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
     if strangers:
-        why = "go with --data only" if data is None else "do not go with --data"
-        raise InputError(f"{', '.join(strangers)} {why}")
+        why = "only with --data" if data is None else "not with --data"
+        raise InputError(f"{', '.join(strangers)}: {why}")
     chosen: Any = _list(methods)
     if data is None:
         try:

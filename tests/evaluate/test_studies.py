@@ -501,8 +501,8 @@ def test_a_folder_that_is_there_is_not_touched(file, run_cli, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"out": "o", "epsilon": "3", "by": "a"}, "--epsilon, --by go with --data only"),
-        (OWN | {"replicates": "3", "delta": "1.8"}, "--replicates, --delta do not go with --data"),
+        ({"out": "o", "epsilon": "3", "by": "a"}, "--epsilon, --by: only with --data"),
+        (OWN | {"replicates": "3", "delta": "1.8"}, "--replicates, --delta: not with --data"),
         ({"out": "o", "data": "f.csv", "weights": "wt"}, "--data needs --outcome, --predictors, --by, --epsilon, too"),
         (OWN | {"m": "1,3"}, "-m is one number"),
         (OWN | {"data": "nothing.csv"}, "there is no file 'nothing.csv'"),
