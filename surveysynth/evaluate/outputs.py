@@ -98,13 +98,14 @@ def describe(study: Study, tables: dict[str, pd.DataFrame]) -> str:
     said += ["", "Means over all domains: coverage of the 95% intervals, their length, RMSE over the confidential's"]
     keys = ["statistic", "delta", "m", "epsilon", "method", "setting"]
     measures = ["coverage", "ci_length", "rmse_ratio"]
-    means = tables["coverage"].groupby(keys, dropna=False)[measures].mean().reset_index()
+    groups = tables["coverage"].groupby(keys, dropna=False)
+    means = groups[measures].mean().assign(samples=groups["replicates"].max()).reset_index()
     for row in means.to_dict("records"):
         budget = "" if pd.isna(row["m"]) else f"m = {row['m']:g}, epsilon = {row['epsilon']:g}"
         name = f"{row['method']} {row['setting']}"
         said.append(
             f"  {row['statistic']:<6}{name:<15}{budget:<24}{row['coverage']:6.3f}{row['ci_length']:12,.0f}"
-            f"{row['rmse_ratio']:9.3f}"
+            f"{row['rmse_ratio']:9.3f}" + (f"   ({row['samples']} of {R} samples)" if row["samples"] < R else "")
         )
     said += ["", "Largest Lipschitz bound of a record, mean (standard deviation) over the samples:"]
     for (method, delta, n), part in tables["bounds"].groupby(["method", "delta", "n"], sort=False):
