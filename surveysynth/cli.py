@@ -37,6 +37,7 @@ from .errors import InputError, NotFitForRelease, SurveySynthError
 from .estimation.suppression import check_limits
 from .estimation.tables import TOTAL
 from .evaluate import cli as study
+from .evaluate.cli import listed
 from .io import read_frame
 from .models import fbs
 from .models.transforms import as_transform
@@ -100,10 +101,6 @@ def options(
     """Publishable tables and microdata from confidential complex-survey files."""
 
 
-def _list(text: str | None) -> list[str] | None:
-    return [part.strip() for part in text.split(",") if part.strip()] if text else None
-
-
 def _design(
     file: Path,
     weights: str | None,
@@ -114,7 +111,7 @@ def _design(
     lonely: designs.LonelyPSU,
 ) -> SurveyDesign:
     return SurveyDesign.read(
-        file, weights=weights, probs=probs, strata=strata, psu=_list(psu), fpc=_list(fpc), lonely_psu=lonely
+        file, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc), lonely_psu=lonely
     )
 
 
@@ -127,7 +124,7 @@ def _model(
     scale: float | None,
     missing: Literal["fail", "drop"],
 ) -> FBS | FBP:
-    names = _list(outcome)
+    names = listed(outcome)
     if not names:
         raise InputError("--outcome names no column")
     scaled = NormalScores.load(transform) if transform.endswith(".json") else as_transform(transform, scale)
@@ -214,7 +211,7 @@ def synthesize_command(
     seed: Seed = None,
 ) -> None:
     """Fit FBS or FBP at a requested epsilon, release synthetic files and the tables made from them."""
-    synthesizer, names = _model(model, outcome, predictors, prior, transform, scale, missing), _list(by)
+    synthesizer, names = _model(model, outcome, predictors, prior, transform, scale, missing), listed(by)
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
     check_limits(min_cell, cv_limit)
     for name in names or ():
@@ -228,10 +225,10 @@ def synthesize_command(
         mechanism=PseudoPosterior(map=map),
         population_total=_one_total(population_total, stratum_totals),
         debias=debias,
-        public=_list(public),
+        public=listed(public),
         clusters=clusters,
         engine=engine,
-        accept_diagnostics=_list(accept) or (),
+        accept_diagnostics=listed(accept) or (),
         seed=seed,
     )
     release.write(out, by=names, format=format, min_cell=min_cell, cv_limit=cv_limit, overwrite=overwrite)
@@ -300,8 +297,8 @@ def tables_command(
     if out is not None and kinds.get(out.suffix) != (format or kinds.get(out.suffix, "")):
         raise InputError(f"--out {out} should end in {SUFFIX[format] if format else ', '.join(kinds)}")
     loaded = read_release(release)
-    names = _list(by) or []
-    table = loaded.tables(names, statistic=_list(statistic) or [], min_cell=min_cell, cv_limit=cv_limit)
+    names = listed(by) or []
+    table = loaded.tables(names, statistic=listed(statistic) or [], min_cell=min_cell, cv_limit=cv_limit)
     if format is None and out is None:
         _print(table, names)
         return

@@ -74,6 +74,19 @@ def positive(value: object, name: str) -> float:
     return float(value)
 
 
+def whole(value: object, name: str) -> int:
+    """The value as an int, or an InputError where it is not a whole number from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InputError(f"{name} must be a whole number, at least 1")
+    return int(value)
+
+
+def check_seed(seed: object) -> None:
+    """Refuse a seed that is neither None nor a whole number from 0 on (InputError)."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+        raise InputError("seed must be a whole number, not negative")
+
+
 def guarded(
     work: Callable[[], T],
     caught: type[Exception] | tuple[type[Exception], ...],

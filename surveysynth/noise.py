@@ -126,12 +126,11 @@ class Exact:
 
 @dataclass(frozen=True)
 class Noisy:
-    """A statistic in the D domains of all levels, with noise, and the variance of that noise."""
+    """A statistic in the D domains of all levels, with noise, and the variance of the noise of its point."""
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D)
     point_noise: Floats  # (D,)
-    replicate_noise: Floats  # (D,)
 
 
 def laplace_tables(
@@ -366,14 +365,13 @@ def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
     return x, np.maximum(noise - np.asarray(V_A.multiply(gain).sum(axis=0)).ravel(), 0.0)
 
 
-def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[Floats, Floats, Floats, Floats]:
+def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[Floats, Floats, Floats]:
     """The fields of :class:`Noisy` for one level."""
     point, point_noise = laplace(exact.point, exact.sensitivity, eps_point)
     exists = ~np.isnan(exact.replicated)
     filled = np.where(exists, exact.replicated, 0.0)
-    replicated, replicate_noise = laplace(filled, exact.replicate_sensitivity, eps_replicate)
-    sizes = point.shape
-    return point, np.where(exists, replicated, np.nan), np.full(sizes, point_noise), np.full(sizes, replicate_noise)
+    replicated, _ = laplace(filled, exact.replicate_sensitivity, eps_replicate)
+    return point, np.where(exists, replicated, np.nan), np.full(point.shape, point_noise)
 
 
 def _local_estimates(noisy: dict[str, Noisy], A: csr_array | None) -> dict[str, tuple[Floats, Floats]]:

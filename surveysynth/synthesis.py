@@ -20,7 +20,7 @@ from rich.console import Console
 from . import __version__
 from .design import SurveyDesign
 from .engines import get_engine
-from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, positive
+from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, check_seed, positive, whole
 from .models.base import Posterior, Sampler, Synthesizer
 from .privacy.mechanisms import PseudoPosterior
 from .privacy.report import PrivacyReport, public_epsilon
@@ -124,7 +124,7 @@ class Fit:
         NotFitForRelease
             A diagnostic failed and was not accepted by name.
         """
-        m = _positive_whole(self.m if m is None else m, "m")
+        m = whole(self.m if m is None else m, "m")
         _check_accepted(accept_diagnostics)
         asked = self.epsilon if epsilon is None else positive(epsilon, "epsilon")
         exact = 2 * self.delta * m
@@ -311,11 +311,10 @@ def fit(
         The engine is missing or stopped.
     """
     _check_kinds(design, synthesizer, mechanism)
-    m = _positive_whole(m, "m")
+    m = whole(m, "m")
     for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
-        _positive_whole(number, name)
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-        raise InputError("seed must be a whole number, not negative")
+        whole(number, name)
+    check_seed(seed)
     mechanism = PseudoPosterior() if mechanism is None else mechanism
     epsilon = _one_epsilon(epsilon, mechanism)
     if epsilon is None and mechanism.c1 is None:
@@ -582,12 +581,6 @@ def _one_epsilon(epsilon: float | None, mechanism: PseudoPosterior) -> float | N
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
     epsilon = mechanism.epsilon if epsilon is None else epsilon
     return None if epsilon is None else positive(epsilon, "epsilon")
-
-
-def _positive_whole(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InputError(f"{name} must be a whole number, at least 1")
-    return int(value)
 
 
 def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, list[str]]:

@@ -1,11 +1,14 @@
-"""Fixtures for comparing with R."""
+"""Fixtures for comparing with R, and for running commands."""
 
 import importlib.util
 import os
 import shutil
+import sys
 
 import pandas as pd
 import pytest
+
+from surveysynth import cli
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +48,21 @@ def to_r(r, tmp_path_factory):
         r.globalenv[name] = r.r["read.csv"](str(path), **{"na.strings": ""})
 
     return assign
+
+
+@pytest.fixture
+def run(monkeypatch, capfd):
+    """Run a command in this process: its exit code, what it printed, what it complained of."""
+
+    def command(*words):
+        monkeypatch.setattr(sys, "argv", ["surveysynth", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as left:
+            code = left.code or 0
+        said = capfd.readouterr()
+        assert "Traceback" not in said.out + said.err
+        return code, said.out, said.err
+
+    return command

@@ -32,24 +32,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def run(monkeypatch, capfd):
-    """Run a command in this process: its exit code, what it printed, what it complained of."""
-
-    def command(*words):
-        monkeypatch.setattr(sys, "argv", ["surveysynth", *map(str, words)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as left:
-            code = left.code or 0
-        said = capfd.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return code, said.out, said.err
-
-    return command
-
-
 def words(command="synthesize", file="f.csv", drop=(), **options):
     """A good command, with options replaced or dropped."""
     chosen = GOOD | ({"out": "release"} if command == "synthesize" else {}) | options

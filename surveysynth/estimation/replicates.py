@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from ..design import Stage, SurveyDesign
-from ..errors import InputError, rows
+from ..errors import InputError, rows, whole
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -83,8 +83,7 @@ def preston(design: SurveyDesign, R: int, rng: np.random.Generator) -> Replicate
         R is no positive whole number; a stratum with one PSU that is not sampled completely;
         a design whose later stages have a variance of their own.
     """
-    if isinstance(R, bool) or not isinstance(R, (int, np.integer)) or R < 1:
-        raise InputError("the number of replicates must be a whole number, at least 1")
+    whole(R, "the number of replicates")
     if len(design.stages) > 1:
         raise InputError(
             f"replicates cover the first stage of sampling, and this design has an fpc that brings in "

@@ -89,7 +89,7 @@ def tabular_command(
     if strangers:
         why = "only with --data" if data is None else "not with --data"
         raise InputError(f"{', '.join(strangers)}: {why}")
-    chosen: Any = _list(methods)
+    chosen: Any = listed(methods)
     if data is None:
         try:
             study = repeated_sampling(
@@ -112,23 +112,24 @@ def tabular_command(
             raise InputError("with --data, -m is one number")
         own_file.check_place(out)
         survey = SurveyDesign.read(
-            data, weights=weights, probs=probs, strata=strata, psu=_list(psu), fpc=_list(fpc),
+            data, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc),
             lonely_psu=lonely_psu or "fail",
         )  # fmt: skip
         sample = own_file.compare_methods(
-            survey, str(outcome), str(predictors), _list(by) or [], epsilon=own["epsilon"], m=sizes[0], methods=chosen,
+            survey, str(outcome), str(predictors), listed(by) or [], epsilon=own["epsilon"], m=sizes[0], methods=chosen,
             prior=prior, seed=seed, clusters=clusters or "refuse", population_total=population_total,
         )  # fmt: skip
         console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _list(text: str | None) -> list[str] | None:
+def listed(text: str | None) -> list[str] | None:
+    """The parts of an option that takes several, by commas; None where it is not given."""
     return [part.strip() for part in text.split(",") if part.strip()] if text else None
 
 
 def _numbers(text: str, option: str, kind: type) -> list[Any]:
     try:
-        return [kind(part) for part in _list(text) or []]
+        return [kind(part) for part in listed(text) or []]
     except ValueError:
         raise InputError(f"{option} takes numbers, by commas" + (", whole ones" if kind is int else "")) from None

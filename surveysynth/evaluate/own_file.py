@@ -17,11 +17,10 @@ import pandas as pd
 
 from .. import plots
 from ..design import SurveyDesign
-from ..errors import InputError, as_list, positive
+from ..errors import InputError, as_list, positive, whole
 from ..estimation.tables import TOTAL
 from . import measures
 from .measures import CONFIDENTIAL
-from .repeated import whole
 from .sample import METHODS, Method, Prior, SampleStudy
 
 NOTICE = (

@@ -30,7 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .. import __version__
 from ..datasets import sdr_population, sdr_sample
 from ..design import SurveyDesign
-from ..errors import InputError, SurveySynthError, positive
+from ..errors import InputError, SurveySynthError, check_seed, positive, whole
 from ..estimation import estimate
 from ..sampling import inclusion_probabilities, proportional_allocation, systematic
 from .measures import MADE_BY
@@ -191,13 +191,6 @@ class Plan:
         for name in ("m", "delta", "bounds_n"):
             object.__setattr__(self, name, tuple(sorted(set(getattr(self, name)))))
         object.__setattr__(self, "methods", tuple(method for method in METHODS if method in self.methods))
-
-
-def whole(number: object, name: str) -> int:
-    """The number as a positive int, or an InputError."""
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-        raise InputError(f"{name} must be a whole number, at least 1")
-    return int(number)
 
 
 @dataclass(frozen=True)
@@ -384,9 +377,8 @@ def repeated_sampling(
 
 def _entropy(out: Path, seed: int | None) -> int:
     """The seed that was given, that of the study in the folder, or one from the operating system."""
+    check_seed(seed)
     if seed is not None:
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise InputError("seed must be a whole number, not negative")
         return int(seed)
     return int(_settings(out)["seed"]) if (out / SETTINGS).is_file() else secrets.randbits(64)
 
