@@ -31,7 +31,6 @@ from . import (
     read_release,
     synthesize,
 )
-from . import design as designs
 from .engines.cmdstan import cmdstan_version
 from .errors import InputError, NotFitForRelease, SurveySynthError
 from .estimation.suppression import check_limits
@@ -44,6 +43,7 @@ from .models.transforms import as_transform
 from .privacy.report import PrivacyReport
 from .release import check_place
 from .report import SUFFIX, write_table
+from .stages import LonelyPSU
 from .synthesis import Clusters as ClustersChoice
 
 app = typer.Typer(
@@ -108,7 +108,7 @@ def _design(
     strata: str | None,
     psu: str | None,
     fpc: str | None,
-    lonely: designs.LonelyPSU,
+    lonely: LonelyPSU,
 ) -> SurveyDesign:
     return SurveyDesign.read(
         file, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc), lonely_psu=lonely
@@ -152,7 +152,7 @@ Probs = Annotated[str | None, typer.Option(help="Column of inclusion probabiliti
 Strata = Annotated[str | None, typer.Option(help="Column of strata.")]
 Psu = Annotated[str | None, typer.Option(help="Columns of sampling units, outermost first, by commas.")]
 Fpc = Annotated[str | None, typer.Option(help="Columns of population sizes or sampling fractions, one a stage.")]
-Lonely = Annotated[designs.LonelyPSU, typer.Option(help="What a stratum with one PSU does to a variance.")]
+Lonely = Annotated[LonelyPSU, typer.Option(help="What a stratum with one PSU does to a variance.")]
 Outcome = Annotated[str, typer.Option(help="Confidential columns to synthesize, by commas.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
 ModelName = Literal["fbs", "fbp", "fbp-paper"]

@@ -40,9 +40,9 @@ from .design import SurveyDesign
 from .errors import InputError, as_list, positive, rows
 from .estimation import taylor
 from .estimation.combining import Combined, interval
-from .estimation.replicates import Replicates, preston, variance
 from .estimation.suppression import additions
 from .estimation.tables import TOTAL, Partition, partitions_of
+from .replicates import Replicates, preston, variance
 
 NoiseKind = Literal["local", "strict"]
 Bounds = tuple[float, float]
@@ -162,7 +162,7 @@ def laplace_tables(
     point_share : float
         Part of the budget that goes to the points; the rest goes to the replicates.
     replicates : int
-        R, of :func:`surveysynth.estimation.replicates.preston`.  They are drawn anew in every
+        R, of :func:`surveysynth.replicates.preston`.  They are drawn anew in every
         call, without regard to the data.
     bounds : dict of str to (float, float)
         For ``strict``: "weight" and every outcome, lowest and highest value.  They must be chosen
@@ -207,7 +207,7 @@ def laplace_tables(
     box = _box(bounds, outcomes) if kind == "strict" else {}
     y = {name: _outcome(design, name) for name in outcomes}
     partitions = list(partitions_of(design, names))
-    boot = preston(design, replicates, np.random.default_rng())
+    boot = preston(design.stages, replicates, np.random.default_rng())
     noisy, budget = _query(design, y, partitions, boot, box, epsilon, point_share)
 
     labels = pd.concat([partition.labels for partition in partitions], ignore_index=True)

@@ -14,9 +14,9 @@ from surveys import make_design, make_frame
 
 import surveysynth as ss
 from surveysynth import InputError, SurveyDesign, noise
-from surveysynth.estimation.replicates import preston
 from surveysynth.estimation.tables import partitions_of
 from surveysynth.noise import LaplaceTables, add_up, laplace, laplace_tables
+from surveysynth.replicates import preston
 
 BY = ["field", "gender"]
 BOUNDS = {"weight": (5, 400), "income": (0, 500_000)}
@@ -34,7 +34,7 @@ def recorded(variance=None):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise, "laplace", record)
-        patch.setattr(noise, "preston", lambda design, R, rng: preston(design, R, np.random.default_rng(8)))
+        patch.setattr(noise, "preston", lambda stages, R, rng: preston(stages, R, np.random.default_rng(8)))
         yield asked
 
 
@@ -172,7 +172,7 @@ def test_rounding_is_part_of_the_sensitivity():
     """A sum of 64 terms near 1e15 is rounded to multiples of 8: it moves by more than its terms, which move by 1."""
     weight, bounds = (1.0, 1 + 2**-52), (1e15, 1e15 + 1)
     design = SurveyDesign(pd.DataFrame({"w": np.ones(64)}), weights="w")
-    partition, boot = partitions_of(design, [])[0], preston(design, 20, np.random.default_rng(0))
+    partition, boot = partitions_of(design, [])[0], preston(design.stages, 20, np.random.default_rng(0))
     moved, moved_r, rng = 0.0, 0.0, np.random.default_rng(0)
     for _ in range(4):
         up = rng.integers(0, 2, 64)

@@ -24,8 +24,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..design import LonelyPSU, Stage, SurveyDesign
+from ..design import SurveyDesign
 from ..errors import InputError
+from ..stages import LonelyPSU, Stage
 
 Statistic = Literal["mean", "total", "count"]
 Floats = NDArray[np.float64]

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from .. import design as designs
 from ..design import SurveyDesign
 from ..errors import InputError
+from ..stages import LonelyPSU
 from ..synthesis import Clusters
 from . import outputs, own_file
 from .repeated import repeated_sampling, sdr
@@ -64,7 +64,7 @@ def tabular_command(
     strata: Annotated[str | None, _own("Column of strata.")] = None,
     psu: Annotated[str | None, _own("Columns of sampling units, outermost first, by commas.")] = None,
     fpc: Annotated[str | None, _own("Columns of population sizes or sampling fractions, one a stage.")] = None,
-    lonely_psu: Annotated[designs.LonelyPSU | None, _own("What a stratum with one PSU does; default fail.")] = None,
+    lonely_psu: Annotated[LonelyPSU | None, _own("What a stratum with one PSU does; default fail.")] = None,
     clusters: Annotated[
         Clusters | None, _own("What PSUs, and strata that are not predictors, do; default refuse.")
     ] = None,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surveysynth import InputError, SurveyDesign, estimate
-from surveysynth.estimation.replicates import preston, variance
+from surveysynth.replicates import preston, variance
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 7, "f": 3}  # PSUs by stratum, even and odd
 POPULATION = {"a": 9, "b": 11, "c": 40, "d": 6, "e": 1000, "f": 3}  # the last one is sampled completely
@@ -41,7 +41,7 @@ def test_factors_equal_r(fpc, r, r_frame, to_r):
                             fpc = {f"~{fpc}" if fpc else "NULL"})
         as.data.frame(weights(suppressWarnings(as.svrepdesign(design, type = "mrbbootstrap", replicates = 40)),
                               type = "replication"))}})""")
-    boot = preston(SurveyDesign(frame, **ROLES, fpc=fpc), 40, np.random.default_rng(1))
+    boot = preston(SurveyDesign(frame, **ROLES, fpc=fpc).stages, 40, np.random.default_rng(1))
     of_records = boot.factors[boot.unit]
     for stratum, where in frame.groupby("stratum").indices.items():
         ours, theirs = of_records[where], r_frame_of_factors.to_numpy()[where]
@@ -55,7 +55,7 @@ def test_factors_equal_r(fpc, r, r_frame, to_r):
 
 def test_an_even_stratum_without_fpc_is_a_doubled_half_sample():
     frame = pd.DataFrame({"h": np.repeat(["a", "b"], [6, 10]), "wt": 1.0})
-    boot = preston(SurveyDesign(frame, weights="wt", strata="h"), 50, np.random.default_rng(0))
+    boot = preston(SurveyDesign(frame, weights="wt", strata="h").stages, 50, np.random.default_rng(0))
     assert set(boot.factors.ravel()) == {0.0, 2.0}
     assert (boot.factors[:6].sum(axis=0) == 6).all() and (boot.factors[6:].sum(axis=0) == 10).all()
 
@@ -64,7 +64,7 @@ def test_an_even_stratum_without_fpc_is_a_doubled_half_sample():
 def test_standard_error_of_a_total_equals_taylor_and_r(fpc, r, to_r):
     frame = clustered()
     design = SurveyDesign(frame, **ROLES, fpc=fpc)
-    boot = preston(design, 4000, np.random.default_rng(2))
+    boot = preston(design.stages, 4000, np.random.default_rng(2))
     code = pd.factorize(frame["group"], sort=True)[0]
     z = design.weights * frame["y"].to_numpy()
     theta, theta_r = np.bincount(code, z), boot.totals(z, code, 3)
@@ -94,7 +94,7 @@ def test_the_expected_square_of_a_total_is_the_stratified_variance(sizes, fracti
     h = np.repeat(np.arange(len(sizes)), sizes)
     frame = pd.DataFrame({"h": h, "wt": 1.0, "f": fraction}) if fraction > 1e-6 else pd.DataFrame({"h": h, "wt": 1.0})
     z = rng.normal(3, 2, h.size)
-    boot = preston(SurveyDesign(frame, weights="wt", strata="h", fpc="f" if "f" in frame else None), 3000, rng)
+    boot = preston(SurveyDesign(frame, weights="wt", strata="h", fpc="f" if "f" in frame else None).stages, 3000, rng)
     choices = np.unique(boot.factors, axis=1)
     assert choices.shape[1] == np.prod([comb(n, n // 2) for n in sizes])
     squares = variance((z @ choices)[:, None], np.array([z.sum()]))
@@ -106,7 +106,7 @@ def test_the_expected_square_of_a_total_is_the_stratified_variance(sizes, fracti
 def test_every_choice_of_psus_is_as_likely():
     h = np.repeat([0, 1], [4, 3])
     frame = pd.DataFrame({"h": h, "wt": 1.0})
-    boot = preston(SurveyDesign(frame, weights="wt", strata="h"), 18_000, np.random.default_rng(5))
+    boot = preston(SurveyDesign(frame, weights="wt", strata="h").stages, 18_000, np.random.default_rng(5))
     times = np.unique(boot.factors, axis=1, return_counts=True)[1]
     chi2 = ((times - 1000) ** 2 / 1000).sum()
     assert times.size == 18 and chi2 < 40.8  # 99.9% point of chi-squared with 17 degrees of freedom
@@ -115,7 +115,7 @@ def test_every_choice_of_psus_is_as_likely():
 def test_totals_are_those_of_replicate_weights():
     frame = clustered()
     design = SurveyDesign(frame, **ROLES)
-    boot = preston(design, 3, np.random.default_rng(6))
+    boot = preston(design.stages, 3, np.random.default_rng(6))
     code = pd.factorize(frame["group"])[0]
     weights = design.weights[:, None] * boot.factors[boot.unit]
     expected = [[weights[code == d, r].sum() for d in range(3)] for r in range(3)]
@@ -130,7 +130,7 @@ def test_a_replicate_without_an_estimate_is_left_out():
 
 def test_a_complete_stratum_with_one_psu_keeps_its_weight():
     frame = pd.DataFrame({"h": [0, 1, 1, 1], "N": [1, 9, 9, 9], "wt": 1.0})
-    boot = preston(SurveyDesign(frame, weights="wt", strata="h", fpc="N"), 20, np.random.default_rng(0))
+    boot = preston(SurveyDesign(frame, weights="wt", strata="h", fpc="N").stages, 20, np.random.default_rng(0))
     assert (boot.factors[0] == 1).all() and not (boot.factors[1:] == 1).any()
 
 
@@ -139,7 +139,7 @@ def test_a_lonely_psu_is_refused(lonely_psu):
     frame = pd.DataFrame({"h": [0, 0, 1, 0], "wt": 1.0})
     design = SurveyDesign(frame, weights="wt", strata="h", lonely_psu=lonely_psu)
     with pytest.raises(InputError, match=r"only one PSU.*1 row \(row numbers 3;.*merge strata"):
-        preston(design, 10, np.random.default_rng(0))
+        preston(design.stages, 10, np.random.default_rng(0))
 
 
 def test_later_stages_with_a_variance_of_their_own_are_refused():
@@ -147,13 +147,13 @@ def test_later_stages_with_a_variance_of_their_own_are_refused():
     frame = frame.assign(wt=1.0, N=10, M=5)
     design = SurveyDesign(frame, weights="wt", strata="h", psu=["psu", "unit"], fpc=["N", "M"])
     with pytest.raises(InputError, match="first stage of sampling"):
-        preston(design, 10, np.random.default_rng(0))
+        preston(design.stages, 10, np.random.default_rng(0))
     without = SurveyDesign(frame, weights="wt", strata="h", psu=["psu", "unit"])
-    assert preston(without, 10, np.random.default_rng(0)).factors.shape == (6, 10)
+    assert preston(without.stages, 10, np.random.default_rng(0)).factors.shape == (6, 10)
 
 
 @pytest.mark.parametrize("R", [0, -1, 2.5, "10", True, None])
 def test_the_number_of_replicates(R):
     design = SurveyDesign(clustered(), **ROLES)
     with pytest.raises(InputError, match="number of replicates"):
-        preston(design, R, np.random.default_rng(0))
+        preston(design.stages, R, np.random.default_rng(0))

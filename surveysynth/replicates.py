@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from ..design import Stage, SurveyDesign
-from ..errors import InputError, rows, whole
+from .errors import InputError, rows, whole
+from .stages import Stage
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -59,15 +59,15 @@ class Replicates:
         return np.asarray(by_unit @ self.factors).T
 
 
-def preston(design: SurveyDesign, R: int, rng: np.random.Generator) -> Replicates:
+def preston(stages: tuple[Stage, ...], R: int, rng: np.random.Generator) -> Replicates:
     """Draw R replicates of a design (Preston 2009; T 2.4; R's ``type = "mrbbootstrap"``).
 
     A stratum that is sampled completely keeps its weights (factor 1).
 
     Parameters
     ----------
-    design : SurveyDesign
-        One stage, or several without an fpc: the first stage then carries the whole variance.
+    stages : tuple of Stage
+        Of the design: one stage, or several without an fpc: the first stage then carries the whole variance.
     R : int
         Replicates.
     rng : numpy.random.Generator
@@ -84,12 +84,12 @@ def preston(design: SurveyDesign, R: int, rng: np.random.Generator) -> Replicate
         a design whose later stages have a variance of their own.
     """
     whole(R, "the number of replicates")
-    if len(design.stages) > 1:
+    if len(stages) > 1:
         raise InputError(
             f"replicates cover the first stage of sampling, and this design has an fpc that brings in "
-            f"{len(design.stages)} stages; make the design without fpc: the first stage then carries the variance"
+            f"{len(stages)} stages; make the design without fpc: the first stage then carries the variance"
         )
-    stage = design.stages[0]
+    stage = stages[0]
     n_h, h = stage.sampled, stage.stratum_of_unit
     low, high = _factors(stage)
     place = np.sort(h)  # units in the order of their strata

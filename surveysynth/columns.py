@@ -1,0 +1,97 @@
+"""Columns of a data frame, read and checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .errors import InputError, rows
+
+Columns = str | Sequence[str] | None
+
+
+def names_of(columns: Columns, role: str) -> tuple[str, ...]:
+    """One name or several as a tuple; InputError where one is no string."""
+    listed = isinstance(columns, Iterable) and not isinstance(columns, str)
+    names: tuple[Any, ...] = () if columns is None else tuple(columns) if listed else (columns,)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"{role} must be a column name or a list of column names")
+    return names
+
+
+def listing(columns: Sequence[Hashable] | pd.Index, shown: int = 12) -> str:
+    """The first names, for a message."""
+    names = [str(c) for c in columns]
+    return ", ".join(names[:shown]) + (f", ... ({len(names)} columns)" if len(names) > shown else "")
+
+
+def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
+    """Refuse columns that are not there, have two roles or missing values, and an empty frame."""
+    if frame.columns.has_duplicates:
+        twice = sorted({str(c) for c in frame.columns[frame.columns.duplicated()]})
+        raise InputError(f"the frame has several columns of the same name: {', '.join(twice)}; rename them")
+    for role, name in roles.items():
+        if name not in frame.columns:
+            raise InputError(f"{role}: there is no column {name!r}; the frame has {listing(frame.columns)}")
+    taken: dict[str, str] = {}
+    for role, name in roles.items():
+        if name in taken:
+            raise InputError(f"column {name!r} is given two roles, {taken[name]} and {role}; a column has one role")
+        taken[name] = role
+    if len(frame) == 0:
+        raise InputError("the frame is empty: a design needs at least one record")
+    for role, name in roles.items():
+        missing = frame[name].isna().to_numpy()
+        if missing.any():
+            raise InputError(
+                f"{role} column {name!r} is missing in {rows(missing)}; every record needs it: fill it in or "
+                "leave these records out"
+            )
+
+
+def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
+    """A column as floats, NaN where it is missing; InputError where it is not a number."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    types = pd.api.types
+    number = types.is_numeric_dtype(column.dtype) and column.dtype.kind not in "bc"
+    if not (number or types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
+        raise InputError(f"column {name!r} is of type {column.dtype}, not a number; convert it first")
+    values = pd.to_numeric(column, errors="coerce")
+    bad = (values.isna() & column.notna()).to_numpy()
+    if bad.any():
+        raise InputError(f"column {name!r} is not a number in {rows(bad)}; correct these or declare them missing")
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def positive(column: pd.Series, name: str, *, at_most_one: bool) -> NDArray[np.float64]:
+    """A column as floats that are finite and above 0 (and at most 1); InputError where they are not."""
+    values = np.array(numeric(column, name))
+    infinite = ~np.isfinite(values)
+    if infinite.any():
+        raise InputError(f"column {name!r} is not finite in {rows(infinite)}; correct it or leave these records out")
+    if (values <= 0).any():
+        raise InputError(
+            f"column {name!r} is zero or negative in {rows(values <= 0)}; weights and inclusion probabilities are "
+            "positive: correct it or leave these records out"
+        )
+    if at_most_one and (values > 1).any():
+        raise InputError(
+            f"column {name!r} is above 1 in {rows(values > 1)}; inclusion probabilities are at most 1. "
+            "Are these weights? Then pass weights= instead of probs="
+        )
+    return values
+
+
+def codes(*columns: Any) -> NDArray[np.intp]:
+    """Number the distinct rows of one or more columns 0, 1, ... in sorted order."""
+    code = np.zeros(len(columns[0]), dtype=np.intp)
+    for column in columns:
+        inner, levels = pd.factorize(column, sort=False)
+        combined = code * max(len(levels), 1) + inner
+        code, _ = pd.factorize(combined, sort=True)
+    return code
