@@ -11,7 +11,7 @@ from .errors import (
     PrivacyError,
     SurveySynthError,
 )
-from .estimation import estimate
+from .estimation import difference, estimate
 from .models.fbp import FBP
 from .models.fbs import FBS
 from .models.scores import NormalScores
@@ -43,6 +43,7 @@ __all__ = [
     "SurveyDesign",
     "SurveySynthError",
     "datasets",
+    "difference",
     "estimate",
     "evaluate",
     "fit",

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from .columns import Columns, check_columns, codes, listing, names_of, numeric, positive
-from .errors import InputError
+from . import replicates as _rep
+from .calibration import Totals, check_agreement, margins_of, rake, totals_of
+from .columns import Columns, check_columns, listing, names_of, numeric, positive
+from .errors import InputError, check_seed
 from .io import read_frame
+from .replicates import Replicates
 from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
+
+PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek"]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 
 class SurveyDesign:
@@ -40,10 +48,29 @@ class SurveyDesign:
     lonely_psu : {"fail", "remove", "adjust", "average"}
         What a stratum with one PSU does to a variance, as R's ``survey.lonely.psu``.  "fail"
         refuses such a design here.  A stratum that is sampled completely is never lonely.
-    poststrata : str, optional
+    poststrata : str, or list of margins, optional
         Column of groups whose totals of the weights are known from outside the sample (the
         weights were calibrated to them); often the strata.  Standard errors count only what
-        varies within them, as after R's ``postStratify``.
+        varies within them, as after R's ``postStratify``.  Several margins were raked; a margin
+        may be several columns, crossed.  :meth:`calibrate` makes such a design.
+    base_weights : str, optional
+        Column of the weights before calibration.
+    replicate_weights : list of str, optional
+        Columns of replicate weights that came with the file (each a full weight, R's
+        ``combined.weights=TRUE``).  Variances are then ``scale * sum(rscales * (theta_r - centre)**2)``.
+        :meth:`replicates` makes replicates where a file has none.
+    scale : float, optional
+        Default 1 / R, as for BRR and bootstrap weights; Fay's need 1 / (R (1 - rho)^2).
+    rscales : sequence of float (R,), optional
+        Default 1 each.
+    mse : bool
+        Centre at the estimate (True), or at the mean of the replicates (False, R's default).
+    pps : {"sen_yates_grundy", "horvitz_thompson", "hajek"}, optional
+        How a sample of elements that was drawn without replacement and with unequal probabilities
+        shows its variance; default: as if drawn with replacement (T 2.3).  The first two need
+        ``joint``.
+    joint : float array (n, n), optional
+        Joint inclusion probabilities of the records, inclusion probabilities on the diagonal.
 
     Attributes
     ----------
@@ -52,14 +79,16 @@ class SurveyDesign:
     weights, probs : float array (n,)
         Read-only; ``probs = 1 / weights``.
     degf : int
-        Design degrees of freedom: PSUs minus strata, as R's ``degf``.
+        Design degrees of freedom: PSUs minus strata; with replicate weights their rank minus 1,
+        as R's ``degf``.
 
     Raises
     ------
     InputError
         An empty frame; a missing column; one column in two roles; missing, non-numeric,
         non-finite or non-positive weights; missing values in design columns; an fpc that
-        varies within its stratum or is smaller than the sample; a lonely PSU.
+        varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights,
+        joint probabilities or settings that do not fit the file or each other.
 
     Examples
     --------
@@ -76,9 +105,14 @@ class SurveyDesign:
     psu_names: tuple[str, ...]
     fpc_names: tuple[str, ...]
     lonely_psu: LonelyPSU
-    poststrata_name: str | None
-    poststratum: NDArray[np.intp] | None
+    poststrata_names: tuple[tuple[str, ...], ...]
+    margins: tuple[Codes, ...]
+    base_name: str | None
+    base_weights: Floats
     stages: tuple[Stage, ...]
+    replication: Replicates | None
+    pps: PPS | None
+    joint: tuple[Any, ...]
     _frame: pd.DataFrame
 
     def __init__(
@@ -91,40 +125,54 @@ class SurveyDesign:
         psu: Columns = None,
         fpc: Columns = None,
         lonely_psu: LonelyPSU = "fail",
-        poststrata: str | None = None,
+        poststrata: str | Sequence[str | Sequence[str]] | None = None,
+        base_weights: str | None = None,
+        replicate_weights: Sequence[str] | None = None,
+        scale: float | None = None,
+        rscales: Sequence[float] | None = None,
+        mse: bool = True,
+        pps: PPS | None = None,
+        joint: ArrayLike | None = None,
     ) -> None:
         psu_names, fpc_names = names_of(psu, "psu"), names_of(fpc, "fpc")
+        given_margins = [poststrata] if isinstance(poststrata, str) else poststrata or []
+        poststrata_names = tuple(names_of(margin, "poststrata") for margin in given_margins)
         if not isinstance(frame, pd.DataFrame):
             raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
         if (weights is None) == (probs is None):
             raise InputError("give the survey weights or the inclusion probabilities: one of weights=, probs=")
-        if lonely_psu not in get_args(LonelyPSU):
-            raise InputError(f"lonely_psu={lonely_psu!r} is not one of {', '.join(get_args(LonelyPSU))}")
-        columns = {"weights": weights, "probs": probs, "strata": strata, "poststrata": poststrata}
+        _check_choice("lonely_psu", lonely_psu, get_args(LonelyPSU))
+        columns = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
         for role, given_name in columns.items():
             if not isinstance(given_name, str | None):
                 raise InputError(f"{role} must be the name of one column")
         if len(fpc_names) > max(len(psu_names), 1):
             raise InputError(f"fpc names {len(fpc_names)} stages but psu names {len(psu_names)}")
-        roles = {"weights": weights, "probs": probs, "strata": strata}
+        roles = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
         roles |= {f"psu (stage {i + 1})": name for i, name in enumerate(psu_names)}
         roles |= {f"fpc (stage {i + 1})": name for i, name in enumerate(fpc_names)}
         check_columns(frame, {role: name for role, name in roles.items() if name is not None})
-        if poststrata is not None:  # which may be the strata, too
-            check_columns(frame, {"poststrata": poststrata})
 
         weight_name = weights if weights is not None else probs
         assert weight_name is not None
         given = positive(frame[weight_name], weight_name, at_most_one=weights is None)
         frame = frame.reset_index(drop=True)
         stages = stages_of(frame, strata, psu_names, fpc_names)
-        if lonely_psu == "fail":
+        if lonely_psu == "fail" and replicate_weights is None:
             refuse_lonely(stages, strata, psu_names)
-
         w = given if weights is not None else 1.0 / given
         p = 1.0 / given if weights is not None else given.copy()
-        poststratum = None if poststrata is None else codes(frame[poststrata])
-        for array in (w, p) if poststratum is None else (w, p, poststratum):
+        base = w if base_weights is None else positive(frame[base_weights], base_weights, at_most_one=False)
+        margins = margins_of(frame, poststrata_names)  # which may be the strata, too
+        replication = None
+        if replicate_weights is not None:
+            names = names_of(replicate_weights, "replicate_weights")
+            _check_replicate_names(names, roles)
+            replication = _rep.given(frame, names, w, scale, rscales, mse)
+        elif scale is not None or rscales is not None:
+            raise InputError("scale= and rscales= go with replicate_weights=")
+        blocks: tuple[Any, ...] = ()
+        for array in (w, p, base, *margins):
             array.flags.writeable = False
         self.__dict__.update(
             _frame=frame,
@@ -136,9 +184,14 @@ class SurveyDesign:
             psu_names=psu_names,
             fpc_names=fpc_names,
             lonely_psu=lonely_psu,
-            poststrata_name=poststrata,
-            poststratum=poststratum,
+            poststrata_names=poststrata_names,
+            margins=margins,
+            base_name=base_weights,
+            base_weights=base,
             stages=stages,
+            replication=replication,
+            pps=pps,
+            joint=blocks,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -148,7 +201,15 @@ class SurveyDesign:
         raise AttributeError("a SurveyDesign cannot be changed; make a new one")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), **self.roles()), (self._frame,)
+        roles = {role: value for role, value in self.roles().items() if role != "pps"}
+        state = {"replication": self.replication, "pps": self.pps, "joint": self.joint}  # not in the frame
+        return partial(type(self), **roles), (self._frame,), state
+
+    def _with(self, **changed: Any) -> SurveyDesign:
+        """The same design but for some attributes that are not columns of the frame."""
+        design = type(self).__new__(type(self))
+        design.__dict__.update(self.__dict__ | changed)
+        return design
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -173,6 +234,90 @@ class SurveyDesign:
         """
         return cls(read_frame(path), **roles)
 
+    def calibrate(self, totals: Totals) -> SurveyDesign:
+        """The design with weights that add up to known totals: post-stratified, or raked to several margins.
+
+        Standard errors then count only what the known totals leave open: the residuals of the
+        linearized values from the groups (R's ``postStratify``, ``calibrate(calfun="raking")``).
+
+        Parameters
+        ----------
+        totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total
+            ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies, several columns are raked.
+
+        Returns
+        -------
+        SurveyDesign
+            The weights are in a new column, ``<weights>_calibrated``; the old ones stay, as
+            ``base_weights``.
+
+        Raises
+        ------
+        InputError
+            Categories without a total or without a record; totals that are not positive, that
+            contradict each other or that no positive weights can meet; weights that are
+            calibrated already; a design with replicate weights.
+        """
+        if self.margins:
+            raise InputError("the weights are calibrated already; calibrate the design that they came from")
+        if self.replication is not None:
+            raise InputError("a design with replicate weights cannot be calibrated: each replicate would need it, too")
+        if not isinstance(totals, Mapping) or not totals:
+            raise InputError("totals must map columns to the totals of their categories")
+        names = [names_of(margin, "totals") for margin in totals]
+        margins = margins_of(self._frame, names)
+        known = [
+            totals_of(self._frame, *margin, given)
+            for *margin, given in zip(names, margins, totals.values(), strict=True)  # type: ignore[arg-type]
+        ]
+        check_agreement(known)
+        column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
+        taken = {column} if self.weights_name else {column, base}
+        if taken & set(self._frame.columns):
+            raise InputError(f"the frame has a column {column!r} or {base!r} already, where the weights go: rename it")
+        frame = self._frame.assign(**{base: self.weights, column: rake(self.weights, margins, known)})
+        roles = self.roles() | {"weights": column, "probs": None, "base_weights": base}
+        roles |= {"poststrata": names, "pps": None}
+        return type(self)(frame, **roles)._with(pps=self.pps, joint=self.joint)
+
+    def replicates(
+        self, method: str = "preston", *, R: int = 100, rho: float = 0.5, seed: int | None = None
+    ) -> SurveyDesign:
+        """The design with replicate weights, from which :func:`surveysynth.estimate` then has its variances.
+
+        Parameters
+        ----------
+        method : {"preston", "JK1", "JKn", "BRR", "Fay"}
+            Preston's (2009) rescaled bootstrap, which takes any design, fpc and later stages
+            included; the jackknife without and with strata; balanced repeated replication of
+            two PSUs a stratum, and Fay's form of it.
+        R : int
+            Replicates of ``preston``; the other methods have a number of their own.
+        rho : float
+            Of ``Fay``: weights are multiplied by rho or 2 - rho.
+        seed : int, optional
+            Of ``preston``; without one the replicates come from the operating system's entropy.
+
+        Raises
+        ------
+        InputError
+            An unknown method, or one that the design does not allow: strata with one PSU, or
+            with other than two for BRR; a design that has replicates, calibrated weights or
+            joint probabilities.
+        """
+        _check_choice("method", method, ("preston", "JK1", "JKn", "BRR", "Fay"))
+        check_seed(seed)
+        for there, what in ((self.replication, "replicate weights"), (self.margins, "calibrated weights")):
+            if there:
+                raise InputError(f"replicates cannot be made of a design with {what}")
+        if self.pps is not None:
+            raise InputError(f"replicates take PSUs as drawn with equal probabilities, not as pps={self.pps!r} does")
+        if method == "preston":
+            return self._with(replication=_rep.preston(self.stages, R, np.random.default_rng(seed), self.lonely_psu))
+        if method in ("JK1", "JKn"):
+            return self._with(replication=_rep.jackknife(self.stages, stratified=method == "JKn"))
+        return self._with(replication=_rep.balanced(self.stages, rho=0.0 if method == "BRR" else rho))
+
     @property
     def n(self) -> int:
         """Number of records."""
@@ -180,7 +325,9 @@ class SurveyDesign:
 
     @property
     def degf(self) -> int:
-        """PSUs minus strata."""
+        """PSUs minus strata, or the rank of the replicate weights minus 1."""
+        if self.replication is not None:
+            return self.replication.degf(self.weights)
         first = self.stages[0]
         return int(first.stratum_of_unit.size - first.sampled.size)
 
@@ -191,21 +338,29 @@ class SurveyDesign:
 
     @property
     def design_columns(self) -> tuple[str, ...]:
-        """Strata, PSU, fpc and post-strata columns, in that order, each once."""
-        names = (self.strata_name, *self.psu_names, *self.fpc_names, self.poststrata_name)
+        """Strata, PSU, fpc, post-strata and base weight columns, in that order, each once."""
+        margins = (name for margin in self.poststrata_names for name in margin)
+        names = (self.strata_name, *self.psu_names, *self.fpc_names, *margins, self.base_name)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def roles(self) -> dict[str, Any]:
-        """The keyword arguments that give another frame the same roles."""
-        return {
+        """The keyword arguments that give another frame the same roles (joint probabilities belong to no frame)."""
+        margins = [_unwrapped(margin) for margin in self.poststrata_names] or None
+        roles: dict[str, Any] = {
             "weights": self.weights_name,
             "probs": self.probs_name,
             "strata": self.strata_name,
             "psu": list(self.psu_names) or None,
             "fpc": list(self.fpc_names) or None,
             "lonely_psu": self.lonely_psu,
-            "poststrata": self.poststrata_name,
+            "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
         }
+        further = {"base_weights": self.base_name, "pps": self.pps}
+        if self.replication is not None and isinstance(self.replication, _rep.GivenReplicates):
+            given = self.replication
+            further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}
+            further |= {"rscales": given.rscales.tolist()}
+        return roles | {role: value for role, value in further.items() if value is not None}
 
     def column(self, name: str) -> pd.Series:
         """One column, or a clear error that lists the columns there are."""
@@ -228,6 +383,26 @@ class SurveyDesign:
         parts.append(f"{first.stratum_of_unit.size:,} PSUs {self.psu_names[0]!r}" if self.clustered else "no clusters")
         if self.fpc_names:
             parts.append("fpc " + ", ".join(repr(c) for c in self.fpc_names))
-        if self.poststrata_name:
-            parts.append(f"weights calibrated to totals of {self.poststrata_name!r}")
+        if self.poststrata_names:
+            margins = (" x ".join(map(repr, margin)) for margin in self.poststrata_names)
+            parts.append(f"weights calibrated to totals of {', '.join(margins)}")
+        if self.replication is not None:
+            parts.append(f"{self.replication.R:,} {self.replication.method} replicates")
+        if self.pps is not None:
+            parts.append(f"{self.pps} variance")
         return "SurveyDesign: " + ", ".join(parts)
+
+
+def _unwrapped(names: tuple[str, ...]) -> str | list[str]:
+    return names[0] if len(names) == 1 else list(names)
+
+
+def _check_choice(role: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"{role}={value!r} is not one of {', '.join(known)}")
+
+
+def _check_replicate_names(names: Sequence[str], roles: Mapping[str, str | None]) -> None:
+    for role, name in roles.items():
+        if name in names:
+            raise InputError(f"column {name!r} is given two roles, {role} and replicate_weights; a column has one role")

@@ -72,7 +72,8 @@ def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame
     weights = design.weights_name or _free_name("weight", [*public.columns, *outcomes])
     # synthetic weights do not keep what the survey's own were calibrated to
     known = design.strata_name if isinstance(given, Mapping) else None
-    return design.roles() | {"weights": weights, "probs": None, "poststrata": known}
+    drawn = {role: design.roles()[role] for role in ("strata", "psu", "fpc", "lonely_psu")}
+    return {"weights": weights, "probs": None} | drawn | {"poststrata": known}
 
 
 def public_columns(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:

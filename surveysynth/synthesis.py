@@ -595,7 +595,8 @@ def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Su
     if absent.all():
         raise InputError(f"every record lacks an outcome ({', '.join(synthesizer.outcomes)})")
     try:
-        kept = SurveyDesign(design.frame[~absent], **design.roles())
+        roles = {role: value for role, value in design.roles().items() if role != "pps"}  # not needed to synthesize
+        kept = SurveyDesign(design.frame[~absent], **roles)
     except InputError as error:
         raise InputError(
             f"once the {absent.sum():,} records without an outcome are left out and the rest are numbered anew, {error}"

@@ -22,7 +22,7 @@ def r():
 
     rinterface_lib.callbacks.consolewrite_print = lambda text: None
     rinterface_lib.callbacks.consolewrite_warnerror = lambda text: None
-    robjects.r("suppressPackageStartupMessages(library(survey)); data(api); data(nhanes)")
+    robjects.r("suppressPackageStartupMessages(library(survey)); data(api); data(nhanes); data(election)")
     return robjects
 
 

@@ -386,7 +386,7 @@ def test_wrong_options_are_named(command, message, file, run):
     [(["nowhere"], "'nowhere' is not a release"), (["f.csv"], "'f.csv' is not a release"),
      (["release", "--by", "income"], "by='income' is not a predictor"),
      (["release", "--by", "field,field"], "by names a column twice"),
-     (["release", "--statistic", "median"], "statistic=['median'] is not one of"),
+     (["release", "--statistic", "median"], "statistic='median' is not one of"),
      (["release", "--statistic", ","], "is not one of"),
      (["release", "--min-cell", "0"], "min_cell must be"), (["release", "--cv-limit", "-1"], "cv_limit must be"),
      (["release", "--out", "t.pdf"], "--out t.pdf should end in .csv, .xlsx, .html, .tex"),

@@ -116,7 +116,10 @@ BAD_ROLES = [
     ({"weights": ["wt"]}, ["weights must be the name of one column"]),
     ({"probs": 3}, ["probs must be the name of one column"]),
     ({"weights": "wt", "strata": ["area"]}, ["strata must be the name of one column"]),
-    ({"weights": "wt", "poststrata": ["area"]}, ["poststrata must be the name of one column"]),
+    ({"weights": "wt", "poststrata": [3]}, ["poststrata must be a column name or a list"]),
+    ({"weights": "wt", "poststrata": [["area", None]]}, ["poststrata must be a column name or a list"]),
+    ({"weights": "wt", "base_weights": ["wt"]}, ["base_weights must be the name of one column"]),
+    ({"weights": "wt", "base_weights": "wt"}, ["'wt'", "two roles", "weights", "base_weights"]),
     ({"weights": "wt", "poststrata": "county"}, ["poststrata", "'county'", "wt, pi, area"]),
     ({"weights": "wt", "psu": 7}, ["psu must be a column name or a list"]),
     ({"weights": "wt", "fpc": [7]}, ["fpc must be a column name or a list"]),
@@ -303,13 +306,14 @@ def test_fpc_as_sizes_or_fractions(fpc, expected):
 @pytest.mark.parametrize("labels", [["b", "a", "a", "b", "c", "c"], [2, 1, 1, 2, 9, 9]])
 def test_poststrata_are_numbered_and_cannot_be_changed(labels):
     design = SurveyDesign(frame(school=labels), weights="wt", strata="area", poststrata="school")
-    assert pd.crosstab(design.poststratum, pd.Series(labels)).to_numpy().astype(bool).sum(axis=0).tolist() == [1, 1, 1]
-    assert sorted(set(design.poststratum)) == [0, 1, 2] and design.degf == 4
+    (groups,) = design.margins
+    assert pd.crosstab(groups, pd.Series(labels)).to_numpy().astype(bool).sum(axis=0).tolist() == [1, 1, 1]
+    assert sorted(set(groups)) == [0, 1, 2] and design.degf == 4
     with pytest.raises(ValueError, match="read-only"):
-        design.poststratum[0] = 5
+        groups[0] = 5
     assert design.design_columns == ("area", "school")
     assert repr(design).endswith("weights calibrated to totals of 'school'")
-    assert SurveyDesign(frame(), weights="wt").poststratum is None
+    assert SurveyDesign(frame(), weights="wt").margins == ()
 
 
 @pytest.mark.parametrize("roles", ROLES)

@@ -52,3 +52,16 @@ def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
     df = np.where(combined.df > 0, combined.df, np.nan)
     half = student.ppf(0.5 + level / 2, df) * combined.se
     return combined.estimate - half, combined.estimate + half
+
+
+def logit_interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Interval of proportions, made on the logit scale so that it stays between 0 and 1 (R's ``svyciprop``).
+
+    A proportion of 0 or 1 has standard error 0, and no other limits than itself.
+    """
+    p, se = combined.estimate, combined.se
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inner = Combined(np.log(p / (1 - p)), se / (p * (1 - p)), combined.df)
+        limits = [1 / (1 + np.exp(-limit)) for limit in interval(inner, level)]
+    low, high = (np.where((p <= 0) | (p >= 1), p, limit) for limit in limits)
+    return low, high

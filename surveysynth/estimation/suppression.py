@@ -9,9 +9,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
 from ..errors import InputError
-from .tables import TOTAL
-
-NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
+from .tables import NUMBERS, TOTAL
 
 
 def flag(

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from typing import get_args
+from math import prod
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..columns import occurring
 from ..design import SurveyDesign
 from ..errors import InputError, as_list, rows
-from . import combining, taylor
-from .taylor import Statistic
+from . import combining
+from .estimators import ESTIMATORS, Estimates, choose
+from .quantities import Quantity, quantities
 
 TOTAL = "all"  # the label of a margin, as in the papers' tables
-ESTIMATORS = {"samplics": taylor.samplics, "onepass": taylor.onepass}
+NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
+OWN = {"statistic", "outcome", "category", "prob", "contrast", *NUMBERS, "n", "flag"}  # columns of a table
 Names = str | Sequence[str] | None
 
 
@@ -39,24 +43,31 @@ def estimate(
     by: Names = None,
     statistic: str | Sequence[str] = "mean",
     *,
+    denominator: str | None = None,
+    probs: Sequence[float] | float = 0.5,
     estimator: str = "auto",
     missing: str = "fail",
 ) -> pd.DataFrame:
-    """Estimate means, totals or counts by domain on one design (T 2.3).
+    """Estimate means, totals, counts, proportions, ratios or quantiles by domain on one design (T 2.3).
 
     Parameters
     ----------
     design : SurveyDesign
     outcome : str or list of str
-        Numeric columns; not needed for counts.
+        Numeric columns, of any type for proportions; not needed for counts.
     by : str or list of str, optional
         Every cell, every margin and the total of these variables; none: the whole population.
         A margin carries the label "all".
-    statistic : {"mean", "total", "count"} or a list of them
-        A count is the estimated number of population units.
-    estimator : {"auto", "samplics", "onepass"}
-        auto: samplics where it has the feature and takes under a second, else onepass.
-        ``frame.attrs["estimator"]`` says which.
+    statistic : {"mean", "total", "count", "proportion", "ratio", "quantile"} or a list of them
+        A count is the estimated number of population units; a proportion is the share of each
+        category of the outcome.
+    denominator : str, optional
+        Numeric column: a ratio is total of the outcome over total of this.
+    probs : float or list of float
+        Of quantiles, between 0 and 1; default the median.
+    estimator : {"auto", "samplics", "onepass", "replicates"}
+        auto: replicates where the design has replicate weights; else samplics where it has the
+        feature and takes under a second, else onepass.  ``frame.attrs["estimator"]`` says which.
     missing : {"fail", "drop"}
         What missing outcomes do; "drop" estimates for the records that have one, as a domain
         (R's ``na.rm=TRUE``: the design keeps its size).
@@ -64,16 +75,21 @@ def estimate(
     Returns
     -------
     pandas.DataFrame
-        ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``: standard errors
-        are Taylor-linearized, df is PSUs minus strata, intervals are 95% t intervals, n counts
-        records.
+        ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``, with ``category``
+        and ``prob`` after the outcome where there are proportions and quantiles.  Standard
+        errors are Taylor-linearized or from the replicates, df is the design's, n counts
+        records.  Intervals are 95% t intervals, on the logit scale for proportions (R's
+        ``svyciprop``), Woodruff's for quantiles (R's ``svyquantile``).
 
     Raises
     ------
     InputError
-        Unknown columns, statistics or estimators; missing values; an outcome that is no number.
+        Unknown columns, statistics or estimators; missing values; an outcome that is no number;
+        an estimator that lacks what the design or the statistic needs.
     """
-    return tabulate([design], outcome, by, statistic, estimator=estimator, missing=missing)
+    return tabulate(
+        [design], outcome, by, statistic, denominator=denominator, probs=probs, estimator=estimator, missing=missing
+    )
 
 
 def tabulate(
@@ -82,6 +98,8 @@ def tabulate(
     by: Names,
     statistic: str | Sequence[str],
     *,
+    denominator: str | None = None,
+    probs: Sequence[float] | float = 0.5,
     estimator: str = "auto",
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
@@ -91,74 +109,87 @@ def tabulate(
     The designs share the ``by`` columns' values (they are not synthesized), row order aside.
     ``count_designs`` are the same records as counts are to be estimated from them.
     """
-    for design in designs:
-        if not isinstance(design, SurveyDesign):
-            raise InputError(f"estimates need a SurveyDesign, not {type(design).__name__} (a release has .tables())")
-    outcomes, names, statistics = as_list(outcome), as_list(by), as_list(statistic)
-    if not statistics or not set(statistics) <= set(get_args(Statistic)):
-        raise InputError(f"statistic={statistic!r} is not one of {', '.join(get_args(Statistic))}, or a list of them")
-    if not outcomes and set(statistics) - {"count"}:
-        raise InputError(f"statistic={statistics} needs an outcome")
-    if missing not in ("fail", "drop"):
-        raise InputError(f"missing={missing!r} is not one of fail, drop")
-    count_designs = designs if count_designs is None else count_designs
+    check_designs(designs)
+    names, statistics = as_list(by), as_list(statistic)
+    asked = partial(quantities, statistics=statistics, denominator=denominator, probs=probs, missing=missing)
+    ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
+    partitions = [partitions_of(design, names) for design in designs]
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
-    partitions = [list(partitions_of(design, names)) for design in designs]
-    values = [{o: _outcome(design, o, missing) for o in outcomes} for design in designs]
-    for s in statistics:
-        surveys = count_designs if s == "count" else designs
+    for same_quantity in zip(*ordinary, strict=True):
+        quantity = same_quantity[0]
+        surveys = counts if quantity.statistic == "count" else designs
         degf = min(design.degf for design in surveys)
-        for o in outcomes if s != "count" else [""]:
-            for same in zip(*partitions, strict=True):
-                if not all(p.labels.equals(same[0].labels) for p in same):
-                    raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
-                results = []
-                for design, partition, y in zip(surveys, same, values, strict=True):
-                    x = y[o] if o else np.empty(0)
-                    domain = np.where(np.isnan(x), -1, partition.domain) if o else partition.domain
-                    domains = len(partition.labels)
-                    which = taylor.choose(estimator, design, domains)
-                    used.add(which)
-                    result = ESTIMATORS[which](design, x, domain, domains, s)  # type: ignore[arg-type]
-                    n = np.bincount(domain[domain >= 0], minlength=domains)
-                    results.append((result.estimate, result.variance, n))
-                q, u, n_d = (np.array(a) for a in zip(*results, strict=True))
-                if np.isinf(q).any() or np.isinf(u).any():
-                    raise InputError(f"the {s} of {o!r} overflows; give the outcome in a larger unit")
-                # rounding noise: the design or the total fixes this estimate, within and between data sets
-                fixed = u <= (1e-10 * q) ** 2
-                same_everywhere = np.ptp(q, axis=0) <= 1e-10 * np.abs(q[0])
-                q = np.where(same_everywhere, q[0], q)
-                both = combining.combine(q, np.where(fixed, 0.0, u), degf)
-                low, high = combining.interval(both)
-                part = same[0].labels.copy()
-                part["statistic"], part["outcome"] = s, o
-                part["estimate"], part["se"], part["df"] = both.estimate, both.se, both.df
-                part["ci_low"], part["ci_high"], part["n"] = low, high, n_d[0]
-                parts.append(part)
+        for same in zip(*partitions, strict=True):
+            if not all(p.labels.equals(same[0].labels) for p in same):
+                raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
+            results = []
+            for design, each, partition in zip(surveys, same_quantity, same, strict=True):
+                domains = len(partition.labels)
+                which = choose(estimator, design, each, domains)
+                used.add(which)
+                results.append(ESTIMATORS[which](design, each, present(each, partition), domains))
+            cell = present(quantity, same[0])
+            parts.append(columns_of(quantity, same[0].labels, statistics, results, degf, cell))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     return table
 
 
-def _outcome(design: SurveyDesign, name: str, missing: str) -> NDArray[np.float64]:
-    y = design.numeric(name)
-    if np.isinf(y).any():
-        raise InputError(f"outcome {name!r} is infinite in {rows(np.isinf(y))}; correct these or declare them missing")
-    if missing == "fail" and np.isnan(y).any():
-        raise InputError(
-            f"outcome {name!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to estimate for "
-            "the records that have one"
-        )
-    return y
+def check_designs(designs: Sequence[object]) -> None:
+    """Refuse what is no SurveyDesign (InputError)."""
+    for design in designs:
+        if not isinstance(design, SurveyDesign):
+            raise InputError(f"estimates need a SurveyDesign, not {type(design).__name__} (a release has .tables())")
+
+
+def present(quantity: Quantity, partition: Partition) -> NDArray[np.intp]:
+    """Each record's domain, -1 where it has no value."""
+    return partition.domain if quantity.missing is None else np.where(quantity.missing, -1, partition.domain)
+
+
+def columns_of(
+    quantity: Quantity,
+    labels: pd.DataFrame,
+    statistics: Sequence[str],
+    results: Sequence[Estimates],
+    degf: float,
+    domain: NDArray[np.intp],
+    contrast: str = "",
+) -> pd.DataFrame:
+    """Rows of a table: one quantity in the domains of one partition, from m data sets."""
+    part = labels.copy()
+    part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
+    if "proportion" in statistics:
+        part["category"] = quantity.category
+    if "quantile" in statistics:
+        part["prob"] = quantity.prob
+    if contrast:
+        part["contrast"] = contrast
+    q, u = np.array([r.estimate for r in results]), np.array([r.variance for r in results])
+    if np.isinf(q).any() or np.isinf(u).any():
+        raise InputError(f"the {quantity.statistic} of {quantity.outcome!r} overflows; give it in a larger unit")
+    # rounding noise: the design or the total fixes this estimate, within and between data sets
+    fixed = u <= (1e-10 * q) ** 2
+    same_everywhere = np.ptp(q, axis=0) <= 1e-10 * np.abs(q[0])
+    q = np.where(same_everywhere, q[0], q)
+    both = combining.combine(q, np.where(fixed, 0.0, u), degf)
+    low, high = combining.interval(both)
+    if quantity.statistic == "proportion" and not contrast:
+        low, high = combining.logit_interval(both)
+    if len(results) == 1 and results[0].low is not None and results[0].high is not None:
+        low, high = results[0].low, results[0].high
+    for column, values in zip(NUMBERS, (both.estimate, both.se, both.df, low, high), strict=True):
+        part[column] = values
+    part["n"] = np.bincount(domain + 1, minlength=len(labels) + 1)[1:]
+    return part
 
 
 def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
     """Cells first, then margins, the total last."""
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
-    if set(by) & {"statistic", "outcome", "estimate", "se", "df", "ci_low", "ci_high", "n", "flag"}:
+    if set(by) & OWN:
         raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
     columns = {name: _levels(design, name) for name in by}
     partitions = []
@@ -167,12 +198,12 @@ def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
             code = np.zeros(design.n, dtype=np.intp)
             for name in subset:
                 code = code * len(columns[name][1]) + columns[name][0]
-            present, domain = np.unique(code, return_inverse=True)
-            labels: dict[str, list[object]] = {name: [TOTAL] * present.size for name in by}
+            cell, domain = occurring(code, prod(len(columns[name][1]) for name in subset))
+            labels: dict[str, list[object]] = {name: [TOTAL] * cell.size for name in by}
             for name in reversed(subset):
                 levels = columns[name][1]
-                labels[name] = [levels[i] for i in present % len(levels)]
-                present = present // len(levels)
+                labels[name] = [levels[i] for i in cell % len(levels)]
+                cell = cell // len(levels)
             index = range(max(1, int(domain.max()) + 1))
             partitions.append(Partition(pd.DataFrame(labels, index=index), domain))
     return partitions

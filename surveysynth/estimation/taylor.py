@@ -1,104 +1,74 @@
-"""Taylor-linearized estimates of means, totals and counts in domains (T 2.3; Binder 1996).
+"""Taylor-linearized estimates in domains (T 2.3; Binder 1996), and the variance of linearized values.
 
 With z_i the linearized value of record i in its domain d,
 
-    mean:  z_i = w_i (y_i - mu_d) / N_d,     total:  z_i = w_i y_i,     count:  z_i = w_i,
+    count:  z_i = w_i,    total:  z_i = w_i y_i,    ratio R = Y / X:  z_i = w_i (y_i - R_d x_i) / X_d,
 
-(0 outside the domain: the whole design stays, as in R's ``svyby``), the variance of one stage is
+a mean or a proportion being the ratio with x = 1 (0 outside the domain: the whole design stays, as
+in R's ``svyby``), the variance of one stage is
 
     sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c,
 
 and every further stage adds its own, times the sampling fractions of the stages above.  Where the
-weights are calibrated to known totals of post-strata, z_i / w_i is first centred on its weighted
-mean there (R's ``postStratify``).  (T 2.3 prints r_c with the weight inside the residual's first
-term only; the standard form is used.)
+weights are calibrated to known totals, z_i / w_i is first replaced by its residual from the groups
+whose totals are known (R's ``postStratify`` and ``calibrate``).  (T 2.3 prints r_c with the weight
+inside the residual's first term only; the standard form is used.)
 """
 
 from __future__ import annotations
 
-import warnings
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
 
+from ..columns import occurring
 from ..design import SurveyDesign
-from ..errors import InputError
 from ..stages import LonelyPSU, Stage
+from .quantities import Quantity
 
-Statistic = Literal["mean", "total", "count"]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# samplics makes one pass over the file for every domain in every stratum; beyond this many
-# record visits (about a second) `auto` takes the one-pass form instead.
-SAMPLICS_VISITS = 3e8
+DENSE = 4_000_000  # values of a block of columns that is worked on at once
 
 
-@dataclass(frozen=True)
-class Estimates:
-    """Point estimates and variances of D domains, each an array (D,)."""
-
-    estimate: Floats
-    variance: Floats
-
-
-def choose(estimator: str, design: SurveyDesign, domains: int) -> Literal["samplics", "onepass"]:
-    """Turn ``auto`` into an estimator: samplics where it has the feature and takes under a second."""
-    if estimator == "auto":
-        visits = design.n * max(domains, 1) * design.stages[0].sampled.size
-        return "onepass" if _not_in_samplics(design) or visits > SAMPLICS_VISITS else "samplics"
-    if estimator == "onepass":
-        return "onepass"
-    if estimator == "samplics":
-        lacking = _not_in_samplics(design)
-        if lacking:
-            raise InputError(f"samplics has no {lacking}; use estimator='onepass' or 'auto'")
-        return "samplics"
-    raise InputError(f"estimator={estimator!r} is not one of auto, samplics, onepass")
-
-
-def _not_in_samplics(design: SurveyDesign) -> str:
-    first = design.stages[0]
-    if (first.sampled == 1).any():
-        return f"variance for strata with one PSU (here lonely_psu={design.lonely_psu!r})"
-    if len(design.stages) > 1:
-        return "several-stage variance with an fpc"
-    if design.poststratum is not None:
-        return "variance for weights that are calibrated to known totals"
-    return ""
-
-
-def onepass(design: SurveyDesign, y: Floats, domain: Codes, domains: int, statistic: Statistic) -> Estimates:
-    """Estimate all domains of one partition in one pass over the records.
+def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
+    """Point estimates and linearized values of a statistic that is no quantile.
 
     Parameters
     ----------
-    y : float array (n,)
-        Outcome; not used for counts.
+    w : float array (n,)
+        Survey weights.
+    quantity : Quantity
     domain : int array (n,)
         Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
-    statistic : {"mean", "total", "count"}
 
     Returns
     -------
-    Estimates
+    (float array (domains,), float array (n,))
+        Estimates (NaN where a domain has no denominator), and z, 0 outside the domains.
     """
-    inside = domain >= 0
-    w = np.where(inside, design.weights, 0.0)
-    code = np.where(inside, domain, 0)
-    count = sums(code, w, domains)
-    if statistic == "count":
-        return Estimates(count, _variance(design, w, code, inside, domains))
-    total = sums(code, w * np.where(inside, y, 0.0), domains)
-    if statistic == "total":
-        return Estimates(total, _variance(design, np.where(inside, w * y, 0.0), code, inside, domains))
-    with np.errstate(invalid="ignore"):  # a domain without records has no mean
-        mean = total / count
-        z = w * np.where(inside, y - mean[code], 0.0) / count[code]
-    return Estimates(mean, np.where(count > 0, _variance(design, z, code, inside, domains), np.nan))
+    y, x = quantity.y, quantity.x
+    code = domain
+    if (domain < 0).any():
+        inside = domain >= 0
+        w, code = np.where(inside, w, 0.0), np.where(inside, domain, 0)
+        y, x = (values if values is None else np.where(inside, values, 0.0) for values in (y, x))
+    if y is None:
+        return sums(code, w, domains), w
+    wy = w * y
+    total = sums(code, wy, domains)
+    if quantity.statistic == "total":
+        return total, wy
+    wx = w if x is None else w * x
+    denominator = sums(code, wx, domains)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = total / denominator
+        ratio[denominator == 0] = np.nan  # no record, no estimate
+        z = w * (y - ratio[code] * (1.0 if x is None else x)) / denominator[code]
+    return ratio, z if code is domain else np.where(domain < 0, 0.0, z)
 
 
 def sums(code: Codes, values: Floats, size: int) -> Floats:
@@ -106,44 +76,30 @@ def sums(code: Codes, values: Floats, size: int) -> Floats:
     return np.asarray(np.bincount(code, values, size), dtype=np.float64)
 
 
-def _variance(design: SurveyDesign, z: Floats, domain: Codes, inside: NDArray[np.bool_], domains: int) -> Floats:
-    if design.poststratum is not None:
+def variances(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Variance of the sum of z over the records of each domain: (domains,).
+
+    Parameters
+    ----------
+    z : float array (n,)
+        Linearized, weighted values.
+    domain : int array (n,)
+        As for :func:`linearize`.
+    """
+    if design.margins:
         return _calibrated(design, z, domain, domains)
-    return _sum_of_stages(design, z, domain, inside, domains)
-
-
-def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Variance with z / w centred on its weighted means by post-stratum: records outside the domain count, too."""
-    assert design.poststratum is not None
-    g, w, variance = design.poststratum, design.weights, np.empty(domains)
-    known = np.bincount(g, w)
-    everybody, one = np.ones(design.n, dtype=bool), np.zeros(design.n, dtype=np.intp)
-    for d in range(domains):
-        z_d = np.where(domain == d, z, 0.0)
-        centred = z_d - w * (np.bincount(g, z_d) / known)[g]
-        variance[d] = _sum_of_stages(design, centred, one, everybody, 1)[0]
-    return variance
-
-
-def _sum_of_stages(design: SurveyDesign, z: Floats, domain: Codes, inside: NDArray[np.bool_], domains: int) -> Floats:
     total = np.zeros(domains)
     share = np.ones(1)  # product of the sampling fractions above, by stratum of this stage
     for stage in design.stages:
-        total += _stage_variance(stage, share, z, domain, inside, domains, design.lonely_psu)
+        total += _stage_variances(stage, share, z, domain, domains, design.lonely_psu)
         share = (share * stage.fraction)[stage.stratum_of_unit]
         if not share.any():
             break
     return total
 
 
-def _stage_variance(
-    stage: Stage,
-    share: Floats,
-    z: Floats,
-    domain: Codes,
-    inside: NDArray[np.bool_],
-    domains: int,
-    lonely_psu: LonelyPSU,
+def _stage_variances(
+    stage: Stage, share: Floats, z: Floats, domain: Codes, domains: int, lonely_psu: LonelyPSU
 ) -> Floats:
     """Variance contribution of one stage: (domains,).
 
@@ -151,15 +107,18 @@ def _stage_variance(
     have z = 0 and enter through their number.
     """
     n_h, f_h = stage.sampled, stage.fraction
-    pair, inverse = np.unique(stage.unit[inside] * domains + domain[inside], return_inverse=True)
-    z_c = sums(inverse, z[inside], pair.size)
-    unit, dom = pair // domains, pair % domains
+    unit = stage.unit
+    if (domain < 0).any():
+        inside = domain >= 0
+        unit, domain, z = unit[inside], domain[inside], z[inside]
+    if stage.stratum_of_unit.size < stage.unit.size:  # sum over the records of a unit
+        unit, domain, pair = _pairs(unit, domain, stage.stratum_of_unit.size, domains)
+        z = sums(pair, z, unit.size)
     # strata that hold a record of the domain, one row a (stratum, domain) pair
-    block, row = np.unique(stage.stratum_of_unit[unit] * domains + dom, return_inverse=True)
-    h, d = block // domains, block % domains
-    present = np.bincount(row, minlength=block.size)
-    mean = sums(row, z_c, block.size) / n_h[h]
-    squares = sums(row, (z_c - mean[row]) ** 2, block.size) + (n_h[h] - present) * mean**2
+    h, d, row = _pairs(stage.stratum_of_unit[unit], domain, n_h.size, domains)
+    present = np.bincount(row, minlength=h.size)
+    mean = sums(row, z, h.size) / n_h[h]
+    squares = sums(row, (z - mean[row]) ** 2, h.size) + (n_h[h] - present) * mean**2
     scale = share[h] if share.size > 1 else share[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         v = scale * (1 - f_h[h]) * np.where(n_h[h] > 1, n_h[h] / (n_h[h] - 1.0) * squares, 0.0)
@@ -177,30 +136,98 @@ def _stage_variance(
     return variance
 
 
-def samplics(design: SurveyDesign, y: Floats, domain: Codes, domains: int, statistic: Statistic) -> Estimates:
-    """The same estimates by samplics' ``TaylorEstimator``; arguments as for :func:`onepass`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # samplics warns on import that its author has archived it
-        from samplics.estimation import TaylorEstimator
-        from samplics.utils.types import PopParam
+def _pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, Codes]:
+    """The pairs of codes that occur: first code, second code, and the number of each record's pair."""
+    pair, number = occurring(a * size_b + b, size_a * size_b)
+    return pair // size_b, pair % size_b, number
 
-    stage = design.stages[0]
-    inside = domain >= 0
-    weight = np.where(inside, design.weights, 0.0)
-    values = np.ones(design.n) if statistic == "count" else np.where(inside, y, 0.0)
-    remaining = 1.0 - stage.fraction
-    fit = TaylorEstimator(PopParam.mean if statistic == "mean" else PopParam.total)
-    # an estimate of 0 has no CV: samplics divides by it after all estimates and variances are there
-    with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(ZeroDivisionError):
-        warnings.simplefilter("ignore")
-        fit.estimate(
-            y=values,
-            samp_weight=weight,
-            stratum=stage.stratum if design.strata_name else None,
-            psu=stage.unit if design.clustered else None,
-            domain=np.where(inside, domain, domains),  # records outside are a domain that is not read
-            fpc=dict(enumerate(remaining.tolist())) if design.strata_name else float(remaining[0]),
-        )
-    empty = np.nan if statistic == "mean" else 0.0
-    q, u = ([found.get(d, empty) for d in range(domains)] for found in (fit.point_est, fit.variance))
-    return Estimates(np.array(q), np.array(u))
+
+# ---- the variance of whole columns of values: coefficients of a regression, calibrated weights
+
+
+def covariance(design: SurveyDesign, Z: Floats) -> Floats:
+    """Covariance matrix of the sums of the columns of Z, a quantity each.
+
+    Parameters
+    ----------
+    Z : float array (n, p)
+        Linearized, weighted values.
+
+    Returns
+    -------
+    float array (p, p)
+    """
+    if design.margins:
+        X, inverse = _known_totals(design)
+        Z = _residuals(design, Z, X, inverse @ (X.T @ (Z * _base(design))))
+    U = np.concatenate([_deviations(stage, Z) for stage in _weighted_stages(design)])
+    return np.asarray(U.T @ U)
+
+
+def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Variances where weights are calibrated: records outside a domain count, too, so a few domains at a time."""
+    X, inverse = _known_totals(design)
+    stages = _weighted_stages(design)
+    inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
+    variance = np.empty(domains)
+    for first in range(0, domains, columns):
+        some = slice(first, min(first + columns, domains))
+        here = inside[(domain[inside] >= some.start) & (domain[inside] < some.stop)]
+        Z = np.zeros((design.n, some.stop - some.start))
+        Z[here, domain[here] - first] = z[here]
+        Z = _residuals(design, Z, X, inverse @ (X[here].T @ (Z[here] * _base(design)[here])))
+        variance[some] = sum((_deviations(stage, Z) ** 2).sum(axis=0) for stage in stages)
+    return variance
+
+
+def _known_totals(design: SurveyDesign) -> tuple[csr_array, Any]:
+    """Indicators X (n, groups) of the groups with known totals, and (X' D X)^-1 with the base weights D."""
+    sizes = [int(margin.max()) + 1 for margin in design.margins]
+    offset = np.cumsum([0, *sizes[:-1]])
+    column = np.concatenate([margin + first for margin, first in zip(design.margins, offset, strict=True)])
+    row = np.tile(np.arange(design.n), len(sizes))
+    X = csr_array((np.ones(row.size), (row, column)), shape=(design.n, sum(sizes)))
+    XDX = (X * design.base_weights[:, None]).T @ X
+    if len(sizes) == 1:
+        return X, diags_array(1 / XDX.diagonal())
+    return X, np.linalg.pinv(XDX.toarray(), hermitian=True)  # margins add up to the same total
+
+
+def _base(design: SurveyDesign) -> Floats:
+    """What turns w u into d u, with d the weights before calibration: a column (n, 1)."""
+    return (design.base_weights / design.weights)[:, None]
+
+
+def _residuals(design: SurveyDesign, Z: Floats, X: csr_array, slope: Floats) -> Floats:
+    """w (u - x' slope), with Z = w u."""
+    return Z - design.weights[:, None] * (X @ slope)
+
+
+def _weighted_stages(design: SurveyDesign) -> list[tuple[Stage, Floats, NDArray[np.bool_]]]:
+    """Each stage with the factor of its squares by stratum, and the strata that are not centred."""
+    found = []
+    share = np.ones(1)
+    for stage in design.stages:
+        n_h, f_h = stage.sampled, stage.fraction
+        lonely = (n_h == 1) & (f_h < 1)
+        factor = share * (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0), 0.0)
+        if design.lonely_psu == "adjust":
+            factor = np.where(lonely, share * (1 - f_h), factor)
+        if design.lonely_psu == "average" and lonely.any():
+            factor = factor * (n_h.size / (n_h.size - lonely.sum()) if not lonely.all() else np.nan)
+        found.append((stage, factor, lonely))
+        share = (share * f_h)[stage.stratum_of_unit]
+        if not share.any():
+            break
+    return found
+
+
+def _deviations(weighted: tuple[Stage, Floats, NDArray[np.bool_]], Z: Floats) -> Floats:
+    """Values summed by unit less their mean by stratum, scaled so that their squares add up to the variance."""
+    stage, factor, lonely = weighted
+    h, units = stage.stratum_of_unit, stage.stratum_of_unit.size
+    if units < stage.unit.size:
+        Z = csr_array((np.ones(stage.unit.size), (stage.unit, np.arange(stage.unit.size)))) @ Z
+    total = csr_array((np.ones(units), (h, np.arange(units)))) @ Z
+    mean = np.where(lonely, 0.0, 1 / stage.sampled)[:, None] * total
+    return np.asarray((Z - mean[h]) * np.sqrt(factor)[h, None])

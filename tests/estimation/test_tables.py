@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from surveysynth import InputError, SurveyDesign, estimate
-from surveysynth.estimation import taylor
+from surveysynth.estimation import estimators
 from surveysynth.estimation.tables import tabulate
 
 COLUMNS = ["statistic", "outcome", "estimate", "se", "df", "ci_low", "ci_high", "n"]
@@ -163,7 +163,7 @@ def test_auto_takes_onepass_where_samplics_lacks_the_feature(frame, roles, lacks
 
 def test_auto_takes_onepass_for_large_work(frame, monkeypatch):
     assert estimate(design(frame), "y", "sex").attrs["estimator"] == "samplics"
-    monkeypatch.setattr(taylor, "SAMPLICS_VISITS", 6 * 2 * 1)  # enough for the total, not for the margin
+    monkeypatch.setattr(estimators, "SAMPLICS_VISITS", 6 * 2 * 1)  # enough for the total, not for the margin
     assert estimate(design(frame), "y", "sex").attrs["estimator"] == "onepass and samplics"
 
 

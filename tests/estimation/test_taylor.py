@@ -97,6 +97,7 @@ SCENARIOS = {
     "clus2": ("apiclus2", "", CLUS2, "api00", API),
     "clus2 fpc": ("apiclus2", "", CLUS2 | {"fpc": ["fpc1", "fpc2"]}, "api00", API),
     "clus2 missing": ("apiclus2", "", CLUS2 | {"fpc": ["fpc1", "fpc2"]}, "acs.46", ["sch.wide"]),
+    "election": ("election_pps", "big = votes > 20000, k = seq_along(p) %% 2", {"probs": "p"}, "Bush", ["big", "k"]),
     "clus2 fractions": ("apiclus2", FRACTIONS, CLUS2 | {"fpc": ["f", "g"]}, "enroll", API),
 }
 SEVERAL_STAGES = {"clus2 fpc", "clus2 missing", "clus2 fractions"}

@@ -1,0 +1,174 @@
+"""Differences between two domains of one survey, or between two independent surveys, with standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design import SurveyDesign
+from ..errors import InputError, as_list
+from . import taylor
+from .estimators import ESTIMATORS, Estimates, choose, replicated
+from .quantities import Quantity, quantities
+from .tables import Names, Partition, check_designs, columns_of, partitions_of, present
+
+Codes = NDArray[np.intp]
+Between = Mapping[str, Sequence[object]]
+
+
+def difference(
+    design: SurveyDesign | Mapping[str, SurveyDesign],
+    outcome: Names = None,
+    by: Names = None,
+    statistic: str | Sequence[str] = "mean",
+    *,
+    between: Between | None = None,
+    denominator: str | None = None,
+    probs: Sequence[float] | float = 0.5,
+    missing: str = "fail",
+) -> pd.DataFrame:
+    """Differences of means, totals, counts, proportions or ratios, with standard errors.
+
+    Within one design the two domains may share PSUs, as two periods of a panel do: the variance
+    is that of the difference of their linearized values (or of their replicates), which holds
+    the covariance.  Two designs are taken as independent: their variances add up.
+
+    Parameters
+    ----------
+    design : SurveyDesign, or mapping of two labels to designs
+        ``{"2024": first, "2023": second}`` compares two independent samples.
+    outcome, by, statistic, denominator, probs, missing
+        As for :func:`surveysynth.estimate`; every cell, margin and the total of ``by`` has its
+        difference.  Quantiles are compared between two designs only.
+    between : mapping of one column to two categories
+        ``{"sex": ("m", "f")}`` is men less women, within one design.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
+        columns of :func:`surveysynth.estimate`, with 95% t intervals; ``contrast`` reads
+        "m - f".  An estimate is missing where one of the two domains has no record.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.estimate`; no two categories to compare, or categories that the
+        file has not; two designs whose ``by`` columns have different categories.
+    """
+    asked = {"denominator": denominator, "probs": probs, "missing": missing}
+    if isinstance(design, Mapping):
+        if between is not None:
+            raise InputError("between= compares domains of one design; two designs are compared as they are")
+        return _between_designs(design, as_list(outcome), as_list(by), as_list(statistic), **asked)
+    return differences([design], outcome, by, statistic, between=between, **asked)
+
+
+def differences(
+    designs: Sequence[SurveyDesign],
+    outcome: Names,
+    by: Names,
+    statistic: str | Sequence[str],
+    *,
+    between: Between | None,
+    denominator: str | None = None,
+    probs: Sequence[float] | float = 0.5,
+    missing: str = "fail",
+) -> pd.DataFrame:
+    """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule."""
+    check_designs(designs)
+    names, statistics = as_list(by), as_list(statistic)
+    if "quantile" in statistics:
+        raise InputError("quantiles of two domains of one design cannot be compared: they have no linearized values")
+    asked = partial(quantities, statistics=statistics, denominator=denominator, probs=probs, missing=missing)
+    sides = [_sides(design, names, between) for design in designs]
+    label = f"{sides[0][1]} - {sides[0][2]}"
+    partitions = [partitions_of(design, names) for design in designs]
+    parts = []
+    for same_quantity in zip(*asked(designs, as_list(outcome)), strict=True):
+        for same in zip(*partitions, strict=True):
+            if not all(p.labels.equals(same[0].labels) for p in same):
+                raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
+            results = [
+                _difference(design, quantity, partition, side)
+                for design, quantity, partition, (side, *_) in zip(designs, same_quantity, same, sides, strict=True)
+            ]
+            cell = np.where(sides[0][0] < 0, -1, present(same_quantity[0], same[0]))
+            degf = min(design.degf for design in designs)
+            parts.append(columns_of(same_quantity[0], same[0].labels, statistics, results, degf, cell, label))
+    table = pd.concat(parts, ignore_index=True)
+    table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
+    return table
+
+
+def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
+    """0 for the records of the first category, 1 for the second, -1 for others; and the two categories."""
+    if not isinstance(between, Mapping) or len(between) != 1:
+        raise InputError("between must map one column to the two categories to compare: {'sex': ('m', 'f')}")
+    ((name, pair),) = between.items()
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2 or pair[0] == pair[1]:
+        raise InputError(f"between must name two different categories of {name!r}")
+    if name in names:
+        raise InputError(f"{name!r} is compared, so the table cannot be broken down by it, too")
+    column = design.column(name)
+    side = np.full(design.n, -1, dtype=np.intp)
+    for i, category in enumerate(pair):
+        here = (column == category).fillna(False).to_numpy(dtype=bool)
+        if not here.any():
+            raise InputError(f"between: no record has the {('first', 'second')[i]} category of {name!r}")
+        side[here] = i
+    return side, *pair
+
+
+def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, side: Codes) -> Estimates:
+    """First less second category in every domain of the partition."""
+    domain, domains = present(quantity, partition), len(partition.labels)
+    domain = np.where(side < 0, -1, domain)
+    both = np.where(domain < 0, -1, 2 * domain + side)
+    theta, z = taylor.linearize(design.weights, quantity, both, 2 * domains)
+    estimate = theta[::2] - theta[1::2]
+    if design.replication is not None:
+        theta_r = replicated(design, quantity, both, 2 * domains)
+        return Estimates(estimate, design.replication.variance(theta_r[:, ::2] - theta_r[:, 1::2], estimate))
+    z = np.where(side == 1, -z, z)
+    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, taylor.variances(design, z, domain, domains)))
+
+
+def _between_designs(
+    designs: Mapping[str, SurveyDesign],
+    outcomes: list[str],
+    names: list[str],
+    statistics: list[str],
+    *,
+    denominator: str | None,
+    probs: Sequence[float] | float,
+    missing: str,
+) -> pd.DataFrame:
+    if len(designs) != 2:
+        raise InputError(f"two designs are compared, not {len(designs)}")
+    surveys = list(designs.values())
+    check_designs(surveys)
+    asked = quantities(surveys, outcomes, statistics, denominator=denominator, probs=probs, missing=missing)
+    partitions = [partitions_of(design, names) for design in surveys]
+    used, parts = set(), []
+    for pair in zip(*asked, strict=True):
+        for first, second in zip(*partitions, strict=True):
+            if not first.labels.equals(second.labels):
+                raise InputError(f"the two designs do not have the same categories of {', '.join(names)}")
+            results, domains = [], len(first.labels)
+            for design, quantity, partition in zip(surveys, pair, (first, second), strict=True):
+                which = choose("auto", design, quantity, domains)
+                used.add(which)
+                results.append(ESTIMATORS[which](design, quantity, present(quantity, partition), domains))
+            one, other = results
+            apart = Estimates(one.estimate - other.estimate, one.variance + other.variance)
+            cell = np.concatenate([present(q, p) for q, p in zip(pair, (first, second), strict=True)])
+            degf = sum(design.degf for design in surveys)
+            parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, cell, " - ".join(designs)))
+    table = pd.concat(parts, ignore_index=True)
+    table.attrs["estimator"] = " and ".join(sorted(used))
+    return table

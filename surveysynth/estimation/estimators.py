@@ -1,0 +1,196 @@
+"""Estimators: point estimates and variances of one quantity in the domains of a partition.
+
+``onepass`` linearizes by itself, ``samplics`` asks samplics' ``TaylorEstimator``, ``replicates``
+computes every replicate of a design that has replicate weights.  They give the same estimates.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from ..design import SurveyDesign
+from ..errors import InputError
+from . import taylor
+from .quantities import Quantity
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+# samplics makes one pass over the file for every domain in every stratum; beyond this many
+# record visits (about a second) `auto` takes the one-pass form instead.
+SAMPLICS_VISITS = 3e8
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Point estimates and variances of D domains, each an array (D,); limits where a statistic has its own."""
+
+    estimate: Floats
+    variance: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+
+
+Estimator = Callable[[SurveyDesign, Quantity, Codes, int], Estimates]
+
+
+def choose(estimator: str, design: SurveyDesign, quantity: Quantity, domains: int) -> str:
+    """The name of the estimator to use; ``auto`` takes samplics where it has the feature and takes under a second.
+
+    Raises
+    ------
+    InputError
+        An unknown estimator, or one that lacks what the design or the statistic needs.
+    """
+    if estimator not in ("auto", *ESTIMATORS):
+        raise InputError(f"estimator={estimator!r} is not one of {', '.join(['auto', *ESTIMATORS])}")
+    if (estimator == "replicates") > (design.replication is not None):
+        raise InputError("the design has no replicate weights; make them by design.replicates(...)")
+    lacking = _not_in_samplics(design, quantity)
+    if estimator == "samplics" and lacking:
+        raise InputError(f"samplics has no {lacking}; use estimator='onepass' or 'auto'")
+    if estimator != "auto":
+        return estimator
+    if design.replication is not None:
+        return "replicates"
+    visits = design.n * max(domains, 1) * design.stages[0].sampled.size
+    return "onepass" if lacking or visits > SAMPLICS_VISITS else "samplics"
+
+
+def _not_in_samplics(design: SurveyDesign, quantity: Quantity) -> str:
+    first = design.stages[0]
+    if quantity.statistic == "quantile":
+        return "Woodruff intervals of quantiles"
+    if (first.sampled == 1).any():
+        return f"variance for strata with one PSU (here lonely_psu={design.lonely_psu!r})"
+    if len(design.stages) > 1:
+        return "several-stage variance with an fpc"
+    if design.margins:
+        return "variance for weights that are calibrated to known totals"
+    if design.pps is not None:
+        return "variance from joint inclusion probabilities"
+    if design.replication is not None:
+        return "variance from these replicate weights"
+    return ""
+
+
+def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
+    """Estimate all domains of one partition in one pass over the records.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    quantity : Quantity
+    domain : int array (n,)
+        Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+    domains : int
+    """
+    if quantity.statistic == "quantile":
+        return woodruff(design, quantity, domain, domains, onepass)
+    estimate, z = taylor.linearize(design.weights, quantity, domain, domains)
+    variance = taylor.variances(design, z, domain, domains)
+    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variance))
+
+
+def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
+    """The same estimates by samplics' ``TaylorEstimator``; arguments as for :func:`onepass`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # samplics warns on import that its author has archived it
+        from samplics.estimation import TaylorEstimator
+        from samplics.utils.types import PopParam
+
+    stage = design.stages[0]
+    inside = domain >= 0
+    weight = np.where(inside, design.weights, 0.0)
+    values, denominator = (
+        None if column is None else np.where(inside, column, 0.0) for column in (quantity.y, quantity.x)
+    )
+    remaining = 1.0 - stage.fraction
+    ratio, total = quantity.statistic == "ratio", quantity.statistic in ("total", "count")
+    fit = TaylorEstimator(PopParam.ratio if ratio else PopParam.total if total else PopParam.mean)
+    # an estimate of 0 has no CV: samplics divides by it after all estimates and variances are there
+    with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(ZeroDivisionError):
+        warnings.simplefilter("ignore")
+        fit.estimate(
+            y=np.ones(design.n) if values is None else values,
+            x=denominator,
+            samp_weight=weight,
+            stratum=stage.stratum if design.strata_name else None,
+            psu=stage.unit if design.clustered else None,
+            domain=np.where(inside, domain, domains),  # records outside are a domain that is not read
+            fpc=dict(enumerate(remaining.tolist())) if design.strata_name else float(remaining[0]),
+        )
+    empty = 0.0 if total else np.nan
+    q, u = ([found.get(d, empty) for d in range(domains)] for found in (fit.point_est, fit.variance))
+    return Estimates(np.array(q), np.array(u))
+
+
+def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
+    """Estimates whose variance is that of the replicates; arguments as for :func:`onepass`."""
+    if quantity.statistic == "quantile":
+        return woodruff(design, quantity, domain, domains, replicates)
+    assert design.replication is not None
+    estimate, _ = taylor.linearize(design.weights, quantity, domain, domains)
+    return Estimates(estimate, design.replication.variance(replicated(design, quantity, domain, domains), estimate))
+
+
+def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
+    """The estimate in every replicate, (R, domains); NaN where a replicate has no denominator."""
+    assert design.replication is not None
+    w = design.weights
+    total = design.replication.totals(w if quantity.y is None else w * quantity.y, domain, domains)
+    if quantity.statistic in ("count", "total"):
+        return total
+    denominator = design.replication.totals(w if quantity.x is None else w * quantity.x, domain, domains)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(denominator == 0, np.nan, total / denominator)
+
+
+def woodruff(
+    design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int, estimator: Estimator, level: float = LEVEL
+) -> Estimates:
+    """Quantiles with intervals by inverting the distribution function (Woodruff 1952; R's ``svyquantile``).
+
+    The quantile is the smallest value at which the weighted distribution function reaches the
+    probability.  Its limits are the quantiles at the limits of the estimated share of records
+    not above it; the standard error is their distance over twice the t quantile.
+
+    Returns
+    -------
+    Estimates
+        NaN limits, and no variance, where the share's interval reaches 0 or 1: the data do not
+        bound the quantile there.
+    """
+    assert quantity.y is not None
+    inside = np.flatnonzero(domain >= 0)
+    order = inside[np.lexsort((quantity.y[inside], domain[inside]))]
+    value, weight = quantity.y[order], design.weights[order]
+    start = np.searchsorted(domain[order], np.arange(domains + 1))
+    reached = [np.cumsum(weight[start[d] : start[d + 1]]) for d in range(domains)]
+
+    def quantile(p: Floats) -> Floats:
+        found = np.full(domains, np.nan)
+        for d in range(domains):
+            if reached[d].size and 0 < p[d] <= 1:
+                wanted = p[d] * reached[d][-1] * (1 - 1e-12)  # sums of weights are rounded
+                found[d] = value[start[d] + np.searchsorted(reached[d], wanted)]
+        return found
+
+    found = quantile(np.full(domains, quantity.prob))
+    below = np.where(domain >= 0, quantity.y <= found[domain], np.nan)
+    share = estimator(design, Quantity("mean", quantity.outcome, below), domain, domains)
+    t = student.ppf(0.5 + level / 2, design.degf)
+    half = t * np.sqrt(share.variance)
+    low, high = quantile(share.estimate - half), quantile(share.estimate + half)
+    return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)
+
+
+ESTIMATORS: dict[str, Estimator] = {"samplics": samplics, "onepass": onepass, "replicates": replicates}
