@@ -267,8 +267,8 @@ class SurveyDesign:
         names = [names_of(margin, "totals") for margin in totals]
         margins = margins_of(self._frame, names)
         known = [
-            totals_of(self._frame, *margin, given)
-            for *margin, given in zip(names, margins, totals.values(), strict=True)  # type: ignore[arg-type]
+            totals_of(self._frame, columns, margin, given)
+            for columns, margin, given in zip(names, margins, totals.values(), strict=True)
         ]
         check_agreement(known)
         column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
@@ -355,7 +355,7 @@ class SurveyDesign:
             "lonely_psu": self.lonely_psu,
             "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
         }
-        further = {"base_weights": self.base_name, "pps": self.pps}
+        further: dict[str, Any] = {"base_weights": self.base_name, "pps": self.pps}
         if self.replication is not None and isinstance(self.replication, _rep.GivenReplicates):
             given = self.replication
             further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,7 @@ def difference(
         As :func:`surveysynth.estimate`; no two categories to compare, or categories that the
         file has not; two designs whose ``by`` columns have different categories.
     """
-    asked = {"denominator": denominator, "probs": probs, "missing": missing}
+    asked: dict[str, Any] = {"denominator": denominator, "probs": probs, "missing": missing}
     if isinstance(design, Mapping):
         if between is not None:
             raise InputError("between= compares domains of one design; two designs are compared as they are")

@@ -161,7 +161,7 @@ def columns_of(
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
     if "proportion" in statistics:
-        part["category"] = quantity.category
+        part["category"] = [quantity.category] * len(part)
     if "quantile" in statistics:
         part["prob"] = quantity.prob
     if contrast:

@@ -180,14 +180,14 @@ def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) ->
     return variance
 
 
-def _known_totals(design: SurveyDesign) -> tuple[csr_array, Any]:
+def _known_totals(design: SurveyDesign) -> tuple[Any, Any]:
     """Indicators X (n, groups) of the groups with known totals, and (X' D X)^-1 with the base weights D."""
     sizes = [int(margin.max()) + 1 for margin in design.margins]
     offset = np.cumsum([0, *sizes[:-1]])
     column = np.concatenate([margin + first for margin, first in zip(design.margins, offset, strict=True)])
     row = np.tile(np.arange(design.n), len(sizes))
     X = csr_array((np.ones(row.size), (row, column)), shape=(design.n, sum(sizes)))
-    XDX = (X * design.base_weights[:, None]).T @ X
+    XDX: Any = (X * design.base_weights[:, None]).T @ X
     if len(sizes) == 1:
         return X, diags_array(1 / XDX.diagonal())
     return X, np.linalg.pinv(XDX.toarray(), hermitian=True)  # margins add up to the same total
@@ -198,7 +198,7 @@ def _base(design: SurveyDesign) -> Floats:
     return (design.base_weights / design.weights)[:, None]
 
 
-def _residuals(design: SurveyDesign, Z: Floats, X: csr_array, slope: Floats) -> Floats:
+def _residuals(design: SurveyDesign, Z: Floats, X: Any, slope: Floats) -> Floats:
     """w (u - x' slope), with Z = w u."""
     return Z - design.weights[:, None] * (X @ slope)
 
@@ -227,7 +227,7 @@ def _deviations(weighted: tuple[Stage, Floats, NDArray[np.bool_]], Z: Floats) ->
     stage, factor, lonely = weighted
     h, units = stage.stratum_of_unit, stage.stratum_of_unit.size
     if units < stage.unit.size:
-        Z = csr_array((np.ones(stage.unit.size), (stage.unit, np.arange(stage.unit.size)))) @ Z
+        Z = np.asarray(csr_array((np.ones(stage.unit.size), (stage.unit, np.arange(stage.unit.size)))) @ Z)
     total = csr_array((np.ones(units), (h, np.arange(units)))) @ Z
     mean = np.where(lonely, 0.0, 1 / stage.sampled)[:, None] * total
     return np.asarray((Z - mean[h]) * np.sqrt(factor)[h, None])
