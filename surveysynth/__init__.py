@@ -11,7 +11,7 @@ from .errors import (
     PrivacyError,
     SurveySynthError,
 )
-from .estimation import difference, estimate
+from .estimation import Regression, difference, estimate, regression
 from .models.fbp import FBP
 from .models.fbs import FBS
 from .models.scores import NormalScores
@@ -21,7 +21,7 @@ from .privacy.mechanisms import PseudoPosterior
 from .release import Release, read_release
 from .synthesis import Fit, Price, fit, price, synthesize
 
-from . import datasets, evaluate  # isort: skip  # last: they build on all of these
+from . import datasets, evaluate, sampling  # isort: skip  # last: they build on all of these
 
 __all__ = [
     "FBP",
@@ -39,6 +39,7 @@ __all__ = [
     "Price",
     "PrivacyError",
     "PseudoPosterior",
+    "Regression",
     "Release",
     "SurveyDesign",
     "SurveySynthError",
@@ -50,5 +51,7 @@ __all__ = [
     "laplace_tables",
     "price",
     "read_release",
+    "regression",
+    "sampling",
     "synthesize",
 ]

@@ -98,7 +98,7 @@ def codes(*columns: Any) -> NDArray[np.intp]:
 
 
 def occurring(code: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The codes below ``size`` that occur, and for each record the number of its own (``np.unique``, in linear time)."""
+    """The codes below ``size`` that occur, and for each record the number of its own, in linear time."""
     if size > 8 * code.size:
         found, number = np.unique(code, return_inverse=True)
         return found, number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import numpy as np
@@ -10,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .design import SurveyDesign
-from .errors import InputError
-from .sampling import Floats, Positions, draw_sample
+from .errors import InputError, rows
+from .sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
 
 Errors = Literal["lognormal", "t4", "skewed", "heteroskedastic", "clustered"]
 
@@ -229,9 +230,131 @@ def sdr_sample(
     Raises
     ------
     InputError
-        As :func:`surveysynth.sampling.draw_sample`.
+        As :func:`draw_sample`.
     """
     rng = np.random.default_rng(seed)
     population = sdr_population(rng) if population is None else population
     psu = "psu" if "psu" in population.columns else None
     return draw_sample(population, n=n, strata="field", size="size", rng=rng, psu=psu, take=take)
+
+
+def draw_sample(
+    population: pd.DataFrame,
+    *,
+    n: int,
+    strata: str,
+    size: str,
+    rng: np.random.Generator,
+    psu: str | None = None,
+    take: int = 10,
+) -> SurveyDesign:
+    """A stratified sample of a population, with probability proportional to size.
+
+    The sample is allocated to the strata in proportion to their units.  Without PSUs, units are
+    drawn systematically, in random order, with pi proportional to size.  With PSUs there are two
+    stages, each systematic, in random order: n / take PSUs, allocated to the strata in proportion
+    to their units and drawn proportional to the sum of their units' sizes; then ``take`` units of
+    each, proportional to size.  Unless a PSU or unit is taken with certainty, pi is again
+    proportional to size within a stratum.
+
+    Parameters
+    ----------
+    population : pandas.DataFrame
+        One row a unit.
+    n : int
+        Sample size.
+    strata, size : str
+        Columns of strata, and of the measure of size.
+    rng : numpy.random.Generator
+    psu : str, optional
+        Column of PSUs; a label counts within its stratum.
+    take : int
+        Units of each PSU, where there are PSUs.
+
+    Returns
+    -------
+    SurveyDesign
+        Columns of the population and ``weight`` = 1 / pi; strata one after another.
+
+    Raises
+    ------
+    InputError
+        A column that is not there or has missing values, sizes that are not positive numbers; an
+        n that leaves a stratum fewer than two units (PSUs), that exceeds the population or is no
+        multiple of take; a stratum with too few PSUs; a PSU with too few units.
+    """
+    _check_population(population, {"strata": strata, "size": size} | ({} if psu is None else {"psu": psu}))
+    for name, number in {"n": n, "take": take}.items():
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise InputError(f"{name} must be a whole number")
+    take = 1 if psu is None else take
+    if take < 1 or n % take:
+        raise InputError(f"n = {n} is not a multiple of take = {take}, the number of units drawn in each PSU")
+    stratum, labels = pd.factorize(population[strata], sort=True)
+    N_h = np.bincount(stratum)
+    allocation = proportional_allocation(N_h, n // take)
+    if allocation.min() < 2 or n > len(population):
+        enough = take * int(np.ceil(2 * len(population) / N_h.min()))
+        raise InputError(
+            f"no sample of n = {n} can be drawn: at least two {'units' if psu is None else 'PSUs'} in each of the "
+            f"{labels.size} strata are needed (n = {enough} is enough), and there are {len(population):,} units in all"
+        )
+    sizes = population[size].to_numpy(dtype=np.float64)
+    cluster = None if psu is None else pd.factorize(population[psu])[0]
+    order = rng.permutation(len(population))
+    stratum = stratum[order]
+    drawn = []
+    for h, n_h in enumerate(allocation.tolist()):
+        units = order[stratum == h]
+        if cluster is None:
+            drawn.append(_proportional(units, sizes[units], n_h, rng))
+        else:
+            drawn += _two_stages(units, sizes[units], cluster[units], n_h, take, rng)
+    sample = population.iloc[np.concatenate([units for units, _ in drawn])]
+    pi = np.concatenate([p for _, p in drawn])
+    return SurveyDesign(sample.assign(weight=1 / pi), weights="weight", strata=strata, psu=psu)
+
+
+def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Generator) -> tuple[Positions, Floats]:
+    """These units, n of them, drawn proportional to size, and their inclusion probabilities."""
+    pi = inclusion_probabilities(sizes, n)
+    drawn = systematic(pi, rng)
+    return units[drawn], pi[drawn]
+
+
+def _two_stages(
+    units: Positions, sizes: Floats, cluster: Positions, n: int, take: int, rng: np.random.Generator
+) -> list[tuple[Positions, Floats]]:
+    """``take`` units in each of n PSUs of a stratum: units and inclusion probabilities, PSU by PSU."""
+    label, code = np.unique(cluster, return_inverse=True)
+    fewest = np.bincount(code).min()
+    if n > label.size or take > fewest:
+        raise InputError(
+            f"a stratum needs {n} PSUs of at least {take} units; it has {label.size}, and the smallest has {fewest} "
+            "units: choose a smaller n or take"
+        )
+    total = np.asarray(np.bincount(code, weights=sizes), dtype=np.float64)
+    shuffled = rng.permutation(label.size)
+    drawn = []
+    for c, pi_c in zip(*_proportional(shuffled, total[shuffled], n, rng), strict=True):
+        inside = code == c
+        chosen, pi = _proportional(units[inside], sizes[inside], take, rng)
+        drawn.append((chosen, pi_c * pi))
+    return drawn
+
+
+def _check_population(population: pd.DataFrame, columns: Mapping[str, str]) -> None:
+    for role, name in columns.items():
+        if name not in population.columns:
+            raise InputError(f"{role}: the population has no column {name!r}")
+        missing = population[name].isna().to_numpy()
+        if missing.any():
+            raise InputError(f"{role} column {name!r} is missing in {rows(missing)}; every unit needs it")
+    size = population[columns["size"]]
+    if not pd.api.types.is_numeric_dtype(size.dtype):
+        raise InputError(f"size column {columns['size']!r} is not numeric")
+    bad = ~(np.isfinite(size.to_numpy(dtype=np.float64)) & (size.to_numpy() > 0))
+    if bad.any():
+        raise InputError(f"size column {columns['size']!r} is not positive and finite in {rows(bad)}")
+    if "weight" in population.columns:
+        raise InputError("the population has a column 'weight', which is where the weights of the sample go: rename it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,12 +14,23 @@ from numpy.typing import ArrayLike, NDArray
 from . import replicates as _rep
 from .calibration import Totals, check_agreement, margins_of, rake, totals_of
 from .columns import Columns, check_columns, listing, names_of, numeric, positive
-from .errors import InputError, check_seed
+from .errors import InputError, check_seed, rows
 from .io import read_frame
 from .replicates import Replicates
+from .sampling import GivenJoint, Joint, draw
 from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
 
 PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek"]
+NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
+MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
+VARIANCE_OF: dict[str, PPS] = {  # method of selection
+    "tille": "sen_yates_grundy",
+    "maximum_entropy": "sen_yates_grundy",
+    "poisson": "horvitz_thompson",
+    "brewer": "hajek",
+    "systematic": "hajek",
+    "random_systematic": "hajek",
+}
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -70,7 +81,8 @@ class SurveyDesign:
         shows its variance; default: as if drawn with replacement (T 2.3).  The first two need
         ``joint``.
     joint : float array (n, n), optional
-        Joint inclusion probabilities of the records, inclusion probabilities on the diagonal.
+        Joint inclusion probabilities of the records, inclusion probabilities on the diagonal; or
+        ``joint`` of a design with the same records.
 
     Attributes
     ----------
@@ -112,7 +124,7 @@ class SurveyDesign:
     stages: tuple[Stage, ...]
     replication: Replicates | None
     pps: PPS | None
-    joint: tuple[Any, ...]
+    joint: tuple[Joint, ...]
     _frame: pd.DataFrame
 
     def __init__(
@@ -132,7 +144,7 @@ class SurveyDesign:
         rscales: Sequence[float] | None = None,
         mse: bool = True,
         pps: PPS | None = None,
-        joint: ArrayLike | None = None,
+        joint: ArrayLike | tuple[Joint, ...] | None = None,
     ) -> None:
         psu_names, fpc_names = names_of(psu, "psu"), names_of(fpc, "fpc")
         given_margins = [poststrata] if isinstance(poststrata, str) else poststrata or []
@@ -158,7 +170,7 @@ class SurveyDesign:
         given = positive(frame[weight_name], weight_name, at_most_one=weights is None)
         frame = frame.reset_index(drop=True)
         stages = stages_of(frame, strata, psu_names, fpc_names)
-        if lonely_psu == "fail" and replicate_weights is None:
+        if lonely_psu == "fail" and replicate_weights is None and pps is None:
             refuse_lonely(stages, strata, psu_names)
         w = given if weights is not None else 1.0 / given
         p = 1.0 / given if weights is not None else given.copy()
@@ -171,7 +183,11 @@ class SurveyDesign:
             replication = _rep.given(frame, names, w, scale, rscales, mse)
         elif scale is not None or rscales is not None:
             raise InputError("scale= and rscales= go with replicate_weights=")
-        blocks: tuple[Any, ...] = ()
+        if joint is not None and pps not in NEED_JOINT:
+            raise InputError("joint= goes with pps='sen_yates_grundy' or 'horvitz_thompson'")
+        known = _joint(joint, p)
+        if pps is not None:
+            _check_pps(pps, known, stages, p, lonely_psu)
         for array in (w, p, base, *margins):
             array.flags.writeable = False
         self.__dict__.update(
@@ -191,7 +207,7 @@ class SurveyDesign:
             stages=stages,
             replication=replication,
             pps=pps,
-            joint=blocks,
+            joint=known,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -318,6 +334,76 @@ class SurveyDesign:
             return self._with(replication=_rep.jackknife(self.stages, stratified=method == "JKn"))
         return self._with(replication=_rep.balanced(self.stages, rho=0.0 if method == "BRR" else rho))
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        n: int | Mapping[Hashable, int],
+        size: str | None = None,
+        strata: str | None = None,
+        method: str | None = None,
+        seed: int | None = None,
+    ) -> SurveyDesign:
+        """Draw a sample of elements from a frame: a design that knows its inclusion probabilities.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            One row a unit of the population.
+        n : int, or mapping of stratum to int
+            Sample size; with strata, that of each stratum.
+        size : str, optional
+            Column of sizes to which inclusion probabilities are proportional.
+        strata : str, optional
+        method : str, optional
+            "systematic" (in the order of the frame), "random_systematic", "brewer", "tille",
+            "maximum_entropy", "poisson" (the sample size is random), "multinomial" (with
+            replacement), "srs" (equal probabilities); default "maximum_entropy" with sizes,
+            "srs" without.
+        seed : int, optional
+            Without one the sample comes from the operating system's entropy.
+
+        Returns
+        -------
+        SurveyDesign
+            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi, and
+            the variance that goes with the method: Sen-Yates-Grundy with joint probabilities
+            (tille, maximum_entropy), Horvitz-Thompson (poisson), Hajek's approximation (brewer
+            and both systematic ones, and where a stratum has more than 5,000 selected units), finite
+            population correction from a column ``population`` (srs), with replacement (multinomial).
+
+        Raises
+        ------
+        InputError
+            Unknown methods or columns; sizes, sample sizes or strata from which no sample can be
+            drawn; a frame that has a column of those names.
+        """
+        check_seed(seed)
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
+        check_columns(frame, {role: name for role, name in (("size", size), ("strata", strata)) if name is not None})
+        method = ("srs" if size is None else "maximum_entropy") if method is None else method
+        drawn = draw(
+            None if size is None else numeric(frame[size], size),
+            n,
+            method,
+            np.random.default_rng(seed),
+            None if strata is None else frame[strata],
+            N=len(frame),
+        )
+        made = {"weight": 1 / drawn.pi} | ({"population": drawn.population} if method == "srs" else {})
+        for name in made:
+            if name in frame.columns:
+                raise InputError(f"the frame has a column {name!r}, which the sample is to get: rename it")
+        sample = frame.iloc[drawn.positions].assign(**made)
+        pps = VARIANCE_OF.get(method)
+        if pps == "sen_yates_grundy" and max(block.positions.size for block in drawn.joint) > MOST_JOINT:
+            pps = "hajek"
+        fpc = "population" if method == "srs" else None
+        joint = drawn.joint if pps in NEED_JOINT else None
+        return cls(sample, weights="weight", strata=strata, fpc=fpc, pps=pps, joint=joint)
+
     @property
     def n(self) -> int:
         """Number of records."""
@@ -406,3 +492,31 @@ def _check_replicate_names(names: Sequence[str], roles: Mapping[str, str | None]
     for role, name in roles.items():
         if name in names:
             raise InputError(f"column {name!r} is given two roles, {role} and replicate_weights; a column has one role")
+
+
+def _joint(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):
+        if sum(block.positions.size for block in given) != pi.size:
+            raise InputError("joint= is of a design with other records")
+        return given
+    return (GivenJoint.checked(np.asarray(given), pi),)
+
+
+def _check_pps(
+    pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU
+) -> None:
+    _check_choice("pps", pps, get_args(PPS))
+    first = stages[0]
+    if first.stratum_of_unit.size < first.unit.size or first.fraction.any():
+        raise InputError(f"pps={pps!r} is for samples of elements without fpc: the probabilities say it all")
+    if pps in NEED_JOINT and not joint:
+        raise InputError(f"pps={pps!r} needs joint=, the joint inclusion probabilities; pps='hajek' does without")
+    uncertain = np.bincount(first.stratum, pi < 1, first.sampled.size)
+    lonely = (uncertain == 1)[first.stratum]
+    if pps != "horvitz_thompson" and lonely_psu != "remove" and lonely.any():
+        raise InputError(
+            f"a stratum has only one unit that was not certain, so its variance cannot be estimated: {rows(lonely)}; "
+            "merge strata, or choose lonely_psu='remove'"
+        )

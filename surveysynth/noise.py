@@ -17,7 +17,8 @@ form has no guarantee.
 ``kind="strict"`` is epsilon-differentially private for two files that differ in the weight and
 the outcome of one record.  Both are clipped to public bounds.  Over that box a count moves by at
 most max w - min w, and a total by at most max w y - min w y, extremes that lie in its corners;
-a replicate by that times the largest replicate factor.  Means are noisy totals over noisy counts.
+a replicate by that times the largest size of a replicate factor.  Means are noisy totals over
+noisy counts.
 
 The noise is OpenDP's, which is exact on floating-point numbers: a plain floating-point Laplace
 draw gives away digits of the number under it (Mironov 2012).
@@ -42,7 +43,7 @@ from .estimation import taylor
 from .estimation.combining import Combined, interval
 from .estimation.suppression import additions
 from .estimation.tables import TOTAL, Partition, partitions_of
-from .replicates import Replicates, preston, variance
+from .replicates import LevelReplicates, Replicates, preston
 
 NoiseKind = Literal["local", "strict"]
 Bounds = tuple[float, float]
@@ -59,9 +60,9 @@ LOCAL = (
 STRICT = (
     "Pure differential privacy, epsilon = {epsilon}, for two files that differ in the survey weight and the outcome "
     "({outcomes}) of one record. Public, and not protected: how many records there are; each record's {by}stratum and "
-    "PSU, and so the cell sizes n; sampling fractions; the bounds ({bounds}), to which values are clipped. A record "
-    "added, removed or moved to another cell is not covered; k records that change together have k times epsilon. "
-    "Each further call spends its own epsilon."
+    "sampling units, and so the cell sizes n; sampling fractions; the bounds ({bounds}), to which values are clipped. "
+    "A record added, removed or moved to another cell is not covered; k records that change together have k times "
+    "epsilon. Each further call spends its own epsilon."
 )
 NO_NOISE = "Some sensitivities are 0 in this file: the numbers that go by them carry no noise at all."
 CONSISTENT = (
@@ -207,14 +208,14 @@ def laplace_tables(
     box = _box(bounds, outcomes) if kind == "strict" else {}
     y = {name: _outcome(design, name) for name in outcomes}
     partitions = list(partitions_of(design, names))
-    boot = preston(design.stages, replicates, np.random.default_rng())
+    boot = preston(design.stages, replicates, np.random.default_rng(), design.lonely_psu)
     noisy, budget = _query(design, y, partitions, boot, box, epsilon, point_share)
 
     labels = pd.concat([partition.labels for partition in partitions], ignore_index=True)
     n = np.concatenate([np.bincount(partition.domain) for partition in partitions])
     A = additions(labels, names) if consistent and names else None
     parts = []
-    for name, (estimate, v) in (_strict_estimates if box else _local_estimates)(noisy, A).items():
+    for name, (estimate, v) in (_strict_estimates if box else _local_estimates)(noisy, A, boot).items():
         df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), design.degf).astype(np.float64)
         both = Combined(estimate, np.sqrt(v), df)
         low, high = interval(both)
@@ -233,13 +234,13 @@ def _query(
     design: SurveyDesign,
     y: dict[str, Floats],
     partitions: list[Partition],
-    boot: Replicates,
+    boot: LevelReplicates,
     box: dict[str, Bounds],
     epsilon: float,
     point_share: float,
 ) -> tuple[dict[str, Noisy], pd.DataFrame]:
     """Ask for every statistic in every level: noisy counts ("") and means or totals by outcome, and the budget."""
-    w, R = design.weights, boot.factors.shape[1]
+    w, R = design.weights, boot.R
     shares = iter(_shares(epsilon, (1 + len(y)) * len(partitions), point_share, R))
     noisy: dict[str, Noisy] = {}
     budget = []
@@ -289,7 +290,12 @@ def local(w: Floats, y: Floats | None, partition: Partition, boot: Replicates) -
 
 
 def strict(
-    w: Floats, y: Floats | None, partition: Partition, boot: Replicates, weight: Bounds, bounds: Bounds = (1.0, 1.0)
+    w: Floats,
+    y: Floats | None,
+    partition: Partition,
+    boot: LevelReplicates,
+    weight: Bounds,
+    bounds: Bounds = (1.0, 1.0),
 ) -> Exact:
     """Count, or total of y, in the domains of a level, clipped, with sensitivities from the bounds alone.
 
@@ -306,7 +312,7 @@ def strict(
         gamma = (m + 8) * 2**-53 / (1 - (m + 8) * 2**-53)
         sensitivity = float(np.ptp(corners) + 2 * m * np.abs(corners).max() * gamma)
     total, total_r = taylor.sums(domain, z, domains), boot.totals(z, domain, domains)
-    return Exact(total, total_r, sensitivity, sensitivity * float(boot.factors.max()))
+    return Exact(total, total_r, sensitivity, sensitivity * float(np.abs(boot.value).max()))
 
 
 def laplace(values: Floats, sensitivity: float, epsilon: float) -> tuple[Floats, float]:
@@ -374,9 +380,11 @@ def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[F
     return point, np.where(exists, replicated, np.nan), np.full(point.shape, point_noise)
 
 
-def _local_estimates(noisy: dict[str, Noisy], A: csr_array | None) -> dict[str, tuple[Floats, Floats]]:
+def _local_estimates(
+    noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
+) -> dict[str, tuple[Floats, Floats]]:
     """Points and variances of counts ("") and of the mean of each outcome, as in T 2.4."""
-    found = {name: (x.point, variance(x.replicated, x.point)) for name, x in noisy.items()}
+    found = {name: (x.point, boot.variance(x.replicated, x.point)) for name, x in noisy.items()}
     if A is None:
         return found
     count, _ = add_up(noisy[""].point, noisy[""].point_noise, A)
@@ -387,20 +395,22 @@ def _local_estimates(noisy: dict[str, Noisy], A: csr_array | None) -> dict[str, 
     return found | {"": (count, found[""][1])}
 
 
-def _strict_estimates(noisy: dict[str, Noisy], A: csr_array | None) -> dict[str, tuple[Floats, Floats]]:
+def _strict_estimates(
+    noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
+) -> dict[str, tuple[Floats, Floats]]:
     """Points and variances of counts ("") and of the mean of each outcome, from noisy counts and totals."""
     added = {name: (x.point, x.point_noise) for name, x in noisy.items()}
     if A is not None:
         added = {name: add_up(*known, A) for name, known in added.items()}
     counts, (count, count_noise) = noisy[""], added[""]
     deviation = counts.replicated - counts.point
-    found = {"": (count, (deviation**2).mean(axis=0))}
+    found = {"": (count, boot.variance(counts.replicated, counts.point))}
     denominator = np.where(count > np.sqrt(count_noise), count, np.nan)
     for name, totals in noisy.items():
         if name:
             mean = added[name][0] / denominator
-            z = totals.replicated - totals.point - mean * deviation
-            found[name] = mean, (z**2).mean(axis=0) / denominator**2
+            v = boot.variance(totals.replicated - mean * deviation, totals.point)
+            found[name] = mean, v / denominator**2
     return found
 
 

@@ -12,16 +12,19 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .calibration import Totals
 from .design import SurveyDesign
 from .errors import InputError, as_list
+from .estimation.differences import differences
+from .estimation.regression import Family, Regression, regressions
 from .estimation.suppression import flag
 from .estimation.tables import tabulate
 from .privacy.report import PrivacyReport
@@ -79,11 +82,13 @@ class Release:
         *,
         outcome: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] = ("count", "mean"),
+        denominator: str | None = None,
+        probs: Sequence[float] | float = 0.5,
         estimator: str = "auto",
         min_cell: int | None = None,
         cv_limit: float | None = None,
     ) -> pd.DataFrame:
-        """Counts and means of every cell, margin and the total, combined over the m data sets.
+        """Estimates of every cell, margin and the total, combined over the m data sets.
 
         Tables are post-processing: they spend no privacy.
 
@@ -93,8 +98,8 @@ class Release:
             Predictors; no other column is in the files.
         outcome : str or list of str, optional
             Default: all outcomes.
-        statistic : {"count", "mean", "total"} or a list of them
-        estimator : {"auto", "samplics", "onepass"}
+        statistic, denominator, probs, estimator
+            As for :func:`surveysynth.estimate`; counts and means unless told.
         min_cell : int, optional
             Cells of fewer records are suppressed, and with them the cells from which they
             could be found by subtraction.
@@ -112,20 +117,113 @@ class Release:
         InputError
             A ``by`` variable that is not a predictor; unknown outcomes or statistics.
         """
-        names, outcomes = as_list(by), as_list(outcome) or list(self.outcomes)
+        names, outcomes = self._preserved(by), self._synthesized(outcome)
+        table = tabulate(
+            self.datasets,
+            outcomes,
+            names,
+            statistic,
+            denominator=denominator,
+            probs=probs,
+            estimator=estimator,
+            count_designs=self.count_designs(),
+        )
+        return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit)
+
+    def differences(
+        self,
+        between: Mapping[str, Sequence[object]],
+        by: str | Sequence[str] | None = None,
+        *,
+        outcome: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] = "mean",
+    ) -> pd.DataFrame:
+        """Differences between two categories of a predictor, combined over the m data sets.
+
+        Parameters
+        ----------
+        between : mapping of one predictor to two categories
+            ``{"gender": ("m", "f")}`` is men less women.
+        by, outcome, statistic
+            As for :meth:`tables`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of :func:`surveysynth.difference`.
+
+        Raises
+        ------
+        InputError
+            As :meth:`tables` and :func:`surveysynth.difference`.
+        """
+        if isinstance(between, Mapping):
+            self._preserved([*between])
+        designs = self.count_designs() if statistic in ("count", ["count"]) else self.datasets
+        return differences(designs, self._synthesized(outcome), self._preserved(by), statistic, between=between)
+
+    def regression(self, formula: str, family: Family = "gaussian") -> Regression:
+        """Linear ("gaussian") or logistic ("binomial") regression, combined over the m data sets.
+
+        Parameters
+        ----------
+        formula, family
+            As for :func:`surveysynth.regression`; columns of the synthetic files.
+
+        Raises
+        ------
+        InputError
+            As :func:`surveysynth.regression`.
+        """
+        return regressions(self.datasets, formula, family)
+
+    def calibrate(self, totals: Totals) -> Release:
+        """The release with weights that add up to public totals: post-stratified, or raked to several margins.
+
+        Post-processing: it spends no privacy, as long as the totals are public.  A calibration to
+        strata that the release has already (``population_total={stratum: total}``) is replaced:
+        name its margin again.
+
+        Parameters
+        ----------
+        totals
+            As for :meth:`SurveyDesign.calibrate`; of predictors.
+
+        Raises
+        ------
+        InputError
+            As :meth:`SurveyDesign.calibrate`; a margin that is not a predictor.
+        """
+        if isinstance(totals, Mapping):
+            self._preserved([name for margin in totals for name in ([margin] if isinstance(margin, str) else margin)])
+        datasets, count_roles = [], None
+        for design in self.datasets:
+            plain = {"poststrata": None, "base_weights": None}
+            calibrated = SurveyDesign(design.frame, **design.roles() | plain).calibrate(totals)
+            if self.count_roles is not None:  # the other weights of the same file
+                counts = SurveyDesign(calibrated.frame, **self.count_roles | plain).calibrate(totals)
+                calibrated, count_roles = SurveyDesign(counts.frame, **calibrated.roles()), counts.roles()
+            datasets.append(calibrated)
+        return replace(self, datasets=tuple(datasets), count_roles=count_roles)
+
+    def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
+        """The names, if all are predictors."""
+        names = as_list(by)
         for name in names:
             if name not in self.predictors:
                 raise InputError(
                     f"by={name!r} is not a predictor of this release, so it was not preserved; tables can be broken "
                     f"down by {', '.join(self.predictors) or 'nothing'}"
                 )
+        return names
+
+    def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
+        """The outcomes asked for, or all."""
+        outcomes = as_list(outcome) or list(self.outcomes)
         for name in outcomes:
             if name not in self.outcomes:
                 raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(self.outcomes)}")
-        table = tabulate(
-            self.datasets, outcomes, names, statistic, estimator=estimator, count_designs=self.count_designs()
-        )
-        return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit)
+        return outcomes
 
     def count_designs(self) -> tuple[SurveyDesign, ...]:
         """The data sets as counts are estimated from them: their own design, or FBP's with its smoothed weights."""

@@ -284,3 +284,82 @@ def test_the_figure_has_a_row_a_domain(tmp_path):
         return matplotlib.image.imread(path).shape[0]
 
     assert height(20) - height(10) == pytest.approx(10 * 0.42 * 150, abs=2)
+
+
+def small_population():
+    """Two strata, PSUs of 4 to 6 units numbered again in each, sizes that make one unit and one PSU certain."""
+    rng = np.random.default_rng(21)
+    psu = [(h, c) for h in "ab" for c in range(6) for _ in range(4 + c % 3)]
+    frame = pd.DataFrame(psu, columns=["h", "c"]).assign(size=rng.lognormal(0, 0.7, len(psu)), y=range(len(psu)))
+    frame.loc[3, "size"] = 100.0
+    return frame.sample(frac=1, random_state=1)
+
+
+@pytest.mark.parametrize("psu", [None, "c"])
+def test_every_unit_is_drawn_as_often_as_its_weight_says(psu, n=16):
+    """1,200 samples: frequencies against 1 / weight, unit by unit, and against pi computed here."""
+    population = small_population()
+    rng, draws = np.random.default_rng(22), 1200
+    count, weight = np.zeros(len(population)), np.full(len(population), np.nan)
+    for _ in range(draws):
+        frame = datasets.draw_sample(population, n=n, strata="h", size="size", rng=rng, psu=psu, take=2).frame
+        assert len(frame) == n == frame["y"].nunique()
+        unit = frame["y"].to_numpy()
+        count[unit] += 1
+        weight[unit] = frame["weight"]
+    pi = 1 / weight
+    size, stratum, cluster = (population.sort_values("y")[c].to_numpy() for c in ("size", "h", "c"))
+    for h in "ab":
+        here = stratum == h
+        if psu is None:
+            expected = inclusion_probabilities(size[here], n // 2)
+        else:
+            totals = np.array([size[here & (cluster == c)].sum() for c in range(6)])
+            of_psu = inclusion_probabilities(totals, n // 4)
+            expected = np.concatenate(
+                [of_psu[c] * inclusion_probabilities(size[here & (cluster == c)], 2) for c in range(6)]
+            )
+        np.testing.assert_allclose(pi[here], expected, rtol=1e-12)
+    error = np.sqrt(pi * (1 - pi) / draws)
+    assert (np.abs(count / draws - pi) <= 4 * error + 1e-12).all() and (pi == 1).sum() == 1
+    assert datasets.draw_sample(population, n=n, strata="h", size="size", rng=rng, psu=psu, take=2).psu_names == (
+        () if psu is None else ("c",)
+    )
+
+
+@pytest.mark.parametrize("psu", [None, "y"])
+def test_pairs_meet_in_random_order(psu):
+    """Neighbours in the file are not kept apart: every pair of equal units, or PSUs, can be drawn together."""
+    population = pd.DataFrame({"h": "a", "size": 1.0, "y": range(6)})
+    rng = np.random.default_rng(23)
+    together = np.zeros((6, 6))
+    for _ in range(900):
+        i, j = datasets.draw_sample(population, n=2, strata="h", size="size", rng=rng, psu=psu, take=1).frame["y"]
+        together[[i, j], [j, i]] += 1
+    each = together[np.triu_indices(6, 1)]
+    assert ((each - 60) ** 2 / 60).sum() < 36  # chi-squared, 14 df: 1 in 1,000
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "message"),
+    [
+        ({}, {"strata": "nothing"}, "strata: the population has no column 'nothing'"),
+        ({"h": None}, {}, r"strata column 'h' is missing in \d+ rows"),
+        ({"size": -3.25}, {}, r"size column 'size' is not positive and finite in \d+ rows"),
+        ({"size": "x"}, {}, "size column 'size' is not numeric"),
+        ({"weight": 1.0}, {}, "has a column 'weight'"),
+        ({}, {"n": 16.0}, "n must be a whole number"),
+        ({}, {"take": True}, "take must be a whole number"),
+        ({}, {"psu": "c", "take": 0}, "not a multiple of take = 0"),
+        ({}, {"psu": "c", "take": 3}, "n = 16 is not a multiple of take = 3"),
+        ({}, {"n": 3}, "no sample of n = 3 can be drawn: at least two units in each of the 2 strata"),
+        ({}, {"n": 61}, "there are 60 units in all"),
+        ({}, {"psu": "c", "n": 28, "take": 2}, "needs 7 PSUs of at least 2 units; it has 6, and the smallest has 4"),
+        ({}, {"psu": "c", "n": 20, "take": 5}, "needs 2 PSUs of at least 5 units"),
+    ],
+)
+def test_samples_that_cannot_be_drawn(changes, arguments, message):
+    settings = {"n": 16, "strata": "h", "size": "size", "rng": np.random.default_rng(1)} | arguments
+    with pytest.raises(ss.InputError, match=message) as caught:
+        datasets.draw_sample(small_population().assign(**changes), **settings)
+    assert "3.25" not in str(caught.value)

@@ -34,7 +34,8 @@ def recorded(variance=None):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise, "laplace", record)
-        patch.setattr(noise, "preston", lambda stages, R, rng: preston(stages, R, np.random.default_rng(8)))
+        seeded = lambda stages, R, rng, *lonely: preston(stages, R, np.random.default_rng(8), *lonely)  # noqa: E731
+        patch.setattr(noise, "preston", seeded)
         yield asked
 
 
@@ -166,6 +167,19 @@ def test_the_sensitivity_of_a_replicate_is_reached(n_h, largest, silent):
     )
     moved = np.abs(silent[1][0] - before)
     assert moved.max() == pytest.approx(7 * largest)
+
+
+def test_the_sensitivity_of_a_replicate_of_two_stages_is_reached(silent):
+    frame = pd.DataFrame({"p": np.repeat(range(5), 3), "s": np.arange(15), "w": 2.0, "y": 3.0, "N1": 5, "N2": 20})
+    arguments = {"kind": "strict", "bounds": {"weight": (2, 9), "y": (1, 3)}, "replicates": 40}
+    for w in (2.0, 9.0):
+        frame.loc[0, "w"] = w
+        design = SurveyDesign(frame, weights="w", psu=["p", "s"], fpc=["N1", "N2"])
+        laplace_tables(design, "y", None, 1.0, **arguments)
+    # f_1 = 1, so the first stage adds nothing; of 5 PSUs 2 are kept, and of 3 units one, with f = 3/20 and (3 - 1) more
+    largest = 1 + np.sqrt(5 / 2) * np.sqrt(1 * (1 - 3 / 20) / (3 - 1)) * (3 - 1)
+    assert silent[1][1] == pytest.approx(7 * largest)
+    assert np.abs(silent[5][0] - silent[1][0]).max() == pytest.approx(7 * largest)
 
 
 def test_rounding_is_part_of_the_sensitivity():
@@ -471,7 +485,7 @@ def test_the_text_of_local_tables():
 def test_the_text_of_strict_tables():
     text = str(laplace_tables(make_design(), "income", BY, 10.8, kind="strict", bounds=BOUNDS))
     assert "Pure differential privacy, epsilon = 10.8" in text
-    for said in ("the survey weight and the outcome (income) of one record", "field, gender, stratum and PSU"):
+    for said in ("the survey weight and the outcome (income) of one record", "gender, stratum and sampling units"):
         assert said in text
     for said in ("weight 5 to 400", "income 0 to 500000", "added, removed", "Each further call"):
         assert said in text
@@ -547,3 +561,4 @@ def test_a_lonely_psu_has_no_replicates():
     frame = make_frame(9).assign(h=[0] * 8 + [1])
     with pytest.raises(InputError, match="only one PSU"):
         laplace_tables(SurveyDesign(frame, weights="wt", strata="h", lonely_psu="adjust"), "income", None, 1.0)
+    laplace_tables(SurveyDesign(frame, weights="wt", strata="h", lonely_psu="remove"), "income", None, 1.0)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from ..design import SurveyDesign
 from ..errors import InputError, as_list
 from . import taylor
-from .estimators import ESTIMATORS, Estimates, choose, replicated
+from .estimators import ESTIMATORS, Estimates, choose, replicated, samplics_seconds
 from .quantities import Quantity, quantities
 from .tables import Names, Partition, check_designs, columns_of, partitions_of, present
+from .variance import variances
 
 Codes = NDArray[np.intp]
 Between = Mapping[str, Sequence[object]]
@@ -122,7 +123,7 @@ def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> t
         if not here.any():
             raise InputError(f"between: no record has the {('first', 'second')[i]} category of {name!r}")
         side[here] = i
-    return side, *pair
+    return side, pair[0], pair[1]
 
 
 def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, side: Codes) -> Estimates:
@@ -136,7 +137,7 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
         theta_r = replicated(design, quantity, both, 2 * domains)
         return Estimates(estimate, design.replication.variance(theta_r[:, ::2] - theta_r[:, 1::2], estimate))
     z = np.where(side == 1, -z, z)
-    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, taylor.variances(design, z, domain, domains)))
+    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains)))
 
 
 def _between_designs(
@@ -162,7 +163,7 @@ def _between_designs(
                 raise InputError(f"the two designs do not have the same categories of {', '.join(names)}")
             results, domains = [], len(first.labels)
             for design, quantity, partition in zip(surveys, pair, (first, second), strict=True):
-                which = choose("auto", design, quantity, domains)
+                which = choose("auto", design, quantity, samplics_seconds(design, domains))
                 used.add(which)
                 results.append(ESTIMATORS[which](design, quantity, present(quantity, partition), domains))
             one, other = results

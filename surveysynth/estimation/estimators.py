@@ -19,14 +19,13 @@ from ..design import SurveyDesign
 from ..errors import InputError
 from . import taylor
 from .quantities import Quantity
+from .variance import variances
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# samplics makes one pass over the file for every domain in every stratum; beyond this many
-# record visits (about a second) `auto` takes the one-pass form instead.
-SAMPLICS_VISITS = 3e8
 LEVEL = 0.95
+SAMPLICS_SECONDS = 1.0  # a table that takes samplics longer goes to the one-pass form
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,16 @@ class Estimates:
 Estimator = Callable[[SurveyDesign, Quantity, Codes, int], Estimates]
 
 
-def choose(estimator: str, design: SurveyDesign, quantity: Quantity, domains: int) -> str:
+def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: float) -> str:
     """The name of the estimator to use; ``auto`` takes samplics where it has the feature and takes under a second.
+
+    Parameters
+    ----------
+    estimator : str
+    design : SurveyDesign
+    quantity : Quantity
+    seconds : float
+        What samplics would take for the whole table, see :func:`samplics_seconds`.
 
     Raises
     ------
@@ -61,8 +68,12 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, domains: in
         return estimator
     if design.replication is not None:
         return "replicates"
-    visits = design.n * max(domains, 1) * design.stages[0].sampled.size
-    return "onepass" if lacking or visits > SAMPLICS_VISITS else "samplics"
+    return "onepass" if lacking or seconds > SAMPLICS_SECONDS else "samplics"
+
+
+def samplics_seconds(design: SurveyDesign, domains: int) -> float:
+    """About what samplics takes: it visits the whole file for every domain, and every stratum of each."""
+    return 1e-6 * design.n * (domains + 3) + 5e-5 * design.stages[0].sampled.size * domains
 
 
 def _not_in_samplics(design: SurveyDesign, quantity: Quantity) -> str:
@@ -96,8 +107,7 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
     if quantity.statistic == "quantile":
         return woodruff(design, quantity, domain, domains, onepass)
     estimate, z = taylor.linearize(design.weights, quantity, domain, domains)
-    variance = taylor.variances(design, z, domain, domains)
-    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variance))
+    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains)))
 
 
 def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:

@@ -16,7 +16,7 @@ from ..columns import occurring
 from ..design import SurveyDesign
 from ..errors import InputError, as_list, rows
 from . import combining
-from .estimators import ESTIMATORS, Estimates, choose
+from .estimators import ESTIMATORS, Estimates, choose, samplics_seconds
 from .quantities import Quantity, quantities
 
 TOTAL = "all"  # the label of a margin, as in the papers' tables
@@ -114,6 +114,11 @@ def tabulate(
     asked = partial(quantities, statistics=statistics, denominator=denominator, probs=probs, missing=missing)
     ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
     partitions = [partitions_of(design, names) for design in designs]
+    seconds = len(ordinary[0]) * sum(
+        samplics_seconds(design, len(partition.labels))
+        for design, own in zip(designs, partitions, strict=True)
+        for partition in own
+    )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
     for same_quantity in zip(*ordinary, strict=True):
@@ -125,10 +130,9 @@ def tabulate(
                 raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
             results = []
             for design, each, partition in zip(surveys, same_quantity, same, strict=True):
-                domains = len(partition.labels)
-                which = choose(estimator, design, each, domains)
+                which = choose(estimator, design, each, seconds)
                 used.add(which)
-                results.append(ESTIMATORS[which](design, each, present(each, partition), domains))
+                results.append(ESTIMATORS[which](design, each, present(each, partition), len(partition.labels)))
             cell = present(quantity, same[0])
             parts.append(columns_of(quantity, same[0].labels, statistics, results, degf, cell))
     table = pd.concat(parts, ignore_index=True)
@@ -161,7 +165,7 @@ def columns_of(
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
     if "proportion" in statistics:
-        part["category"] = [quantity.category] * len(part)
+        part["category"] = pd.Series([quantity.category] * len(part), index=part.index, dtype=object)
     if "quantile" in statistics:
         part["prob"] = quantity.prob
     if contrast:

@@ -1,4 +1,4 @@
-"""Taylor-linearized estimates in domains (T 2.3; Binder 1996), and the variance of linearized values.
+"""Taylor linearization in domains (T 2.3; Binder 1996), and the variance of linearized values in several stages.
 
 With z_i the linearized value of record i in its domain d,
 
@@ -9,19 +9,15 @@ in R's ``svyby``), the variance of one stage is
 
     sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c,
 
-and every further stage adds its own, times the sampling fractions of the stages above.  Where the
-weights are calibrated to known totals, z_i / w_i is first replaced by its residual from the groups
-whose totals are known (R's ``postStratify`` and ``calibrate``).  (T 2.3 prints r_c with the weight
-inside the residual's first term only; the standard form is used.)
+and every further stage adds its own, times the sampling fractions of the stages above.  (T 2.3
+prints r_c with the weight inside the residual's first term only; the standard form is used.)
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
 from ..columns import occurring
 from ..design import SurveyDesign
@@ -30,8 +26,6 @@ from .quantities import Quantity
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-
-DENSE = 4_000_000  # values of a block of columns that is worked on at once
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
@@ -76,8 +70,8 @@ def sums(code: Codes, values: Floats, size: int) -> Floats:
     return np.asarray(np.bincount(code, values, size), dtype=np.float64)
 
 
-def variances(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Variance of the sum of z over the records of each domain: (domains,).
+def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Variance of the sum of z over the records of each domain, by strata, PSUs and fpc: (domains,).
 
     Parameters
     ----------
@@ -86,8 +80,6 @@ def variances(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> F
     domain : int array (n,)
         As for :func:`linearize`.
     """
-    if design.margins:
-        return _calibrated(design, z, domain, domains)
     total = np.zeros(domains)
     share = np.ones(1)  # product of the sampling fractions above, by stratum of this stage
     for stage in design.stages:
@@ -142,65 +134,20 @@ def _pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, 
     return pair // size_b, pair % size_b, number
 
 
-# ---- the variance of whole columns of values: coefficients of a regression, calibrated weights
-
-
-def covariance(design: SurveyDesign, Z: Floats) -> Floats:
-    """Covariance matrix of the sums of the columns of Z, a quantity each.
-
-    Parameters
-    ----------
-    Z : float array (n, p)
-        Linearized, weighted values.
-
-    Returns
-    -------
-    float array (p, p)
-    """
-    if design.margins:
-        X, inverse = _known_totals(design)
-        Z = _residuals(design, Z, X, inverse @ (X.T @ (Z * _base(design))))
-    U = np.concatenate([_deviations(stage, Z) for stage in _weighted_stages(design)])
+def multistage_matrix(design: SurveyDesign, Z: Floats) -> Floats:
+    """Covariances of the sums of the columns of Z, (n, p), by strata, PSUs and fpc: (p, p)."""
+    U = deviations(design, Z)
     return np.asarray(U.T @ U)
 
 
-def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Variances where weights are calibrated: records outside a domain count, too, so a few domains at a time."""
-    X, inverse = _known_totals(design)
-    stages = _weighted_stages(design)
-    inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
-    variance = np.empty(domains)
-    for first in range(0, domains, columns):
-        some = slice(first, min(first + columns, domains))
-        here = inside[(domain[inside] >= some.start) & (domain[inside] < some.stop)]
-        Z = np.zeros((design.n, some.stop - some.start))
-        Z[here, domain[here] - first] = z[here]
-        Z = _residuals(design, Z, X, inverse @ (X[here].T @ (Z[here] * _base(design)[here])))
-        variance[some] = sum((_deviations(stage, Z) ** 2).sum(axis=0) for stage in stages)
-    return variance
+def deviations(design: SurveyDesign, Z: Floats) -> Floats:
+    """Values summed by unit less their mean by stratum, scaled so that their squares add up to the variance.
 
-
-def _known_totals(design: SurveyDesign) -> tuple[Any, Any]:
-    """Indicators X (n, groups) of the groups with known totals, and (X' D X)^-1 with the base weights D."""
-    sizes = [int(margin.max()) + 1 for margin in design.margins]
-    offset = np.cumsum([0, *sizes[:-1]])
-    column = np.concatenate([margin + first for margin, first in zip(design.margins, offset, strict=True)])
-    row = np.tile(np.arange(design.n), len(sizes))
-    X = csr_array((np.ones(row.size), (row, column)), shape=(design.n, sum(sizes)))
-    XDX: Any = (X * design.base_weights[:, None]).T @ X
-    if len(sizes) == 1:
-        return X, diags_array(1 / XDX.diagonal())
-    return X, np.linalg.pinv(XDX.toarray(), hermitian=True)  # margins add up to the same total
-
-
-def _base(design: SurveyDesign) -> Floats:
-    """What turns w u into d u, with d the weights before calibration: a column (n, 1)."""
-    return (design.base_weights / design.weights)[:, None]
-
-
-def _residuals(design: SurveyDesign, Z: Floats, X: Any, slope: Floats) -> Floats:
-    """w (u - x' slope), with Z = w u."""
-    return Z - design.weights[:, None] * (X @ slope)
+    Returns
+    -------
+    float array (units of all stages, p)
+    """
+    return np.concatenate([_deviations(stage, Z) for stage in _weighted_stages(design)])
 
 
 def _weighted_stages(design: SurveyDesign) -> list[tuple[Stage, Floats, NDArray[np.bool_]]]:
@@ -223,7 +170,7 @@ def _weighted_stages(design: SurveyDesign) -> list[tuple[Stage, Floats, NDArray[
 
 
 def _deviations(weighted: tuple[Stage, Floats, NDArray[np.bool_]], Z: Floats) -> Floats:
-    """Values summed by unit less their mean by stratum, scaled so that their squares add up to the variance."""
+    """:func:`deviations` of one stage."""
     stage, factor, lonely = weighted
     h, units = stage.stratum_of_unit, stage.stratum_of_unit.size
     if units < stage.unit.size:

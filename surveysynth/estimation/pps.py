@@ -1,0 +1,176 @@
+"""Variances of one-stage samples of elements with unequal probabilities, drawn without replacement.
+
+With z_i = y_i / pi_i for a total (in general the weighted, linearized value of record i in its
+domain, 0 in the others: the whole design stays), and pi_ij the joint inclusion probabilities,
+
+    Sen, Yates and Grundy (1953):     sum_{i<j} (pi_i pi_j - pi_ij) / pi_ij (z_i - z_j)^2,
+    Horvitz and Thompson (1952):      sum_ij (pi_ij - pi_i pi_j) / pi_ij z_i z_j,   pi_ii = pi_i,
+    Hajek (1964), an approximation:   sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - B_h)^2,
+
+with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the units of stratum h that are not
+certain.  The first is for samples of fixed size and vanishes where z is constant; the second is
+for samples of random size as well, and may be negative; the third needs no joint probabilities and
+is close for designs of large entropy (systematic selection in an informative order is none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, rows
+from .taylor import sums
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Blocks = Iterable[tuple[Codes, Floats]]
+
+
+def sen_yates_grundy(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Sen, Yates and Grundy's variance of the total of z, in each domain.
+
+    Parameters
+    ----------
+    blocks : iterable of (int array (k,), float array (k, k))
+        Positions of records, and their joint inclusion probabilities (the diagonal is not read).
+        Every record is in one block; records of different blocks are independent.
+    pi : float array (n,)
+        Inclusion probabilities.
+    z : float array (n,)
+        Weighted, linearized values.
+    domain : int array (n,)
+        Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+
+    Returns
+    -------
+    float array (domains,)
+
+    Raises
+    ------
+    InputError
+        A joint inclusion probability of 0; a record that is in no block.
+    """
+    return _over_domains(blocks, pi, z, domain, domains, True)
+
+
+def horvitz_thompson(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Horvitz and Thompson's variance of the total of z, in each domain; arguments as above."""
+    return _over_domains(blocks, pi, z, domain, domains, False)
+
+
+def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains: int, squares: bool) -> Floats:
+    variance = np.zeros(domains)
+    if not squares:
+        inside = domain >= 0
+        variance += sums(domain[inside], ((1 - pi) * z**2)[inside], domains)
+    for units, joint in _checked(blocks, pi.size):
+        _add_pairs(np.ascontiguousarray(joint), pi[units], z[units], domain[units], squares, variance)
+    return variance
+
+
+@nb.njit(cache=True)
+def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: bool, out: Floats) -> None:
+    """Add every pair's part; two records of different domains meet each other's 0."""
+    for i in range(pi.size):
+        for j in range(i):
+            a, b = domain[i], domain[j]
+            excess = pi[i] * pi[j] / joint[i, j] - 1
+            if not squares:
+                if a == b and a >= 0:
+                    out[a] -= 2 * excess * z[i] * z[j]
+            elif a == b:
+                if a >= 0:
+                    out[a] += excess * (z[i] - z[j]) ** 2
+            else:
+                if a >= 0:
+                    out[a] += excess * z[i] ** 2
+                if b >= 0:
+                    out[b] += excess * z[j] ** 2
+
+
+def sen_yates_grundy_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
+    """Sen, Yates and Grundy's covariances of the totals of the columns of Z, (n, p): (p, p)."""
+    covariance = np.zeros((Z.shape[1], Z.shape[1]))
+    for units, joint in _checked(blocks, pi.size):
+        excess = _excess(joint, pi[units])
+        centred = Z[units] - Z[units].mean(axis=0)
+        covariance += centred.T @ (excess.sum(axis=1)[:, None] * centred - excess @ centred)
+    return covariance
+
+
+def horvitz_thompson_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
+    """Horvitz and Thompson's covariances of the totals of the columns of Z, (n, p): (p, p)."""
+    covariance = np.asarray(Z.T @ ((1 - pi)[:, None] * Z), dtype=np.float64)
+    for units, joint in _checked(blocks, pi.size):
+        covariance -= Z[units].T @ _excess(joint, pi[units]) @ Z[units]
+    return covariance
+
+
+def _excess(joint: Floats, pi: Floats) -> Floats:
+    """pi_i pi_j / pi_ij - 1, and 0 on the diagonal: (k, k)."""
+    excess = np.outer(pi, pi) / joint - 1
+    np.fill_diagonal(excess, 0.0)
+    return excess
+
+
+def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
+    """The blocks, each record in one of them, without a joint probability of 0."""
+    seen = np.zeros(n, dtype=bool)
+    for units, joint in blocks:
+        seen[units] = True
+        never = ~(joint > 0)
+        np.fill_diagonal(never, False)
+        if never.any():
+            bad = np.zeros(n, dtype=bool)
+            bad[units[never.any(axis=1)]] = True
+            raise InputError(
+                f"a joint inclusion probability is 0 or missing for {rows(bad)}: no variance can be computed with it; "
+                "use the Hajek approximation"
+            )
+        yield units, joint
+    if not seen.all():
+        raise InputError(f"joint inclusion probabilities are missing for {rows(~seen)}; every record needs them")
+
+
+def hajek(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Hajek's approximate variance of the total of z, in each domain.
+
+    Parameters
+    ----------
+    stratum : int array (n,)
+        Stratum of each record, numbered from 0.
+    pi, z, domain, domains
+        As for :func:`sen_yates_grundy`.
+
+    Returns
+    -------
+    float array (domains,)
+        A stratum with one unit that is not certain adds nothing.
+    """
+    c, scale, total = _stratum_weights(stratum, pi)
+    inside = domain >= 0
+    pair, code = np.unique(stratum[inside] * domains + domain[inside], return_inverse=True)
+    h, d = pair // domains, pair % domains
+    c, z = c[inside], z[inside]
+    B = sums(code, c * z, pair.size) / np.where(total[h] > 0, total[h], 1.0)
+    squares = sums(code, c * (z - B[code]) ** 2, pair.size)
+    others = np.maximum(total[h] - sums(code, c, pair.size), 0.0) * B**2  # records of the stratum with z = 0
+    return sums(d, scale[h] * (squares + others), domains)
+
+
+def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
+    """Hajek's approximate covariances of the totals of the columns of Z, (n, p): (p, p)."""
+    c, scale, total = _stratum_weights(stratum, pi)
+    B = np.column_stack([sums(stratum, c * column, total.size) for column in Z.T])
+    centred = Z - (B / np.where(total > 0, total, 1.0)[:, None])[stratum]
+    return np.asarray(centred.T @ ((scale[stratum] * c)[:, None] * centred), dtype=np.float64)
+
+
+def _stratum_weights(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats]:
+    """c_i = 1 - pi_i; by stratum n_h / (n_h - 1), and the sum of c_i."""
+    c = 1 - pi
+    uncertain = sums(stratum, (c > 0).astype(np.float64), int(stratum.max()) + 1)
+    return c, uncertain / np.maximum(uncertain - 1, 1), sums(stratum, c, uncertain.size)

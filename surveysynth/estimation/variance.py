@@ -1,0 +1,129 @@
+"""Variance of linearized values, as the design has it: stages, unequal probabilities, calibrated weights.
+
+Where the weights are calibrated to known totals, the values u_i = z_i / w_i are first replaced by
+their residuals from the groups whose totals are known,
+
+    e_i = u_i - x_i' B,    B = (sum d x x')^-1 sum d x u,
+
+x_i being the indicators of the record's groups and d the weights before calibration (Deville and
+Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+
+from ..design import SurveyDesign
+from . import pps, taylor
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+DENSE = 4_000_000  # values of a block of columns that is worked on at once
+
+
+def variances(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Variance of the sum of z over the records of each domain: (domains,).
+
+    Parameters
+    ----------
+    z : float array (n,)
+        Linearized, weighted values.
+    domain : int array (n,)
+        Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+    """
+    if design.margins:
+        return _calibrated(design, z, domain, domains)
+    if design.pps == "hajek":
+        return pps.hajek(design.stages[0].stratum, _pi(design), z, domain, domains)
+    if design.pps == "sen_yates_grundy":
+        return pps.sen_yates_grundy(_blocks(design), _pi(design), z, domain, domains)
+    if design.pps == "horvitz_thompson":
+        return pps.horvitz_thompson(_blocks(design), _pi(design), z, domain, domains)
+    return taylor.multistage(design, z, domain, domains)
+
+
+def covariance(design: SurveyDesign, Z: Floats) -> Floats:
+    """Covariance matrix of the sums of the columns of Z, a quantity each.
+
+    Parameters
+    ----------
+    Z : float array (n, p)
+        Linearized, weighted values.
+
+    Returns
+    -------
+    float array (p, p)
+    """
+    if design.margins:
+        X, inverse = _known_totals(design)
+        Z = _residuals(design, Z, X, inverse @ (X.T @ (Z * _base(design))))
+    return _covariance(design, Z)
+
+
+def _covariance(design: SurveyDesign, Z: Floats) -> Floats:
+    """:func:`covariance` of residuals, or of values where no totals are known."""
+    if design.pps == "hajek":
+        return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
+    if design.pps == "sen_yates_grundy":
+        return pps.sen_yates_grundy_matrix(_blocks(design), _pi(design), Z)
+    if design.pps == "horvitz_thompson":
+        return pps.horvitz_thompson_matrix(_blocks(design), _pi(design), Z)
+    return taylor.multistage_matrix(design, Z)
+
+
+def _pi(design: SurveyDesign) -> Floats:
+    """Inclusion probabilities, which calibrated weights are no longer the inverse of."""
+    return 1 / design.base_weights
+
+
+def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:
+    return ((joint.positions, joint.matrix()) for joint in design.joint)
+
+
+def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Variances where weights are calibrated: records outside a domain count, too, so a few domains at a time."""
+    X, inverse = _known_totals(design)
+    inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
+    variance = np.empty(domains)
+    for first in range(0, domains, columns):
+        some = slice(first, min(first + columns, domains))
+        here = inside[(domain[inside] >= some.start) & (domain[inside] < some.stop)]
+        Z = np.zeros((design.n, some.stop - some.start))
+        Z[here, domain[here] - first] = z[here]
+        Z = _residuals(design, Z, X, inverse @ (X[here].T @ (Z[here] * _base(design)[here])))
+        if design.pps is None:
+            variance[some] = (taylor.deviations(design, Z) ** 2).sum(axis=0)
+        else:
+            variance[some] = _covariance(design, Z).diagonal()
+    return variance
+
+
+def _known_totals(design: SurveyDesign) -> tuple[Any, Any]:
+    """Indicators X (n, groups) of the groups with known totals, and (X' D X)^-1 with the base weights D."""
+    sizes = [int(margin.max()) + 1 for margin in design.margins]
+    offset = np.cumsum([0, *sizes[:-1]])
+    column = np.concatenate([margin + first for margin, first in zip(design.margins, offset, strict=True)])
+    row = np.tile(np.arange(design.n), len(sizes))
+    X = csr_array((np.ones(row.size), (row, column)), shape=(design.n, sum(sizes)))
+    XDX: Any = (X * design.base_weights[:, None]).T @ X
+    if len(sizes) == 1:
+        return X, diags_array(1 / XDX.diagonal())
+    return X, np.linalg.pinv(XDX.toarray(), hermitian=True)  # margins add up to the same total
+
+
+def _base(design: SurveyDesign) -> Floats:
+    """What turns w u into d u, with d the weights before calibration: a column (n, 1)."""
+    return (design.base_weights / design.weights)[:, None]
+
+
+def _residuals(design: SurveyDesign, Z: Floats, X: Any, slope: Floats) -> Floats:
+    """w (u - x' slope), with Z = w u."""
+    return Z - design.weights[:, None] * (X @ slope)
+
+

@@ -1,0 +1,35 @@
+"""Samples of populations: inclusion probabilities, selection with them, and joint inclusion probabilities.
+
+What R's package ``sampling`` has under ``inclusionprobabilities``, ``UPsystematic``, ``UPbrewer``,
+``UPtille``, ``UPmaxentropy`` and their relatives, for populations of ten million units as for ten.
+"""
+
+from .elimination import tille
+from .entropy import ConditionalPoisson, conditional_poisson, maximum_entropy
+from .joint import GivenJoint, Joint, joint_probabilities
+from .probabilities import Floats, Positions, inclusion_probabilities, proportional_allocation
+from .selection import brewer, multinomial, poisson, random_systematic, simple_random, systematic
+from .stratified import METHODS, Selection, draw
+
+__all__ = [
+    "METHODS",
+    "ConditionalPoisson",
+    "Floats",
+    "GivenJoint",
+    "Joint",
+    "Positions",
+    "Selection",
+    "brewer",
+    "conditional_poisson",
+    "draw",
+    "inclusion_probabilities",
+    "joint_probabilities",
+    "maximum_entropy",
+    "multinomial",
+    "poisson",
+    "proportional_allocation",
+    "random_systematic",
+    "simple_random",
+    "systematic",
+    "tille",
+]

@@ -1,0 +1,166 @@
+"""Tille's elimination procedure: from all N units, one is eliminated at a time until n are left.
+
+Let pi(i|k) be unit i's inclusion probability in a sample of k.  Going from k + 1 to k units, unit i
+goes with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k, c_k units are certain, and the
+others have pi(i|k) = f_k size_i, f_k = (k - c_k) / (sum of their sizes).  So all units that were not
+certain at k + 1 have one r between them, and each unit has one r of its own, at the step where it
+ceases to be certain.  Sorted by size, a sample takes O(N) (Tille 1996, Biometrika 83).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .probabilities import Floats, Positions
+from .selection import split
+
+
+def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
+    """Tille's elimination procedure.
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Inclusion probabilities that add up to the sample size.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    int array (n,)
+        Positions of the selected units, in order.
+
+    Raises
+    ------
+    InputError
+        Probabilities below 0 or above 1, or that do not add up to a whole number.
+    """
+    certain, free, p, n = split(pi)
+    order = np.argsort(-p, kind="stable")
+    return np.sort(np.concatenate([certain, free[order[_eliminate(p[order], n, rng)]]]))
+
+
+@nb.njit(cache=True)
+def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
+    """Those that are left of units of descending size x."""
+    N = x.size
+    left = np.empty(N, dtype=np.intp)  # units that are not certain, and not eliminated
+    count, c, T = 0, N, 0.0  # the c largest are certain; T is the size of the others, eliminated or not
+    for k in range(N - 1, n - 1, -1):
+        before = c
+        while c > 0 and x[c - 1] * (k - c + 1) < T + x[c - 1]:
+            c -= 1
+            T += x[c]
+        u, f, out = rng.random(), (k - c) / T, -1
+        for i in range(c, before):
+            u -= 1 - x[i] * f
+            if u < 0:
+                out = i
+                break
+        if out < 0 and count > 0:
+            count -= 1
+            left[int(rng.random() * (count + 1))] = left[count]
+        elif out < 0:
+            out = before - 1  # all are new, and their probabilities add up to 1 but for rounding
+        for i in range(c, before):
+            if i != out:
+                left[count] = i
+                count += 1
+    for i in range(c):
+        left[count] = i
+        count += 1
+    return left[:count]
+
+
+@dataclass(frozen=True)
+class Path:
+    """What joint probabilities need of units' ways out of certainty, each an array (k,).
+
+    Attributes
+    ----------
+    size : float array
+    step : int array
+        Sample size k at which the unit ceases to be certain.
+    gone : float array
+        Probability 1 - pi(i|k) of being eliminated there.
+    before : float array
+        For a unit that ceased earlier, joint probability over its size.
+    among : float array
+        Probability that two which are left after this step are left at the end.
+    """
+
+    size: Floats
+    step: Positions
+    gone: Floats
+    before: Floats
+    among: Floats
+
+    def joint(self) -> Floats:
+        """Joint inclusion probabilities of the units; the diagonal has no meaning: (k, k)."""
+        i, j = np.ix_(range(self.step.size), range(self.step.size))
+        gone, step = self.gone, self.step
+        return np.where(
+            step[i] == step[j],
+            np.maximum(1 - gone[i] - gone[j], 0.0) * self.among[i],
+            np.where(step[i] > step[j], self.size[i] * self.before[j], self.size[j] * self.before[i]),
+        )
+
+
+def path(pi: Floats, n: int, units: Positions) -> Path:
+    """The :class:`Path` of some of the units.
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Between 0 and 1, both excluded; adds up to n.
+    n : int
+    units : int array (k,)
+        Positions in ``pi``.
+    """
+    order = np.argsort(-pi, kind="stable")
+    rank = np.empty(pi.size, dtype=np.intp)
+    rank[order] = np.arange(pi.size)
+    step, gone, before, among = _path(pi[order], n)
+    at = rank[units]
+    return Path(pi[units], step[at], gone[at], before[at], among[at])
+
+
+@nb.njit(cache=True)
+def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
+    """Of units of descending size x.
+
+    Two units that are both left and not certain lose one with probability 2 q, where q is what every
+    such unit has.  Where only one unit is not certain after a step, no two of them are left.
+    """
+    N = x.size
+    step = np.zeros(N, dtype=np.intp)
+    gone, before, among = np.zeros(N), np.zeros(N), np.zeros(N)
+    both = np.ones(N)  # probability that two survive the step from k + 1 to k
+    c, T, f = N, 0.0, 0.0
+    for k in range(N - 1, n - 1, -1):
+        last, f_last = c, f
+        while c > 0 and x[c - 1] * (k - c + 1) < T + x[c - 1]:
+            c -= 1
+            T += x[c]
+        f = (k - c) / T
+        left, q = k + 1 - last, 1.0
+        for i in range(c, last):
+            step[i], gone[i] = k, 1 - x[i] * f
+            q -= gone[i]
+        if left > 0:
+            q /= left
+        both[k] = 1 - 2 * q if k - c > 1 else 0.0
+        for i in range(c, last):
+            before[i] = f_last * (1 - q - gone[i]) if k - c > 1 else 0.0
+            among[i] = 1.0 if k - c > 1 else 0.0
+    product, i = 1.0, 0
+    for k in range(n, N):
+        while i < N and step[i] == k:
+            before[i] *= product
+            among[i] *= product
+            i += 1
+        product *= both[k]
+    return step, gone, before, among

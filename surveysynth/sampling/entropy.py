@@ -1,0 +1,308 @@
+"""Selection with maximum entropy: Poisson selection, given that the sample has n units.
+
+Among the designs of fixed size with inclusion probabilities pi, conditional Poisson selection has
+the largest entropy.  Its samples have probabilities proportional to the product of their units'
+odds p / (1 - p) (Hajek 1964; Chen, Dempster and Liu 1994).  With S the size of the Poisson sample
+and phi its characteristic function, everything about it is a short Fourier sum:
+
+    P(S = n) = 1/M sum_j phi(t_j) exp(-i n t_j),                  t_j = 2 pi j / M,
+    pi_k = sum_j W_j g_k(t_j),   pi_kl = sum_j W_j g_k(t_j) g_l(t_j)   (k != l),
+    W_j = phi(t_j) exp(-i n t_j) / (M P(S = n)),   g_k(t) = p_k exp(it) / (1 - p_k + p_k exp(it)).
+
+The sums are over real parts.  M need only exceed the spread of S, and phi vanishes but for some 15
+to 40 of the nodes, for ten units as for ten million.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from ..errors import ModelError
+from .probabilities import Floats, Positions
+from .selection import probabilities, split
+
+Complex = NDArray[np.complex128]
+
+NEGLIGIBLE = 46.0  # exp(-46) = 1e-20
+SPREAD = 20.0  # nodes for the sizes within 10 standard deviations (and 40) of the mean
+BIN = 0.25  # width on the scale of asinh(logit(pi) / 2), where all functions of pi are smooth
+DEGREE = 16  # Chebyshev nodes of a bin
+DENSE = 2 * DEGREE  # units from which on a bin is stood for by its nodes
+CERTAIN = 1e-12  # 1 - pi of units that are taken for certain
+LARGE_VARIANCE = 4.0  # of S; below, S = n comes often enough to wait for it
+
+
+@dataclass(frozen=True)
+class ConditionalPoisson:
+    """Poisson selection of N units, given its size n.
+
+    Attributes
+    ----------
+    odds : float array (N,)
+        p / (1 - p), where p adds up to n; infinite for certain units.
+    t, W : float array (J,), complex array (J,)
+        Nodes and their weights: real parts of sums over the nodes are expectations, given n.
+    n : int
+        Sample size.
+    """
+
+    odds: Floats
+    t: Floats
+    W: Complex
+    n: int
+
+    def draw(self, rng: np.random.Generator) -> Positions:
+        """Positions of a sample, in order: (n,)."""
+        certain = np.flatnonzero(self.odds == np.inf)
+        free = np.flatnonzero((self.odds > 0) & (self.odds < np.inf))
+        drawn = free[_draw(self.odds[free], self.n - certain.size, rng)]
+        return np.sort(np.concatenate([certain, drawn])) if certain.size else drawn
+
+
+def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
+    """Selection with the largest entropy that the probabilities allow (conditional Poisson selection).
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Inclusion probabilities that add up to the sample size.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    int array (n,)
+        Positions of the selected units, in order.
+
+    Raises
+    ------
+    InputError
+        Probabilities below 0 or above 1, or that do not add up to a whole number.
+    """
+    return conditional_poisson(pi).draw(rng)
+
+
+def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
+    """The conditional Poisson selection with inclusion probabilities pi (1 where that is 1 but for 1e-12).
+
+    The odds are a smooth function of pi: it is found at the units where they are few, and at
+    Chebyshev nodes where they are many, which stand for them in all sums.
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Inclusion probabilities that add up to the sample size.
+
+    Raises
+    ------
+    InputError
+        Probabilities below 0 or above 1, or that do not add up to a whole number.
+    ModelError
+        The odds are not found (no case is known).
+    """
+    pi = probabilities(pi)
+    # 1 - pi is rounded like pi: where it is as small as that, the odds have no meaning
+    certain, free, p, n = split(np.where(pi > 1 - CERTAIN, 1.0, pi))
+    odds = np.zeros(pi.size)
+    odds[certain] = np.inf
+    if n == 0:
+        return ConditionalPoisson(odds, np.zeros(1), np.ones(1, dtype=np.complex128), certain.size)
+    log_odds, t, W = _log_odds(p, n)
+    odds[free] = np.exp(log_odds)
+    return ConditionalPoisson(odds, t, W, certain.size + n)
+
+
+def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
+    """The log odds of units with 0 < pi < 1, t and W."""
+    eta = np.log(pi) - np.log1p(-pi)
+    x = np.arcsinh(eta / 2) / BIN
+    first = np.floor(x.min())
+    of_unit = (x - first).astype(np.intp)
+    x -= of_unit + (first + 0.5)
+    x *= 2  # within its bin, from -1 to 1
+    dense = np.bincount(of_unit) >= DENSE
+    code = np.where(dense, np.cumsum(dense) - 1, -1)[of_unit]
+    alone = np.flatnonzero(code < 0)
+    # nodes and how many units each stands for
+    angle = (np.arange(DEGREE) + 0.5) * np.pi / DEGREE
+    T = np.cos(np.arange(DEGREE)[:, None] * angle)  # T[q, r]: polynomial q at node r
+    T[0] /= 2
+    node = 2 * np.sinh(BIN * (np.flatnonzero(dense)[:, None] + first + 0.5 + np.cos(angle) / 2))
+    moments = np.zeros((len(node), DEGREE))
+    _moments(pi, x, code, moments)
+    weight = (2 / DEGREE) * (moments @ T) / (expit(node) * expit(-node))
+    eta_v = np.concatenate([eta[alone], node.ravel()])
+    w = np.concatenate([np.ones(alone.size), weight.ravel()])
+    shift, t, W = _shift(eta_v, w, n, pi.size)
+    eta[alone] += shift[: alone.size]
+    _add_polynomial(x, code, (2 / DEGREE) * (shift[alone.size :].reshape(node.shape) @ T.T), eta)
+    return eta, t, W
+
+
+@nb.njit(cache=True)
+def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
+    """Sums over the units of a bin of pi (1 - pi) T_q(x): (bins, DEGREE)."""
+    for i in range(pi.size):
+        if code[i] >= 0:
+            row, v = out[code[i]], pi[i] * (1 - pi[i])
+            before, now = v * x[i], v
+            for q in range(row.size):
+                row[q] += now
+                before, now = now, 2 * x[i] * now - before
+
+
+@nb.njit(cache=True)
+def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
+    """Add sum_q coefficients[code, q] T_q(x) (Clenshaw), where there is a code."""
+    for i in range(x.size):
+        if code[i] >= 0:
+            row = coefficients[code[i]]
+            b1 = b2 = 0.0
+            for q in range(row.size - 1, 0, -1):
+                b1, b2 = row[q] + 2 * x[i] * b1 - b2, b1
+            out[i] += row[0] + x[i] * b1 - b2
+
+
+def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
+    """What turns logit(pi) into the log odds, at nodes that stand for w units each; t and W.
+
+    Newton's method for logit pi(log odds) = eta, which is nearly linear: four or five steps.  The
+    derivative is Cov(I_k, I_l) / Var(I_k).
+    """
+    shift, last = np.zeros(eta.size), np.inf
+    for _ in range(50):
+        odds = np.exp(eta + shift)
+        shift += np.log(_tilt(odds, w, float(n)))
+        p, q = expit(eta + shift), expit(-eta - shift)
+        t, W = _spectrum(p, q, w, n, N)
+        turn = np.exp(1j * t)
+        g = 1 / (q[:, None] + p[:, None] * turn)
+        inside, outside = ((g * turn) @ W).real, (g @ W).real  # pi_k / p_k, (1 - pi_k) / (1 - p_k)
+        variance = p * inside * q * outside
+        error = -shift - np.log(inside / outside)
+        error -= (w * variance) @ error / (w @ variance)  # the odds are known up to a factor
+        worst = np.abs(error).max()
+        if worst < 1e-13 or last / 2 < worst < 1e-6:
+            return shift, t, W
+        last = worst
+        # covariances by the rarer of I_k and 1 - I_k, for the sake of rounding
+        rare = np.where(p < 0.5, p * inside, -q * outside)
+        g *= np.where(p < 0.5, p, -q)[:, None] * np.where(p[:, None] < 0.5, turn, 1.0) * np.sqrt(W)
+        derivative = g.real @ g.real.T - g.imag @ g.imag.T - np.outer(rare, rare)
+        own = derivative.diagonal().copy()  # of two units of one node
+        derivative /= variance[:, None]
+        derivative *= w
+        derivative[np.diag_indices(eta.size)] += 1 - own / variance
+        derivative += w * variance / (w @ variance)
+        shift += np.linalg.solve(derivative, error)
+    raise ModelError("maximum entropy: the odds of these inclusion probabilities were not found")
+
+
+def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Complex]:
+    """The nodes t and their weights W, for p = 1 - q at nodes that stand for w of N units."""
+    variance = float(w @ (p * q))
+    t = _nodes(variance, N)
+    cosine, sine = np.cos(t), np.sin(t)
+    size = np.log1p(-2 * (p * q)[:, None] * (1 - cosine)) / 2
+    angle = np.arctan2(p[:, None] * sine, q[:, None] + p[:, None] * cosine) - p[:, None] * t
+    W = np.exp(w @ size + 1j * (w @ angle + t * (w @ p - n)))
+    W[1:] *= 2  # for -t
+    return t, W / W.real.sum()
+
+
+@nb.njit(cache=True)
+def _nodes(variance: float, N: int) -> Floats:
+    """Nodes t_j >= 0, j < M / 2 and M odd, but for those where |phi| < 1e-20.
+
+    S is closer to its mean than M / 2: P(|S - E S| >= M / 2) < 1e-20 by Bernstein's inequality.
+    """
+    M = min(N + 1, int(SPREAD * np.sqrt(variance) + 80)) | 1
+    t = np.empty(M // 2 + 1)
+    for j in range(t.size):
+        t[j] = 2 * np.pi * j / M
+        if variance * (1 - np.cos(t[j])) > NEGLIGIBLE:
+            return t[:j]
+    return t
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _tilt(odds: Floats, w: Floats, n: float) -> float:
+    """The factor of the odds with which the probabilities add up to n (Newton's method and bisection)."""
+    low, high, c = 0.0, np.inf, 1.0
+    for _ in range(200):
+        total = variance = 0.0
+        for i in range(odds.size):
+            p = c * odds[i] / (1 + c * odds[i])
+            total += w[i] * p
+            variance += w[i] * p / (1 + c * odds[i])
+        if abs(total - n) <= 1e-9 * n:
+            break
+        if total < n:
+            low = c
+        else:
+            high = c
+        c *= np.exp(min(max((n - total) / variance, -5.0), 5.0))
+        if not low < c < high:
+            c = np.sqrt(low * high)
+    return c
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
+    """Positions of n units.
+
+    The first part of the units is a Poisson sample, accepted with the probability that the other
+    part has the rest, over a bound of it; then the other part is drawn likewise.  It has 1/8 of the variance.
+    """
+    N = odds.size
+    drawn = np.empty(n, dtype=np.intp)
+    p, one = np.empty(N), np.ones(N)
+    found, start = 0, 0
+    while 0 < n < N - start:
+        c = _tilt(odds[start:], one[start:], float(n))
+        variance = 0.0
+        for i in range(start, N):
+            p[i] = c * odds[i] / (1 + c * odds[i])
+            variance += p[i] * (1 - p[i])
+        split, part, mean = N, 0.0, 0.0
+        while variance > LARGE_VARIANCE and part < variance / 8:
+            split -= 1
+            part += p[split] * (1 - p[split])
+            mean += p[split]
+        # phi of the other part; of no units it is 1
+        t = _nodes(part, N - split)
+        phi, turn = np.empty(t.size, dtype=np.complex128), np.empty(t.size, dtype=np.complex128)
+        for j in range(t.size):
+            phi[j], turn[j] = 1.0 if j == 0 else 2.0, complex(np.cos(t[j]) - 1, np.sin(t[j]))
+        for i in range(split, N):
+            for j in range(t.size):
+                phi[j] *= 1 + p[i] * turn[j]
+        bound = 0.0
+        for j in range(t.size):
+            bound += abs(phi[j])
+        accepted = False
+        while not accepted:
+            k = 0
+            for i in range(start, split):
+                if rng.random() < p[i]:
+                    if k == n:
+                        k += 1
+                        break
+                    drawn[found + k] = i
+                    k += 1
+            rest, chance = n - k, 0.0
+            if 0 <= rest <= N - split and abs(rest - mean) < SPREAD / 2 * np.sqrt(part) + 40:
+                for j in range(t.size):
+                    chance += phi[j].real * np.cos(rest * t[j]) + phi[j].imag * np.sin(rest * t[j])
+                accepted = rng.random() * bound < chance
+        found += k
+        n = rest
+        start = split
+    for i in range(N - n, N):  # all that are left, or none
+        drawn[found] = i
+        found += 1
+    return drawn

@@ -1,0 +1,246 @@
+"""Joint inclusion probabilities: of a whole population, or of a sample's units only.
+
+For simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
+selection.  The other methods have none that can be computed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import InputError, rows
+from .elimination import Path, path
+from .entropy import Complex, ConditionalPoisson, conditional_poisson
+from .probabilities import Floats, Positions
+from .selection import probabilities, split, whole_sample
+
+ROUNDING = 1e-9  # part of an interval; shorter overlaps are rounding
+AGREEMENT = 1e-6  # relative, of given numbers that ought to be the same
+
+
+@dataclass(frozen=True)
+class Joint(ABC):
+    """Joint inclusion probabilities of the selected units of one stratum.
+
+    Attributes
+    ----------
+    positions : int array (n_h,)
+        Positions of the units in the sample.
+    pi : float array (n_h,)
+    """
+
+    positions: Positions
+    pi: Floats
+
+    def matrix(self) -> Floats:
+        """pi_kl, with pi_k on the diagonal: (n_h, n_h)."""
+        pi = np.outer(self.pi, self.pi)  # a certain unit is independent of all others
+        free = _free(self.pi)
+        pi[np.ix_(free, free)] = self._pairs()
+        np.fill_diagonal(pi, self.pi)
+        return pi
+
+    @abstractmethod
+    def _pairs(self) -> Floats:
+        """pi_kl of the units with 0 < pi < 1; the diagonal has no meaning."""
+
+
+def _free(pi: Floats) -> Positions:
+    return np.flatnonzero((pi > 0) & (pi < 1))
+
+
+@dataclass(frozen=True)
+class PoissonJoint(Joint):
+    """Of independent units."""
+
+    def _pairs(self) -> Floats:
+        pi = self.pi[_free(self.pi)]
+        return np.outer(pi, pi)
+
+
+@dataclass(frozen=True)
+class SimpleRandomJoint(Joint):
+    """Of n out of N units: ``pair`` = n (n - 1) / (N (N - 1))."""
+
+    pair: float
+
+    def _pairs(self) -> Floats:
+        free = _free(self.pi).size
+        return np.full((free, free), self.pair)
+
+
+@dataclass(frozen=True)
+class SystematicJoint(Joint):
+    """Of units whose intervals of the cumulated pi begin at ``start``, modulo 1.
+
+    The points that are selected have one place between 0 and 1 modulo 1, so pi_kl is what two arcs
+    of a circle have in common.
+    """
+
+    start: Floats
+
+    def _pairs(self) -> Floats:
+        length = self.pi[_free(self.pi)]
+        k, other = length[:, None], length
+        ahead = (self.start - self.start[:, None]) % 1.0  # from where k begins to where l begins
+        common = np.clip(k - ahead, 0.0, other) + np.clip(ahead + other - 1, 0.0, k)
+        common = np.minimum(common, common.T)  # the same but for rounding
+        return np.where(common > ROUNDING * np.minimum(k, other), common, 0.0)
+
+
+@dataclass(frozen=True)
+class EliminationJoint(Joint):
+    """Of Tille's procedure."""
+
+    path: Path
+
+    def _pairs(self) -> Floats:
+        return self.path.joint()
+
+
+@dataclass(frozen=True)
+class EntropyJoint(Joint):
+    """Of conditional Poisson selection; ``odds``, ``t`` and ``W`` as in :class:`ConditionalPoisson`."""
+
+    odds: Floats
+    t: Floats
+    W: Complex
+
+    def _pairs(self) -> Floats:
+        certain = self.odds == np.inf  # but for rounding
+        odds = np.where(certain, 1.0, self.odds)[:, None]
+        g = np.where(certain[:, None], 1.0, odds / (odds + np.exp(-1j * self.t))) * np.sqrt(self.W)
+        return np.maximum(g.real @ g.real.T - g.imag @ g.imag.T, 0.0)
+
+
+@dataclass(frozen=True)
+class GivenJoint(Joint):
+    """Of a matrix that is known from elsewhere: ``known`` (n_h, n_h)."""
+
+    known: Floats
+
+    @classmethod
+    def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:
+        """The matrix as it is, for all units of a sample.
+
+        Raises
+        ------
+        InputError
+            A matrix that is not (n, n), has missing values or negative ones, is not symmetric, has
+            another diagonal than pi, or gives a pair more than one of its units.
+        """
+        try:
+            known = np.array(joint, dtype=np.float64)
+        except (TypeError, ValueError):
+            known = np.empty(0)
+        if known.shape != (pi.size, pi.size):
+            raise InputError(f"joint must be a matrix of {pi.size:,} x {pi.size:,} numbers, a row and column a record")
+        wrong = {
+            "is missing or negative in": ~(np.isfinite(known) & (known >= 0)),
+            "is not symmetric in": np.abs(known - known.T) > AGREEMENT * known,
+            "differs on its diagonal from the inclusion probabilities in": np.diag(
+                np.abs(known.diagonal() - pi) > AGREEMENT * pi
+            ),
+            "exceeds an inclusion probability in": known > pi * (1 + AGREEMENT),
+        }
+        for what, bad in wrong.items():
+            if bad.any():
+                raise InputError(f"joint {what} {rows(bad.any(axis=1))}")
+        known.flags.writeable = False
+        return cls(np.arange(pi.size), pi, known)
+
+    def matrix(self) -> Floats:
+        """pi_kl, with pi_k on the diagonal, read-only: (n_h, n_h)."""
+        return self.known
+
+    def _pairs(self) -> Floats:
+        free = _free(self.pi)
+        return self.known[np.ix_(free, free)]
+
+
+def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
+    """Joint inclusion probabilities pi_kl of all units of a population.
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Inclusion probabilities; but for Poisson selection they add up to the sample size.
+    method : {"srs", "poisson", "systematic", "tille", "maximum_entropy"}
+        ``systematic`` in the order of the file.
+
+    Returns
+    -------
+    float array (N, N)
+        pi_k on the diagonal.
+
+    Raises
+    ------
+    InputError
+        Another method; probabilities below 0 or above 1, that do not add up to a whole number, or
+        that differ where all samples are equally probable.
+    """
+    if method not in JOINTS:
+        raise InputError(f"method={method!r} is not one with joint probabilities: {', '.join(JOINTS)}")
+    p = probabilities(pi)
+    return JOINTS[method](p, np.arange(p.size)).matrix()
+
+
+def entropy_joint(fitted: ConditionalPoisson, pi: Floats, units: Positions) -> Joint:
+    """Of some units of a conditional Poisson selection that is at hand."""
+    p = pi[units]
+    return EntropyJoint(np.arange(units.size), p, fitted.odds[units[_free(p)]], fitted.t, fitted.W)
+
+
+def _poisson(pi: Floats, units: Positions) -> Joint:
+    return PoissonJoint(np.arange(units.size), pi[units])
+
+
+def _simple_random(pi: Floats, units: Positions) -> Joint:
+    _, n = whole_sample(pi)
+    if np.ptp(pi) > 1e-9:
+        raise InputError("simple random sampling has one inclusion probability for all units")
+    return SimpleRandomJoint(np.arange(units.size), pi[units], n * (n - 1) / (pi.size * max(pi.size - 1, 1)))
+
+
+def _systematic(pi: Floats, units: Positions) -> Joint:
+    whole_sample(pi)
+    p = pi[units]
+    return SystematicJoint(np.arange(units.size), p, _starts(pi)[units[_free(p)]])
+
+
+def _tille(pi: Floats, units: Positions) -> Joint:
+    _, free, p, n = split(pi)
+    if n == 0:  # pi is 0 or 1 but for rounding
+        return PoissonJoint(np.arange(units.size), pi[units])
+    return EliminationJoint(np.arange(units.size), pi[units], path(p, n, np.flatnonzero(np.isin(free, units))))
+
+
+def _maximum_entropy(pi: Floats, units: Positions) -> Joint:
+    return entropy_joint(conditional_poisson(pi), pi, units)
+
+
+@nb.njit(cache=True)
+def _starts(pi: Floats) -> Floats:
+    """Sums of the probabilities before each unit, modulo 1."""
+    start, at = np.empty(pi.size), 0.0
+    for i in range(pi.size):
+        start[i] = at
+        at += pi[i]
+        if at >= 1:
+            at -= 1
+    return start
+
+
+JOINTS: dict[str, Callable[[Floats, Positions], Joint]] = {
+    "srs": _simple_random,
+    "poisson": _poisson,
+    "systematic": _systematic,
+    "tille": _tille,
+    "maximum_entropy": _maximum_entropy,
+}

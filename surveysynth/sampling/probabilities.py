@@ -1,0 +1,239 @@
+"""Inclusion probabilities proportional to size, and sample sizes of strata."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numba as nb
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InputError, rows
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
+SampleSize = float | Mapping[Hashable, int]
+
+ZERO, ONE, TOP = np.uint64(0), np.uint64(1), np.uint64(1 << 63)
+FRACTION_BITS, SPARE_BITS = np.uint64(52), np.uint64(11)  # of a float64; of its fraction in a word
+
+
+def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | None = None) -> Floats:
+    """First-order inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities``.
+
+    pi = n size / sum(size); units that come out at 1 or more are taken with certainty and the
+    rest are computed again, until none exceeds 1.  Sums are those of 80-bit numbers, as R has
+    them, so that the two agree to the last bit.
+
+    Parameters
+    ----------
+    size : array (N,)
+        Size of each unit, not negative; a unit of size 0 gets probability 0, with a warning.
+    n : int, or mapping of stratum to int
+        Sample size, in each stratum where there are strata.
+    strata : array (N,), optional
+        Stratum of each unit.
+
+    Returns
+    -------
+    float array (N,)
+        Adds up to n (in each stratum).
+
+    Raises
+    ------
+    InputError
+        Sizes that are missing, infinite or negative; strata that are missing; n that is negative
+        or above the number of units of positive size.
+    """
+    a = sizes_of(size)
+    groups = None if strata is None else strata_of(strata, a.size)
+    return proportional_to(a, sample_sizes(n, groups), groups)
+
+
+def sizes_of(size: ArrayLike) -> Floats:
+    """The sizes as an array, or an InputError."""
+    try:
+        a = np.ascontiguousarray(size, dtype=np.float64)
+    except (TypeError, ValueError):
+        a = np.empty((0, 0))
+    if a.ndim != 1:
+        raise InputError("size is not a column of numbers")
+    return a
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Units by stratum.
+
+    Attributes
+    ----------
+    order : int array (N,)
+        Positions of the units, stratum after stratum, in order within each.
+    start : int array (H + 1,)
+        Where each stratum begins in ``order``.
+    labels : list (H,)
+    """
+
+    order: Positions
+    start: Positions
+    labels: list[Any]
+
+
+def strata_of(strata: ArrayLike, N: int) -> Strata:
+    """The units of each stratum; InputError where the strata are missing or not N."""
+    typed = isinstance(strata, (np.ndarray, pd.Series, pd.Categorical, pd.Index))
+    values: Any = strata if typed else np.asarray(strata, dtype=object)
+    code, label = pd.factorize(values)
+    if code.size != N:
+        raise InputError(f"strata and size differ in length: {code.size:,} and {N:,}")
+    if (code < 0).any():
+        raise InputError(f"the stratum is missing in {rows(code < 0)}")
+    start = np.concatenate([[0], np.cumsum(np.bincount(code, minlength=len(label)))])
+    return Strata(np.argsort(code, kind="stable"), start, label.tolist())
+
+
+def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
+    """The sample size of each stratum (H,), or of the population (1,)."""
+    named = n if isinstance(n, Mapping) and strata is not None else None
+    labels = [None] if strata is None else strata.labels
+    if named is not None and not all(name in named for name in labels):
+        raise InputError("n gives no sample size for one of the strata; it maps every stratum to one")
+    sizes = [n if named is None else named[name] for name in labels]
+    if not all(isinstance(size, (int, float, np.number)) and not isinstance(size, bool) for size in sizes):
+        raise InputError("n is not a number; a mapping of stratum to n goes with strata=")
+    return np.array(sizes, dtype=np.float64)
+
+
+def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
+    """Inclusion probabilities of units of size a, as :func:`inclusion_probabilities`: (N,)."""
+    check_sizes(a, n_h, strata)
+    pi = np.empty(a.size)
+    if strata is None:
+        _proportional(a, np.array([0, a.size]), n_h, pi)
+    else:
+        in_order = np.empty(a.size)
+        _proportional(a[strata.order], strata.start, n_h, in_order)
+        pi[strata.order] = in_order
+    return pi
+
+
+def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: bool = False) -> None:
+    """InputError for sizes and sample sizes without an answer, a warning for sizes of 0."""
+    low, high = (a.min(), a.max()) if a.size else (1.0, 1.0)
+    if not (low >= 0 and high < np.inf):
+        bad = ~np.isfinite(a)
+        if bad.any():
+            raise InputError(f"size is missing or not finite in {rows(bad)}; every unit of the frame needs one")
+        raise InputError(f"size is negative in {rows(a < 0)}; sizes are zero or more")
+    if high > np.finfo(np.float64).max / max(a.size, 1):
+        raise InputError("the sizes are too large to be added up; divide all of them by one number")
+    start = np.array([0, a.size]) if strata is None else strata.start
+    units = np.diff(start)
+    zero = np.flatnonzero(a == 0 if strata is None else a[strata.order] == 0) if low == 0 else np.empty(0)
+    units -= np.diff(np.searchsorted(zero, start))
+    most = np.where(units > 0, np.inf, 0.0) if replacement else units
+    for h in np.flatnonzero(~((n_h >= 0) & (n_h <= most)))[:1]:
+        where = "" if strata is None else " of a stratum"
+        raise InputError(f"n = {n_h[h]:.15g} is not between 0 and the {units[h]:,} units of positive size{where}")
+    if zero.size:
+        warnings.warn(f"{zero.size:,} units have size 0 and are never selected", stacklevel=4)
+
+
+@nb.njit(cache=True)
+def _plus(m: Any, e: Any, x: float) -> Any:
+    """M 2^e + x, rounded to 64 bits as the 80-bit format does: to nearest, ties to even.
+
+    M (uint64) is 0, or has its highest bit set; e is an int64, x is positive or 0.
+    """
+    bits = np.float64(x).view(np.uint64)
+    k: Any = np.int64(bits >> FRACTION_BITS)
+    q = (bits & ((ONE << FRACTION_BITS) - ONE)) << SPARE_BITS
+    if k:
+        q |= TOP
+    elif q == 0:
+        return m, e
+    else:  # a subnormal number
+        k = 1
+        while q < TOP:
+            q <<= ONE
+            k -= 1
+    k -= 1086
+    if m == 0:
+        return q, k
+    if k > e:
+        m, e, q, k = q, k, m, e
+    d = e - k
+    if d <= 63:
+        s = m + (q >> np.uint64(d))
+        lost = (q << ONE) << np.uint64(63 - d)  # the bits below m's last
+    else:
+        s = m
+        lost = q if d == 64 else ZERO
+    if s >= m:
+        s += np.uint64((lost > TOP) | ((lost == TOP) & ((s & ONE) == ONE)))
+        return (s, e) if s else (TOP, e + 1)
+    half = s & ONE  # carried: one bit more is lost
+    s = (s >> ONE) | TOP
+    return s + np.uint64((half == ONE) & ((lost > ZERO) | ((s & ONE) == ONE))), e + 1
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
+    """Fill pi, stratum after stratum (R's order of operations)."""
+    for h in range(n.size):
+        m, e = np.uint64(0), np.int64(0)
+        for i in range(start[h], start[h + 1]):
+            m, e = _plus(m, e, a[i])
+        total = np.ldexp(np.float64(m), e)
+        m, e = np.uint64(0), np.int64(0)
+        certain, remaining = 0, n[h]
+        for i in range(start[h], start[h + 1]):
+            p = n[h] * a[i] / total if remaining > 0 else 0.0
+            if p >= 1:
+                p = -1.0  # certain: no longer in the sum
+                certain += 1
+            else:
+                m, e = _plus(m, e, p)
+            pi[i] = p
+        while certain > n[h] - remaining and m > 0:
+            remaining = n[h] - certain
+            total = np.ldexp(np.float64(m), e)
+            m, e = np.uint64(0), np.int64(0)
+            for i in range(start[h], start[h + 1]):
+                p = pi[i]
+                if p >= 0:
+                    p = remaining * (p / total)
+                    if p >= 1:
+                        p = -1.0
+                        certain += 1
+                    else:
+                        m, e = _plus(m, e, p)
+                    pi[i] = p
+        for i in range(start[h], start[h + 1]):
+            if pi[i] < 0:
+                pi[i] = 1.0
+
+
+def proportional_allocation(units: ArrayLike, n: int) -> Positions:
+    """Sample sizes in proportion to the strata, by largest remainder.
+
+    Parameters
+    ----------
+    units : int array (H,)
+        Units of each stratum in the population.
+    n : int
+        Sample size over all strata.
+
+    Returns
+    -------
+    int array (H,)
+        Adds up to n; each within 1 of n N_h / N.  Of equal remainders the first is served first.
+    """
+    N_h = np.asarray(units, dtype=np.intp)
+    sizes, remainder = np.divmod(n * N_h, N_h.sum())
+    sizes[np.argsort(-remainder, kind="stable")[: n - sizes.sum()]] += 1
+    return sizes

@@ -1,0 +1,223 @@
+"""Selection with given inclusion probabilities: one function a method.
+
+Each returns the positions of the selected units, in order.  Unit k is drawn with probability pi_k
+exactly; where the sample size is fixed, pi adds up to it, units with pi = 1 are always drawn and
+units with pi = 0 never.  Elimination and maximum entropy have modules of their own.  (Tille 2006, Sampling Algorithms.)
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import InputError, rows
+from .probabilities import Floats, Positions
+
+
+def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
+    """The probabilities as an array and the sample size that they add up to, or an InputError."""
+    p = probabilities(pi)
+    n = np.round(p.sum())
+    if not abs(p.sum() - n) < 1e-6:
+        raise InputError("selection needs probabilities between 0 and 1 that add up to a whole number")
+    return p, int(n)
+
+
+def probabilities(pi: ArrayLike) -> Floats:
+    """The probabilities as an array, or an InputError."""
+    p = np.ascontiguousarray(pi, dtype=np.float64)
+    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+        raise InputError("selection needs probabilities between 0 and 1 that add up to a whole number")
+    return p
+
+
+def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
+    """Systematic selection in the order of the file with a random start (Madow 1949).
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Inclusion probabilities that add up to the sample size.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    int array (n,)
+        Positions of the selected units, in order.
+
+    Raises
+    ------
+    InputError
+        Probabilities below 0 or above 1, or that do not add up to a whole number.
+    """
+    p, n = whole_sample(pi)
+    drawn = np.empty(n, dtype=np.intp)
+    found = _steps(p, rng.random(), n - int((p == 1).sum()), drawn)
+    if found == n:
+        return drawn
+    # the start is so close to 0 that rounding kept the last step from ending
+    last = np.setdiff1d(np.flatnonzero(p), drawn[:found])[-1]
+    return np.sort(np.append(drawn[:found], last))
+
+
+@nb.njit(cache=True)
+def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
+    """Fill ``drawn`` with the certain units and n others: how many there are."""
+    at, found = start, 0
+    for i in range(pi.size):
+        if pi[i] < 1:
+            at += pi[i]
+            if at < 1 or n == 0:
+                continue
+            at -= 1
+            n -= 1
+        drawn[found] = i
+        found += 1
+    return found
+
+
+def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
+    """Systematic selection in random order; arguments as of :func:`systematic`."""
+    p, _ = whole_sample(pi)
+    order = rng.permutation(p.size)
+    return np.sort(order[systematic(p[order], rng)])
+
+
+def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
+    """Poisson selection: units are independent, the sample size is random (pi may add up to anything)."""
+    p = probabilities(pi)
+    return np.flatnonzero(rng.random(p.size) < p)
+
+
+def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
+    """N of N units, each sample with the same probability.
+
+    Parameters
+    ----------
+    N, n : int
+        Units of the population, and of the sample.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    int array (n,)
+        Positions of the selected units, in order.
+
+    Raises
+    ------
+    InputError
+        An n that is negative or above N.
+    """
+    if not 0 <= n <= N:
+        raise InputError(f"n = {n} is not between 0 and the {N:,} units")
+    return np.sort(rng.choice(N, n, replace=False, shuffle=False))
+
+
+def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
+    """N draws with replacement, each with probability proportional to size: a position may come several times.
+
+    Parameters
+    ----------
+    size : float array (N,)
+        Not negative; some are positive.
+    n : int
+        Draws.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    int array (n,)
+        Positions of the units drawn, in order.
+
+    Raises
+    ------
+    InputError
+        Sizes that are missing, infinite, negative or all 0; a negative n.
+    """
+    a = np.asarray(size, dtype=np.float64)
+    bad = ~(np.isfinite(a) & (a >= 0))
+    if bad.any():
+        raise InputError(f"size is missing, not finite or negative in {rows(bad)}")
+    if n < 0:
+        raise InputError(f"n = {n} is negative")
+    if n and not a.any():
+        raise InputError("all sizes are 0: there is nothing to draw")
+    if n == 0:
+        return np.empty(0, dtype=np.intp)
+    edge = np.cumsum(a)
+    drawn = np.searchsorted(edge, np.sort(rng.random(n)) * edge[-1], side="right")
+    return np.minimum(drawn, np.flatnonzero(a)[-1])  # a product that was rounded up to the total
+
+
+def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
+    """The certain units, those with 0 < pi < 1, the latter's pi, and how many of them are drawn.
+
+    Where the last number is 0 (but for rounding), no unit is left to be drawn from.
+    """
+    p, n = whole_sample(pi)
+    certain, free = np.flatnonzero(p == 1), np.flatnonzero((p > 0) & (p < 1))
+    m = n - certain.size
+    if m == free.size:
+        certain = np.union1d(certain, free)
+        m = 0
+    free = free if m else free[:0]
+    return certain, free, p[free], m
+
+
+def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
+    """Brewer's draw by draw procedure (Brewer 1975; Tille 2006, Algorithm 6.10); arguments as of :func:`systematic`.
+
+    With m units to be drawn and s the sum of pi over the units that were not drawn yet, the next one is drawn
+    with probability proportional to pi (s - pi) / (s - m pi).
+    """
+    certain, free, p, n = split(pi)
+    return np.sort(np.concatenate([certain, free[_draw_by_draw(p, n, rng)]]))
+
+
+@nb.njit(cache=True)
+def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
+    """Positions of n units.
+
+    Weights are kept as of some draw (m0, s0) and corrected by rejection: as draws go on,
+    (s - pi) / (s - m pi) falls for every unit (s >= m and the drawn pi are below 1), so that its
+    ratio to the kept one is a probability.  They are computed anew when rejections have cost as much.
+    """
+    drawn = np.empty(n, dtype=np.intp)
+    taken = np.zeros(pi.size, dtype=np.bool_)
+    unit = np.arange(pi.size)
+    edge = np.empty(pi.size)
+    size, rejected = pi.size, pi.size + 1
+    excess = excess0 = 0.0  # s - m: the sum of 1 - pi over the units drawn
+    m = m0 = n
+    while m > 0:
+        if rejected > size:
+            kept, total = 0, 0.0
+            for j in range(size):
+                i = unit[j]
+                if not taken[i]:
+                    q = 1 - pi[i]
+                    total += pi[i] * (excess + m - 1 + q) / (excess + m * q)
+                    unit[kept], edge[kept] = i, total
+                    kept += 1
+            size, rejected, m0, excess0 = kept, 0, m, excess
+        u = rng.random() * edge[size - 1]
+        low, high = 0, size - 1
+        while low < high:
+            middle = (low + high) // 2
+            if edge[middle] > u:
+                high = middle
+            else:
+                low = middle + 1
+        i = unit[low]
+        q = 1 - pi[i]
+        now = (excess + m - 1 + q) * (excess0 + m0 * q)
+        then = (excess0 + m0 - 1 + q) * (excess + m * q)
+        if taken[i] or rng.random() * then >= now:
+            rejected += 1
+            continue
+        taken[i] = True
+        drawn[n - m] = i
+        excess += q
+        m -= 1
+    return drawn

@@ -1,0 +1,158 @@
+"""Samples out of a frame, stratum by stratum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import InputError
+from .elimination import tille
+from .entropy import conditional_poisson
+from .joint import JOINTS, Joint, entropy_joint
+from .probabilities import (
+    Floats,
+    Positions,
+    SampleSize,
+    Strata,
+    check_sizes,
+    proportional_to,
+    sample_sizes,
+    sizes_of,
+    strata_of,
+)
+from .selection import brewer, multinomial, poisson, random_systematic, simple_random, systematic
+
+# maximum entropy, simple random and multinomial selection are not drawn from pi alone
+PROPORTIONAL: dict[str, Callable[[Floats, np.random.Generator], Positions]] = {
+    "systematic": systematic,
+    "random_systematic": random_systematic,
+    "brewer": brewer,
+    "tille": tille,
+    "poisson": poisson,
+}
+METHODS = (*PROPORTIONAL, "maximum_entropy", "multinomial", "srs")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A sample out of a frame.
+
+    Attributes
+    ----------
+    positions : int array (n,)
+        Positions of the selected units in the frame, in order; with replacement a unit may come several times.
+    pi : float array (n,)
+        Their inclusion probabilities; with replacement the expected number of draws.
+    population : int array (n,)
+        Units of the frame in the stratum of each.
+    joint : tuple of Joint
+        Joint inclusion probabilities, one a stratum in the order in which strata come in the frame
+        (strata without a selected unit have none); empty for a method without.
+    """
+
+    positions: Positions
+    pi: Floats
+    population: Positions
+    joint: tuple[Joint, ...]
+
+
+def draw(
+    size: ArrayLike | None,
+    n: SampleSize,
+    method: str,
+    rng: np.random.Generator,
+    strata: ArrayLike | None = None,
+    *,
+    N: int | None = None,
+) -> Selection:
+    """Draw a sample, in each stratum where there are strata.
+
+    Parameters
+    ----------
+    size : array (N,), optional
+        Size of each unit, to which inclusion probabilities are proportional; equal where there is none.
+    n : int, or mapping of stratum to int
+        Sample size, in each stratum; the expected one for Poisson selection, which need not be whole.
+    method : str
+        One of ``METHODS``.
+    rng : numpy.random.Generator
+    strata : array (N,), optional
+    N : int, optional
+        Units of the frame; needed where there are neither sizes nor strata.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    InputError
+        Another method; sizes with ``srs``; sizes, sample sizes or strata as in
+        :func:`inclusion_probabilities`; a sample size that is not whole.
+    """
+    if method not in METHODS:
+        raise InputError(f"method={method!r} is not one of {', '.join(METHODS)}")
+    if method == "srs" and size is not None:
+        raise InputError("method='srs' draws all units with the same probability: leave the sizes out")
+    if size is None:
+        N = N if strata is None else np.size(strata)
+        if N is None:
+            raise InputError("give the sizes, the strata or N, the number of units")
+        size = np.ones(N)
+    a = sizes_of(size)
+    groups = None if strata is None else strata_of(strata, a.size)
+    n_h = sample_sizes(n, groups)
+    if method != "poisson" and (n_h != np.round(n_h)).any():
+        raise InputError("n is not a whole number")
+    pi = _expected_draws(a, n_h, groups) if method == "multinomial" else proportional_to(a, n_h, groups)
+    units = np.array([a.size]) if groups is None else np.diff(groups.start)
+    drawn, joints = [], []
+    for h, size_h in enumerate(n_h):
+        if groups is None:
+            chosen, joint = _draw(pi, size_h, method, rng)
+        else:
+            members = groups.order[groups.start[h] : groups.start[h + 1]]
+            chosen, joint = _draw(pi[members], size_h, method, rng)
+            chosen = members[chosen]
+        drawn.append(chosen)
+        joints.append(joint)
+    positions = np.concatenate(drawn)
+    order = np.argsort(positions, kind="stable")
+    place = np.empty(order.size, dtype=np.intp)
+    place[order] = np.arange(order.size)
+    taken = np.array([chosen.size for chosen in drawn])
+    of_stratum = np.split(place, np.cumsum(taken)[:-1])
+    return Selection(
+        positions=positions[order],
+        pi=pi[positions[order]],
+        population=np.repeat(units, taken)[order],
+        joint=tuple(
+            replace(joint, positions=at) for joint, at in zip(joints, of_stratum, strict=True) if joint and at.size
+        ),
+    )
+
+
+def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
+    """Expected numbers of draws with replacement: (N,)."""
+    check_sizes(a, n_h, strata, replacement=True)
+    if strata is None:
+        return n_h[0] * a / (a.sum() or 1.0)
+    code = np.empty(a.size, dtype=np.intp)
+    code[strata.order] = np.repeat(np.arange(n_h.size), np.diff(strata.start))
+    total = np.bincount(code, a)
+    return (n_h / np.where(total > 0, total, 1.0))[code] * a
+
+
+def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[Positions, Joint | None]:
+    """Positions of a sample out of one stratum, and its joint probabilities where the method has them."""
+    if method == "multinomial":
+        return multinomial(pi, int(n), rng), None
+    if method == "maximum_entropy":
+        fitted = conditional_poisson(pi)
+        chosen = fitted.draw(rng)
+        return chosen, entropy_joint(fitted, pi, chosen)
+    chosen = simple_random(pi.size, int(n), rng) if method == "srs" else PROPORTIONAL[method](pi, rng)
+    return chosen, JOINTS[method](pi, chosen) if method in JOINTS else None

@@ -1,0 +1,146 @@
+"""Samples drawn from a frame: designs that know their probabilities, and estimates that are right on average."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from surveysynth import InputError, SurveyDesign, estimate
+from surveysynth.sampling import METHODS, inclusion_probabilities, joint_probabilities
+
+SIZES = {"a": 3, "b": 4}
+
+
+@pytest.fixture(scope="module")
+def population():
+    rng = np.random.default_rng(31)
+    frame = pd.DataFrame({"h": list("abaababbabbbaaababab"), "size": rng.uniform(1, 4, 20), "label": range(20)})
+    return frame.assign(y=frame["size"] * rng.uniform(0.8, 1.2, 20) + 1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_are_the_inverse_of_the_probabilities(population, method):
+    sized = None if method == "srs" else "size"
+    design = SurveyDesign.from_frame(population, size=sized, n=SIZES, strata="h", method=method, seed=4)
+    drawn = design.frame["label"].to_numpy()
+    expected = population.groupby("h")["size"].transform("sum")
+    pi = population["h"].map(SIZES) * population["size"] / expected  # no certainties here
+    if method == "srs":
+        pi = population["h"].map(SIZES) / population.groupby("h")["h"].transform("size")
+    np.testing.assert_allclose(design.probs, pi[drawn], rtol=1e-12)
+    assert (np.diff(drawn) >= (0 if method == "multinomial" else 1)).all()
+    if method != "poisson":
+        assert design.frame["h"].value_counts().to_dict() == SIZES
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_totals_and_their_variances_are_right_on_average(population, method):
+    """3,000 samples: the mean of the estimates is the total; the mean of the variances is their variance.
+
+    The variance estimators are unbiased for srs, multinomial, poisson, tille and maximum entropy; Hajek's is close for
+    the others here, where the order of the frame has nothing to do with y.
+    """
+    draws, sized = 3000, None if method == "srs" else "size"
+    table = np.array([
+        estimate(
+            SurveyDesign.from_frame(population, size=sized, n=SIZES, strata="h", method=method, seed=s),
+            "y", statistic="total", estimator="onepass",
+        )[["estimate", "se"]].to_numpy()[0]
+        for s in range(draws)
+    ])  # fmt: skip
+    total, variance = table[:, 0], table[:, 1] ** 2
+    assert abs(total.mean() - population["y"].sum()) < 4 * total.std() / np.sqrt(draws)
+    squares = (total - population["y"].sum()) ** 2
+    error = np.sqrt(squares.var() / draws + variance.var() / draws)
+    slack = {"brewer": 0.05, "systematic": 0.35, "random_systematic": 0.05}.get(method, 0.0) * squares.mean()
+    assert abs(variance.mean() - squares.mean()) < 4 * error + slack
+
+
+def test_joint_probabilities_are_those_of_the_method(population):
+    for method in ("tille", "maximum_entropy"):
+        design = SurveyDesign.from_frame(population, size="size", n=7, method=method, seed=1)
+        pi = inclusion_probabilities(population["size"], 7)
+        drawn = design.frame["label"].to_numpy()
+        (block,) = design.joint
+        np.testing.assert_allclose(block.matrix(), joint_probabilities(pi, method)[np.ix_(drawn, drawn)], rtol=1e-9)
+
+
+def test_a_given_matrix_is_the_same_design(population):
+    design = SurveyDesign.from_frame(population, size="size", n=7, method="tille", seed=1)
+    frame = design.frame.assign(pi=design.probs)
+    (block,) = design.joint
+    for joint in (block.matrix(), block.matrix().tolist(), design.joint):
+        again = SurveyDesign(frame, probs="pi", pps="sen_yates_grundy", joint=joint)
+        a, b = (estimate(d, "y", statistic=["mean", "total"])[["estimate", "se"]] for d in (design, again))
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert a["se"].iloc[0] != estimate(SurveyDesign(frame, probs="pi"), "y")["se"][0]
+    copied = pickle.loads(pickle.dumps(design))
+    pd.testing.assert_frame_equal(estimate(copied, "y"), estimate(design, "y"))
+    assert copied.pps == "sen_yates_grundy" and "sen_yates_grundy variance" in repr(copied)
+
+
+def test_the_default_method_and_seeds(population):
+    assert SurveyDesign.from_frame(population, size="size", n=5).pps == "sen_yates_grundy"
+    design = SurveyDesign.from_frame(population, n=5)
+    assert design.pps is None and (design.frame["population"] == 20).all() and design.stages[0].fraction[0] == 0.25
+    first, second = (SurveyDesign.from_frame(population, n=5, seed=s).frame["label"].tolist() for s in (1, 1))
+    assert first == second
+    assert len({tuple(SurveyDesign.from_frame(population, n=5).frame["label"]) for _ in range(20)}) > 1
+
+
+def test_a_large_stratum_takes_the_approximation():
+    """The joint probabilities of 20,000 records would be 3 GB."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"size": rng.lognormal(0, 0.5, 100_000)})
+    frame["y"] = frame["size"] + rng.normal(0, 0.1, 100_000)
+    design = SurveyDesign.from_frame(frame, size="size", n=20_000, seed=3)
+    assert design.pps == "hajek"
+    table = estimate(design, "y", statistic="total")
+    assert abs(table["estimate"][0] - frame["y"].sum()) < 5 * table["se"][0]
+
+
+REFUSED = [
+    ({"n": 30}, "n = 30 is not between 0 and the 20 units"),
+    ({"n": 5, "size": "none"}, "size: there is no column 'none'"),
+    ({"n": 5, "size": "h"}, "column 'h' is not a number in 20 rows"),
+    ({"n": 5, "method": "brewster"}, "method='brewster' is not one of systematic"),
+    ({"n": 5, "method": "srs", "size": "size"}, "method='srs' draws all units with the same probability"),
+    ({"n": {"a": 3}, "strata": "h"}, "n gives no sample size for one of the strata"),
+    ({"n": {"a": 3}}, "n is not a number; a mapping"),
+    ({"n": 5, "seed": -1}, "seed must be a whole number"),
+    ({"n": 2.5}, "n is not a whole number"),
+    ({"n": 1, "size": "size", "method": "brewer"}, "only one unit that was not certain"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_refusals(population, arguments, message):
+    with pytest.raises(InputError, match=message):
+        SurveyDesign.from_frame(population, **arguments)
+
+
+def test_the_frame_keeps_its_own_columns(population):
+    with pytest.raises(InputError, match="has a column 'weight', which the sample is to get"):
+        SurveyDesign.from_frame(population.assign(weight=1.0), n=5)
+    with pytest.raises(InputError, match="must be a pandas DataFrame"):
+        SurveyDesign.from_frame(population.to_dict(), n=5)
+
+
+PPS_REFUSED = [
+    ({"pps": "brewer"}, "pps='brewer' is not one of sen_yates_grundy"),
+    ({"pps": "sen_yates_grundy"}, "needs joint="),
+    ({"joint": np.eye(3)}, "joint= goes with pps="),
+    ({"pps": "hajek", "joint": np.eye(3)}, "joint= goes with pps="),
+    ({"pps": "hajek", "psu": "h"}, "for samples of elements without fpc"),
+    ({"pps": "hajek", "fpc": "N"}, "for samples of elements without fpc"),
+    ({"pps": "sen_yates_grundy", "joint": np.ones((2, 2))}, "joint must be a matrix of 3 x 3"),
+    ({"pps": "sen_yates_grundy", "joint": np.ones((3, 3))}, "joint differs on its diagonal"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), PPS_REFUSED)
+def test_probabilities_that_do_not_go_with_the_design(arguments, message):
+    frame = pd.DataFrame({"p": [0.5, 0.4, 0.6], "h": [1, 1, 2], "N": 9})
+    with pytest.raises(InputError, match=message):
+        SurveyDesign(frame, probs="p", **arguments)
