@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -501,7 +501,7 @@ def _joint(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joi
         if sum(block.positions.size for block in given) != pi.size:
             raise InputError("joint= is of a design with other records")
         return given
-    return (GivenJoint.checked(np.asarray(given), pi),)
+    return (GivenJoint.checked(cast("ArrayLike", given), pi),)
 
 
 def _check_pps(

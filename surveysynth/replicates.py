@@ -158,8 +158,8 @@ class Replicates(ABC):
         if self.mse:
             return theta
         counted = ~np.isnan(theta_r) & (self.rscales[chosen] > 0)[:, None]
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.where(counted, theta_r, 0.0).sum(axis=0) / counted.sum(axis=0))
+        number = counted.sum(axis=0)
+        return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
 
     def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
         """1 / the share of the replicates that exist, by their rscales; NaN where none does."""
@@ -350,12 +350,10 @@ def _refuse_lonely(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> None:
     for number, stage in enumerate(stages):
         lonely = ((stage.sampled == 1) & (stage.fraction < 1))[stage.stratum]
         if lonely.any() and lonely_psu != "remove":
-            alone = f"a unit of stage {number} has only one unit of stage {number + 1}" if number else (
-                "a stratum has only one PSU"
-            )  # fmt: skip
+            above, unit = (f"unit of stage {number}", f"unit of stage {number + 1}") if number else ("stratum", "PSU")
             raise InputError(
-                f"{alone}, so replicates cannot show its variance: {rows(lonely)}; merge strata, declare it sampled "
-                "completely with an fpc, or choose lonely_psu='remove'"
+                f"a {above} has only one {unit}, so replicates cannot show its variance: {rows(lonely)}; merge strata, "
+                "declare it sampled completely with an fpc, or choose lonely_psu='remove'"
             )
 
 

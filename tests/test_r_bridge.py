@@ -36,15 +36,21 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=MODELS)
-def release(tmp_path, request):
+SIZES = ["large", "small"]
+
+
+def made_frame():
     rng = np.random.default_rng(3)
     n = 240
     frame = pd.DataFrame({"field": np.repeat(["01", "02", "NA"], n // 3), "id": range(n)})
     frame["y"] = np.exp(rng.normal(3 + 0.2 * (frame["field"] == "02"), 0.5))
     frame["wt"] = np.exp(-0.3 * np.log(frame["y"]) + rng.normal(0, 0.3, n))
-    frame["size"] = rng.choice(["large", "small"], n)
-    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    return frame.assign(size=rng.choice(SIZES, n))
+
+
+@pytest.fixture(params=MODELS)
+def release(tmp_path, request):
+    design = ss.SurveyDesign(made_frame(), weights="wt", strata="field")
     model, totals = MODELS[request.param]
     release = ss.synthesize(design, model, epsilon=12, m=3, seed=1, population_total=totals)
     release.write(tmp_path / "release")
@@ -63,6 +69,36 @@ def test_r_combines_a_release_to_the_same_numbers(r, release, tmp_path):
         np.testing.assert_allclose(theirs[column][free], ours[column][free], rtol=1e-9)
     np.testing.assert_allclose(theirs["estimate"], ours["estimate"], rtol=1e-9)
     assert (theirs["se"][ours["se"].to_numpy() == 0] < 1e-6).all()
+
+
+
+CALIBRATED = {
+    "post-stratified": {"size": {"large": 900, "small": 1100}},
+    "crossed": {("field", "size"): {(f, s): 300 + 20 * i for i, f in enumerate(["01", "02", "NA"]) for s in SIZES}},
+    "raked": {"field": {"01": 500, "02": 700, "NA": 800}, "size": {"large": 900, "small": 1100}},
+}
+
+
+@pytest.mark.parametrize("model", [ss.FBS, ss.FBP])
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_r_knows_what_a_release_was_calibrated_to(r, tmp_path, model, name):
+    release = ss.synthesize(
+        ss.SurveyDesign(made_frame(), weights="wt", strata="field"),
+        model("y", "field + size", prior="flat"), epsilon=12, m=2, seed=1, population_total=2000,
+    ).calibrate(CALIBRATED[name])  # fmt: skip
+    release.write(tmp_path / "release")
+    script, out = tmp_path / "combine.R", tmp_path / "out.csv"
+    script.write_text(SCRIPT)
+    run_r("Rscript", "--vanilla", script, R_BRIDGE / "R" / "release.R", tmp_path / "release", out)
+    theirs = pd.read_csv(out)
+    again = ss.read_release(tmp_path / "release")
+    for ours in (release, again):
+        tables = [ours.tables("field", statistic="mean"), ours.tables("field", statistic="count").iloc[:3]]
+        table = pd.concat(tables)
+        np.testing.assert_allclose(theirs["estimate"], table["estimate"], rtol=1e-8)
+        np.testing.assert_allclose(theirs["se"], table["se"], rtol=1e-7, atol=1e-6)
+        fixed = (table["se"] == 0).to_numpy()
+        assert fixed.sum() == (0 if name == "post-stratified" else 3)
 
 
 def test_testthat_suite(r, tmp_path):

@@ -772,7 +772,9 @@ def test_the_others_are_scaled_up_by_their_share_of_the_rscales():
     assert replace(made, mse=False).covariance(theta_r, np.array([2.0]))[0] == pytest.approx(centred)
     theta_r[[0, 3]] = np.nan  # the one that exists counts 0 times
     assert np.isnan(made.variance(theta_r, np.array([2.0]))).all()
-    np.testing.assert_array_equal(replace(made, rscales=np.zeros(4)).variance(theta_r, np.array([2.0])), [0.0])
+    for mse in (True, False):  # a complete sample
+        complete = replace(made, rscales=np.zeros(4), mse=mse)
+        np.testing.assert_array_equal(complete.variance(theta_r, np.array([2.0])), [0.0])
 
 
 @settings(deadline=None, max_examples=30)

@@ -203,6 +203,16 @@ def test_a_unit_that_is_certain_but_for_rounding(method):
         assert drawn.size == 3 and {0, 4} < set(drawn.tolist()) and 3 not in drawn
 
 
+def test_sizes_so_small_that_the_others_are_certain_but_for_rounding():
+    rng = np.random.default_rng(41)
+    for large in range(1, 10):
+        for n in range(1, 10):
+            pi = inclusion_probabilities([1.0] * large + [1e-15] * (10 - large), n)
+            joint = joint_probabilities(pi, "maximum_entropy")
+            np.testing.assert_allclose(joint.sum(axis=1), n * pi, atol=1e-10)
+            assert maximum_entropy(pi, rng).size == n
+
+
 @pytest.mark.parametrize("N", [1, 3, 10, 1000, 100_003])
 def test_systematic_sample_size_survives_rounding(N):
     rng = np.random.default_rng(N)
