@@ -57,7 +57,7 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
 
 
 def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[Codes, ...]:
-    """Groups of the records in every margin, numbered in sorted order; columns of one margin are crossed."""
+    """Groups of the records in every margin, as codes; the columns of one margin are crossed."""
     for name in dict.fromkeys(name for margin in names for name in margin):
         check_columns(frame, {"poststrata": name})  # each by itself: it may have another role, too
     return tuple(codes(*(frame[name] for name in margin)) for margin in names)

@@ -88,7 +88,7 @@ def positive(column: pd.Series, name: str, *, at_most_one: bool) -> NDArray[np.f
 
 
 def codes(*columns: Any) -> NDArray[np.intp]:
-    """Number the distinct rows of one or more columns 0, 1, ... in sorted order."""
+    """Number the distinct rows of one or more columns 0, 1, ..."""
     code = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
         inner, levels = pd.factorize(column, sort=False)

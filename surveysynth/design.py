@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -16,6 +16,8 @@ from .calibration import Totals, check_agreement, margins_of, rake, totals_of
 from .columns import Columns, check_columns, listing, names_of, numeric, positive
 from .errors import InputError, check_seed, rows
 from .io import read_frame
+from .replicates import GivenReplicates, Replicates, balanced, jackknife, preston
+from .replicates import given as given_replicates
 from .replicates import Replicates
 from .sampling import GivenJoint, Joint, draw
 from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
@@ -180,7 +182,7 @@ class SurveyDesign:
         if replicate_weights is not None:
             names = names_of(replicate_weights, "replicate_weights")
             _check_replicate_names(names, roles)
-            replication = _rep.given(frame, names, w, scale, rscales, mse)
+            replication = given_replicates(frame, names, w, scale, rscales, mse)
         elif scale is not None or rscales is not None:
             raise InputError("scale= and rscales= go with replicate_weights=")
         if joint is not None and pps not in NEED_JOINT:
@@ -225,6 +227,7 @@ class SurveyDesign:
         """The same design but for some attributes that are not columns of the frame."""
         design = type(self).__new__(type(self))
         design.__dict__.update(self.__dict__ | changed)
+        design.__dict__.pop("degf", None)  # computed once, for this design
         return design
 
     @property
@@ -329,10 +332,10 @@ class SurveyDesign:
         if self.pps is not None:
             raise InputError(f"replicates take PSUs as drawn with equal probabilities, not as pps={self.pps!r} does")
         if method == "preston":
-            return self._with(replication=_rep.preston(self.stages, R, np.random.default_rng(seed), self.lonely_psu))
+            return self._with(replication=preston(self.stages, R, np.random.default_rng(seed), self.lonely_psu))
         if method in ("JK1", "JKn"):
-            return self._with(replication=_rep.jackknife(self.stages, stratified=method == "JKn"))
-        return self._with(replication=_rep.balanced(self.stages, rho=0.0 if method == "BRR" else rho))
+            return self._with(replication=jackknife(self.stages, method == "JKn", self.lonely_psu))
+        return self._with(replication=balanced(self.stages, rho=0.0 if method == "BRR" else rho))
 
     @classmethod
     def from_frame(
@@ -409,7 +412,7 @@ class SurveyDesign:
         """Number of records."""
         return len(self._frame)
 
-    @property
+    @cached_property
     def degf(self) -> int:
         """PSUs minus strata, or the rank of the replicate weights minus 1."""
         if self.replication is not None:
@@ -442,7 +445,7 @@ class SurveyDesign:
             "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
         }
         further: dict[str, Any] = {"base_weights": self.base_name, "pps": self.pps}
-        if self.replication is not None and isinstance(self.replication, _rep.GivenReplicates):
+        if isinstance(self.replication, GivenReplicates):
             given = self.replication
             further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}
             further |= {"rscales": given.rscales.tolist()}

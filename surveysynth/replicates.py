@@ -391,9 +391,7 @@ def _values(stages: tuple[Stage, ...]) -> Floats:
     return np.column_stack([value, kept_so_far])
 
 
-def jackknife(
-    stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU = "fail"
-) -> JackknifeReplicates:
+def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU = "fail") -> JackknifeReplicates:
     """Leave one PSU out at a time, with R's scales: JK1 without strata, JKn with them.
 
     The squares of stratum h count (n_h - 1)/n_h (1 - f_h) times.  A PSU that is alone in its
@@ -638,9 +636,7 @@ def _select(
 
 
 @nb.njit(cache=True)
-def _add_levels(
-    z: Floats, domain: Codes, unit: Codes, level: Levels, group: Codes, value: Floats, out: Floats
-) -> None:
+def _add_levels(z: Floats, domain: Codes, unit: Codes, level: Levels, group: Codes, value: Floats, out: Floats) -> None:
     """out[d, r] += z_i value[group, level] over the records of domain d."""
     v = np.empty(value.shape[1])
     R = level.shape[1]

@@ -520,6 +520,69 @@ def test_a_column_that_has_the_name_of_the_smoothed_weight_stays():
 # flags and suppression
 
 
+# other estimates over the m data sets
+
+
+def by_reiters_rule(release, work):
+    """Reiter's rule for what ``work`` estimates from each data set: a frame with estimate and se."""
+    tables = [work(design) for design in release.datasets]
+    q, u = (np.array([t[c] for t in tables]) for c in ("estimate", "se"))
+    return q.mean(axis=0), np.sqrt((u**2).mean(axis=0) + q.var(axis=0, ddof=1) / release.m)
+
+
+def test_differences_are_combined(release):
+    table = release.differences({"gender": ("m", "f")}, "field", statistic=["mean", "total"])
+    estimate, se = by_reiters_rule(
+        release, lambda d: ss.difference(d, "income", "field", ["mean", "total"], between={"gender": ("m", "f")})
+    )
+    np.testing.assert_allclose(table["estimate"], estimate, rtol=1e-12)
+    np.testing.assert_allclose(table["se"], se, rtol=1e-12)
+    assert set(table["contrast"]) == {"m - f"} and len(table) == 10
+    with pytest.raises(ss.InputError, match="'hours' is not a predictor"):
+        release.differences({"hours": (1, 2)})
+    with pytest.raises(ss.InputError, match="between must map"):
+        release.differences("gender")
+
+
+def test_regressions_are_combined(release):
+    found = release.regression("income ~ gender + field")
+    estimate, se = by_reiters_rule(release, lambda d: ss.regression(d, "income ~ gender + field").table)
+    np.testing.assert_allclose(found.table["estimate"], estimate, rtol=1e-9)
+    np.testing.assert_allclose(found.table["se"], se, rtol=1e-9)
+    assert found.table["term"].tolist()[:2] == ["Intercept", "gender[T.m]"]
+
+
+def test_quantiles_and_proportions_of_a_release(release):
+    quantiles = release.tables("field", statistic="quantile", probs=[0.25, 0.5])
+    estimate, se = by_reiters_rule(release, lambda d: ss.estimate(d, "income", "field", "quantile", probs=[0.25, 0.5]))
+    np.testing.assert_allclose(quantiles["estimate"], estimate, rtol=1e-12)
+    np.testing.assert_allclose(quantiles["se"], se, rtol=1e-12)
+    assert (quantiles["ci_low"] < quantiles["estimate"]).all() and quantiles["prob"].tolist() == [0.25] * 5 + [0.5] * 5
+
+
+def test_calibrated_weights_add_up_and_are_known_by_the_manifest(release, tmp_path):
+    totals = {"field": {"01": 10.0, "02": 20.0, "NA": 30.0, "ökonomie": 40.0}, "gender": {"f": 45.0, "m": 55.0}}
+    calibrated = release.calibrate(totals)
+    for name, known in totals.items():
+        counts = calibrated.tables(name, statistic="count").set_index(name)
+        np.testing.assert_allclose(counts["estimate"].drop("all"), list(known.values()), rtol=1e-11)
+        assert (counts["se"] == 0).all()
+    calibrated.write(tmp_path / "r")
+    back = ss.read_release(tmp_path / "r")
+    pd.testing.assert_frame_equal(back.tables(["field", "gender"]), calibrated.tables(["field", "gender"]))
+    assert back.datasets[0].roles() == calibrated.datasets[0].roles()
+    assert release.datasets[0].margins == ()  # which stays as it was
+    with pytest.raises(ss.InputError, match="'hours' is not a predictor"):
+        release.calibrate({"hours": {1: 5.0}})
+
+
+def test_small_cells_of_quantiles_are_suppressed_for_every_probability(release):
+    table = release.tables(["field", "gender"], statistic=["mean", "quantile"], probs=[0.3, 0.6], min_cell=50)
+    plain = release.tables(["field", "gender"], statistic="mean", min_cell=50)
+    hidden = table["estimate"].isna().to_numpy().reshape(3, -1)
+    assert hidden.any() and (hidden == plain["estimate"].isna().to_numpy()).all()
+
+
 def test_flags_say_what_is_wrong(release):
     table = release.tables("field", cv_limit=0.04)
     cv = table["se"] / table["estimate"]

@@ -55,7 +55,8 @@ def flag(
     if min_cell is not None:
         small = (table["n"] < min_cell).to_numpy()
         hidden |= small
-        for _, rows in table.groupby(["statistic", "outcome"], sort=False).indices.items():
+        quantity = [c for c in ("statistic", "outcome", "category", "prob") if c in table]
+        for _, rows in table.groupby(quantity, sort=False, dropna=False).indices.items():
             hidden[rows] = complementary(table.iloc[rows], by, small[rows])
         say(small, f"suppressed: fewer than {min_cell} records")
         say(hidden & ~small, "suppressed: would give away a small cell")

@@ -154,7 +154,7 @@ def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
             q /= left
         both[k] = 1 - 2 * q if k - c > 1 else 0.0
         for i in range(c, last):
-            before[i] = f_last * (1 - q - gone[i]) if k - c > 1 else 0.0
+            before[i] = f_last * (1 - q - gone[i])
             among[i] = 1.0 if k - c > 1 else 0.0
     product, i = 1.0, 0
     for k in range(n, N):

@@ -477,7 +477,7 @@ BAD = {
     "empty crossing": ("y ~ g * g2", "gaussian", "a column of g2 is a combination of columns of g;"),
     "zeros": ("y ~ x + I(0 * x)", "gaussian", r"a column of I\(0 \* x\) is made up by its other columns"),
     "separated": ("b ~ x + apart", "binomial", "separate the two values .* coefficients of .*apart grow without end"),
-    "in other units": ("b ~ x + I(1e6 * apart)", "binomial", r"coefficients of .*I\(1e6 \* apart\) grow without end"),
+    "in other units": ("b ~ x + I(1e6 * apart)", "binomial", r"coefficients of .*I\(1000000.0 \* apart\) grow without end"),
     "half separated": ("b ~ x + half", "binomial", "and the coefficients of half grow without end"),
     "one separated": ("b ~ x + single", "binomial", "and the coefficients of single grow without end"),
     "too few": ("y ~ x * g * C(c) * C(h) * C(k)", "gaussian", "coefficients but 90 records have all its columns"),
