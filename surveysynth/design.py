@@ -11,14 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from . import replicates as _rep
 from .calibration import Totals, check_agreement, margins_of, rake, totals_of
 from .columns import Columns, check_columns, listing, names_of, numeric, positive
 from .errors import InputError, check_seed, rows
 from .io import read_frame
 from .replicates import GivenReplicates, Replicates, balanced, jackknife, preston
 from .replicates import given as given_replicates
-from .replicates import Replicates
 from .sampling import GivenJoint, Joint, draw
 from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
 
