@@ -20,13 +20,13 @@ from .replicates import given as given_replicates
 from .sampling import GivenJoint, Joint, draw
 from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
 
-PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek"]
+PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
 NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
 VARIANCE_OF: dict[str, PPS] = {  # method of selection
     "tille": "sen_yates_grundy",
     "maximum_entropy": "sen_yates_grundy",
-    "poisson": "horvitz_thompson",
+    "poisson": "poisson",
     "brewer": "hajek",
     "systematic": "hajek",
     "random_systematic": "hajek",
@@ -76,10 +76,11 @@ class SurveyDesign:
         Default 1 each.
     mse : bool
         Centre at the estimate (True), or at the mean of the replicates (False, R's default).
-    pps : {"sen_yates_grundy", "horvitz_thompson", "hajek"}, optional
+    pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"}, optional
         How a sample of elements that was drawn without replacement and with unequal probabilities
         shows its variance; default: as if drawn with replacement (T 2.3).  The first two need
-        ``joint``.
+        ``joint``; "hajek" is an approximation for samples of fixed size, "poisson" is for units
+        that were selected independently of each other.
     joint : float array (n, n), optional
         Joint inclusion probabilities of the records, inclusion probabilities on the diagonal; or
         ``joint`` of a design with the same records.
@@ -370,7 +371,7 @@ class SurveyDesign:
         SurveyDesign
             The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi, and
             the variance that goes with the method: Sen-Yates-Grundy with joint probabilities
-            (tille, maximum_entropy), Horvitz-Thompson (poisson), Hajek's approximation (brewer
+            (tille, maximum_entropy), that of independent units (poisson), Hajek's approximation (brewer
             and both systematic ones, and where a stratum has more than 5,000 selected units), finite
             population correction from a column ``population`` (srs), with replacement (multinomial).
 
@@ -516,7 +517,7 @@ def _check_pps(
         raise InputError(f"pps={pps!r} needs joint=, the joint inclusion probabilities; pps='hajek' does without")
     uncertain = np.bincount(first.stratum, pi < 1, first.sampled.size)
     lonely = (uncertain == 1)[first.stratum]
-    if pps != "horvitz_thompson" and lonely_psu != "remove" and lonely.any():
+    if pps not in ("horvitz_thompson", "poisson") and lonely_psu != "remove" and lonely.any():
         raise InputError(
             f"a stratum has only one unit that was not certain, so its variance cannot be estimated: {rows(lonely)}; "
             "merge strata, or choose lonely_psu='remove'"

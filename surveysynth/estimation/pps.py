@@ -62,10 +62,7 @@ def horvitz_thompson(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domai
 
 
 def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains: int, squares: bool) -> Floats:
-    variance = np.zeros(domains)
-    if not squares:
-        inside = domain >= 0
-        variance += sums(domain[inside], ((1 - pi) * z**2)[inside], domains)
+    variance = np.zeros(domains) if squares else poisson(pi, z, domain, domains)
     for units, joint in _checked(blocks, pi.size):
         _add_pairs(np.ascontiguousarray(joint), pi[units], z[units], domain[units], squares, variance)
     return variance
@@ -103,7 +100,7 @@ def sen_yates_grundy_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
 
 def horvitz_thompson_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
     """Horvitz and Thompson's covariances of the totals of the columns of Z, (n, p): (p, p)."""
-    covariance = np.asarray(Z.T @ ((1 - pi)[:, None] * Z), dtype=np.float64)
+    covariance = poisson_matrix(pi, Z)
     for units, joint in _checked(blocks, pi.size):
         covariance -= Z[units].T @ _excess(joint, pi[units]) @ Z[units]
     return covariance
@@ -133,6 +130,20 @@ def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
         yield units, joint
     if not seen.all():
         raise InputError(f"joint inclusion probabilities are missing for {rows(~seen)}; every record needs them")
+
+
+def poisson(pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
+    """Variance of the total of z, in each domain, of units that were selected independently of each other.
+
+    Horvitz and Thompson's with pi_ij = pi_i pi_j: sum (1 - pi_i) z_i^2.
+    """
+    inside = domain >= 0
+    return sums(domain[inside], ((1 - pi) * z**2)[inside], domains)
+
+
+def poisson_matrix(pi: Floats, Z: Floats) -> Floats:
+    """Covariances of the totals of the columns of Z, (n, p), of independent units: (p, p)."""
+    return np.asarray(Z.T @ ((1 - pi)[:, None] * Z), dtype=np.float64)
 
 
 def hajek(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:

@@ -41,6 +41,8 @@ def variances(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> F
         return _calibrated(design, z, domain, domains)
     if design.pps == "hajek":
         return pps.hajek(design.stages[0].stratum, _pi(design), z, domain, domains)
+    if design.pps == "poisson":
+        return pps.poisson(_pi(design), z, domain, domains)
     if design.pps == "sen_yates_grundy":
         return pps.sen_yates_grundy(_blocks(design), _pi(design), z, domain, domains)
     if design.pps == "horvitz_thompson":
@@ -70,6 +72,8 @@ def _covariance(design: SurveyDesign, Z: Floats) -> Floats:
     """:func:`covariance` of residuals, or of values where no totals are known."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
+    if design.pps == "poisson":
+        return pps.poisson_matrix(_pi(design), Z)
     if design.pps == "sen_yates_grundy":
         return pps.sen_yates_grundy_matrix(_blocks(design), _pi(design), Z)
     if design.pps == "horvitz_thompson":

@@ -117,7 +117,7 @@ class JointRegression(ABC):
             raise InputError(f"predictors {self.predictors!r} is not a formula ({type(error).__name__})") from None
         if not isinstance(formula, formulaic.SimpleFormula) or not formula:
             raise InputError("predictors is the right-hand side of a formula, with each public column by name")
-        return tuple(sorted({name for term in formula for factor in term.factors for name in _columns_of(factor)}))
+        return tuple(sorted({name for term in formula for factor in term.factors for name in columns_of(factor)}))
 
     def transforms(self) -> list[Transform]:
         """One transform an outcome."""
@@ -303,7 +303,7 @@ class JointRegression(ABC):
         return said
 
 
-def _columns_of(factor: Factor) -> set[str]:
+def columns_of(factor: Factor) -> set[str]:
     """The columns that a factor of a formula reads; formulaic's own list misses those inside ``center()``, ``bs()``."""
     if factor.eval_method == Factor.EvalMethod.LOOKUP:
         return {factor.expr}

@@ -9,8 +9,8 @@ and phi its characteristic function, everything about it is a short Fourier sum:
     pi_k = sum_j W_j g_k(t_j),   pi_kl = sum_j W_j g_k(t_j) g_l(t_j)   (k != l),
     W_j = phi(t_j) exp(-i n t_j) / (M P(S = n)),   g_k(t) = p_k exp(it) / (1 - p_k + p_k exp(it)).
 
-The sums are over real parts.  M need only exceed the spread of S, and phi vanishes but for some 15
-to 40 of the nodes, for ten units as for ten million.
+The sums are over real parts.  M need only exceed the spread of S (Bernstein's inequality), and phi
+vanishes but for some 15 to 40 of the nodes, for ten units as for ten million.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .selection import probabilities, split
 Complex = NDArray[np.complex128]
 
 NEGLIGIBLE = 46.0  # exp(-46) = 1e-20
-SPREAD = 20.0  # nodes for the sizes within 10 standard deviations (and 40) of the mean
+SPREAD = 10.0  # standard deviations (and 40) from the mean, beyond which no size comes: P < 1e-20
 BIN = 0.25  # width on the scale of asinh(logit(pi) / 2), where all functions of pi are smooth
 DEGREE = 16  # Chebyshev nodes of a bin
 DENSE = 2 * DEGREE  # units from which on a bin is stood for by its nodes
@@ -170,8 +170,7 @@ def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Float
 def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
     """What turns logit(pi) into the log odds, at nodes that stand for w units each; t and W.
 
-    Newton's method for logit pi(log odds) = eta, which is nearly linear: four or five steps.  The
-    derivative is Cov(I_k, I_l) / Var(I_k).
+    Newton's method for logit pi(log odds) = eta, which is nearly linear: three or four steps.
     """
     shift, last = np.zeros(eta.size), np.inf
     for _ in range(50):
@@ -181,7 +180,7 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
         t, W = _spectrum(p, q, w, n, N)
         turn = np.exp(1j * t)
         g = 1 / (q[:, None] + p[:, None] * turn)
-        inside, outside = ((g * turn) @ W).real, (g @ W).real  # pi_k / p_k, (1 - pi_k) / (1 - p_k)
+        inside, outside = (g * turn * W).real.sum(axis=1), (g * W).real.sum(axis=1)  # pi_k / p_k, (1 - pi_k) / (1 - p_k)
         variance = p * inside * q * outside
         error = -shift - np.log(inside / outside)
         error -= (w * variance) @ error / (w @ variance)  # the odds are known up to a factor
@@ -192,35 +191,70 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
         # covariances by the rarer of I_k and 1 - I_k, for the sake of rounding
         rare = np.where(p < 0.5, p * inside, -q * outside)
         g *= np.where(p < 0.5, p, -q)[:, None] * np.where(p[:, None] < 0.5, turn, 1.0) * np.sqrt(W)
-        derivative = g.real @ g.real.T - g.imag @ g.imag.T - np.outer(rare, rare)
-        own = derivative.diagonal().copy()  # of two units of one node
-        derivative /= variance[:, None]
-        derivative *= w
-        derivative[np.diag_indices(eta.size)] += 1 - own / variance
-        derivative += w * variance / (w @ variance)
-        shift += np.linalg.solve(derivative, error)
+        shift += _newton_step(g.real.copy(), g.imag.copy(), rare, w, variance, error)
     raise ModelError("maximum entropy: the odds of these inclusion probabilities were not found")
+
+
+@nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats, error: Floats) -> Floats:
+    """Solve derivative x step = error, where the derivative is Cov(I_k, I_l) / Var(I_k) (Gauss, with pivots).
+
+    Covariances of different units are a_k a_l - b_k b_l - rare_k rare_l.  (Loops and not BLAS, whose
+    threads cost more than the work, many times so where other programs use the cores.)
+    """
+    V, J = a.shape
+    x = error.copy()
+    matrix = np.empty((V, V))
+    total = 0.0
+    for k in range(V):
+        total += w[k] * variance[k]
+        for l in range(k + 1):
+            covariance = 0.0
+            for j in range(J):
+                covariance += a[k, j] * a[l, j] - b[k, j] * b[l, j]
+            matrix[k, l] = matrix[l, k] = covariance - rare[k] * rare[l]
+    for k in range(V):
+        own = matrix[k, k] / variance[k]  # of two units of one node
+        for l in range(V):  # the second term: the odds are known up to a factor
+            matrix[k, l] = matrix[k, l] / variance[k] * w[l] + w[l] * variance[l] / total
+        matrix[k, k] += 1 - own
+    for k in range(V):
+        pivot = k
+        for i in range(k + 1, V):
+            if abs(matrix[i, k]) > abs(matrix[pivot, k]):
+                pivot = i
+        if pivot > k:
+            for j in range(k, V):
+                matrix[k, j], matrix[pivot, j] = matrix[pivot, j], matrix[k, j]
+            x[k], x[pivot] = x[pivot], x[k]
+        for i in range(k + 1, V):
+            factor = matrix[i, k] / matrix[k, k]
+            for j in range(k + 1, V):
+                matrix[i, j] -= factor * matrix[k, j]
+            x[i] -= factor * x[k]
+    for k in range(V - 1, -1, -1):
+        for j in range(k + 1, V):
+            x[k] -= matrix[k, j] * x[j]
+        x[k] /= matrix[k, k]
+    return x
 
 
 def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Complex]:
     """The nodes t and their weights W, for p = 1 - q at nodes that stand for w of N units."""
     variance = float(w @ (p * q))
-    t = _nodes(variance, N)
+    t = _nodes(variance, N, SPREAD * np.sqrt(variance) + 40)
     cosine, sine = np.cos(t), np.sin(t)
     size = np.log1p(-2 * (p * q)[:, None] * (1 - cosine)) / 2
     angle = np.arctan2(p[:, None] * sine, q[:, None] + p[:, None] * cosine) - p[:, None] * t
-    W = np.exp(w @ size + 1j * (w @ angle + t * (w @ p - n)))
+    W = np.exp((w[:, None] * (size + 1j * angle)).sum(axis=0) + 1j * t * (w @ p - n))
     W[1:] *= 2  # for -t
     return t, W / W.real.sum()
 
 
 @nb.njit(cache=True)
-def _nodes(variance: float, N: int) -> Floats:
-    """Nodes t_j >= 0, j < M / 2 and M odd, but for those where |phi| < 1e-20.
-
-    S is closer to its mean than M / 2: P(|S - E S| >= M / 2) < 1e-20 by Bernstein's inequality.
-    """
-    M = min(N + 1, int(SPREAD * np.sqrt(variance) + 80)) | 1
+def _nodes(variance: float, N: int, apart: float) -> Floats:
+    """Nodes t_j >= 0, j < M / 2, that tell sizes apart which differ by less; but for those where |phi| < 1e-20."""
+    M = min(N + 1, int(apart)) | 1
     t = np.empty(M // 2 + 1)
     for j in range(t.size):
         t[j] = 2 * np.pi * j / M
@@ -274,7 +308,8 @@ def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
             part += p[split] * (1 - p[split])
             mean += p[split]
         # phi of the other part; of no units it is 1
-        t = _nodes(part, N - split)
+        spread = SPREAD * np.sqrt(part) + 40
+        t = _nodes(part, N - split, 2 * spread)
         phi, turn = np.empty(t.size, dtype=np.complex128), np.empty(t.size, dtype=np.complex128)
         for j in range(t.size):
             phi[j], turn[j] = 1.0 if j == 0 else 2.0, complex(np.cos(t[j]) - 1, np.sin(t[j]))
@@ -295,7 +330,7 @@ def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
                     drawn[found + k] = i
                     k += 1
             rest, chance = n - k, 0.0
-            if 0 <= rest <= N - split and abs(rest - mean) < SPREAD / 2 * np.sqrt(part) + 40:
+            if 0 <= rest <= N - split and abs(rest - mean) < spread:
                 for j in range(t.size):
                     chance += phi[j].real * np.cos(rest * t[j]) + phi[j].imag * np.sin(rest * t[j])
                 accepted = rng.random() * bound < chance
