@@ -34,7 +34,7 @@ from . import (
 from .engines.cmdstan import cmdstan_version
 from .errors import InputError, NotFitForRelease, SurveySynthError
 from .estimation.suppression import check_limits
-from .estimation.tables import TOTAL
+from .estimation.tables import QUANTITY, TOTAL
 from .evaluate import cli as study
 from .evaluate.cli import listed
 from .io import read_frame
@@ -284,7 +284,8 @@ def price_command(
 def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
     by: Annotated[str | None, typer.Option(help="Variables of the table, by commas.")] = None,
-    statistic: Annotated[str, typer.Option(help="count, mean, total; by commas.")] = "count,mean",
+    statistic: Annotated[str, typer.Option(help="count, mean, total, quantile; by commas.")] = "count,mean",
+    probs: Annotated[str, typer.Option(help="Probabilities of quantiles, by commas.")] = "0.5",
     format: Annotated[
         Literal["csv", "xlsx", "html", "latex"] | None, typer.Option(help="Of the file; without one, it is printed.")
     ] = None,
@@ -298,7 +299,12 @@ def tables_command(
         raise InputError(f"--out {out} should end in {SUFFIX[format] if format else ', '.join(kinds)}")
     loaded = read_release(release)
     names = listed(by) or []
-    table = loaded.tables(names, statistic=listed(statistic) or [], min_cell=min_cell, cv_limit=cv_limit)
+    try:
+        wanted = [float(prob) for prob in listed(probs) or []]
+    except ValueError:
+        raise InputError(f"--probs {probs!r} must be numbers between 0 and 1, by commas") from None
+    asked = listed(statistic) or []
+    table = loaded.tables(names, statistic=asked, probs=wanted, min_cell=min_cell, cv_limit=cv_limit)
     if format is None and out is None:
         _print(table, names)
         return
@@ -399,12 +405,12 @@ def _r(expression: str) -> str:
 
 
 def _print(table: pd.DataFrame, by: list[str]) -> None:
-    """The table as it is read: one block a statistic and outcome, flags as numbered notes below."""
+    """The table as it is read: one block a quantity, flags as numbered notes below."""
     flags = [f.split("; ") if f else [] for f in table["flag"]]
     notes = {text: str(i) for i, text in enumerate(dict.fromkeys(t for f in flags for t in f), 1)}
     table = table.assign(note=[", ".join(notes[t] for t in f) for f in flags])
-    for (statistic, outcome), part in table.groupby(["statistic", "outcome"], sort=False):
-        title = f"{statistic} of {outcome}" if outcome else str(statistic)
+    for _, part in table.groupby([c for c in QUANTITY if c in table], sort=False, dropna=False):
+        title = _title(part.iloc[0])
         shown = Table(title=escape(title), title_justify="left", box=SIMPLE)
         for name in by or [""]:
             shown.add_column(name)
@@ -420,6 +426,15 @@ def _print(table: pd.DataFrame, by: list[str]) -> None:
         console.print(shown, crop=False)  # a narrow terminal breaks lines: labels and numbers stay whole
     for text, number in notes.items():
         console.print(f"{number}: {text}", markup=False, highlight=False)
+
+
+def _title(row: pd.Series) -> str:
+    """What a block of a table shows: "mean of income", "0.25 quantile of income", "proportion of job = clerk"."""
+    if not row["outcome"]:
+        return str(row["statistic"])
+    before = f"{row['prob']:g} " if row["statistic"] == "quantile" else ""
+    after = f" = {row['category']}" if row["statistic"] == "proportion" else ""
+    return f"{before}{row['statistic']} of {row['outcome']}{after}"
 
 
 def _number(x: float) -> str:

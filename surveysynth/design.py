@@ -148,8 +148,7 @@ class SurveyDesign:
         joint: ArrayLike | tuple[Joint, ...] | None = None,
     ) -> None:
         psu_names, fpc_names = names_of(psu, "psu"), names_of(fpc, "fpc")
-        given_margins = [poststrata] if isinstance(poststrata, str) else poststrata or []
-        poststrata_names = tuple(names_of(margin, "poststrata") for margin in given_margins)
+        poststrata_names = _margin_names(poststrata)
         if not isinstance(frame, pd.DataFrame):
             raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
         if (weights is None) == (probs is None):
@@ -171,7 +170,7 @@ class SurveyDesign:
         given = positive(frame[weight_name], weight_name, at_most_one=weights is None)
         frame = frame.reset_index(drop=True)
         stages = stages_of(frame, strata, psu_names, fpc_names)
-        if lonely_psu == "fail" and replicate_weights is None and pps is None:
+        if lonely_psu == "fail" and pps is None:
             refuse_lonely(stages, strata, psu_names)
         w = given if weights is not None else 1.0 / given
         p = 1.0 / given if weights is not None else given.copy()
@@ -186,9 +185,9 @@ class SurveyDesign:
             raise InputError("scale= and rscales= go with replicate_weights=")
         if joint is not None and pps not in NEED_JOINT:
             raise InputError("joint= goes with pps='sen_yates_grundy' or 'horvitz_thompson'")
-        known = _joint(joint, p)
+        known = _joint(joint, 1 / base)
         if pps is not None:
-            _check_pps(pps, known, stages, p, lonely_psu)
+            _check_pps(pps, known, stages, 1 / base, lonely_psu)
         for array in (w, p, base, *margins):
             array.flags.writeable = False
         self.__dict__.update(
@@ -479,6 +478,15 @@ class SurveyDesign:
         if self.pps is not None:
             parts.append(f"{self.pps} variance")
         return "SurveyDesign: " + ", ".join(parts)
+
+
+def _margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
+    """One column, several margins, or none, as a tuple of the columns of each margin."""
+    if isinstance(poststrata, str | None):
+        return () if poststrata is None else ((poststrata,),)
+    if not isinstance(poststrata, Sequence):
+        raise InputError("poststrata must be a column name or a list of column names")
+    return tuple(names_of(margin, "poststrata") for margin in poststrata)
 
 
 def _unwrapped(names: tuple[str, ...]) -> str | list[str]:

@@ -10,7 +10,8 @@ from .errors import InputError
 
 SUFFIX = {"csv": ".csv", "xlsx": ".xlsx", "html": ".html", "latex": ".tex"}
 HEADINGS = {
-    "statistic": "Statistic", "outcome": "Outcome", "estimate": "Estimate", "se": "Standard error", "df": "df",
+    "statistic": "Statistic", "outcome": "Outcome", "category": "Category", "prob": "Probability",
+    "contrast": "Difference", "estimate": "Estimate", "se": "Standard error", "df": "df",
     "ci_low": "95% from", "ci_high": "95% to", "n": "Records", "flag": "Note",
 }  # fmt: skip
 
@@ -54,6 +55,8 @@ def _formatted(table: pd.DataFrame, format: str, title: str, note: str) -> str:
 
     numbers = ["estimate", "se", "ci_low", "ci_high"]
     shown = table.drop(columns=[c for c in ("outcome", "flag") if c in table and not table[c].astype(bool).any()])
+    if "prob" in shown:  # a table may hold means, too
+        shown = shown.assign(prob=["" if pd.isna(p) else f"{p:g}" for p in shown["prob"]])
     gt = (
         GT(shown.astype({c: "object" for c in shown.columns if isinstance(shown[c].dtype, pd.CategoricalDtype)}))
         .fmt_number(numbers, n_sigfig=5, use_seps=True)

@@ -116,6 +116,7 @@ BAD_ROLES = [
     ({"weights": ["wt"]}, ["weights must be the name of one column"]),
     ({"probs": 3}, ["probs must be the name of one column"]),
     ({"weights": "wt", "strata": ["area"]}, ["strata must be the name of one column"]),
+    ({"weights": "wt", "poststrata": 7}, ["poststrata must be a column name or a list"]),
     ({"weights": "wt", "poststrata": [3]}, ["poststrata must be a column name or a list"]),
     ({"weights": "wt", "poststrata": [["area", None]]}, ["poststrata must be a column name or a list"]),
     ({"weights": "wt", "base_weights": ["wt"]}, ["base_weights must be the name of one column"]),

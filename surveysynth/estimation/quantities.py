@@ -16,6 +16,8 @@ from ..errors import InputError, rows
 Statistic = Literal["mean", "total", "count", "proportion", "ratio", "quantile"]
 Floats = NDArray[np.float64]
 
+MOST_CATEGORIES = 500  # of a column that proportions are asked of
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -131,6 +133,11 @@ def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dic
     for outcome in outcomes:
         columns = pd.concat([design.column(outcome) for design in designs], ignore_index=True)
         levels[outcome] = list(pd.factorize(columns, sort=True)[1])
+        if len(levels[outcome]) > MOST_CATEGORIES:
+            raise InputError(
+                f"outcome {outcome!r} has {len(levels[outcome]):,} different values; proportions are of categories, "
+                "so make bands or groups of them first"
+            )
     return levels
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
 from ..errors import InputError
-from .tables import NUMBERS, TOTAL
+from .tables import NUMBERS, QUANTITY, TOTAL
 
 
 def flag(
@@ -55,7 +55,7 @@ def flag(
     if min_cell is not None:
         small = (table["n"] < min_cell).to_numpy()
         hidden |= small
-        quantity = [c for c in ("statistic", "outcome", "category", "prob") if c in table]
+        quantity = [c for c in QUANTITY if c in table]
         for _, rows in table.groupby(quantity, sort=False, dropna=False).indices.items():
             hidden[rows] = complementary(table.iloc[rows], by, small[rows])
         say(small, f"suppressed: fewer than {min_cell} records")

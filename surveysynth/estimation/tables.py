@@ -21,7 +21,8 @@ from .quantities import Quantity, quantities
 
 TOTAL = "all"  # the label of a margin, as in the papers' tables
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
-OWN = {"statistic", "outcome", "category", "prob", "contrast", *NUMBERS, "n", "flag"}  # columns of a table
+QUANTITY = ["statistic", "outcome", "category", "prob"]
+OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "flag"}  # columns of a table
 Names = str | Sequence[str] | None
 
 

@@ -180,7 +180,8 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
         t, W = _spectrum(p, q, w, n, N)
         turn = np.exp(1j * t)
         g = 1 / (q[:, None] + p[:, None] * turn)
-        inside, outside = (g * turn * W).real.sum(axis=1), (g * W).real.sum(axis=1)  # pi_k / p_k, (1 - pi_k) / (1 - p_k)
+        inside = (g * turn * W).real.sum(axis=1)  # pi_k / p_k
+        outside = (g * W).real.sum(axis=1)  # (1 - pi_k) / (1 - p_k)
         variance = p * inside * q * outside
         error = -shift - np.log(inside / outside)
         error -= (w * variance) @ error / (w @ variance)  # the odds are known up to a factor
@@ -199,7 +200,7 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
 def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats, error: Floats) -> Floats:
     """Solve derivative x step = error, where the derivative is Cov(I_k, I_l) / Var(I_k) (Gauss, with pivots).
 
-    Covariances of different units are a_k a_l - b_k b_l - rare_k rare_l.  (Loops and not BLAS, whose
+    Covariances of different units are a_k a_i - b_k b_i - rare_k rare_i.  (Loops and not BLAS, whose
     threads cost more than the work, many times so where other programs use the cores.)
     """
     V, J = a.shape
@@ -208,15 +209,15 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
     total = 0.0
     for k in range(V):
         total += w[k] * variance[k]
-        for l in range(k + 1):
-            covariance = 0.0
+        for i in range(k + 1):
+            covariance = -rare[k] * rare[i]
             for j in range(J):
-                covariance += a[k, j] * a[l, j] - b[k, j] * b[l, j]
-            matrix[k, l] = matrix[l, k] = covariance - rare[k] * rare[l]
+                covariance += a[k, j] * a[i, j] - b[k, j] * b[i, j]
+            matrix[k, i] = matrix[i, k] = covariance
     for k in range(V):
         own = matrix[k, k] / variance[k]  # of two units of one node
-        for l in range(V):  # the second term: the odds are known up to a factor
-            matrix[k, l] = matrix[k, l] / variance[k] * w[l] + w[l] * variance[l] / total
+        for i in range(V):  # the second term: the odds are known up to a factor
+            matrix[k, i] = matrix[k, i] / variance[k] * w[i] + w[i] * variance[i] / total
         matrix[k, k] += 1 - own
     for k in range(V):
         pivot = k

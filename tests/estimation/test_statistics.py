@@ -206,3 +206,9 @@ def test_what_makes_no_sense_is_refused(arguments, message):
     frame = pd.DataFrame({"y": [1.0, 2, 3], "w": 1.0, "late": ["a", None, "b"]})
     with pytest.raises(InputError, match=message):
         estimate(SurveyDesign(frame, weights="w"), **({"outcome": "y"} | arguments))
+
+
+def test_proportions_are_of_categories():
+    frame = pd.DataFrame({"y": np.arange(501.0), "w": 1.0})
+    with pytest.raises(InputError, match="outcome 'y' has 501 different values; proportions are of categories"):
+        estimate(SurveyDesign(frame, weights="w"), "y", statistic="proportion")
