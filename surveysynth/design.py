@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -17,7 +17,7 @@ from .errors import InputError, check_seed, rows
 from .io import read_frame
 from .replicates import GivenReplicates, Replicates, balanced, jackknife, preston
 from .replicates import given as given_replicates
-from .sampling import GivenJoint, Joint, draw
+from .sampling import GivenJoint, Joint, SampleSize, draw
 from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
 
 PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
@@ -340,7 +340,7 @@ class SurveyDesign:
         cls,
         frame: pd.DataFrame,
         *,
-        n: int | Mapping[Hashable, int],
+        n: SampleSize,
         size: str | None = None,
         strata: str | None = None,
         method: str | None = None,
@@ -352,8 +352,9 @@ class SurveyDesign:
         ----------
         frame : pandas.DataFrame
             One row a unit of the population.
-        n : int, or mapping of stratum to int
-            Sample size; with strata, that of each stratum.
+        n : int, or mapping (or Series) of stratum to int
+            Sample size **of each stratum** where there are strata (:func:`surveysynth.sampling.
+            proportional_allocation` divides one sample size among them).
         size : str, optional
             Column of sizes to which inclusion probabilities are proportional.
         strata : str, optional

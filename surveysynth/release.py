@@ -204,7 +204,10 @@ class Release:
                 counts = SurveyDesign(calibrated.frame, **self.count_roles | plain).calibrate(totals)
                 calibrated, count_roles = SurveyDesign(counts.frame, **calibrated.roles()), counts.roles()
             datasets.append(calibrated)
-        return replace(self, datasets=tuple(datasets), count_roles=count_roles)
+        margins = ", ".join(margin if isinstance(margin, str) else " x ".join(margin) for margin in totals)
+        said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
+        privacy = replace(self.privacy, assumptions=[*self.privacy.assumptions, said])
+        return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
         """The names, if all are predictors."""

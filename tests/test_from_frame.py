@@ -84,6 +84,8 @@ def test_the_default_method_and_seeds(population):
     assert SurveyDesign.from_frame(population, size="size", n=5).pps == "sen_yates_grundy"
     design = SurveyDesign.from_frame(population, n=5)
     assert design.pps is None and (design.frame["population"] == 20).all() and design.stages[0].fraction[0] == 0.25
+    sizes = pd.Series(SIZES)
+    assert SurveyDesign.from_frame(population, n=sizes, strata="h").frame["h"].value_counts().to_dict() == SIZES
     first, second = (SurveyDesign.from_frame(population, n=5, seed=s).frame["label"].tolist() for s in (1, 1))
     assert first == second
     assert len({tuple(SurveyDesign.from_frame(population, n=5).frame["label"]) for _ in range(20)}) > 1
@@ -107,6 +109,7 @@ REFUSED = [
     ({"n": 5, "method": "brewster"}, "method='brewster' is not one of systematic"),
     ({"n": 5, "method": "srs", "size": "size"}, "method='srs' draws all units with the same probability"),
     ({"n": {"a": 3}, "strata": "h"}, "n gives no sample size for one of the strata"),
+    ({"n": {"a": 3, "b": 3, "c": 3}, "strata": "h"}, "n names 1 strata that the units have not"),
     ({"n": {"a": 3}}, "n is not a number; a mapping"),
     ({"n": 5, "seed": -1}, "seed must be a whole number"),
     ({"n": 2.5}, "n is not a whole number"),

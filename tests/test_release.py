@@ -571,6 +571,7 @@ def test_calibrated_weights_add_up_and_are_known_by_the_manifest(release, tmp_pa
     back = ss.read_release(tmp_path / "r")
     pd.testing.assert_frame_equal(back.tables(["field", "gender"]), calibrated.tables(["field", "gender"]))
     assert back.datasets[0].roles() == calibrated.datasets[0].roles()
+    assert any("totals by field, gender were given by the agency as public" in a for a in back.privacy.assumptions)
     assert release.datasets[0].margins == ()  # which stays as it was
     with pytest.raises(ss.InputError, match="'hours' is not a predictor"):
         release.calibrate({"hours": {1: 5.0}})

@@ -9,6 +9,17 @@ VIGNETTES = Path(__file__).parents[1] / "vignettes"
 SAYS = {  # at least this, whatever the draws
     "fbs_or_fbp.py": ["3.6 / 10.8 / 18", "refused", "normal scores"],
     "first_release.py": ["epsilon = 10.", "not for publication"],
+    "samples_and_estimates.py": [  # what R says, and the census
+        "90 of 108: pi from 0.20 to 1.00, 43 are certain",
+        "truth: 29,958,547",
+        "missing in 1,148 rows",
+        "all 9189    87.18      0.49",
+        "32 columns, ratio 0.4261, se 0.0027, df 31",
+        "62 columns, ratio 0.4235, se 0.0035, df 31",
+        "C(race)[T.2]     1.36   1.13    1.65",
+        "12,433  0",
+        "'experience' is not a predictor of this release",
+    ],
     "tabular_study.py": ["epsilon = 10.", "88 answers, epsilon 10.80 in all", "divergences 0", "24 domains"],
 }
 

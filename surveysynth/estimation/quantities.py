@@ -142,7 +142,10 @@ def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dic
 
 
 def _values(design: SurveyDesign, name: str, missing: str) -> Floats:
-    y = design.numeric(name)
+    try:
+        y = design.numeric(name)
+    except InputError as error:
+        raise InputError(f"{error} (statistic='proportion' takes categories)") from None
     if np.isinf(y).any():
         raise InputError(f"outcome {name!r} is infinite in {rows(np.isinf(y))}; correct these or declare them missing")
     _refuse_missing(np.isnan(y), name, missing)

@@ -78,8 +78,8 @@ def estimate(
     pandas.DataFrame
         ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``, with ``category``
         and ``prob`` after the outcome where there are proportions and quantiles.  Standard
-        errors are Taylor-linearized or from the replicates, df is the design's, n counts
-        records.  Intervals are 95% t intervals, on the logit scale for proportions (R's
+        errors are Taylor-linearized or from the replicates, df is that of the whole design also in
+        a domain, n counts records.  Intervals are 95% t intervals, on the logit scale for proportions (R's
         ``svyciprop``), Woodruff's for quantiles (R's ``svyquantile``).
 
     Raises

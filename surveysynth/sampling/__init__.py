@@ -7,7 +7,7 @@ What R's package ``sampling`` has under ``inclusionprobabilities``, ``UPsystemat
 from .elimination import tille
 from .entropy import ConditionalPoisson, conditional_poisson, maximum_entropy
 from .joint import GivenJoint, Joint, joint_probabilities
-from .probabilities import Floats, Positions, inclusion_probabilities, proportional_allocation
+from .probabilities import Floats, Positions, SampleSize, inclusion_probabilities, proportional_allocation
 from .selection import brewer, multinomial, poisson, random_systematic, simple_random, systematic
 from .stratified import METHODS, Selection, draw
 
@@ -18,6 +18,7 @@ __all__ = [
     "GivenJoint",
     "Joint",
     "Positions",
+    "SampleSize",
     "Selection",
     "brewer",
     "conditional_poisson",

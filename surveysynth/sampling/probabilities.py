@@ -16,7 +16,7 @@ from ..errors import InputError, rows
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
-SampleSize = float | Mapping[Hashable, int]
+SampleSize = float | Mapping[Hashable, int] | pd.Series
 
 ZERO, ONE, TOP = np.uint64(0), np.uint64(1), np.uint64(1 << 63)
 FRACTION_BITS, SPARE_BITS = np.uint64(52), np.uint64(11)  # of a float64; of its fraction in a word
@@ -98,10 +98,12 @@ def strata_of(strata: ArrayLike, N: int) -> Strata:
 
 def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
     """The sample size of each stratum (H,), or of the population (1,)."""
-    named = n if isinstance(n, Mapping) and strata is not None else None
+    named = n if isinstance(n, (Mapping, pd.Series)) and strata is not None else None
     labels = [None] if strata is None else strata.labels
     if named is not None and not all(name in named for name in labels):
         raise InputError("n gives no sample size for one of the strata; it maps every stratum to one")
+    if named is not None and len(named) > len(labels):
+        raise InputError(f"n names {len(named) - len(labels)} strata that the units have not")
     sizes = [n if named is None else named[name] for name in labels]
     if not all(isinstance(size, (int, float, np.number)) and not isinstance(size, bool) for size in sizes):
         raise InputError("n is not a number; a mapping of stratum to n goes with strata=")

@@ -136,10 +136,12 @@ def test_strata_are_separate(kind):
     size = np.array([1.0, 2, 3, 4, 5, 6])
     strata = np.array(["b", "a", "b", "a", "b", "a"])
     b, a = strata == "b", strata == "a"
-    pi = inclusion_probabilities(size, {"a": 1, "b": 2, "c": 9}, kind(strata.tolist()))
+    pi = inclusion_probabilities(size, {"a": 1, "b": 2}, kind(strata.tolist()))
     np.testing.assert_array_equal(pi[a], inclusion_probabilities(size[a], 1))
     np.testing.assert_array_equal(pi[b], inclusion_probabilities(size[b], 2))
     np.testing.assert_array_equal(inclusion_probabilities(size, 2, strata)[b], inclusion_probabilities(size[b], 2))
+    with pytest.raises(InputError, match="n names 1 strata that the units have not"):
+        inclusion_probabilities(size, {"a": 1, "b": 2, "c": 9}, kind(strata.tolist()))
 
 
 def test_many_strata_are_separate():
