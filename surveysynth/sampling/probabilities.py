@@ -98,7 +98,7 @@ def strata_of(strata: ArrayLike, N: int) -> Strata:
 
 def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
     """The sample size of each stratum (H,), or of the population (1,)."""
-    named = n if isinstance(n, (Mapping, pd.Series)) and strata is not None else None
+    named = dict(n.items()) if isinstance(n, (Mapping, pd.Series)) and strata is not None else None
     labels = [None] if strata is None else strata.labels
     if named is not None and not all(name in named for name in labels):
         raise InputError("n gives no sample size for one of the strata; it maps every stratum to one")
