@@ -22,6 +22,7 @@ from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
 
 PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
 NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
+CERTAIN = 1 - 1e-9  # inclusion probability that is 1 but for rounding
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
 VARIANCE_OF: dict[str, PPS] = {  # method of selection
     "tille": "sen_yates_grundy",
@@ -183,6 +184,8 @@ class SurveyDesign:
             replication = given_replicates(frame, names, w, scale, rscales, mse)
         elif scale is not None or rscales is not None:
             raise InputError("scale= and rscales= go with replicate_weights=")
+        if pps is not None and replicate_weights is not None:
+            raise InputError("pps= and replicate_weights= are two ways to a variance; give one")
         if joint is not None and pps not in NEED_JOINT:
             raise InputError("joint= goes with pps='sen_yates_grundy' or 'horvitz_thompson'")
         known = _joint(joint, 1 / base)
@@ -217,9 +220,12 @@ class SurveyDesign:
         raise AttributeError("a SurveyDesign cannot be changed; make a new one")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        roles = {role: value for role, value in self.roles().items() if role != "pps"}
-        state = {"replication": self.replication, "pps": self.pps, "joint": self.joint}  # not in the frame
-        return partial(type(self), **roles), (self._frame,), state
+        kept = {"replication": self.replication, "lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint}
+        return partial(type(self), **self._checked_roles()), (self._frame,), kept
+
+    def _checked_roles(self) -> dict[str, Any]:
+        """Roles that make this design once more, but for its pps= and what it refuses: that was looked at before."""
+        return {role: value for role, value in self.roles().items() if role != "pps"} | {"lonely_psu": "remove"}
 
     def _with(self, **changed: Any) -> SurveyDesign:
         """The same design but for some attributes that are not columns of the frame."""
@@ -288,14 +294,14 @@ class SurveyDesign:
             for columns, margin, given in zip(names, margins, totals.values(), strict=True)
         ]
         check_agreement(known)
+        known = [total * (known[0].sum() / total.sum()) for total in known]  # which agree but for rounding
         column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
         taken = {column} if self.weights_name else {column, base}
         if taken & set(self._frame.columns):
             raise InputError(f"the frame has a column {column!r} or {base!r} already, where the weights go: rename it")
         frame = self._frame.assign(**{base: self.weights, column: rake(self.weights, margins, known)})
-        roles = self.roles() | {"weights": column, "probs": None, "base_weights": base}
-        roles |= {"poststrata": names, "pps": None}
-        return type(self)(frame, **roles)._with(pps=self.pps, joint=self.joint)
+        roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base, "poststrata": names}
+        return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu, pps=self.pps, joint=self.joint)
 
     def replicates(
         self, method: str = "preston", *, R: int = 100, rho: float = 0.5, seed: int | None = None
@@ -487,7 +493,10 @@ def _margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tup
         return () if poststrata is None else ((poststrata,),)
     if not isinstance(poststrata, Sequence):
         raise InputError("poststrata must be a column name or a list of column names")
-    return tuple(names_of(margin, "poststrata") for margin in poststrata)
+    margins = tuple(names_of(margin, "poststrata") for margin in poststrata)
+    if not all(margins):
+        raise InputError("poststrata has a margin without a column")
+    return margins
 
 
 def _unwrapped(names: tuple[str, ...]) -> str | list[str]:
@@ -524,7 +533,12 @@ def _check_pps(
         raise InputError(f"pps={pps!r} is for samples of elements without fpc: the probabilities say it all")
     if pps in NEED_JOINT and not joint:
         raise InputError(f"pps={pps!r} needs joint=, the joint inclusion probabilities; pps='hajek' does without")
-    uncertain = np.bincount(first.stratum, pi < 1, first.sampled.size)
+    if (pi > 1 + 1e-9).any():
+        raise InputError(
+            f"pps={pps!r} takes weights for 1 / pi, and a weight is below 1 in {rows(pi > 1 + 1e-9)}; scale the "
+            "weights to the population, or leave pps= out"
+        )
+    uncertain = np.bincount(first.stratum, pi < CERTAIN, first.sampled.size)
     lonely = (uncertain == 1)[first.stratum]
     if pps not in ("horvitz_thompson", "poisson") and lonely_psu != "remove" and lonely.any():
         raise InputError(

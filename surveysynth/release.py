@@ -159,8 +159,14 @@ class Release:
         """
         if isinstance(between, Mapping):
             self._preserved([*between])
-        designs = self.count_designs() if statistic in ("count", ["count"]) else self.datasets
-        return differences(designs, self._synthesized(outcome), self._preserved(by), statistic, between=between)
+        return differences(
+            self.datasets,
+            self._synthesized(outcome),
+            self._preserved(by),
+            statistic,
+            between=between,
+            count_designs=self.count_designs(),
+        )
 
     def regression(self, formula: str, family: Family = "gaussian") -> Regression:
         """Linear ("gaussian") or logistic ("binomial") regression, combined over the m data sets.
@@ -206,7 +212,8 @@ class Release:
             datasets.append(calibrated)
         margins = ", ".join(margin if isinstance(margin, str) else " x ".join(margin) for margin in totals)
         said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
-        privacy = replace(self.privacy, assumptions=[*self.privacy.assumptions, said])
+        before = [text.split(": the synthetic weights add up to")[0] for text in self.privacy.assumptions]
+        privacy = replace(self.privacy, assumptions=[*before, said])
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import isqrt
 from typing import Any
 
@@ -283,8 +283,8 @@ class GivenReplicates(Replicates):
     """
 
     names: tuple[str, ...]
-    columns: tuple[pd.Series, ...]
-    weights: Floats
+    columns: tuple[pd.Series, ...] = field(repr=False)
+    weights: Floats = field(repr=False)
 
     def factors(self, start: int, stop: int) -> Floats:  # noqa: D102
         return self._block(slice(start, stop), slice(None)).T / self.weights[:, None]

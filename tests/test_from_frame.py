@@ -133,6 +133,7 @@ def test_the_frame_keeps_its_own_columns(population):
 PPS_REFUSED = [
     ({"pps": "brewer"}, "pps='brewer' is not one of sen_yates_grundy"),
     ({"pps": "sen_yates_grundy"}, "needs joint="),
+    ({"pps": "hajek", "replicate_weights": ["N", "h"]}, "two ways to a variance"),
     ({"joint": np.eye(3)}, "joint= goes with pps="),
     ({"pps": "hajek", "joint": np.eye(3)}, "joint= goes with pps="),
     ({"pps": "hajek", "psu": "h"}, "for samples of elements without fpc"),
@@ -147,3 +148,50 @@ def test_probabilities_that_do_not_go_with_the_design(arguments, message):
     frame = pd.DataFrame({"p": [0.5, 0.4, 0.6], "h": [1, 1, 2], "N": 9})
     with pytest.raises(InputError, match=message):
         SurveyDesign(frame, probs="p", **arguments)
+
+
+@pytest.mark.parametrize("pps", ["hajek", "poisson"])
+def test_weights_that_are_not_scaled_to_the_population_are_no_probabilities(pps):
+    frame = pd.DataFrame({"w": [0.4, 2.0, 3.0, 0.9], "y": 1.0})
+    with pytest.raises(InputError, match=r"a weight is below 1 in 2 rows \(row numbers 1, 4;"):
+        SurveyDesign(frame, weights="w", pps=pps)
+
+
+def test_a_weight_of_one_but_for_rounding_is_certain():
+    frame = pd.DataFrame({"w": [1.0, 1.0, 1.0, 2.0, 3.0, 4.0], "y": [5.0, 8.0, 1.0, 2.0, 9.0, 4.0]})
+    near = frame.assign(w=np.where(frame["w"] == 1, np.nextafter(1.0, 2), frame["w"]))
+    a, b = (estimate(SurveyDesign(f, weights="w", pps="hajek"), "y", statistic="total")["se"][0] for f in (frame, near))
+    assert a == pytest.approx(b, rel=1e-12)
+
+
+def test_a_negative_variance_is_no_variance():
+    """Horvitz and Thompson's form: R's square root is NaN, too."""
+    joint = np.full((4, 4), 0.05) + 0.45 * np.eye(4)
+    frame = pd.DataFrame({"p": 0.5, "y": [10.0, 10, 10, 11]})
+    table = estimate(SurveyDesign(frame, probs="p", pps="horvitz_thompson", joint=joint), "y", statistic="total")
+    assert table["estimate"][0] == 82 and table[["se", "ci_low", "ci_high"]].isna().all(axis=None)
+
+
+def test_designs_that_need_no_second_unit_are_copied_and_calibrated():
+    frame = pd.DataFrame({"w": [2.0, 3.0, 4.0, 1.0], "s": [1, 1, 2, 3], "y": [1.0, 2, 3, 4], "g": list("abab")})
+    design = SurveyDesign(frame, weights="w", strata="s", pps="poisson")
+    copied = pickle.loads(pickle.dumps(design))
+    pd.testing.assert_frame_equal(estimate(copied, "y", "g"), estimate(design, "y", "g"))
+    assert copied.lonely_psu == "fail" and copied.roles() == design.roles()
+    calibrated = design.calibrate({"g": {"a": 5.0, "b": 6.0}})
+    assert calibrated.pps == "poisson" and calibrated.lonely_psu == "fail"
+    assert "2.0" not in repr(SurveyDesign.from_frame(frame, size="y", n=2).joint)
+
+
+def test_calibrated_residuals_of_a_pps_design_are_those_of_a_regression():
+    """One auxiliary group: z - w (weighted mean of its group), then the design's own variance."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"p": rng.uniform(0.2, 0.7, 30), "y": rng.normal(9, 2, 30), "g": np.arange(30) % 3})
+    design = SurveyDesign(frame, probs="p", pps="hajek")
+    calibrated = design.calibrate({"g": {0: 30.0, 1: 20.0, 2: 40.0}})
+    w, code = calibrated.weights, frame["g"].to_numpy()
+    mean = np.bincount(code, w * frame["y"]) / np.bincount(code, w)
+    z, c = w * (frame["y"] - mean[code]).to_numpy(), 1 - frame["p"].to_numpy()
+    B = (c * z).sum() / c.sum()
+    expected = np.sqrt(30 / 29 * (c * (z - B) ** 2).sum())
+    assert estimate(calibrated, "y", statistic="total")["se"][0] == pytest.approx(expected, rel=1e-10)

@@ -544,6 +544,16 @@ def test_differences_are_combined(release):
         release.differences("gender")
 
 
+def test_differences_of_counts_have_the_errors_of_the_counts():
+    release = ss.synthesize(make_design(), population_model(), epsilon=10.8, m=2, seed=1)
+    counts = [release.differences({"gender": ("m", "f")}, statistic=s) for s in ("count", ["mean", "count"])]
+    designs = release.count_designs()
+    tables = [ss.difference(d, statistic="count", between={"gender": ("m", "f")}) for d in designs]
+    u = np.mean([t["se"][0] ** 2 for t in tables]) + np.var([t["estimate"][0] for t in tables], ddof=1) / 2
+    for table in counts:
+        np.testing.assert_allclose(table.loc[table["statistic"] == "count", "se"], np.sqrt(u), rtol=1e-9)
+
+
 def test_regressions_are_combined(release):
     found = release.regression("income ~ gender + field")
     estimate, se = by_reiters_rule(release, lambda d: ss.regression(d, "income ~ gender + field").table)
@@ -572,6 +582,7 @@ def test_calibrated_weights_add_up_and_are_known_by_the_manifest(release, tmp_pa
     pd.testing.assert_frame_equal(back.tables(["field", "gender"]), calibrated.tables(["field", "gender"]))
     assert back.datasets[0].roles() == calibrated.datasets[0].roles()
     assert any("totals by field, gender were given by the agency as public" in a for a in back.privacy.assumptions)
+    assert not any("the synthetic weights add up to it" in a for a in back.privacy.assumptions)
     assert release.datasets[0].margins == ()  # which stays as it was
     with pytest.raises(ss.InputError, match="'hours' is not a predictor"):
         release.calibrate({"hours": {1: 5.0}})

@@ -20,14 +20,14 @@ class Combined:
     df: Floats
 
 
-def combine(q: Floats, u: Floats, degf: float) -> Combined:
+def combine(q: Floats, u: Floats, degf: float | Floats) -> Combined:
     """Combine m estimates into one: T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
 
     Parameters
     ----------
     q, u : float arrays (m, D)
         Point estimates and variances of D quantities in m synthetic data sets.
-    degf : float
+    degf : float, or array (D,)
         Design degrees of freedom; the t degrees of freedom (m - 1)(1 + u_bar/(b/m))^2 never
         exceed them.
 
@@ -39,7 +39,7 @@ def combine(q: Floats, u: Floats, degf: float) -> Combined:
     m = q.shape[0]
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
     if m == 1:
-        return Combined(q_bar, np.sqrt(u_bar), np.full(q_bar.shape, float(degf)))
+        return Combined(q_bar, np.sqrt(u_bar), np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy())
     between = np.where(np.ptp(q, axis=0) > 0, q.var(axis=0, ddof=1) / m, 0.0)  # equal means exactly none
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (m - 1) * (1 + u_bar / between) ** 2

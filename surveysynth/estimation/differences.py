@@ -18,6 +18,7 @@ from .quantities import Quantity, quantities
 from .tables import Names, Partition, check_designs, columns_of, partitions_of, present
 from .variance import variances
 
+Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Between = Mapping[str, Sequence[object]]
 
@@ -37,7 +38,8 @@ def difference(
 
     Within one design the two domains may share PSUs, as two periods of a panel do: the variance
     is that of the difference of their linearized values (or of their replicates), which holds
-    the covariance.  Two designs are taken as independent: their variances add up.
+    the covariance.  Two designs are taken as independent: their variances add up, with Welch's
+    degrees of freedom.
 
     Parameters
     ----------
@@ -54,7 +56,8 @@ def difference(
     pandas.DataFrame
         ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
         columns of :func:`surveysynth.estimate`, with 95% t intervals; ``contrast`` reads
-        "m - f".  An estimate is missing where one of the two domains has no record.
+        "m - f".  A mean, proportion or ratio is missing where one of the two domains has no
+        record.  Records of other categories, or of none, are left out.
 
     Raises
     ------
@@ -80,27 +83,33 @@ def differences(
     denominator: str | None = None,
     probs: Sequence[float] | float = 0.5,
     missing: str = "fail",
+    count_designs: Sequence[SurveyDesign] | None = None,
 ) -> pd.DataFrame:
-    """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule."""
+    """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
+
+    ``count_designs`` are the same records as counts are to be estimated from them.
+    """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
     if "quantile" in statistics:
         raise InputError("quantiles of two domains of one design cannot be compared: they have no linearized values")
     asked = partial(quantities, statistics=statistics, denominator=denominator, probs=probs, missing=missing)
+    counting = designs if count_designs is None else count_designs
     sides = [_sides(design, names, between) for design in designs]
     label = f"{sides[0][1]} - {sides[0][2]}"
     partitions = [partitions_of(design, names) for design in designs]
     parts = []
     for same_quantity in zip(*asked(designs, as_list(outcome)), strict=True):
+        surveys = counting if same_quantity[0].statistic == "count" else designs
         for same in zip(*partitions, strict=True):
-            if not all(p.labels.equals(same[0].labels) for p in same):
+            if not all(p.same_domains(same[0]) for p in same):
                 raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
             results = [
                 _difference(design, quantity, partition, side)
-                for design, quantity, partition, (side, *_) in zip(designs, same_quantity, same, sides, strict=True)
+                for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
             ]
             cell = np.where(sides[0][0] < 0, -1, present(same_quantity[0], same[0]))
-            degf = min(design.degf for design in designs)
+            degf = min(design.degf for design in surveys)
             parts.append(columns_of(same_quantity[0], same[0].labels, statistics, results, degf, cell, label))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
@@ -140,6 +149,13 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
     return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains)))
 
 
+def _welch(u: Sequence[Floats], degf: Sequence[float]) -> Floats:
+    """Degrees of freedom of a difference of independent estimates (Welch 1947): between the smaller and the sum."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = sum(u) ** 2 / sum(v**2 / max(d, 1) for v, d in zip(u, degf, strict=True))
+    return np.where(np.isfinite(df), df, float(sum(degf)))
+
+
 def _between_designs(
     designs: Mapping[str, SurveyDesign],
     outcomes: list[str],
@@ -156,10 +172,10 @@ def _between_designs(
     check_designs(surveys)
     asked = quantities(surveys, outcomes, statistics, denominator=denominator, probs=probs, missing=missing)
     partitions = [partitions_of(design, names) for design in surveys]
-    used, parts = set(), []
+    used, parts, label = set(), [], " - ".join(map(str, designs))
     for pair in zip(*asked, strict=True):
         for first, second in zip(*partitions, strict=True):
-            if not first.labels.equals(second.labels):
+            if not first.same_domains(second):
                 raise InputError(f"the two designs do not have the same categories of {', '.join(names)}")
             results, domains = [], len(first.labels)
             for design, quantity, partition in zip(surveys, pair, (first, second), strict=True):
@@ -169,8 +185,8 @@ def _between_designs(
             one, other = results
             apart = Estimates(one.estimate - other.estimate, one.variance + other.variance)
             cell = np.concatenate([present(q, p) for q, p in zip(pair, (first, second), strict=True)])
-            degf = sum(design.degf for design in surveys)
-            parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, cell, " - ".join(designs)))
+            degf = _welch([one.variance, other.variance], [design.degf for design in surveys])
+            parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, cell, label))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     return table

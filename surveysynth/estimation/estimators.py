@@ -139,8 +139,10 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
             fpc=dict(enumerate(remaining.tolist())) if design.strata_name else float(remaining[0]),
         )
     empty = 0.0 if total else np.nan
-    q, u = ([found.get(d, empty) for d in range(domains)] for found in (fit.point_est, fit.variance))
-    return Estimates(np.array(q), np.array(u))
+    q, u = (np.array([found.get(d, empty) for d in range(domains)]) for found in (fit.point_est, fit.variance))
+    if ratio:  # a denominator of 0
+        q, u = np.where(np.isinf(q), np.nan, q), np.where(np.isfinite(q), u, np.nan)
+    return Estimates(q, u)
 
 
 def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
@@ -189,7 +191,7 @@ def woodruff(
     def quantile(p: Floats) -> Floats:
         found = np.full(domains, np.nan)
         for d in range(domains):
-            if reached[d].size and 0 < p[d] <= 1:
+            if reached[d].size and 0 < p[d] < 1:
                 wanted = p[d] * reached[d][-1] * (1 - 1e-12)  # sums of weights are rounded
                 found[d] = value[start[d] + np.searchsorted(reached[d], wanted)]
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -40,8 +40,8 @@ class Quantity:
 
     statistic: Statistic
     outcome: str = ""
-    y: Floats | None = None
-    x: Floats | None = None
+    y: Floats | None = field(default=None, repr=False)
+    x: Floats | None = field(default=None, repr=False)
     category: object = ""
     prob: float = np.nan
 
@@ -105,7 +105,7 @@ def _of(
     if statistic == "proportion":
         column = design.column(outcome)
         _refuse_missing(column.isna().to_numpy(), outcome, missing)
-        code = pd.Categorical(column, categories=levels).codes
+        code = pd.Categorical(column.astype(object), categories=levels).codes
         return [
             Quantity("proportion", outcome, np.where(code < 0, np.nan, (code == i).astype(np.float64)), category=level)
             for i, level in enumerate(levels)
@@ -133,6 +133,8 @@ def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dic
     for outcome in outcomes:
         columns = pd.concat([design.column(outcome) for design in designs], ignore_index=True)
         levels[outcome] = list(pd.factorize(columns, sort=True)[1])
+        if not levels[outcome]:
+            raise InputError(f"outcome {outcome!r} is missing in every record")
         if len(levels[outcome]) > MOST_CATEGORIES:
             raise InputError(
                 f"outcome {outcome!r} has {len(levels[outcome]):,} different values; proportions are of categories, "
@@ -142,6 +144,7 @@ def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dic
 
 
 def _values(design: SurveyDesign, name: str, missing: str) -> Floats:
+    design.column(name)
     try:
         y = design.numeric(name)
     except InputError as error:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from math import prod
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ TOTAL = "all"  # the label of a margin, as in the papers' tables
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 QUANTITY = ["statistic", "outcome", "category", "prob"]
 OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "flag"}  # columns of a table
+FIXED = 1e-12  # standard error over estimate that is rounding
 Names = str | Sequence[str] | None
 
 
@@ -36,6 +36,10 @@ class Partition:
 
     labels: pd.DataFrame
     domain: NDArray[np.intp]
+
+    def same_domains(self, other: Partition) -> bool:
+        """Whether another data set has the same domains: 1 is 1.0, whatever its column's type."""
+        return bool(self.labels.to_numpy(dtype=object).tolist() == other.labels.to_numpy(dtype=object).tolist())
 
 
 def estimate(
@@ -127,7 +131,7 @@ def tabulate(
         surveys = counts if quantity.statistic == "count" else designs
         degf = min(design.degf for design in surveys)
         for same in zip(*partitions, strict=True):
-            if not all(p.labels.equals(same[0].labels) for p in same):
+            if not all(p.same_domains(same[0]) for p in same):
                 raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
             results = []
             for design, each, partition in zip(surveys, same_quantity, same, strict=True):
@@ -158,7 +162,7 @@ def columns_of(
     labels: pd.DataFrame,
     statistics: Sequence[str],
     results: Sequence[Estimates],
-    degf: float,
+    degf: float | NDArray[np.float64],
     domain: NDArray[np.intp],
     contrast: str = "",
 ) -> pd.DataFrame:
@@ -175,10 +179,11 @@ def columns_of(
     if np.isinf(q).any() or np.isinf(u).any():
         raise InputError(f"the {quantity.statistic} of {quantity.outcome!r} overflows; give it in a larger unit")
     # rounding noise: the design or the total fixes this estimate, within and between data sets
-    fixed = u <= (1e-10 * q) ** 2
-    same_everywhere = np.ptp(q, axis=0) <= 1e-10 * np.abs(q[0])
+    fixed = np.abs(u) <= (FIXED * q) ** 2
+    same_everywhere = np.ptp(q, axis=0) <= FIXED * np.abs(q[0])
     q = np.where(same_everywhere, q[0], q)
-    both = combining.combine(q, np.where(fixed, 0.0, u), degf)
+    u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
+    both = combining.combine(q, u, degf)
     low, high = combining.interval(both)
     if quantity.statistic == "proportion" and not contrast:
         low, high = combining.logit_interval(both)
@@ -200,15 +205,17 @@ def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
     partitions = []
     for size in range(len(by), -1, -1):
         for subset in combinations(by, size):
-            code = np.zeros(design.n, dtype=np.intp)
+            domain, domains = np.zeros(design.n, dtype=np.intp), 1
             for name in subset:
-                code = code * len(columns[name][1]) + columns[name][0]
-            cell, domain = occurring(code, prod(len(columns[name][1]) for name in subset))
-            labels: dict[str, list[object]] = {name: [TOTAL] * cell.size for name in by}
-            for name in reversed(subset):
-                levels = columns[name][1]
-                labels[name] = [levels[i] for i in cell % len(levels)]
-                cell = cell // len(levels)
+                code, levels = columns[name]
+                cells, domain = occurring(domain * len(levels) + code, domains * len(levels))
+                domains = cells.size
+            first = np.empty(domains, dtype=np.intp)
+            first[domain[::-1]] = np.arange(design.n)[::-1]  # a record of each
+            labels: dict[str, list[object]] = {name: [TOTAL] * domains for name in by}
+            for name in subset:
+                code, levels = columns[name]
+                labels[name] = [levels[i] for i in code[first]]
             index = range(max(1, int(domain.max()) + 1))
             partitions.append(Partition(pd.DataFrame(labels, index=index), domain))
     return partitions

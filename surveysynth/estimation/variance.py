@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from ..design import SurveyDesign
+from ..design import CERTAIN, SurveyDesign
 from . import pps, taylor
 
 Floats = NDArray[np.float64]
@@ -82,8 +82,9 @@ def _covariance(design: SurveyDesign, Z: Floats) -> Floats:
 
 
 def _pi(design: SurveyDesign) -> Floats:
-    """Inclusion probabilities, which calibrated weights are no longer the inverse of."""
-    return 1 / design.base_weights
+    """Inclusion probabilities, which calibrated weights are no longer the inverse of; exactly 1 for certain units."""
+    pi = 1 / design.base_weights
+    return np.where(pi < CERTAIN, pi, 1.0)
 
 
 def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:

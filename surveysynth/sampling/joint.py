@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numba as nb
 import numpy as np
@@ -36,7 +36,7 @@ class Joint(ABC):
     """
 
     positions: Positions
-    pi: Floats
+    pi: Floats = field(repr=False)
 
     def matrix(self) -> Floats:
         """pi_kl, with pi_k on the diagonal: (n_h, n_h)."""
@@ -123,7 +123,7 @@ class EntropyJoint(Joint):
 class GivenJoint(Joint):
     """Of a matrix that is known from elsewhere: ``known`` (n_h, n_h)."""
 
-    known: Floats
+    known: Floats = field(repr=False)
 
     @classmethod
     def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:

@@ -174,3 +174,8 @@ def test_weights_are_calibrated_once_and_kept():
         SurveyDesign(design.frame, probs="p").calibrate({"k": {"x": 5.0, "y": 4.0}})
     again = SurveyDesign(design.frame, **design.roles())
     pd.testing.assert_frame_equal(estimate(again, "y", "k"), estimate(design, "y", "k"))
+
+
+def test_margins_that_agree_but_for_rounding():
+    design = SurveyDesign(FRAME, weights="w").calibrate({"g": {"a": 2e8, "b": 2e8}, "k": {"x": 2e8 + 1, "y": 2e8}})
+    assert design.weights.sum() == pytest.approx(4e8, rel=1e-12)

@@ -62,7 +62,9 @@ def test_two_independent_surveys_add_their_variances(r_frame):
     one, other = (estimate(design, **asked) for design in (first, second))
     np.testing.assert_allclose(table["estimate"], one["estimate"] - other["estimate"], rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(table["se"] ** 2, one["se"] ** 2 + other["se"] ** 2, rtol=1e-12)
-    assert (table["df"] == first.degf + second.degf).all()
+    u, v = one["se"] ** 2, other["se"] ** 2
+    welch = (u + v) ** 2 / (u**2 / first.degf + v**2 / second.degf)
+    np.testing.assert_allclose(table["df"], welch.where(u + v > 0, first.degf + second.degf), rtol=1e-9)
     assert table["n"].tolist() == (one["n"] + other["n"]).tolist() and set(table["contrast"]) == {"strat - clus"}
 
 
@@ -133,3 +135,10 @@ def test_two_designs_that_cannot_be_compared():
         difference({"a": one, "b": other}, "y", between={"g": ("f", "m")})
     with pytest.raises(InputError, match="need a SurveyDesign, not DataFrame"):
         ss.difference(frame, "y", between={"g": ("f", "m")})
+
+
+def test_labels_of_designs_need_not_be_text_and_categories_not_of_one_type():
+    frame = pd.DataFrame({"w": 1.0, "y": [1.0, 2, 3, 4], "g": [1, 1, 2, 2]})
+    one, other = (SurveyDesign(frame.astype({"g": t}), weights="w") for t in (int, float))
+    table = difference({2025: one, 2024: other}, "y", "g")
+    assert table["contrast"].tolist() == ["2025 - 2024"] * 3 and (table["estimate"] == 0).all()

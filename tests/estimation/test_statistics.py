@@ -212,3 +212,26 @@ def test_proportions_are_of_categories():
     frame = pd.DataFrame({"y": np.arange(501.0), "w": 1.0})
     with pytest.raises(InputError, match="outcome 'y' has 501 different values; proportions are of categories"):
         estimate(SurveyDesign(frame, weights="w"), "y", statistic="proportion")
+
+
+def test_a_quantile_that_the_data_do_not_bound_has_no_limits():
+    frame = pd.DataFrame({"y": [1.0, 2, 3, 4, 5, 9], "g": [1, 1, 1, 1, 1, 2], "w": 1.0})
+    table = estimate(SurveyDesign(frame, weights="w"), "y", "g", "quantile", probs=0.95).set_index("g")
+    assert table["estimate"].tolist() == [5, 9, 9] and table["se"].isna().all() and table["ci_high"].isna().all()
+
+
+def test_a_ratio_to_nothing_is_missing_whoever_computes_it():
+    frame = pd.DataFrame({"y": [1.0, 2, 3, 4], "x": [0.0, 0, 2, 2], "g": [1, 1, 2, 2], "w": 1.0})
+    for estimator in ("samplics", "onepass"):
+        table = estimate(SurveyDesign(frame, weights="w"), "y", "g", "ratio", denominator="x", estimator=estimator)
+        np.testing.assert_array_equal(table["estimate"].isna(), [True, False, False])
+        np.testing.assert_array_equal(table["se"].isna(), [True, False, False])
+
+
+@pytest.mark.filterwarnings("error")
+def test_categories_that_no_record_has_are_no_categories():
+    frame = pd.DataFrame({"y": pd.Categorical(["low", "high", "high"], ["low", "none", "high"]), "w": 1.0})
+    table = estimate(SurveyDesign(frame, weights="w"), "y", statistic="proportion", estimator="onepass")
+    assert table["category"].tolist() == ["low", "high"]
+    with pytest.raises(InputError, match="outcome 'y' is missing in every record"):
+        estimate(SurveyDesign(frame.assign(y=None), weights="w"), "y", statistic="proportion", missing="drop")

@@ -6,7 +6,7 @@ import pytest
 
 from surveysynth import InputError, SurveyDesign, estimate
 from surveysynth.estimation import estimators
-from surveysynth.estimation.tables import tabulate
+from surveysynth.estimation.tables import partitions_of, tabulate
 
 COLUMNS = ["statistic", "outcome", "estimate", "se", "df", "ci_low", "ci_high", "n"]
 
@@ -181,3 +181,13 @@ def test_several_data_sets_are_combined(frame):
 def test_data_sets_of_different_categories_are_not_combined(frame, sex):
     with pytest.raises(InputError, match="do not have the same categories of sex"):
         tabulate([design(frame), design(frame.assign(sex=sex))], "y", "sex", "mean")
+
+
+def test_many_variables_of_many_categories():
+    """Products of their numbers of categories go beyond 64 bits; the domains do not."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({c: rng.permutation(3000) for c in "abcdef"}).assign(w=1.0)
+    (cells, *_) = partitions_of(design(frame, strata=None), list("abcdef"))
+    assert len(cells.labels) == 3000
+    again = cells.labels.iloc[cells.domain].reset_index(drop=True).astype(int)
+    pd.testing.assert_frame_equal(again, frame[list("abcdef")])
