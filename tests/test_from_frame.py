@@ -164,6 +164,7 @@ def test_a_weight_of_one_but_for_rounding_is_certain():
     assert a == pytest.approx(b, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_negative_variance_is_no_variance():
     """Horvitz and Thompson's form: R's square root is NaN, too."""
     joint = np.full((4, 4), 0.05) + 0.45 * np.eye(4)

@@ -163,11 +163,18 @@ def test_a_quantile_is_the_first_value_that_reaches_its_share(made, prob):
         assert share >= prob * (1 - 1e-9) and below < prob * (1 + 1e-9) and value in set(part["y"])
 
 
-def test_equal_weights_reach_a_share_exactly():
-    """Sums of tenths miss 0.3 by rounding; the third of ten equal records is the 0.3 quantile nevertheless."""
-    frame = pd.DataFrame({"y": np.arange(1.0, 11), "w": 0.1})
-    table = estimate(SurveyDesign(frame, weights="w"), "y", None, "quantile", probs=np.arange(1, 10) / 10)
-    assert table["estimate"].tolist() == list(range(1, 10))
+@pytest.mark.parametrize("weight", [0.1, 1 / 3, 1 / 49, 1.1])
+def test_equal_weights_reach_a_share_exactly(weight):
+    """Sums of such weights miss k/20 by rounding; the k-th of twenty equal records is that quantile nevertheless."""
+    frame = pd.DataFrame({"y": np.arange(1.0, 21), "w": weight})
+    table = estimate(SurveyDesign(frame, weights="w"), "y", None, "quantile", probs=np.arange(1, 20) / 20)
+    assert table["estimate"].tolist() == list(range(1, 20))
+
+
+def test_proportions_are_of_those_who_answered():
+    frame = pd.DataFrame({"y": ["a", None, "b", "a"], "w": [1.0, 5.0, 2.0, 1.0]})
+    table = estimate(SurveyDesign(frame, weights="w"), "y", statistic="proportion", missing="drop")
+    assert table["estimate"].tolist() == [0.5, 0.5] and table["n"].tolist() == [3, 3]
 
 
 def test_the_columns_of_a_mixed_table():
