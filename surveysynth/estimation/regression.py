@@ -237,6 +237,8 @@ def _data(design: SurveyDesign, formula: str, outcome: Factor, names: list[str],
             frame[name] = column.cat.remove_unused_categories()
         elif isinstance(column.dtype, pd.StringDtype):
             frame[name] = column.astype("str")
+        elif isinstance(column.dtype, pd.ArrowDtype) and not pd.api.types.is_numeric_dtype(column.dtype):
+            frame[name] = column.astype(object)
     if outcome.eval_method == Factor.EvalMethod.LOOKUP:
         frame[outcome.expr], categories = _outcome(design, outcome.expr, present, family)
 
@@ -334,7 +336,7 @@ def _fit(design: SurveyDesign, data: Data, family: Family) -> Fit:
     if design.replication is None:
         Z = np.zeros((design.n, len(b)))
         Z[data.present] = _linearized(data.y, Q, w, b, family) @ T.T
-        V = covariance(design, Z)
+        V = covariance(design, Z, data.present)
     else:
         replicates = _replicated(design, data, Q, w, b, family) @ T.T
         V = design.replication.covariance(replicates, T @ b)

@@ -134,23 +134,25 @@ def _pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, 
     return pair // size_b, pair % size_b, number
 
 
-def multistage_matrix(design: SurveyDesign, Z: Floats) -> Floats:
+def multistage_matrix(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
     """Covariances of the sums of the columns of Z, (n, p), by strata, PSUs and fpc: (p, p)."""
-    U = deviations(design, Z)
+    U = deviations(design, Z, present)
     return np.asarray(U.T @ U)
 
 
-def deviations(design: SurveyDesign, Z: Floats) -> Floats:
+def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
     """Values summed by unit less their mean by stratum, scaled so that their squares add up to the variance.
 
     Returns
     -------
     float array (units of all stages, p)
     """
-    return np.concatenate([_deviations(stage, Z) for stage in _weighted_stages(design)])
+    return np.concatenate([_deviations(stage, Z) for stage in _weighted_stages(design, present)])
 
 
-def _weighted_stages(design: SurveyDesign) -> list[tuple[Stage, Floats, NDArray[np.bool_]]]:
+def _weighted_stages(
+    design: SurveyDesign, present: NDArray[np.bool_] | None
+) -> list[tuple[Stage, Floats, NDArray[np.bool_]]]:
     """Each stage with the factor of its squares by stratum, and the strata that are not centred."""
     found = []
     share = np.ones(1)
@@ -161,7 +163,9 @@ def _weighted_stages(design: SurveyDesign) -> list[tuple[Stage, Floats, NDArray[
         if design.lonely_psu == "adjust":
             factor = np.where(lonely, share * (1 - f_h), factor)
         if design.lonely_psu == "average" and lonely.any():
-            factor = factor * (n_h.size / (n_h.size - lonely.sum()) if not lonely.all() else np.nan)
+            holds = np.bincount(stage.stratum, present, n_h.size) > 0  # a record that enters
+            usable = (holds & ~lonely).sum()
+            factor = factor * (holds.sum() / usable if usable else np.nan)
         found.append((stage, factor, lonely))
         share = (share * f_h)[stage.stratum_of_unit]
         if not share.any():

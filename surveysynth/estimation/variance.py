@@ -50,13 +50,17 @@ def variances(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> F
     return taylor.multistage(design, z, domain, domains)
 
 
-def covariance(design: SurveyDesign, Z: Floats) -> Floats:
+def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
     """Covariance matrix of the sums of the columns of Z, a quantity each.
 
     Parameters
     ----------
     Z : float array (n, p)
         Linearized, weighted values.
+    present : bool array (n,), optional
+        The records that enter (Z is 0 for the others): under ``lonely_psu="average"`` only strata
+        that hold one of them count, as in R.  Where totals are known, the residuals of the other
+        records enter, and all strata count.
 
     Returns
     -------
@@ -64,11 +68,11 @@ def covariance(design: SurveyDesign, Z: Floats) -> Floats:
     """
     if design.margins:
         X, inverse = _known_totals(design)
-        Z = _residuals(design, Z, X, inverse @ (X.T @ (Z * _base(design))))
-    return _covariance(design, Z)
+        return _covariance(design, _residuals(design, Z, X, inverse @ (X.T @ (Z * _base(design)))))
+    return _covariance(design, Z, present)
 
 
-def _covariance(design: SurveyDesign, Z: Floats) -> Floats:
+def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
     """:func:`covariance` of residuals, or of values where no totals are known."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
@@ -78,7 +82,7 @@ def _covariance(design: SurveyDesign, Z: Floats) -> Floats:
         return pps.sen_yates_grundy_matrix(_blocks(design), _pi(design), Z)
     if design.pps == "horvitz_thompson":
         return pps.horvitz_thompson_matrix(_blocks(design), _pi(design), Z)
-    return taylor.multistage_matrix(design, Z)
+    return taylor.multistage_matrix(design, Z, present)
 
 
 def _pi(design: SurveyDesign) -> Floats:

@@ -558,3 +558,32 @@ def test_objects_that_hold_records_do_not_show_them():
     assert set(vars(fit)) == {"table", "covariance", "family", "formula", "n"}
     with pytest.raises(AttributeError):
         fit.n = 3
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_average_is_over_the_strata_that_hold_a_fitted_record(calibrated, lonely, r, r_frame, to_r, svyglm):
+    frame, roles = lonely.copy(), NHANES
+    strata = np.sort(frame["SDMVSTRA"].unique())
+    frame.loc[frame["SDMVSTRA"] == strata[1], "RIAGENDR"] = np.nan  # a whole stratum goes
+    to_r("d", frame)
+    r.r(f"options(survey.lonely.psu = 'average'); design <- {svydesign(NHANES)}")
+    if calibrated:
+        r.r("""totals <- data.frame(race = 1:4, Freq = c(4e7, 5e7, 2e7, 1e7))
+               design <- postStratify(design, ~race, totals); d$known <- weights(design)""")
+        frame, roles = r_frame("d"), NHANES | {"weights": "known", "base_weights": "WTMEC2YR", "poststrata": "race"}
+    formula = "HI_CHOL ~ RIAGENDR + C(agecat)"
+    try:
+        fitted = regression(SurveyDesign(frame, **roles, lonely_psu="average"), formula, missing="drop")
+        assert_same(fitted, svyglm(formula))
+    finally:
+        r.r("options(survey.lonely.psu = 'fail')")
+
+
+def test_text_of_every_type_is_a_category():
+    pa = pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"w": 1.0, "y": [1.0, 3, 2, 5, 4, 4], "g": list("abcabc")})
+    plain = regression(SurveyDesign(frame, weights="w"), "y ~ g").table
+    for dtype in ("string", "category", object, pd.ArrowDtype(pa.string()),
+                  pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))):  # fmt: skip
+        again = regression(SurveyDesign(frame.astype({"g": dtype}), weights="w"), "y ~ g").table
+        pd.testing.assert_frame_equal(again, plain)
