@@ -155,13 +155,12 @@ class SurveyDesign:
         if (weights is None) == (probs is None):
             raise InputError("give the survey weights or the inclusion probabilities: one of weights=, probs=")
         _check_choice("lonely_psu", lonely_psu, get_args(LonelyPSU))
-        columns = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
-        for role, given_name in columns.items():
+        roles = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
+        for role, given_name in roles.items():
             if not isinstance(given_name, str | None):
                 raise InputError(f"{role} must be the name of one column")
         if len(fpc_names) > max(len(psu_names), 1):
             raise InputError(f"fpc names {len(fpc_names)} stages but psu names {len(psu_names)}")
-        roles = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
         roles |= {f"psu (stage {i + 1})": name for i, name in enumerate(psu_names)}
         roles |= {f"fpc (stage {i + 1})": name for i, name in enumerate(fpc_names)}
         check_columns(frame, {role: name for role, name in roles.items() if name is not None})

@@ -348,7 +348,7 @@ def preston(
 
 def _refuse_lonely(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> None:
     for number, stage in enumerate(stages):
-        lonely = ((stage.sampled == 1) & (stage.fraction < 1))[stage.stratum]
+        lonely = stage.lonely[stage.stratum]
         if lonely.any() and lonely_psu != "remove":
             above, unit = (f"unit of stage {number}", f"unit of stage {number + 1}") if number else ("stratum", "PSU")
             raise InputError(

@@ -42,6 +42,11 @@ class Stage:
         for array in vars(self).values():
             array.flags.writeable = False
 
+    @property
+    def lonely(self) -> NDArray[np.bool_]:
+        """Strata with one sampling unit that are not sampled completely: (strata,)."""
+        return (self.sampled == 1) & (self.fraction < 1)
+
 
 def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc: tuple[str, ...]) -> tuple[Stage, ...]:
     """Codes, sample sizes and sampling fractions of every stage that variances need.
@@ -107,7 +112,7 @@ def _sampling_fraction(
 def refuse_lonely(stages: tuple[Stage, ...], strata: str | None, psu: tuple[str, ...]) -> None:
     """InputError where a stratum that is not sampled completely has one sampling unit."""
     for level, stage in enumerate(stages):
-        lonely = ((stage.sampled == 1) & (stage.fraction < 1))[stage.stratum]
+        lonely = stage.lonely[stage.stratum]
         if lonely.any():
             above = f"a unit of {psu[level - 1]!r}" if level else f"a stratum of {strata!r}" if strata else "the sample"
             raise InputError(

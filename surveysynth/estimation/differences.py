@@ -15,7 +15,7 @@ from ..errors import InputError, as_list
 from . import taylor
 from .estimators import ESTIMATORS, Estimates, choose, replicated, samplics_seconds
 from .quantities import Quantity, quantities
-from .tables import Names, Partition, check_designs, columns_of, partitions_of, present
+from .tables import Names, Partition, check_designs, columns_of, present, shared_partitions
 from .variance import variances
 
 Floats = NDArray[np.float64]
@@ -97,13 +97,11 @@ def differences(
     counting = designs if count_designs is None else count_designs
     sides = [_sides(design, names, between) for design in designs]
     label = f"{sides[0][1]} - {sides[0][2]}"
-    partitions = [partitions_of(design, names) for design in designs]
+    partitions = shared_partitions(designs, names)
     parts = []
     for same_quantity in zip(*asked(designs, as_list(outcome)), strict=True):
         surveys = counting if same_quantity[0].statistic == "count" else designs
-        for same in zip(*partitions, strict=True):
-            if not all(p.same_domains(same[0]) for p in same):
-                raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
+        for same in partitions:
             results = [
                 _difference(design, quantity, partition, side)
                 for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
@@ -171,12 +169,10 @@ def _between_designs(
     surveys = list(designs.values())
     check_designs(surveys)
     asked = quantities(surveys, outcomes, statistics, denominator=denominator, probs=probs, missing=missing)
-    partitions = [partitions_of(design, names) for design in surveys]
+    partitions = shared_partitions(surveys, names, "the two designs")
     used, parts, label = set(), [], " - ".join(map(str, designs))
     for pair in zip(*asked, strict=True):
-        for first, second in zip(*partitions, strict=True):
-            if not first.same_domains(second):
-                raise InputError(f"the two designs do not have the same categories of {', '.join(names)}")
+        for first, second in partitions:
             results, domains = [], len(first.labels)
             for design, quantity, partition in zip(surveys, pair, (first, second), strict=True):
                 which = choose("auto", design, quantity, samplics_seconds(design, domains))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, rows
-from .taylor import sums
+from .taylor import pairs, sums
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -163,12 +163,11 @@ def hajek(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) ->
     """
     c, scale, total = _stratum_weights(stratum, pi)
     inside = domain >= 0
-    pair, code = np.unique(stratum[inside] * domains + domain[inside], return_inverse=True)
-    h, d = pair // domains, pair % domains
+    h, d, code = pairs(stratum[inside], domain[inside], total.size, domains)
     c, z = c[inside], z[inside]
-    B = sums(code, c * z, pair.size) / np.where(total[h] > 0, total[h], 1.0)
-    squares = sums(code, c * (z - B[code]) ** 2, pair.size)
-    others = np.maximum(total[h] - sums(code, c, pair.size), 0.0) * B**2  # records of the stratum with z = 0
+    B = sums(code, c * z, h.size) / np.where(total[h] > 0, total[h], 1.0)
+    squares = sums(code, c * (z - B[code]) ** 2, h.size)
+    others = np.maximum(total[h] - sums(code, c, h.size), 0.0) * B**2  # records of the stratum with z = 0
     return sums(d, scale[h] * (squares + others), domains)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..columns import numeric
 from ..design import SurveyDesign
 from ..errors import InputError, rows
 
@@ -45,7 +47,7 @@ class Quantity:
     category: object = ""
     prob: float = np.nan
 
-    @property
+    @cached_property
     def missing(self) -> NDArray[np.bool_] | None:
         """Records that have no value, or None where all have one."""
         nowhere = [np.isnan(values) for values in (self.y, self.x) if values is not None]
@@ -144,9 +146,9 @@ def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dic
 
 
 def _values(design: SurveyDesign, name: str, missing: str) -> Floats:
-    design.column(name)
+    column = design.column(name)
     try:
-        y = design.numeric(name)
+        y = numeric(column, name)
     except InputError as error:
         raise InputError(f"{error} (statistic='proportion' takes categories)") from None
     if np.isinf(y).any():

@@ -118,11 +118,11 @@ def tabulate(
     names, statistics = as_list(by), as_list(statistic)
     asked = partial(quantities, statistics=statistics, denominator=denominator, probs=probs, missing=missing)
     ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
-    partitions = [partitions_of(design, names) for design in designs]
+    partitions = shared_partitions(designs, names)
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
-        for design, own in zip(designs, partitions, strict=True)
-        for partition in own
+        for same in partitions
+        for design, partition in zip(designs, same, strict=True)
     )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
@@ -130,9 +130,7 @@ def tabulate(
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
         degf = min(design.degf for design in surveys)
-        for same in zip(*partitions, strict=True):
-            if not all(p.same_domains(same[0]) for p in same):
-                raise InputError(f"the data sets do not have the same categories of {', '.join(names)}")
+        for same in partitions:
             results = []
             for design, each, partition in zip(surveys, same_quantity, same, strict=True):
                 which = choose(estimator, design, each, seconds)
@@ -195,6 +193,16 @@ def columns_of(
     return part
 
 
+def shared_partitions(
+    designs: Sequence[SurveyDesign], by: list[str], who: str = "the data sets"
+) -> list[tuple[Partition, ...]]:
+    """Partition after partition, that of every design; InputError where their domains are not the same."""
+    partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
+    if not all(other.same_domains(first) for first, *others in partitions for other in others):
+        raise InputError(f"{who} do not have the same categories of {', '.join(by)}")
+    return partitions
+
+
 def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
     """Cells first, then margins, the total last."""
     if len(set(by)) < len(by):
@@ -216,8 +224,7 @@ def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
             for name in subset:
                 code, levels = columns[name]
                 labels[name] = [levels[i] for i in code[first]]
-            index = range(max(1, int(domain.max()) + 1))
-            partitions.append(Partition(pd.DataFrame(labels, index=index), domain))
+            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), domain))
     return partitions
 
 

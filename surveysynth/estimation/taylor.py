@@ -15,6 +15,8 @@ prints r_c with the weight inside the residual's first term only; the standard f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -81,13 +83,19 @@ def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> 
         As for :func:`linearize`.
     """
     total = np.zeros(domains)
-    share = np.ones(1)  # product of the sampling fractions above, by stratum of this stage
-    for stage in design.stages:
+    for stage, share in _stages(design):
         total += _stage_variances(stage, share, z, domain, domains, design.lonely_psu)
+    return total
+
+
+def _stages(design: SurveyDesign) -> Iterator[tuple[Stage, Floats]]:
+    """The stages that count, each with the product of the sampling fractions above, by stratum."""
+    share = np.ones(design.stages[0].sampled.size)
+    for stage in design.stages:
+        yield stage, share
         share = (share * stage.fraction)[stage.stratum_of_unit]
         if not share.any():
-            break
-    return total
+            return
 
 
 def _stage_variances(
@@ -104,17 +112,17 @@ def _stage_variances(
         inside = domain >= 0
         unit, domain, z = unit[inside], domain[inside], z[inside]
     if stage.stratum_of_unit.size < stage.unit.size:  # sum over the records of a unit
-        unit, domain, pair = _pairs(unit, domain, stage.stratum_of_unit.size, domains)
+        unit, domain, pair = pairs(unit, domain, stage.stratum_of_unit.size, domains)
         z = sums(pair, z, unit.size)
     # strata that hold a record of the domain, one row a (stratum, domain) pair
-    h, d, row = _pairs(stage.stratum_of_unit[unit], domain, n_h.size, domains)
+    h, d, row = pairs(stage.stratum_of_unit[unit], domain, n_h.size, domains)
     present = np.bincount(row, minlength=h.size)
     mean = sums(row, z, h.size) / n_h[h]
     squares = sums(row, (z - mean[row]) ** 2, h.size) + (n_h[h] - present) * mean**2
-    scale = share[h] if share.size > 1 else share[0]
+    scale = share[h]
     with np.errstate(divide="ignore", invalid="ignore"):
         v = scale * (1 - f_h[h]) * np.where(n_h[h] > 1, n_h[h] / (n_h[h] - 1.0) * squares, 0.0)
-    lonely = (n_h[h] == 1) & (f_h[h] < 1)
+    lonely = stage.lonely[h]
     if lonely_psu == "adjust":  # R: the one PSU's value, not centred on its stratum
         v = np.where(lonely, scale * (1 - f_h[h]) * mean**2, v)
     variance = sums(d, v, domains)
@@ -128,7 +136,7 @@ def _stage_variances(
     return variance
 
 
-def _pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, Codes]:
+def pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, Codes]:
     """The pairs of codes that occur: first code, second code, and the number of each record's pair."""
     pair, number = occurring(a * size_b + b, size_a * size_b)
     return pair // size_b, pair % size_b, number
@@ -155,10 +163,8 @@ def _weighted_stages(
 ) -> list[tuple[Stage, Floats, NDArray[np.bool_]]]:
     """Each stage with the factor of its squares by stratum, and the strata that are not centred."""
     found = []
-    share = np.ones(1)
-    for stage in design.stages:
-        n_h, f_h = stage.sampled, stage.fraction
-        lonely = (n_h == 1) & (f_h < 1)
+    for stage, share in _stages(design):
+        n_h, f_h, lonely = stage.sampled, stage.fraction, stage.lonely
         factor = share * (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0), 0.0)
         if design.lonely_psu == "adjust":
             factor = np.where(lonely, share * (1 - f_h), factor)
@@ -167,9 +173,6 @@ def _weighted_stages(
             usable = (holds & ~lonely).sum()
             factor = factor * (holds.sum() / usable if usable else np.nan)
         found.append((stage, factor, lonely))
-        share = (share * f_h)[stage.stratum_of_unit]
-        if not share.any():
-            break
     return found
 
 

@@ -98,6 +98,7 @@ def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:
 def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
     """Variances where weights are calibrated: records outside a domain count, too, so a few domains at a time."""
     X, inverse = _known_totals(design)
+    base = _base(design)
     inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
     variance = np.empty(domains)
     for first in range(0, domains, columns):
@@ -105,7 +106,7 @@ def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) ->
         here = inside[(domain[inside] >= some.start) & (domain[inside] < some.stop)]
         Z = np.zeros((design.n, some.stop - some.start))
         Z[here, domain[here] - first] = z[here]
-        Z = _residuals(design, Z, X, inverse @ (X[here].T @ (Z[here] * _base(design)[here])))
+        Z = _residuals(design, Z, X, inverse @ (X[here].T @ (Z[here] * base[here])))
         if design.pps is None:
             variance[some] = (taylor.deviations(design, Z) ** 2).sum(axis=0)
         else:

@@ -91,7 +91,7 @@ def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
-    """N of N units, each sample with the same probability.
+    """n of N units, each sample with the same probability.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
 
 
 def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
-    """N draws with replacement, each with probability proportional to size: a position may come several times.
+    """n draws with replacement, each with probability proportional to size: a position may come several times.
 
     Parameters
     ----------
