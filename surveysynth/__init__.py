@@ -21,7 +21,7 @@ from .privacy.mechanisms import PseudoPosterior
 from .release import Release, read_release
 from .synthesis import Fit, Price, fit, price, synthesize
 
-from . import datasets, evaluate, sampling  # isort: skip  # last: they build on all of these
+from . import datasets, evaluate, r, sampling  # isort: skip  # last: they build on all of these
 
 __all__ = [
     "FBP",
@@ -50,6 +50,7 @@ __all__ = [
     "fit",
     "laplace_tables",
     "price",
+    "r",
     "read_release",
     "regression",
     "sampling",

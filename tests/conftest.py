@@ -3,12 +3,17 @@
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from surveysynth import cli
+
+R_BRIDGE = Path(__file__).parents[1] / "r_bridge"
+R_SETTINGS = {"SURVEYSYNTH_PYTHON": sys.executable, "_R_CHECK_FORCE_SUGGESTS_": "false"}
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +53,28 @@ def to_r(r, tmp_path_factory):
         r.globalenv[name] = r.r["read.csv"](str(path), **{"na.strings": ""})
 
     return assign
+
+
+def run_r(*arguments, cwd=None, **settings):
+    """What a command of R printed; it must not fail."""
+    settings = os.environ | R_SETTINGS | settings
+    done = subprocess.run([*map(str, arguments)], cwd=cwd, env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def rscript(r, tmp_path_factory):
+    """Run an R script in a folder, with the package of r_bridge/ and survey attached."""
+    library = tmp_path_factory.mktemp("library")
+    run_r("R", "CMD", "INSTALL", "--no-docs", f"--library={library}", R_BRIDGE)
+
+    def script(text, folder):
+        file = Path(folder) / "script.R"
+        file.write_text(f"suppressMessages(library(survey)); library(surveysynth)\n{text}")
+        return run_r("Rscript", "--vanilla", file, cwd=folder, R_LIBS=str(library))
+
+    return script
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The wheel carries the Stan programs, and an installed wheel finds them without the checkout."""
+"""The wheel carries the Stan programs and the R package, and finds them without the checkout."""
 
 import os
 import subprocess
@@ -19,6 +19,7 @@ import surveysynth
 from surveysynth.engines.base import program_path
 print(surveysynth.__file__)
 print(program_path("fbs"))
+print(*surveysynth.r.SOURCES)
 """
 
 
@@ -43,6 +44,14 @@ def test_wheel_carries_every_stan_program(wheel):
     assert "surveysynth/stan/fbs.stan" in shipped
 
 
+def test_wheel_carries_the_r_package(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    package = [p for p in (ROOT / "r_bridge").rglob("*") if p.is_file()]
+    assert {f"surveysynth/r_bridge/{p.relative_to(ROOT / 'r_bridge').as_posix()}" for p in package} <= names
+    assert "surveysynth/r_bridge/DESCRIPTION" in names
+
+
 def test_wheel_carries_types_licence_and_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -62,7 +71,9 @@ def test_installed_wheel_finds_its_stan_programs(wheel, tmp_path):
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(target)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
-    package, program = map(Path, found.stdout.split("\n")[:2])
+    package, program, *sources = map(Path, found.stdout.split())
     assert package == target / "surveysynth" / "__init__.py"
     assert program == target / "surveysynth" / "stan" / "fbs.stan"
     assert program.read_bytes() == (ROOT / "stan" / "fbs.stan").read_bytes()
+    assert [s.name for s in sources] == ["exchange.R", "design.R", "r.R"]
+    assert all(s.is_file() and s.is_relative_to(target) for s in sources)

@@ -41,43 +41,6 @@ read_synthetic <- function(file, manifest) {
   frame
 }
 
-as_design <- function(frame, roles) {
-  one_sided <- function(columns) {
-    if (length(columns) == 0) return(NULL)
-    stats::as.formula(paste("~", paste0("`", columns, "`", collapse = " + ")), env = baseenv())
-  }
-  ids <- if (is.null(roles$psu)) ~1 else one_sided(roles$psu)
-  before <- if (is.null(roles$base_weights)) roles$weights else roles$base_weights
-  design <- survey::svydesign(ids = ids, strata = one_sided(roles$strata), weights = one_sided(before),
-                              fpc = one_sided(roles$fpc), nest = TRUE, data = frame)
-  if (is.null(roles$poststrata)) return(design)
-  # the weights of the file add up to public totals already: this tells the variances so
-  margins <- lapply(roles$poststrata, unlist)
-  known <- lapply(margins, function(columns) {
-    totals <- stats::aggregate(frame[roles$weights], frame[columns], sum)
-    names(totals)[length(totals)] <- "Freq"
-    totals
-  })
-  if (length(margins) == 1) return(survey::postStratify(design, one_sided(margins[[1]]), known[[1]]))
-  raked(design, margins, known)
-}
-
-# Raked weights as calibrate() makes them, whose variance is exact; that of rake() stops on the way.
-raked <- function(design, margins, known) {
-  groups <- lapply(margins, function(columns) interaction(design$variables[columns], drop = TRUE))
-  totals <- lapply(known, function(t) {
-    stats::setNames(t$Freq, as.character(interaction(t[setdiff(names(t), "Freq")], drop = TRUE)))
-  })
-  names(groups) <- names(totals) <- paste0("margin", seq_along(groups))
-  design$variables[names(groups)] <- groups
-  population <- c(sum(totals[[1]]), unlist(lapply(names(groups), function(name) {
-    totals[[name]][levels(groups[[name]])[-1]]
-  })))
-  formula <- stats::reformulate(names(groups))
-  names(population) <- colnames(stats::model.matrix(formula, design$variables[names(groups)]))
-  survey::calibrate(design, formula, population, calfun = "raking", epsilon = 1e-10, maxit = 1000)
-}
-
 #' Evaluate a call on every synthetic data set
 #'
 #' @param release From [read_release()].

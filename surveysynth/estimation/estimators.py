@@ -1,7 +1,8 @@
 """Estimators: point estimates and variances of one quantity in the domains of a partition.
 
 ``onepass`` linearizes by itself, ``samplics`` asks samplics' ``TaylorEstimator``, ``replicates``
-computes every replicate of a design that has replicate weights.  They give the same estimates.
+computes every replicate of a design that has replicate weights, ``survey`` asks R's package of that
+name.  They give the same estimates.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from .. import r
 from ..design import SurveyDesign
 from ..errors import InputError
 from . import taylor
@@ -205,4 +209,37 @@ def woodruff(
     return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)
 
 
-ESTIMATORS: dict[str, Estimator] = {"samplics": samplics, "onepass": onepass, "replicates": replicates}
+def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
+    """The same estimates by R's survey package, a subset of the design for each domain; arguments as above.
+
+    Raises
+    ------
+    surveysynth.r.RError
+        R or its package is not installed, or it stopped.
+    """
+    if design not in IN_R:
+        IN_R[design] = r.to_r(design)
+    given = (np.ones(design.n) if values is None else values for values in (quantity.y, quantity.x))
+    y, x = (r.vector(np.where(domain >= 0, values, 0.0)) for values in given)
+    q, u, low, high = r.call(
+        "domain_estimates",
+        IN_R[design],
+        design.lonely_psu,
+        quantity.statistic,
+        y,
+        x,
+        r.vector(domain.astype("<i4")),
+        domains,
+        quantity.prob,
+    )
+    limits = (np.array(low), np.array(high)) if quantity.statistic == "quantile" else (None, None)
+    return Estimates(np.array(q), np.array(u), *limits)
+
+
+IN_R: WeakKeyDictionary[SurveyDesign, Any] = WeakKeyDictionary()  # designs that R has already
+ESTIMATORS: dict[str, Estimator] = {
+    "samplics": samplics,
+    "onepass": onepass,
+    "replicates": replicates,
+    "survey": survey,
+}

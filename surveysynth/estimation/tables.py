@@ -70,9 +70,10 @@ def estimate(
         Numeric column: a ratio is total of the outcome over total of this.
     probs : float or list of float
         Of quantiles, between 0 and 1; default the median.
-    estimator : {"auto", "samplics", "onepass", "replicates"}
+    estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
         auto: replicates where the design has replicate weights; else samplics where it has the
-        feature and takes under a second, else onepass.  ``frame.attrs["estimator"]`` says which.
+        feature and takes under a second, else onepass.  survey is R's package, to compare with
+        (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` says which.
     missing : {"fail", "drop"}
         What missing outcomes do; "drop" estimates for the records that have one, as a domain
         (R's ``na.rm=TRUE``: the design keeps its size).

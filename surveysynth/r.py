@@ -1,0 +1,311 @@
+"""Designs, releases and checks in R: the bridge by rpy2 (``pip install 'surveysynth[r]'``).
+
+    ss.r.to_r(design)              survey.design or svyrep.design, as R's survey package has it
+    ss.r.from_r(obj)               and back
+    ss.r.release_to_r(release)     the synthetic designs as one object, as mitools has them
+    ss.r.evaluate("svymean(~zinc, design)", design=design)        any number, checked in one line
+    ss.estimate(design, "zinc", by="race", estimator="survey")    any table, computed by R
+
+R is started by the first call, never by an import.  The R code is that of the R package
+(``r_bridge/R``), which is shipped with this one, so both go the same way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from .design import NEED_JOINT, SurveyDesign
+from .errors import InputError, SurveySynthError, guarded
+from .exchange import Column, decode, encode
+
+if TYPE_CHECKING:
+    from .release import Release
+
+Floats = NDArray[np.float64]
+
+HERE = Path(__file__).parent
+R_PACKAGE = HERE / "r_bridge" if (HERE / "r_bridge").is_dir() else HERE.parent / "r_bridge"  # of a wheel, of a clone
+SOURCES = (R_PACKAGE / "R" / "exchange.R", R_PACKAGE / "R" / "design.R", HERE / "r.R")
+
+
+class RError(SurveySynthError):
+    """R is not there, a package of it is not, or it stopped."""
+
+
+def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
+    """A design as an object of R's survey package, or a frame as a data.frame.
+
+    Parameters
+    ----------
+    obj : SurveyDesign or pandas.DataFrame
+
+    Returns
+    -------
+    R object, as rpy2 has it
+        For example ``robjects.globalenv["design"] = ss.r.to_r(design)``.  Replicates become a
+        ``svyrep.design``, joint inclusion probabilities ``ppsmat()``, known totals
+        ``postStratify()`` or raking by ``calibrate()``.  ``survey.lonely.psu`` is an option of an
+        R session, not of its designs: set it to ``design.lonely_psu`` (:func:`evaluate` does).
+
+    Raises
+    ------
+    RError
+        R, rpy2 or an R package is not installed.
+    InputError
+        A column of a type that R does not have (:func:`surveysynth.exchange.encode`), or a
+        variance that R's survey does not have (``pps="hajek"``).
+    """
+    if isinstance(obj, pd.DataFrame):
+        return call("decode_frame", _columns(obj))
+    if not isinstance(obj, SurveyDesign):
+        raise InputError(f"a SurveyDesign or a DataFrame was expected, not {type(obj).__name__}")
+    if obj.pps == "hajek":
+        raise InputError("R's survey has no Hajek variance (pps='hajek'); joint inclusion probabilities have one there")
+    nothing = session("survey").NULL
+    joint = nothing if obj.pps not in NEED_JOINT else _matrix(_joint(obj))
+    replicates = nothing
+    if obj.replication is not None:
+        replicates = _matrix(obj.replication.factors(0, obj.replication.R) * obj.weights[:, None])
+    return call("as_design", to_r(obj.frame), _roles(obj), joint, replicates)
+
+
+def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
+    """A design of R's survey package (or srvyr) as a SurveyDesign, a data.frame as a DataFrame.
+
+    Parameters
+    ----------
+    obj : R object, as rpy2 has it
+        ``svydesign()`` with strata, several stages and fpc, after ``postStratify()`` too;
+        ``svydesign(pps=ppsmat())``, ``poisson_sampling()``; ``svrepdesign()``; ``data.frame()``.
+
+    Returns
+    -------
+    SurveyDesign or pandas.DataFrame
+        Columns keep their names; what the design has and no column holds is added (``weight``,
+        ``replicate_1``, ...).  ``lonely_psu`` is the session's option ``survey.lonely.psu``.
+
+    Raises
+    ------
+    RError
+        A design that cannot be carried, by name: two-phase, ``calibrate()``, ``rake()``,
+        ``pps="brewer"``, a subset, strata at a later stage, data in a database; no design at all.
+    InputError
+        The design does not pass the checks of :class:`SurveyDesign`.
+    """
+    nothing = session("survey").NULL
+    if "data.frame" in obj.rclass:
+        return _frame(obj)
+    parts = dict(call("design_parts", obj).items())
+    roles = {name: _plain(value) for name, value in parts["roles"].items()}
+    if parts["joint"] is not nothing:
+        roles["joint"] = np.array(parts["joint"])
+    return SurveyDesign(_frame(parts["frame"]), **roles)
+
+
+def release_to_r(release: Release, *, counts: bool = False) -> Any:
+    """The m synthetic designs as one ``svyimputationList`` of R, on which mitools' ``with()`` works.
+
+    Combine results by the partial-synthesis rule (:func:`surveysynth.estimation.combining.combine`,
+    or ``combine()`` of the R package), not by mitools' ``MIcombine``: that is Rubin's rule for
+    missing data, and overstates these variances.
+
+    Parameters
+    ----------
+    release : Release
+    counts : bool
+        The designs that give counts of population units their standard errors.
+
+    Raises
+    ------
+    RError, InputError
+        As :func:`to_r`.
+    """
+    session("survey", "mitools")
+    return call(
+        "imputation_list", *(to_r(design) for design in (release.count_designs() if counts else release.datasets))
+    )
+
+
+def evaluate(expression: str, **objects: SurveyDesign | pd.DataFrame) -> Any:
+    """Evaluate an R expression on designs and frames: ``evaluate("svymean(~y, d)", d=design)``.
+
+    Parameters
+    ----------
+    expression : str
+        R, with its package survey attached and ``survey.lonely.psu`` as the designs have it.
+    **objects
+        The names in it.
+
+    Returns
+    -------
+    pandas.DataFrame or R object
+        Estimates (anything with ``coef()`` and ``vcov()``) as columns ``name, estimate, se``, frames as
+        frames; all else as rpy2 has it.
+
+    Raises
+    ------
+    RError
+        R stopped; its message.
+    InputError
+        Designs that differ in ``lonely_psu``, which is one option in R.
+    """
+    lonely = {obj.lonely_psu for obj in objects.values() if isinstance(obj, SurveyDesign)} or {"fail"}
+    if len(lonely) > 1:
+        raise InputError("the designs differ in lonely_psu, which is one option in R: evaluate one at a time")
+    session("survey")
+    value = call("evaluated", expression, lonely.pop(), **{name: to_r(obj) for name, obj in objects.items()})
+    return _frame(value) if "data.frame" in value.rclass else value
+
+
+def inclusion_probabilities(size: ArrayLike, n: int) -> Floats:
+    """Inclusion probabilities (N,) by R's ``sampling::inclusionprobabilities``, to check ours against.
+
+    Raises
+    ------
+    RError
+        R or its package sampling is not installed, or it stopped.
+    """
+    session("sampling")
+    return np.array(call("sampling_probabilities", vector(np.array(size, dtype="<f8")), n))
+
+
+def session(*packages: str) -> Any:
+    """``rpy2.robjects`` of an R session that has some packages; R is started where it was not.
+
+    Raises
+    ------
+    RError
+        What is missing, and the command that installs it.
+    """
+    robjects = _start()
+    for package in packages:
+        if not robjects.r("requireNamespace")(package, quietly=True)[0]:
+            raise RError(
+                f'the R package {package!r} is not installed: install.packages("{package}") in R, or on Debian '
+                f"apt-get install r-cran-{package}"
+            )
+    return robjects
+
+
+@cache
+def _start() -> Any:
+    if importlib.util.find_spec("rpy2") is None:
+        raise RError("rpy2 is not installed: pip install 'surveysynth[r]'")
+    if shutil.which("R") is None and "R_HOME" not in os.environ:
+        raise RError("R is not installed: apt-get install r-base-core r-cran-survey, or see https://cran.r-project.org")
+    if importlib.util.find_spec("_rinterface_cffi_api") is None:
+        os.environ.setdefault("RPY2_CFFI_MODE", "ABI")  # rpy2 without its compiled part, and without complaints
+    robjects = guarded(
+        lambda: importlib.import_module("rpy2.robjects"),
+        Exception,
+        lambda kind: RError(f"rpy2 could not start R ({kind}); `python -m rpy2.situation` tells what it found"),
+    )
+    # names and labels are UTF-8, whatever the language of the machine
+    robjects.r('if (!l10n_info()$"UTF-8") invisible(Sys.setlocale("LC_CTYPE", "C.UTF-8"))')
+    return robjects
+
+
+@cache
+def _code() -> Any:
+    """The R code of this package, in an environment of its own."""
+    robjects = _start()
+    code = robjects.r("new.env")()
+    for source in SOURCES:
+        robjects.r("sys.source")(str(source), code)
+    return code
+
+
+def call(function: str, *arguments: Any, **named: Any) -> Any:
+    """One of our R functions; where R stops, RError has its message."""
+    code = _code()
+    done = code["attempt"](code[function], *arguments, **named)
+    if "error" in done.rclass:
+        raise RError(str(done[0][0]).strip())
+    return done[0]
+
+
+def _columns(frame: pd.DataFrame) -> Any:
+    """The columns of a frame as R's ``decode_frame`` takes them, numbers by memory."""
+    robjects = session()
+    r_list = robjects.r("list")
+    columns = []
+    for column in encode(frame):
+        said = column.meaning()
+        if column.levels is not None:
+            said["levels"] = robjects.StrVector(column.levels)
+        columns.append(r_list(**said, values=vector(column.values)))
+    return r_list(*columns)
+
+
+def _frame(data: Any) -> pd.DataFrame:
+    """The frame of an R data.frame."""
+    columns = []
+    for r_column in call("encode_frame", data):
+        said = {name: _plain(value) for name, value in r_column.items() if name not in ("values", "levels")}
+        values = dict(r_column.items())["values"]
+        numbers = np.array(values.memoryview())  # a copy: R may move its own
+        if said["type"] == "integer64":
+            numbers = numbers.view("<i8")
+        if said["type"] in ("character", "factor"):
+            said["levels"] = list(r_column.rx2("levels"))
+        columns.append(Column(**said, values=numbers))
+    return decode(columns)
+
+
+def vector(values: NDArray[Any]) -> Any:
+    """An R vector of the same bits: integers of 4 bytes, doubles, or 8 bytes that are integers to R's bit64."""
+    robjects = session()
+    kind, bits = (robjects.IntVector, "<i4") if values.dtype.itemsize == 4 else (robjects.FloatVector, "<f8")
+    same: Any = np.ascontiguousarray(values).view(bits)
+    return kind.from_memoryview(memoryview(same)) if values.size else kind([])
+
+
+def _matrix(values: Floats) -> Any:
+    return session().r("matrix")(vector(values.ravel(order="F")), nrow=values.shape[0])
+
+
+def _roles(design: SurveyDesign) -> Any:
+    """The roles as an R list: names, but for what says how replicates count."""
+    roles = {role: value for role, value in design.roles().items() if value is not None and role != "replicate_weights"}
+    replication = design.replication
+    if replication is not None:
+        roles |= {"scale": replication.scale, "rscales": vector(replication.rscales), "mse": replication.mse}
+    return _listed(roles | ({"poststrata": list(map(list, design.poststrata_names))} if design.margins else {}))
+
+
+def _listed(value: Any) -> Any:
+    """Python's dicts, lists of texts and lists of lists as R has them."""
+    robjects = session()
+    if isinstance(value, dict):
+        return robjects.r("list")(**{name: _listed(each) for name, each in value.items()})
+    if isinstance(value, list):
+        return (
+            robjects.StrVector(value)
+            if all(isinstance(v, str) for v in value)
+            else robjects.r("list")(*map(_listed, value))
+        )
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """An R vector as a Python list, one that has a single element as that, R's lists as lists."""
+    listed = [_plain(each) if hasattr(each, "rclass") else each for each in value]
+    return listed[0] if len(listed) == 1 and "list" not in value.rclass else listed
+
+
+def _joint(design: SurveyDesign) -> Floats:
+    """Joint inclusion probabilities of all records; those of different strata are independent."""
+    known = np.outer(design.probs, design.probs)
+    for block in design.joint:
+        known[np.ix_(block.positions, block.positions)] = block.matrix()
+    return known
