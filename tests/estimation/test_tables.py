@@ -113,7 +113,7 @@ REFUSED = [
     ({"outcome": "endless"}, ["outcome 'endless' is infinite in 1 row (row numbers 3;"]),
     ({"outcome": "endless", "missing": "drop"}, ["outcome 'endless' is infinite"]),
     ({"outcome": "pay", "missing": "ignore"}, ["missing='ignore' is not one of fail, drop"]),
-    ({"estimator": "survey"}, ["estimator='survey' is not one of auto, samplics, onepass"]),
+    ({"estimator": "sudaan"}, ["estimator='sudaan' is not one of auto, samplics, onepass, replicates, survey"]),
 ]
 
 
