@@ -17,6 +17,7 @@ from .models.fbs import FBS
 from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
 from .noise import LaplaceTables, laplace_tables
+from .privacy.identification import attribute_risk, identification_risk, pairwise_weights
 from .privacy.mechanisms import PseudoPosterior
 from .release import Release, read_release
 from .synthesis import Fit, Price, fit, price, synthesize
@@ -43,12 +44,15 @@ __all__ = [
     "Release",
     "SurveyDesign",
     "SurveySynthError",
+    "attribute_risk",
     "datasets",
     "difference",
     "estimate",
     "evaluate",
     "fit",
+    "identification_risk",
     "laplace_tables",
+    "pairwise_weights",
     "price",
     "r",
     "read_release",

@@ -139,10 +139,10 @@ def assemble(
     public: pd.DataFrame,
     roles: dict[str, Any],
     count_roles: dict[str, Any] | None,
-    totals: tuple[NDArray[np.intp], Floats],
-    rng: np.random.Generator,
+    totals: tuple[Codes, Floats],
+    order: Codes,
 ) -> SurveyDesign:
-    """A synthetic data set is a SurveyDesign: rows permuted, no index, weights that add up to the public totals."""
+    """A synthetic data set is a SurveyDesign: rows in this order, no index, weights that add up to known totals."""
     frame = public.copy()
     for j, outcome in enumerate(outcomes):
         frame[outcome] = synthetic.outcomes[:, j]
@@ -167,7 +167,7 @@ def assemble(
         raise ModelError(
             f"the model drew values that are not finite for {rows(~finite)}; the transform does not suit them"
         )
-    frame = frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
+    frame = frame.iloc[order].reset_index(drop=True)
     return SurveyDesign(frame, **roles)
 
 

@@ -2,7 +2,7 @@
 
     release/
       public/    manifest.json, tables.csv, synthetic_1.csv, ... : what may be published, nothing else
-      internal/  (mode 0700) record-level risks and weights, unused draws, exact numbers
+      internal/  (mode 0700) record-level risks and weights, row order, unused draws, exact numbers
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Release:
     method : dict
         Public facts about the model, the package and the engine.
     internal : dict
-        For the agency only; empty in a release that was read from its public files.
+        For the agency only; empty in a release that was read from its public files.  ``rows``,
+        (m, n), says which row of the confidential file (from 0) each synthetic record stands for.
     count_roles : dict, optional
         Design roles that give counts their standard errors, where they are not those of the
         data sets (FBP): the same counts, from weights that vary from record to record.
@@ -357,6 +358,9 @@ class Release:
         (folder / "privacy.json").write_text(json.dumps(self.privacy.internal, indent=2) + "\n")
         if "records" in self.internal:
             self.internal["records"].to_csv(folder / "records.csv")
+        if "rows" in self.internal:
+            names = [f"synthetic_{number}" for number in range(1, self.m + 1)]
+            pd.DataFrame(self.internal["rows"].T, columns=names).to_csv(folder / "rows.csv", index=False)
         if "draws" in self.internal:
             np.savez_compressed(folder / "unused_draws.npz", **self.internal["draws"])
 

@@ -40,6 +40,7 @@ from .public import (
 from .release import Release
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 Clusters = Literal["refuse", "ignore"]
 
 NARROWED = (
@@ -63,6 +64,7 @@ class Fit:
     """
 
     design: SurveyDesign
+    rows: Codes  # of the file, those of the design's records: some may have been left out
     synthesizer: Synthesizer
     mechanism: PseudoPosterior
     data: Any
@@ -149,14 +151,18 @@ class Fit:
         totals = totals_of(self.design, self.population_total)
         roles = roles_of(self.design, outcomes, recoded, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
-        datasets = [assemble(s, outcomes, recoded, roles, count_roles, totals, self.rng) for s in simulated]
+        orders = [self.rng.permutation(self.design.n) for _ in simulated]
+        datasets = [
+            assemble(s, outcomes, recoded, roles, count_roles, totals, order)
+            for s, order in zip(simulated, orders, strict=True)
+        ]
         return Release(
             datasets=tuple(datasets),
             privacy=self._report(m, asked, exact, lag, debias),
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
             outcomes=self.synthesizer.outcomes,
             method=self._manifest(debias),
-            internal=self._internal(),
+            internal=self._internal() | {"rows": self.rows[np.array(orders)]},
             count_roles=count_roles,
         )
 
@@ -241,8 +247,8 @@ class Fit:
         """Record-level risks and weights, and the draws that were not released."""
         posterior = self.weighted.posterior
         unused = np.setdiff1d(np.arange(posterior.size), self.used)
-        records = pd.DataFrame({"lipschitz": self.risk, "alpha": self.weighted.alpha, "bound": self.weighted.bounds})
-        records.index.name = "row"
+        columns = {"lipschitz": self.risk, "alpha": self.weighted.alpha, "bound": self.weighted.bounds}
+        records = pd.DataFrame(columns, index=pd.Index(self.rows, name="row"))
         values = posterior.values | {"weight": posterior.weight}
         return {"records": records, "draws": {name: draws[unused] for name, draws in values.items()}}
 
@@ -325,7 +331,7 @@ def fit(
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
     check_public(design, synthesizer, public)
-    design, said = _without_missing(design, synthesizer)
+    design, rows, said = _without_missing(design, synthesizer)
     said += _check_clusters(design, synthesizer, clusters)
 
     rng = np.random.default_rng(seed)
@@ -356,7 +362,7 @@ def fit(
                 lambda a, p: synthesizer.log_likelihood(data, a, p), target, start=start, tolerance=tolerance,
             )  # fmt: skip
     return Fit(
-        design, synthesizer, mechanism, data, risk, weighted, target, epsilon, m, population_total, said, rng,
+        design, rows, synthesizer, mechanism, data, risk, weighted, target, epsilon, m, population_total, said, rng,
         seed is not None,
     )  # fmt: skip
 
@@ -583,15 +589,16 @@ def _one_epsilon(epsilon: float | None, mechanism: PseudoPosterior) -> float | N
     return None if epsilon is None else positive(epsilon, "epsilon")
 
 
-def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, list[str]]:
-    """The records whose outcomes are there, where the model says ``missing="drop"``."""
+def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, Codes, list[str]]:
+    """The records whose outcomes are there, where the model says ``missing="drop"``, and their rows in the file."""
+    everybody = np.arange(design.n)
     if synthesizer.missing != "drop":
-        return design, []
+        return design, everybody, []
     absent = np.zeros(design.n, dtype=bool)
     for outcome in synthesizer.outcomes:
         absent |= np.isnan(design.numeric(outcome))
     if not absent.any():
-        return design, []
+        return design, everybody, []
     if absent.all():
         raise InputError(f"every record lacks an outcome ({', '.join(synthesizer.outcomes)})")
     try:
@@ -602,7 +609,7 @@ def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Su
             f"once the {absent.sum():,} records without an outcome are left out and the rest are numbered anew, {error}"
         ) from None
     share = design.weights[absent].sum() / design.weights.sum()
-    return kept, [
+    return kept, everybody[~absent], [
         f"{absent.sum():,} of {design.n:,} records, {share:.0%} of the survey weights, had no outcome and were left "
         "out: the release, its population total too, speaks of the population whose outcome is known. These two "
         "numbers are computed from the file and not covered by epsilon"

@@ -104,7 +104,7 @@ def test_value_labels_survive(suffix, format, tmp_path):
 def test_public_and_internal_are_apart(written, release):
     synthetic = {f"public/synthetic_{i}.csv" for i in (1, 2, 3)}
     public = {*synthetic, "public/tables.csv", "public/report.txt", "public/manifest.json"}
-    internal = {"internal/privacy.json", "internal/records.csv", "internal/unused_draws.npz"}
+    internal = {"internal/privacy.json", "internal/records.csv", "internal/rows.csv", "internal/unused_draws.npz"}
     assert set(contents(written)) == public | internal
     assert written.stat().st_mode & 0o777 == 0o755
     assert (written / "internal").stat().st_mode & 0o777 == 0o700
