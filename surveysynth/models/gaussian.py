@@ -3,16 +3,20 @@
     log p(y_i | x_i, B_s, Sigma_s) = -(D/2) log 2 pi - log|L_s| - |L_s^-1 (y_i - B_s' x_i)|^2 / 2
 
 Records that share a predictor row share B_s' x, so means are computed once a row (a *pattern*)
-and the work per record and draw is D^2 / 2 multiplications.  Records stream in blocks.
+and the work per record and draw is D^2 / 2 multiplications.  Where PSUs have effects u_c, the mean is
+B_s' x_i + u_cs, once a pattern of a PSU.  Records stream in blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from ..columns import codes
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -24,11 +28,11 @@ TILE = 512  # draws that a core works on at a time: they stay in its cache
 # loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs(
-    Y: Floats, pattern: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, out: Floats
+    Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, out: Floats
 ) -> None:
     """out_i = max_s |base_i + log p_is|, infinite where one is not finite.
 
-    mean (G, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1.
+    mean (cells, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1.
     """
     n, D = Y.shape
     S = const.size
@@ -43,7 +47,7 @@ def _max_abs(
                 for s in range(width):
                     twice[s] = 2 * const[s0 + s]
                 for d in range(D):
-                    m = mean[pattern[i], d, s0 : s0 + width]
+                    m = mean[cell[i], d, s0 : s0 + width]
                     for s in range(width):
                         e[s] = -m[s]
                     for k in range(d + 1):
@@ -60,28 +64,91 @@ def _max_abs(
             out[i] = max(highest, -lowest) if np.isfinite(total) else np.inf
 
 
+@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _max_abs_sum(
+    Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, out: Floats
+) -> None:
+    """out_g = max_s |sum of base_i + log p_is over the records of unit g|, from start_g to before start_(g+1)."""
+    D, S = Y.shape[1], const.size
+    for g in nb.prange(out.size):
+        twice = np.empty(TILE)
+        e = np.empty(TILE)
+        largest, total = 0.0, 0.0
+        for s0 in range(0, S, TILE):
+            width = min(TILE, S - s0)
+            twice[:] = 0.0
+            for i in range(start[g], start[g + 1]):
+                for s in range(width):
+                    twice[s] += 2 * (const[s0 + s] + base[i])
+                for d in range(D):
+                    m = mean[cell[i], d, s0 : s0 + width]
+                    for s in range(width):
+                        e[s] = -m[s]
+                    for k in range(d + 1):
+                        y, w = Y[i, k], W[d, k, s0 : s0 + width]
+                        for s in range(width):
+                            e[s] += w[s] * y
+                    for s in range(width):
+                        twice[s] -= e[s] * e[s]
+            for s in range(width):
+                largest = max(largest, abs(twice[s]))
+                total += twice[s]
+        out[g] = largest / 2 if np.isfinite(total) else np.inf
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Effects of sampling units on the working scale, in every draw.
+
+    Attributes
+    ----------
+    psu : int array (n,)
+        Unit of each record, 0 to C - 1.
+    u : float array (S, C, D)
+    """
+
+    psu: Codes
+    u: Floats
+
+
 def _blocks(
-    Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats
+    Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, unit: Codes | None = None
 ) -> Iterator[tuple[Codes, Codes, Floats, Floats, Floats]]:
-    """Blocks of records with the whitened means of their patterns."""
+    """Blocks of records with the whitened means of their cells, (pattern, PSU); no unit is in two blocks."""
     S, _, D = B.shape
     W = np.asarray(np.linalg.inv(L), dtype=np.float64)  # (S, D, D), lower triangular
     const = -0.5 * D * np.log(2 * np.pi) + np.log(np.einsum("sdd->sd", W)).sum(axis=1)
     whitened = np.einsum("skj,sdj->kds", B, W)  # (K, D, S): column d of B L^-T
-    W = np.ascontiguousarray(W.transpose(1, 2, 0))
-    order = np.argsort(pattern, kind="stable")
-    start = np.searchsorted(pattern[order], np.arange(len(X) + 1))
-    size = max(1, BLOCK_BYTES // (8 * S * D))
-    for g in range(0, len(X), size):
-        records = order[start[g] : start[min(g + size, len(X))]]
-        mean = np.tensordot(X[g : g + size], whitened, axes=1)
-        yield records, pattern[records] - g, mean, W, const
+    last = np.ascontiguousarray(W.transpose(1, 2, 0))
+    cell = pattern if effects is None else codes(pattern, effects.psu)
+    key = cell if unit is None else unit
+    order = np.argsort(key, kind="stable")
+    size = np.bincount(key)
+    cells = np.minimum(size, 1) if unit is None else size  # at most
+    block = np.cumsum(cells) // max(1, BLOCK_BYTES // (8 * S * D))
+    ends = np.cumsum(np.bincount(block, size).astype(np.intp))
+    for start, end in zip(np.concatenate([[0], ends[:-1]]), ends, strict=True):
+        records = order[start:end]
+        if records.size:
+            _, row, number = np.unique(cell[records], return_index=True, return_inverse=True)
+            mean = np.tensordot(X[pattern[records[row]]], whitened, axes=1)
+            if effects is not None:
+                mean += np.einsum("scj,sdj->cds", effects.u[:, effects.psu[records[row]]], W)
+            yield records, number, mean, last, const
 
 
 def max_abs_log_density(
-    Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, base: Floats | None = None
+    Y: Floats,
+    pattern: Codes,
+    X: Floats,
+    B: Floats,
+    L: Floats,
+    base: Floats | None = None,
+    *,
+    effects: Effects | None = None,
+    unit: Codes | None = None,
 ) -> Floats:
-    """max over draws of |base_i + log p(record i | draw s)|, for every record.
+    """max over draws of |base_i + log p(record i | draw s)|, for every record; or of the sums over units.
 
     Parameters
     ----------
@@ -95,25 +162,36 @@ def max_abs_log_density(
         Draws of the coefficients and of the lower Cholesky factor of Sigma.
     base : float array (n,), optional
         What the record density has beside the normal one, as a logarithm.
+    effects : Effects, optional
+        Of the PSUs; the density is conditional on them.
+    unit : int array (n,), optional
+        Units 0 to U - 1 of several records, whose log densities add up.
 
     Returns
     -------
-    float array (n,)
+    float array (n,), or (U,) of units
         Infinite where a density is not finite.
     """
-    out = np.empty(len(Y))
     base = np.zeros(len(Y)) if base is None else base
-    for records, local, mean, W, const in _blocks(Y, pattern, X, B, L):
-        part = np.empty(records.size)
-        _max_abs(np.ascontiguousarray(Y[records]), local, mean, W, const, base[records], part)
-        out[records] = part
+    out = np.zeros(len(Y) if unit is None else int(unit.max()) + 1)
+    for records, cell, mean, W, const in _blocks(Y, pattern, X, B, L, effects, unit):
+        values = np.ascontiguousarray(Y[records])
+        if unit is None:
+            part = np.empty(records.size)
+            _max_abs(values, cell, mean, W, const, base[records], part)
+            out[records] = part
+        else:
+            there, start = np.unique(unit[records], return_index=True)
+            part = np.empty(there.size)
+            _max_abs_sum(values, np.append(start, records.size), cell, mean, W, const, base[records], part)
+            out[there] = part
     return out
 
 
-def log_density(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats) -> Floats:
+def log_density(Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None = None) -> Floats:
     """log p(record i | draw s) for a block of records, without a base: (S, n); arguments as above."""
     out = np.empty((len(B), len(Y)))
-    for records, local, mean, W, const in _blocks(Y, pattern, X, B, L):
-        e = np.einsum("dks,nk->nds", W, Y[records]) - mean[local]
+    for records, cell, mean, W, const in _blocks(Y, pattern, X, B, L, effects):
+        e = np.einsum("dks,nk->nds", W, Y[records]) - mean[cell]
         out[:, records] = (const - 0.5 * (e**2).sum(axis=1)).T
     return out
