@@ -14,16 +14,19 @@ through memory (:mod:`surveysynth.r`) or through a folder of files (the R packag
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .errors import InputError, rows
+from .errors import InputError, guarded, rows
 
 Type = Literal["logical", "integer", "double", "integer64", "character", "factor", "Date", "POSIXct"]
 
@@ -41,6 +44,10 @@ NA_INTEGER = -(2**31)  # R's NA in 32 bits
 NA_INTEGER64 = -(2**63)  # bit64's NA
 NA_REAL = np.array([0x7FF00000000007A2], dtype="<u8").view("<f8")[0]  # R's NA in doubles: the NaN with payload 1954
 EXACT = 2**53  # whole numbers up to here are doubles exactly
+NUMBERS = ("integer", "double", "integer64")
+DAYS = (-719_162, 2_932_896)  # years 1 to 9999, those of Python's dates
+SECONDS = 9e12  # from 1970, either way: what 64 bits hold in microseconds
+CATEGORY = "category of "
 COLUMNS = "columns.json"
 
 
@@ -75,7 +82,7 @@ class Column:
 
     def meaning(self) -> dict[str, Any]:
         """All but the numbers, as json holds it."""
-        said = {name: value for name, value in asdict(self).items() if name != "values" and value is not None}
+        said = {name: value for name, value in vars(self).items() if name != "values" and value is not None}
         return said if self.type == "factor" else {key: value for key, value in said.items() if key != "ordered"}
 
 
@@ -83,18 +90,23 @@ def encode(frame: pd.DataFrame) -> list[Column]:
     """The columns of a frame, as R is to have them; the index stays behind.
 
     Whole numbers are R integers where they fit 32 bits, doubles up to 2^53, ``integer64`` (R's
-    package bit64) beyond.  NaN, None, NaT and NA all become NA.  Times keep microseconds.
+    package bit64) beyond.  NaN, None, NaT and NA all become NA.  Times keep microseconds (1698 to
+    2242; R counts seconds in doubles), and their zone where it has a name, else they are in UTC.
 
     Raises
     ------
     InputError
-        Names that are no text or occur twice; a column of mixed or unknown type.
+        Names that are no text or occur twice; a column of mixed or unknown type; text with a
+        null character, numbers of more than 63 bits.
     """
     for name in frame.columns:
         if not isinstance(name, str):
             raise InputError(f"R takes columns by names that are text, and one here is a {type(name).__name__}")
     if frame.columns.has_duplicates:
         raise InputError("the frame has several columns of the same name; rename them")
+    for name in frame.columns:
+        if _not_in_r([name]):
+            raise InputError(f"the column name {name!r} has a null or half a character; rename it")
     return [_encode(frame[name], name) for name in frame.columns]
 
 
@@ -103,9 +115,15 @@ def decode(columns: list[Column]) -> pd.DataFrame:
 
     Logical and integer columns with missing values become pandas' nullable types; a ``Date``
     becomes ``date32[day][pyarrow]``, text ``str``.  Where a column came from pandas, and R did not
-    change its kind, it has its old type again.
+    change its kind, it has its old type again; categories that were intervals, objects other
+    than text, or mixed stay the text that they are in R.
+
+    Raises
+    ------
+    InputError
+        Dates and times that Python does not have; an unknown time zone.
     """
-    return pd.DataFrame({column.name: _restored(_decode(column), column.dtype) for column in columns})
+    return pd.DataFrame({column.name: _restored(_decode(column), column) for column in columns})
 
 
 def save(frame: pd.DataFrame, folder: str | Path) -> None:
@@ -129,35 +147,71 @@ def load(folder: str | Path) -> pd.DataFrame:
 
 
 def _encode(series: pd.Series, name: str) -> Column:
-    dtype, missing = series.dtype, series.isna().to_numpy()
+    dtype, was, missing = series.dtype, _name(series.dtype), series.isna().to_numpy()
     if isinstance(dtype, pd.CategoricalDtype):
-        levels = [str(level) for level in dtype.categories]
+        levels, was = [str(level) for level in dtype.categories], CATEGORY + _name(dtype.categories.dtype)
         if len(set(levels)) < len(levels):
             raise InputError(f"column {name!r} has categories that are the same as text; rename them")
-        was = str(dtype.categories.dtype)
         codes = np.where(missing, NA_INTEGER, series.cat.codes.to_numpy().astype("<i4") + 1).astype("<i4")
-        return Column(name, "factor", codes, levels, bool(dtype.ordered), dtype=f"category of {was}")
+        _check_text(levels, codes, name)
+        return Column(name, "factor", codes, levels, bool(dtype.ordered), dtype=was)
     kind = _kind(series, name)
     if kind == "character":
         code, distinct = pd.factorize(series)  # missing is -1
-        codes = np.where(code < 0, NA_INTEGER, code + 1).astype("<i4")
-        return Column(name, kind, codes, [str(value) for value in distinct], dtype=str(dtype))
+        codes, levels = np.where(code < 0, NA_INTEGER, code + 1).astype("<i4"), list(map(str, distinct.tolist()))
+        _check_text(levels, codes, name)
+        return Column(name, kind, codes, levels, dtype=was)
     if kind == "Date":
         days = series.astype(object).where(~missing, None).to_numpy()
-        return Column(name, kind, _doubles(days.astype("datetime64[D]").astype("i8"), missing), dtype=str(dtype))
+        return Column(name, kind, _doubles(days.astype("datetime64[D]").astype("i8"), missing), dtype=was)
     if kind == "POSIXct":
         times: Any = series.dt
-        instants = times.tz_convert("UTC").dt.tz_localize(None) if times.tz is not None else series
-        micros = instants.to_numpy(dtype="datetime64[us]", na_value=np.datetime64("NaT"))
-        zone, seconds = "UTC" if times.tz is None else str(times.tz), micros.astype("i8") / 1e6
-        return Column(name, kind, _doubles(seconds, missing), tz=zone, dtype=str(dtype))
+        instants = series if times.tz is None else times.tz_convert("UTC").dt.tz_localize(None)
+        instants = guarded(  # pandas quotes the time
+            lambda: instants.astype("datetime64[us]"),
+            (ValueError, OverflowError),
+            lambda kind: InputError(f"column {name!r} has times too far away for microseconds; leave them out"),
+        )
+        seconds = instants.to_numpy().astype("i8") / 1e6
+        return Column(name, kind, _doubles(seconds, missing), tz=_zone(times.tz), dtype=was)
     if kind == "logical":
         flags = series.astype("boolean").to_numpy(dtype="<i4", na_value=NA_INTEGER)
-        return Column(name, kind, flags, dtype=str(dtype))
+        return Column(name, kind, flags, dtype=was)
     if kind == "double":
-        values = series.to_numpy(dtype="<f8", na_value=np.nan)
-        return Column(name, kind, _doubles(values, missing), dtype=str(dtype))
+        return Column(name, kind, _doubles(series.to_numpy(dtype="<f8", na_value=np.nan), missing), dtype=was)
     return _whole(series, name, missing)
+
+
+def _name(dtype: Any) -> str:
+    """The name by which pandas finds a type again; to it several types of text are ``string``."""
+    if isinstance(dtype, pd.ArrowDtype) and pa.types.is_string(dtype.pyarrow_dtype):
+        return "utf8[pyarrow]"
+    if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
+        return f"string[{dtype.storage}]"
+    return str(dtype)
+
+
+def _zone(tz: Any) -> str:
+    """The name of a time zone, to R as well; UTC for naive times and zones without a name (R reads UTC+1 as west)."""
+    try:
+        return ZoneInfo(str(tz)).key
+    except (KeyError, ValueError, OSError):
+        return "UTC"
+
+
+def _not_in_r(texts: list[str]) -> bool:
+    """Whether some text has a null character, at which R ends it, or half a character (a lone surrogate)."""
+    whole = "".join(texts)
+    with suppress(UnicodeEncodeError):
+        whole.encode()
+        return "\0" in whole
+    return True
+
+
+def _check_text(levels: list[str], codes: NDArray[Any], name: str) -> None:
+    if _not_in_r(levels):
+        where = np.isin(codes, [code for code, level in enumerate(levels, 1) if _not_in_r([level])])
+        raise InputError(f"column {name!r} has text with a null or half a character in {rows(where)}; correct it")
 
 
 def _kind(series: pd.Series, name: str) -> Type:
@@ -169,13 +223,17 @@ def _kind(series: pd.Series, name: str) -> Type:
         return "integer"
     if types.is_float_dtype(dtype):
         return "double"
+    if isinstance(dtype, pd.ArrowDtype) and pa.types.is_null(dtype.pyarrow_dtype):
+        return "logical"
     if isinstance(dtype, pd.ArrowDtype) and pa.types.is_date(dtype.pyarrow_dtype):
         return "Date"
     if types.is_datetime64_any_dtype(dtype):
         return "POSIXct"
     if types.is_string_dtype(dtype) and not types.is_object_dtype(dtype):
         return "character"
-    found = pd.api.types.infer_dtype(series, skipna=True)
+    found = types.infer_dtype(series, skipna=True)
+    if found == "date" and any(isinstance(value, datetime) for value in series):
+        found = "mixed"
     known: dict[str, Type] = {
         "string": "character",
         "empty": "logical",
@@ -193,7 +251,7 @@ def _kind(series: pd.Series, name: str) -> Type:
 
 def _whole(series: pd.Series, name: str, missing: NDArray[np.bool_]) -> Column:
     """Whole numbers in the smallest R type that holds them."""
-    dtype = str(series.dtype)
+    dtype = _name(series.dtype)
     present = series[~missing]
     low, high = (int(present.min()), int(present.max())) if len(present) else (0, 0)
     if high > 2**63 - 1 or low <= NA_INTEGER64:
@@ -230,23 +288,41 @@ def _decode(column: Column) -> pd.Series:
         return pd.Series(nullable(numbers, missing))
     missing = np.isnan(values)
     if column.type == "Date":
+        _check_range(values, DAYS[0], DAYS[1] + 1, column.name)
         days = np.floor(np.where(missing, 0, values)).astype("i4")
         return pd.Series(pa.array(days, mask=missing).cast(pa.date32()), dtype=pd.ArrowDtype(pa.date32()))
     if column.type == "POSIXct":
-        micros = np.round(np.where(missing, 0, values) * 1e6).astype("i8").astype("datetime64[us]")
-        instants = pd.Series(micros).mask(missing).dt.tz_localize("UTC")
-        return instants.dt.tz_convert(column.tz or "UTC")
+        _check_range(values, -SECONDS, SECONDS, column.name)
+        seconds = np.where(missing, 0, values)
+        whole = np.floor(seconds)  # apart, so that the fraction is not rounded twice
+        micros = whole.astype("i8") * 1_000_000 + np.round((seconds - whole) * 1e6).astype("i8")
+        instants = pd.Series(micros.astype("datetime64[us]")).mask(missing).dt.tz_localize("UTC")
+        return guarded(
+            lambda: instants.dt.tz_convert(column.tz or "UTC"),
+            Exception,
+            lambda kind: InputError(f"column {column.name!r} has a time zone that Python does not know, {column.tz!r}"),
+        )
     return pd.Series(np.where(missing, np.nan, values))  # R's NA is a NaN of its own, pandas has one
 
 
-def _restored(series: pd.Series, dtype: str | None) -> pd.Series:
+def _check_range(values: NDArray[np.float64], low: float, high: float, name: str) -> None:
+    beyond = (values < low) | (values >= high)
+    if beyond.any():
+        raise InputError(
+            f"column {name!r} has dates or times in {rows(beyond)} that are infinite or too far away for Python; "
+            "make them missing"
+        )
+
+
+def _restored(series: pd.Series, column: Column) -> pd.Series:
     """The column in the pandas type that it had, where that still fits what it holds."""
-    if dtype is None or str(series.dtype) == dtype:
+    dtype, factor = column.dtype, column.type == "factor"
+    if dtype is None or _name(series.dtype) == dtype:
         return series
-    if dtype.startswith("category of "):
-        return _recategorized(series, dtype.removeprefix("category of "))
+    if factor or dtype.startswith(CATEGORY):
+        return _recategorized(series, dtype.removeprefix(CATEGORY)) if factor and CATEGORY in dtype else series
     if dtype == "object":
-        return series.astype(object).where(series.notna(), None)
+        return series if column.type == "POSIXct" else series.astype(object).where(series.notna(), None)
     naive = dtype.startswith(("datetime64", "timestamp")) and not any(mark in dtype for mark in (",", "tz="))
     if naive and isinstance(series.dtype, pd.DatetimeTZDtype):
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -254,20 +330,21 @@ def _restored(series: pd.Series, dtype: str | None) -> pd.Series:
         was: Any = pd.api.types.pandas_dtype(dtype)
         restored = series.astype(was)
         same = restored.isna().eq(series.isna()) & (restored.isna() | restored.eq(series))
-    except (TypeError, ValueError, ArithmeticError):
+        kind = _kind(restored, column.name)
+    except (TypeError, ValueError, ArithmeticError, NotImplementedError):
         return series
-    return restored if bool(same.all()) else series
+    fits = kind == column.type or (kind in NUMBERS and column.type in NUMBERS)
+    return restored if fits and bool(same.all()) else series
 
 
 def _recategorized(series: pd.Series, dtype: str) -> pd.Series:
-    """A factor whose categories were no text has them again, if their texts are those."""
-    if not isinstance(series.dtype, pd.CategoricalDtype):
-        return series
+    """A factor whose categories had another type has them again, if their texts are those."""
     text = series.cat.categories
     try:
-        levels = text.astype(pd.api.types.pandas_dtype(dtype))
-    except (TypeError, ValueError):
+        was: Any = pd.api.types.pandas_dtype(dtype)
+        levels = pd.Index(text == "True", dtype=was) if pd.api.types.is_bool_dtype(was) else text.astype(was)
+    except (TypeError, ValueError, NotImplementedError):
         return series
     if [str(level) for level in levels] != text.tolist():
         return series
-    return series.cat.rename_categories(levels.tolist())
+    return series.cat.rename_categories(levels)

@@ -1,7 +1,17 @@
 # What surveysynth/r.py asks of R beside the functions of the R package.
 
-attempt <- function(f, ...) {
-  tryCatch(list(f(...)), error = function(e) structure(list(conditionMessage(e)), class = "error"))
+# The value of a function or its error, and its warnings.
+attempt <- function(.f, ...) {
+  warnings <- character()
+  heard <- function(w) {
+    warnings <<- c(warnings, conditionMessage(w))
+    invokeRestart("muffleWarning")
+  }
+  done <- tryCatch(
+    withCallingHandlers(list(value = .f(...)), warning = heard),
+    error = function(e) list(error = conditionMessage(e))
+  )
+  c(done, list(warnings = unique(warnings)))
 }
 
 imputation_list <- function(...) structure(list(designs = list(...), call = sys.call()), class = "svyimputationList")
@@ -13,7 +23,7 @@ evaluated <- function(.expression, .lonely, ...) {
   value <- eval(parse(text = .expression, encoding = "UTF-8"), list(...), globalenv())
   if (is.data.frame(value)) return(plain_frame(value))
   estimates <- tryCatch(c(stats::coef(value)), error = function(e) NULL)
-  variances <- tryCatch(diag(as.matrix(stats::vcov(value))), error = function(e) NULL)
+  variances <- tryCatch(diag(as.matrix(suppressWarnings(stats::vcov(value)))), error = function(e) NULL) # svyby has no more
   if (is.null(estimates) || length(variances) != length(estimates)) return(value)
   name <- if (is.null(names(estimates))) paste0("V", seq_along(estimates)) else names(estimates)
   data.frame(name = name, estimate = unname(estimates), se = sqrt(unname(variances)))
@@ -23,14 +33,15 @@ sampling_probabilities <- function(size, n) sampling::inclusionprobabilities(siz
 
 # Estimates of domains 0, 1, ..., each by survey's own function on the subset of the design.
 domain_estimates <- function(design, lonely, statistic, y, x, domain, domains, prob) {
-  old <- options(survey.lonely.psu = lonely)
+  old <- options(survey.lonely.psu = lonely, survey.adjust.domain.lonely = FALSE, survey.ultimate.cluster = FALSE)
   on.exit(options(old))
-  design$variables <- data.frame(y = y, x = x)
+  design$variables <- data.frame(y = y, x = x, domain = domain)
   df <- survey::degf(design)
   each <- vapply(seq_len(domains) - 1L, function(d) {
-    records <- which(domain == d)
-    if (!length(records)) return(if (statistic %in% c("total", "count")) c(0, 0, NA, NA) else c(NaN, NaN, NA, NA))
-    one_domain(design[records, ], statistic, prob, df)
+    if (!any(domain == d)) return(if (statistic %in% c("total", "count")) c(0, 0, NA, NA) else c(NaN, NaN, NA, NA))
+    # with pps = it warns of strata with one unit in the domain, which matter to no estimate
+    inside <- suppressWarnings(subset(design, domain == d))
+    one_domain(inside, statistic, prob, df)
   }, numeric(4))
   list(estimate = each[1, ], variance = each[2, ], low = each[3, ], high = each[4, ])
 }
@@ -45,5 +56,6 @@ one_domain <- function(design, statistic, prob, df) {
     ratio = survey::svyratio(~y, ~x, design),
     survey::svymean(~y, design)
   )
+  if (is.infinite(stats::coef(found)[[1]]) && statistic == "ratio") return(c(NaN, NaN, NA, NA)) # to a denominator of 0
   c(stats::coef(found)[[1]], stats::vcov(found)[[1]], NA, NA)
 }

@@ -7,7 +7,8 @@
     ss.estimate(design, "zinc", by="race", estimator="survey")    any table, computed by R
 
 R is started by the first call, never by an import.  The R code is that of the R package
-(``r_bridge/R``), which is shipped with this one, so both go the same way.
+(``r_bridge/R``), which is shipped with this one, so both go the same way.  An error of R is an
+:class:`RError` with R's message, its warnings are Python warnings.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import importlib
 import importlib.util
 import os
 import shutil
-from functools import cache
+import warnings
+from collections.abc import Callable
+from functools import cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -27,11 +30,14 @@ from numpy.typing import ArrayLike, NDArray
 from .design import NEED_JOINT, SurveyDesign
 from .errors import InputError, SurveySynthError, guarded
 from .exchange import Column, decode, encode
+from .replicates import GivenReplicates
 
 if TYPE_CHECKING:
     from .release import Release
 
 Floats = NDArray[np.float64]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 HERE = Path(__file__).parent
 R_PACKAGE = HERE / "r_bridge" if (HERE / "r_bridge").is_dir() else HERE.parent / "r_bridge"  # of a wheel, of a clone
@@ -39,9 +45,21 @@ SOURCES = (R_PACKAGE / "R" / "exchange.R", R_PACKAGE / "R" / "design.R", HERE / 
 
 
 class RError(SurveySynthError):
-    """R is not there, a package of it is not, or it stopped."""
+    """R is not there, a package of it is not, or it stopped; R's own message may quote what it was given."""
 
 
+def in_session(work: Callable[P, T]) -> Callable[P, T]:
+    """The function with rpy2's own conversions, in whatever thread and whatever conversions its caller has set."""
+
+    @wraps(work)
+    def within(*arguments: P.args, **named: P.kwargs) -> T:
+        with _start().default_converter.context():
+            return work(*arguments, **named)
+
+    return within
+
+
+@in_session
 def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
     """A design as an object of R's survey package, or a frame as a data.frame.
 
@@ -56,6 +74,7 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         ``svyrep.design``, joint inclusion probabilities ``ppsmat()``, known totals
         ``postStratify()`` or raking by ``calibrate()``.  ``survey.lonely.psu`` is an option of an
         R session, not of its designs: set it to ``design.lonely_psu`` (:func:`evaluate` does).
+        A ``svyrep.design`` has no strata and units.
 
     Raises
     ------
@@ -63,7 +82,7 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         R, rpy2 or an R package is not installed.
     InputError
         A column of a type that R does not have (:func:`surveysynth.exchange.encode`), or a
-        variance that R's survey does not have (``pps="hajek"``).
+        variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=``).
     """
     if isinstance(obj, pd.DataFrame):
         return call("decode_frame", _columns(obj))
@@ -71,14 +90,18 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         raise InputError(f"a SurveyDesign or a DataFrame was expected, not {type(obj).__name__}")
     if obj.pps == "hajek":
         raise InputError("R's survey has no Hajek variance (pps='hajek'); joint inclusion probabilities have one there")
-    nothing = session("survey").NULL
-    joint = nothing if obj.pps not in NEED_JOINT else _matrix(_joint(obj))
-    replicates = nothing
-    if obj.replication is not None:
-        replicates = _matrix(obj.replication.factors(0, obj.replication.R) * obj.weights[:, None])
-    return call("as_design", to_r(obj.frame), _roles(obj), joint, replicates)
+    if obj.pps is not None and obj.margins:
+        raise InputError("R's survey forgets calibrated weights where it has pps=; give it the one before calibrate()")
+    session("survey")
+    matrices = {}
+    if obj.pps in NEED_JOINT:
+        matrices["joint"] = _matrix(_joint(obj))
+    if obj.replication is not None and not isinstance(obj.replication, GivenReplicates):  # they are in the frame
+        matrices["replicates"] = _matrix(obj.replication.factors(0, obj.replication.R) * obj.weights[:, None])
+    return call("as_design", to_r(obj.frame), _roles(obj), **matrices)
 
 
+@in_session
 def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
     """A design of R's survey package (or srvyr) as a SurveyDesign, a data.frame as a DataFrame.
 
@@ -92,7 +115,9 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
     -------
     SurveyDesign or pandas.DataFrame
         Columns keep their names; what the design has and no column holds is added (``weight``,
-        ``replicate_1``, ...).  ``lonely_psu`` is the session's option ``survey.lonely.psu``.
+        ``replicate_1``, ...).  Units of one record each are no clusters.  ``lonely_psu`` is the
+        session's option ``survey.lonely.psu``; where that is "fail", what a design had that came
+        from Python.
 
     Raises
     ------
@@ -100,8 +125,11 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
         A design that cannot be carried, by name: two-phase, ``calibrate()``, ``rake()``,
         ``pps="brewer"``, a subset, strata at a later stage, data in a database; no design at all.
     InputError
-        The design does not pass the checks of :class:`SurveyDesign`.
+        No R object; a column that Python does not have; a design that does not pass the checks
+        of :class:`SurveyDesign`.
     """
+    if not hasattr(obj, "rclass"):
+        raise InputError(f"an R object was expected, as rpy2 has it, not {type(obj).__name__}")
     nothing = session("survey").NULL
     if "data.frame" in obj.rclass:
         return _frame(obj)
@@ -112,6 +140,7 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
     return SurveyDesign(_frame(parts["frame"]), **roles)
 
 
+@in_session
 def release_to_r(release: Release, *, counts: bool = False) -> Any:
     """The m synthetic designs as one ``svyimputationList`` of R, on which mitools' ``with()`` works.
 
@@ -136,7 +165,8 @@ def release_to_r(release: Release, *, counts: bool = False) -> Any:
     )
 
 
-def evaluate(expression: str, **objects: SurveyDesign | pd.DataFrame) -> Any:
+@in_session
+def evaluate(expression: str, /, **objects: SurveyDesign | pd.DataFrame) -> Any:
     """Evaluate an R expression on designs and frames: ``evaluate("svymean(~y, d)", d=design)``.
 
     Parameters
@@ -167,6 +197,7 @@ def evaluate(expression: str, **objects: SurveyDesign | pd.DataFrame) -> Any:
     return _frame(value) if "data.frame" in value.rclass else value
 
 
+@in_session
 def inclusion_probabilities(size: ArrayLike, n: int) -> Floats:
     """Inclusion probabilities (N,) by R's ``sampling::inclusionprobabilities``, to check ours against.
 
@@ -179,6 +210,7 @@ def inclusion_probabilities(size: ArrayLike, n: int) -> Floats:
     return np.array(call("sampling_probabilities", vector(np.array(size, dtype="<f8")), n))
 
 
+@in_session
 def session(*packages: str) -> Any:
     """``rpy2.robjects`` of an R session that has some packages; R is started where it was not.
 
@@ -225,13 +257,16 @@ def _code() -> Any:
     return code
 
 
-def call(function: str, *arguments: Any, **named: Any) -> Any:
-    """One of our R functions; where R stops, RError has its message."""
+@in_session
+def call(function: str, /, *arguments: Any, **named: Any) -> Any:
+    """One of our R functions; where R stops, RError has its message, and where it warns, so do we."""
     code = _code()
     done = code["attempt"](code[function], *arguments, **named)
-    if "error" in done.rclass:
-        raise RError(str(done[0][0]).strip())
-    return done[0]
+    for text in done.rx2("warnings"):
+        warnings.warn(f"R: {text}", stacklevel=5)  # of who called a function of this module
+    if "error" in done.names:
+        raise RError(str(done.rx2("error")[0]).strip())
+    return done.rx2("value")
 
 
 def _columns(frame: pd.DataFrame) -> Any:
@@ -276,7 +311,7 @@ def _matrix(values: Floats) -> Any:
 
 def _roles(design: SurveyDesign) -> Any:
     """The roles as an R list: names, but for what says how replicates count."""
-    roles = {role: value for role, value in design.roles().items() if value is not None and role != "replicate_weights"}
+    roles = {role: value for role, value in design.roles().items() if value is not None}
     replication = design.replication
     if replication is not None:
         roles |= {"scale": replication.scale, "rscales": vector(replication.rscales), "mse": replication.mse}

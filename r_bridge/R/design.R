@@ -15,8 +15,8 @@ design_parts <- function(design) {
   frame <- plain_frame(design$variables)
   allprob <- as.data.frame(design$allprob)
   calibrated <- !is.null(design$postStrata)
-  drawn <- if (calibrated) 1 / apply(as.matrix(allprob), 1, prod) else 1 / design$prob
-  named <- name_weights(frame, allprob, drawn)
+  drawn <- if (calibrated) weights_before(design) else 1 / design$prob
+  named <- name_weights(frame, if (length(allprob) == 1) names(allprob), drawn)
   frame <- named$frame
   roles <- c(named$roles, stage_roles(design, frame))
   frame <- roles$frame
@@ -28,12 +28,13 @@ design_parts <- function(design) {
   }
   joint <- NULL
   if (inherits(design, "pps")) {
-    pps <- pps_parts(design)
+    pps <- pps_parts(design, 1 / drawn)
     roles$fpc <- NULL
     roles$pps <- pps$pps
     joint <- pps$joint
   }
   lonely <- getOption("survey.lonely.psu", "fail")
+  if (lonely == "fail" && !is.null(attr(design, "lonely_psu"))) lonely <- attr(design, "lonely_psu") # from Python
   roles$lonely_psu <- if (lonely == "certainty") "remove" else lonely
   list(frame = frame, roles = roles, joint = joint)
 }
@@ -60,10 +61,13 @@ refuse_design <- function(design) {
     }
     if (inherits(step, "raking")) no("a design whose weights rake() made", "give these weights to a new svydesign()")
   }
-  if (any(!is.finite(design$prob))) no("a subset of a calibrated design", "subset the data and make the design of these")
-  units <- function(k) !duplicated(design$cluster[[k]])
+  if (any(!is.finite(design$prob))) {
+    no("a design with weights of 0 (a subset of a calibrated design, or of one with pps =, has them)",
+       "take the whole design, and the subset as a domain of its tables")
+  }
   for (k in seq_along(design$cluster)) {
-    there <- tapply(units(k), as.character(design$strata[[k]]), sum)[as.character(design$strata[[k]])]
+    stratum <- numbered(design$strata[[k]])
+    there <- tabulate(stratum[!duplicated(design$cluster[[k]])], max(stratum))[stratum]
     if (any(there != design$fpc$sampsize[, k])) {
       no("a subset of a design", "take the whole design, and the subset as a domain of its tables")
     }
@@ -89,16 +93,29 @@ same_groups <- function(a, b) identical(match(a, unique(a)), match(b, unique(b))
 free_name <- function(name, frame) if (name %in% names(frame)) free_name(paste0(".", name), frame) else name
 
 # The column of weights or of probabilities that the design was made from, to the last bit; else a new one.
-name_weights <- function(frame, allprob, weights) {
-  name <- names(allprob)[1]
-  if (length(allprob) == 1 && name %in% names(frame) && is.numeric(frame[[name]])) {
-    close <- function(a, b) isTRUE(all(abs(a - b) <= 1e-12 * abs(b)))
-    if (close(frame[[name]], weights)) return(list(frame = frame, roles = list(weights = name)))
-    if (close(1 / frame[[name]], weights)) return(list(frame = frame, roles = list(probs = name)))
+name_weights <- function(frame, candidates, weights) {
+  for (name in intersect(candidates, names(frame))) {
+    x <- numbers(frame[[name]])
+    if (same_numbers(x, weights)) return(list(frame = frame, roles = list(weights = name)))
+    if (same_numbers(1 / x, weights) && all(x <= 1)) return(list(frame = frame, roles = list(probs = name)))
   }
   name <- free_name("weight", frame)
   frame[[name]] <- weights
   list(frame = frame, roles = list(weights = name))
+}
+
+# A column as numbers, as Python takes it for some: without the labels that haven gives it, or from text.
+numbers <- function(x) {
+  if (is.factor(x) || is.character(x)) return(suppressWarnings(as.numeric(as.character(x))))
+  if (is.numeric(x) && length(dim(x)) < 2) as.vector(unclass(x)) else NA_real_
+}
+
+same_numbers <- function(x, values) isTRUE(all(abs(numbers(x) - values) <= 1e-12 * abs(values)))
+
+# The weights that were calibrated; they may have been trimmed before, so that allprob has others.
+weights_before <- function(design) {
+  before <- attr(design$postStrata[[1]], "oldweights")
+  if (is.null(before)) 1 / apply(as.matrix(design$allprob), 1, prod) else before
 }
 
 # Strata, sampling units and finite populations, by the columns that they came from.
@@ -123,13 +140,18 @@ stage_roles <- function(design, frame) {
     roles$psu[k] <- add(names(design$cluster)[k], as.integer(match(unit, unique(unit))), nested)
   }
   popsize <- if (inherits(design, "pps")) NULL else design$fpc$popsize
-  same <- function(x, values) is.numeric(x) && isTRUE(all(abs(x - values) <= 1e-12 * values))
   for (k in seq_len(NCOL(popsize) * !is.null(popsize))) {
+    endless <- is.infinite(popsize[, k])
+    if (all(endless)) break # as without fpc: the stages below do not count
+    if (any(endless)) {
+      stop("a design whose fpc is infinite in some strata only cannot be carried over; give these a large one",
+           call. = FALSE)
+    }
     fraction <- design$fpc$sampsize[, k] / popsize[, k]
-    known <- function(x) same(x, popsize[, k]) || same(x, fraction)
+    known <- function(x) same_numbers(x, popsize[, k]) || same_numbers(x, fraction)
     name <- colnames(popsize)[k]
     if (is.null(name) || !nzchar(name)) name <- paste0("fpc", k)
-    roles$fpc[k] <- add(name, if (all(is.finite(popsize))) popsize[, k] else fraction, known)
+    roles$fpc[k] <- add(name, popsize[, k], known)
   }
   c(roles, list(frame = frame))
 }
@@ -143,47 +165,48 @@ calibration_parts <- function(design, frame, roles, drawn) {
   step <- design$postStrata[[1]]
   base <- if (is.null(roles$weights)) free_name("base_weight", frame) else roles$weights
   if (is.null(roles$weights)) frame[[base]] <- drawn
-  margins <- if (inherits(step, "greg_calibration")) step$margins else attr(step, "margins")
+  kept <- if (inherits(step, "greg_calibration")) step else attributes(step) # what as_design() left there
+  margins <- kept$margins
   if (is.null(margins)) {
     group <- free_name("poststratum", frame)
     frame[[group]] <- as.integer(step)
     margins <- list(group)
   }
-  weight <- attr(step, "column")
-  if (inherits(step, "greg_calibration")) weight <- step$column
+  weight <- kept$column
   if (is.null(weight) || !weight %in% names(frame)) {
     weight <- free_name(paste0(base, "_calibrated"), frame)
     frame[[weight]] <- 1 / design$prob
   }
   roles$probs <- NULL
-  list(frame = frame, roles = utils::modifyList(roles, list(weights = weight, base_weights = base, poststrata = margins)))
+  roles[c("weights", "poststrata")] <- list(weight, margins)
+  if (weight != base) roles$base_weights <- base
+  list(frame = frame, roles = roles)
 }
 
 # pi_ij from R's check matrix (pi_ij - pi_i pi_j) / pi_ij; independent units have none off the diagonal.
-pps_parts <- function(design) {
+pps_parts <- function(design, pi) {
   if (length(design$dcheck) != 1) {
     stop("a pps= design of several stages cannot be carried over", call. = FALSE)
   }
   check <- as.matrix(design$dcheck[[1]]$dcheck)
-  if (all(check[row(check) != col(check)] == 0)) return(list(pps = "poisson", joint = NULL))
-  joint <- outer(design$prob, design$prob) / (1 - check)
-  diag(joint) <- design$prob
+  apart <- all(check[row(check) != col(check)] == 0)
+  if (apart && design$variance == "HT") return(list(pps = "poisson", joint = NULL))
+  joint <- outer(pi, pi) / (1 - check)
+  diag(joint) <- pi
   list(pps = if (design$variance == "YG") "sen_yates_grundy" else "horvitz_thompson", joint = joint)
 }
 
 replicate_parts <- function(design) {
   frame <- plain_frame(design$variables)
-  sampling <- stats::weights(design, "sampling")
-  weights <- name_weights(frame, stats::setNames(data.frame(1 / sampling), weight_column(frame, sampling)), sampling)
+  sampling <- as.vector(as.matrix(stats::weights(design, "sampling")))
+  weights <- name_weights(frame, c(attr(design, "column"), names(frame)), sampling)
   frame <- weights$frame
   replicates <- as.matrix(stats::weights(design, "analysis"))
   stored <- design$repweights
   given <- colnames(if (inherits(stored, "repweights_compressed")) stored$weights else stored)
   names <- vapply(seq_len(ncol(replicates)), function(r) {
     column <- if (length(given) == ncol(replicates)) given[r] else ""
-    if (column %in% names(frame) && isTRUE(all.equal(as.numeric(frame[[column]]), replicates[, r], tolerance = 1e-12))) {
-      return(column)
-    }
+    if (column %in% names(frame) && same_numbers(frame[[column]], replicates[, r])) return(column)
     free_name(paste0("replicate_", r), frame)
   }, "")
   new <- !names %in% names(frame)
@@ -191,12 +214,6 @@ replicate_parts <- function(design) {
   roles <- c(weights$roles, list(replicate_weights = names, scale = design$scale,
                                  rscales = rep_len(design$rscales, ncol(replicates)), mse = isTRUE(design$mse)))
   list(frame = frame, roles = roles, joint = NULL)
-}
-
-# The column that holds some weights; there may be none.
-weight_column <- function(frame, weights) {
-  same <- vapply(frame, function(x) is.numeric(x) && isTRUE(all(abs(x - weights) <= 1e-12 * weights)), NA)
-  if (any(same)) names(frame)[which(same)[1]] else "weight"
 }
 
 # ---- the other way: the design object of a frame and roles
@@ -208,88 +225,113 @@ as_design <- function(frame, roles, joint = NULL, replicates = frame[unlist(role
   calibrated <- !is.null(roles$poststrata)
   drawn <- if (calibrated && !is.null(roles$base_weights)) roles$base_weights else roles$weights
   design <- if (is.null(roles$pps)) sampled_design(frame, roles, drawn) else pps_design(frame, roles, drawn, joint)
+  if (calibrated) design <- calibrated_design(design, frame, roles)
   design$variables <- frame
-  if (calibrated) calibrated_design(design, roles) else design
+  attr(design, "lonely_psu") <- roles$lonely_psu
+  design
 }
 
+# Labels go in as numbers, under names of our own: svydesign() pastes labels together, after which some are the same,
+# and formulas cannot say every name.
 sampled_design <- function(frame, roles, weights) {
-  stages <- stage_columns(frame, roles)
-  survey::svydesign(
-    ids = stages$ids, strata = one_sided(roles$strata), fpc = stages$fpc, nest = TRUE, data = stages$frame,
-    weights = one_sided(weights), probs = if (is.null(weights)) one_sided(roles$probs)
-  )
+  psu <- unlist(roles$psu)
+  data <- chances(frame, roles, weights)
+  units <- sprintf("unit%d", seq_along(psu))
+  data[units] <- lapply(frame[psu], numbered)
+  sizes <- stage_sizes(frame[unlist(roles$fpc)], length(psu))
+  data[names(sizes)] <- sizes
+  design <- in_silence(survey::svydesign(
+    ids = if (length(psu)) stats::reformulate(units) else ~1, probs = ~chance, strata = strata_of(roles),
+    fpc = if (length(sizes)) stats::reformulate(names(sizes)), nest = TRUE, data = data
+  ))
+  if (length(psu)) names(design$cluster) <- psu
+  if (length(sizes)) colnames(design$fpc$popsize)[seq_along(roles$fpc)] <- unlist(roles$fpc)
+  with_names(design, frame, roles, weights)
 }
 
-one_sided <- function(columns) {
-  if (length(columns) == 0) return(NULL)
-  terms <- Reduce(function(a, b) call("+", a, b), lapply(unlist(columns), as.name))
-  stats::as.formula(call("~", terms), env = baseenv())
+# svydesign() prints the numbers that it complains of.
+in_silence <- function(work) {
+  utils::capture.output(value <- work)
+  value
 }
 
-# ids and fpc of as many stages as R wants: where later stages have no fpc, their populations are infinite.
-stage_columns <- function(frame, roles) {
-  if (length(roles$psu) <= length(roles$fpc) || length(roles$fpc) == 0) {
-    return(list(frame = frame, ids = if (is.null(roles$psu)) ~1 else one_sided(roles$psu), fpc = one_sided(roles$fpc)))
+numbered <- function(x) match(x, unique(x))
+
+strata_of <- function(roles) if (!is.null(roles$strata)) ~stratum
+
+# Inclusion probabilities and strata, for svydesign().
+chances <- function(frame, roles, weights) {
+  data <- data.frame(chance = if (is.null(weights)) numbers(frame[[roles$probs]]) else 1 / numbers(frame[[weights]]))
+  if (!is.null(roles$strata)) data$stratum <- numbered(frame[[roles$strata]])
+  data
+}
+
+# The names, and the labels of the strata, that the file has for them.
+with_names <- function(design, frame, roles, weights) {
+  names(design$allprob) <- c(weights, roles$probs)[1]
+  if (!is.null(roles$strata)) {
+    labels <- factor(frame[[roles$strata]])
+    if (nlevels(labels) == max(design$strata[[1]])) design$strata[[1]] <- labels
+    names(design$strata)[1] <- roles$strata
   }
-  fractions <- all(frame[unlist(roles$fpc)] <= 1)
-  endless <- setdiff(seq_along(roles$psu), seq_along(roles$fpc))
-  names <- paste0(".fpc", endless)
-  frame[names] <- if (fractions) 0 else Inf
-  list(frame = frame, ids = one_sided(roles$psu), fpc = one_sided(c(unlist(roles$fpc), names)))
+  design
+}
+
+# An fpc for every stage, or none, as R wants it: where later stages have none, their populations are infinite.
+stage_sizes <- function(sizes, stages) {
+  if (!length(sizes)) return(sizes)
+  sizes[] <- lapply(sizes, numbers)
+  fractions <- all(sizes <= 1)
+  if (all(sizes == 1)) sizes[] <- 1 - 1e-13 # to svydesign() neither a size nor a fraction
+  if (stages > length(sizes)) sizes[seq(length(sizes) + 1, stages)] <- if (fractions) 0 else Inf
+  stats::setNames(sizes, sprintf("size%d", seq_along(sizes)))
 }
 
 # The weights of the frame add up to public totals already; this tells the variances so.
-calibrated_design <- function(design, roles) {
-  frame <- design$variables
-  margins <- lapply(roles$poststrata, unlist) # one column, or several that are crossed
-  known <- lapply(margins, function(columns) {
-    totals <- stats::aggregate(frame[roles$weights], frame[columns], sum)
-    names(totals)[length(totals)] <- "Freq"
-    totals
-  })
-  if (length(margins) == 1) {
-    design <- survey::postStratify(design, one_sided(margins[[1]]), known[[1]])
-    attr(design$postStrata[[1]], "margins") <- margins
-    attr(design$postStrata[[1]], "column") <- roles$weights
+calibrated_design <- function(design, frame, roles) {
+  margins <- lapply(as.list(roles$poststrata), unlist) # of one column each, or of several, crossed
+  groups <- lapply(margins, function(columns) factor(do.call(paste, lapply(unname(frame[columns]), numbered))))
+  names(groups) <- sprintf("margin%d", seq_along(groups))
+  totals <- lapply(groups, function(group) tapply(numbers(frame[[roles$weights]]), group, sum))
+  design$variables <- as.data.frame(groups)
+  if (length(groups) == 1) {
+    known <- data.frame(margin1 = names(totals[[1]]), Freq = as.vector(totals[[1]]))
+    design <- survey::postStratify(design, ~margin1, known)
+    attributes(design$postStrata[[1]])[c("margins", "column")] <- list(margins, roles$weights)
   } else {
-    design <- raked(design, margins, known)
-    design$postStrata[[1]]$margins <- margins
-    design$postStrata[[1]]$column <- roles$weights
+    design <- raked(design, totals)
+    design$postStrata[[1]][c("margins", "column")] <- list(margins, roles$weights)
   }
+  design$prob <- 1 / numbers(frame[[roles$weights]]) # as they are, to the last bit
   design
 }
 
 # Raked weights as calibrate() makes them, whose variance is exact; that of rake() stops on the way.
-raked <- function(design, margins, known) {
-  variables <- design$variables
-  groups <- lapply(margins, function(columns) interaction(variables[columns], drop = TRUE))
-  totals <- lapply(known, function(t) {
-    stats::setNames(t$Freq, as.character(interaction(t[setdiff(names(t), "Freq")], drop = TRUE)))
-  })
-  names(groups) <- names(totals) <- paste0("margin", seq_along(groups))
-  population <- c(sum(totals[[1]]), unlist(lapply(names(groups), function(name) {
-    totals[[name]][levels(groups[[name]])[-1]]
-  })))
-  formula <- stats::reformulate(names(groups))
-  design$variables <- as.data.frame(groups)
+raked <- function(design, totals) {
+  population <- c(sum(totals[[1]]), unlist(lapply(totals, function(total) total[-1])))
+  formula <- stats::reformulate(names(totals))
   names(population) <- colnames(stats::model.matrix(formula, design$variables))
-  design <- survey::calibrate(design, formula, population, calfun = "raking", epsilon = 1e-10, maxit = 1000)
-  design$variables <- variables
-  design
+  survey::calibrate(design, formula, population, calfun = "raking", epsilon = 1e-10, maxit = 1000)
 }
 
 as_replicate_design <- function(frame, roles, replicates) {
-  weights <- if (is.null(roles$weights)) 1 / frame[[roles$probs]] else frame[[roles$weights]]
-  survey::svrepdesign(
+  weights <- if (is.null(roles$weights)) 1 / numbers(frame[[roles$probs]]) else numbers(frame[[roles$weights]])
+  design <- suppressWarnings(survey::svrepdesign( # that small weights do not look like weights
     data = frame, weights = weights, repweights = as.data.frame(replicates), type = "other", combined.weights = TRUE,
     scale = roles$scale, rscales = unlist(roles$rscales), mse = roles$mse
-  )
+  ))
+  attr(design, "column") <- c(roles$weights, roles$probs)[1]
+  design
 }
 
 pps_design <- function(frame, roles, weights, joint) {
   if (roles$pps == "hajek") stop("R's survey package has no Hajek variance (pps = \"hajek\")", call. = FALSE)
-  frame$.pi <- if (is.null(weights)) frame[[roles$probs]] else 1 / frame[[weights]]
-  pps <- if (roles$pps == "poisson") survey::poisson_sampling(frame$.pi) else survey::ppsmat(joint)
+  data <- chances(frame, roles, weights)
+  data$chance <- pmin(data$chance, 1) # by rounding
+  pps <- if (roles$pps == "poisson") survey::poisson_sampling(data$chance) else survey::ppsmat(joint, tolerance = 0)
   variance <- if (roles$pps == "sen_yates_grundy") "YG" else "HT"
-  survey::svydesign(ids = ~1, fpc = ~.pi, data = frame, pps = pps, variance = variance)
+  design <- in_silence(survey::svydesign(
+    ids = ~1, strata = strata_of(roles), fpc = ~chance, data = data, pps = pps, variance = variance
+  ))
+  with_names(design, frame, roles, weights)
 }

@@ -9,10 +9,13 @@ in_four_bytes <- c("logical", "integer", "character", "factor")
 
 encode_frame <- function(frame) {
   was <- attr(frame, "pandas")
+  if (anyNA(names(frame))) stop("a column of the data has NA for its name; rename it", call. = FALSE)
   if (anyDuplicated(names(frame))) stop("the data have several columns of the same name; rename them", call. = FALSE)
-  lapply(names(frame), function(name) {
-    column <- c(list(name = enc2utf8(name)), encode_column(frame[[name]], name))
-    if (name %in% names(was)) column$dtype <- was[[name]]
+  lapply(seq_along(frame), function(i) { # by number: a name may be empty
+    name <- check_text(names(frame)[i], names(frame)[i])
+    column <- c(list(name = name), encode_column(frame[[i]], name))
+    dtype <- was[match(name, names(was))]
+    if (length(dtype) && !is.na(dtype)) column$dtype <- unname(dtype)
     column
   })
 }
@@ -22,7 +25,9 @@ encode_column <- function(x, name) {
   if (is.list(x) || length(dim(x)) > 1) refuse_column(name, "a list or a matrix")
   if (inherits(x, "integer64")) return(list(type = "integer64", values = as.vector(unclass(x))))
   if (is.factor(x)) {
-    return(list(type = "factor", values = as.integer(x), levels = enc2utf8(levels(x)), ordered = is.ordered(x)))
+    known <- which(!is.na(levels(x))) # addNA() has NA for a level
+    levels <- check_text(levels(x)[known], name)
+    return(list(type = "factor", values = match(as.integer(x), known), levels = levels, ordered = is.ordered(x)))
   }
   if (inherits(x, "Date")) return(list(type = "Date", values = as.numeric(x)))
   if (inherits(x, "POSIXct")) return(list(type = "POSIXct", values = as.numeric(x), tz = time_zone(x)))
@@ -30,14 +35,31 @@ encode_column <- function(x, name) {
   if (is.object(x) && !inherits(x, c("AsIs", "haven_labelled", "labelled", "numeric", "integer", "character"))) {
     refuse_column(name, paste("of class", class(x)[1]))
   }
-  x <- as.vector(unclass(x))
+  x <- if (inherits(x, "haven_labelled_spss")) declared_missing(x) else as.vector(unclass(x))
   if (is.character(x)) {
-    x <- enc2utf8(x)
     levels <- unique(x[!is.na(x)])
-    return(list(type = "character", values = match(x, levels), levels = levels))
+    return(list(type = "character", values = match(x, levels), levels = check_text(levels, name)))
   }
   if (!is.logical(x) && !is.numeric(x)) refuse_column(name, paste("of type", typeof(x)))
   list(type = typeof(x), values = if (is.logical(x)) as.integer(x) else x)
+}
+
+# Values that the labels of an SPSS file declare missing are missing.
+declared_missing <- function(x) {
+  values <- as.vector(unclass(x))
+  missing <- values %in% attr(x, "na_values")
+  range <- attr(x, "na_range")
+  if (!is.null(range)) missing <- missing | values >= range[1] & values <= range[2]
+  values[which(missing)] <- NA
+  values
+}
+
+# Text as UTF-8, which that of R need not be; text that says nothing of itself is that where it can be.
+check_text <- function(text, name) {
+  Encoding(text[Encoding(text) == "unknown" & validUTF8(text)]) <- "UTF-8"
+  if (all(validEnc(text))) return(enc2utf8(text))
+  stop("column ", sQuote(iconv(name, "UTF-8", "UTF-8", "byte")), " has text in an unknown encoding; declare it by ",
+       "Encoding(), or convert it by iconv()", call. = FALSE)
 }
 
 refuse_column <- function(name, what) {

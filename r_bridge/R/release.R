@@ -1,6 +1,6 @@
 #' Read a release of synthetic survey data
 #'
-#' Reads the public files of a release folder; nothing of `internal/` is touched.
+#' Reads the public files of a release folder; nothing of `internal/` is touched, and no Python is needed.
 #'
 #' @param path The release folder, or its `public` folder as it was published. The synthetic
 #'   files must be csv.
@@ -9,23 +9,26 @@
 #'   estimated from them (other weights under FBP, else the same designs); and `manifest`, a list
 #'   with the method, epsilon, its kind, and the assumptions.
 #' @export
+#' @examples
+#' folder <- system.file("example-release", package = "surveysynth")
+#' release <- read_release(folder)
+#' release
+#' combine(with_release(release, survey::svyby(~income, ~region, design, survey::svymean)))
 read_release <- function(path) {
-  folder <- if (dir.exists(file.path(path, "public"))) file.path(path, "public") else path
+  folder <- public_folder(path)
   file <- file.path(folder, "manifest.json")
   if (!file.exists(file)) {
-    stop(sQuote(path), " is not a release: it has no public/manifest.json", call. = FALSE)
+    refuse(sQuote(path), " is not a release: it has no public/manifest.json")
   }
   manifest <- jsonlite::fromJSON(file, simplifyMatrix = FALSE) # a margin of several columns stays one
   frames <- lapply(seq_len(manifest$m), function(i) {
     csv <- file.path(folder, sprintf("synthetic_%d.csv", i))
     if (!file.exists(csv)) {
-      stop("the release has no ", basename(csv), "; write it with format = \"csv\"", call. = FALSE)
+      refuse("the release has no ", basename(csv), "; write it with format = \"csv\"")
     }
     read_synthetic(csv, manifest)
   })
-  designs <- lapply(frames, as_design, manifest$design)
-  counts <- if (is.null(manifest$count_design)) designs else lapply(frames, as_design, manifest$count_design)
-  structure(list(designs = designs, count_designs = counts, manifest = manifest), class = "surveysynth_release")
+  new_release(frames, manifest, list(path = normalizePath(path), files = fingerprint(folder)))
 }
 
 # Text stays text, even where it looks like a number or like NA; categories keep their order.
@@ -41,93 +44,77 @@ read_synthetic <- function(file, manifest) {
   frame
 }
 
-#' Evaluate a call on every synthetic data set
+public_folder <- function(path) if (dir.exists(file.path(path, "public"))) file.path(path, "public") else path
+
+fingerprint <- function(folder) {
+  unname(tools::md5sum(list.files(folder, "^(manifest[.]json|synthetic_[0-9]+[.]csv)$", full.names = TRUE)))
+}
+
+# `python` has Python's release (`object`), or where it can read it (`path`), as long as it is that.
+new_release <- function(frames, manifest, python) {
+  designs <- lapply(frames, as_design, manifest$design)
+  counts <- if (is.null(manifest$count_design)) designs else lapply(frames, as_design, manifest$count_design)
+  structure(list(designs = designs, count_designs = counts, manifest = manifest, python = list2env(python)),
+            class = "surveysynth_release")
+}
+
+# Python's own object of a release.
+python_release <- function(release) {
+  python <- release$python
+  if (!is.null(python$object) && !reticulate::py_is_null_xptr(python$object)) return(python$object)
+  if (is.null(python$path)) {
+    refuse("this release was made in an R session that has ended: only write_release() keeps one for another session, ",
+           "where read_release() reads it")
+  }
+  if (!identical(fingerprint(public_folder(python$path)), python$files)) {
+    refuse(sQuote(python$path), " is not what it was when this release was read from it; read it again")
+  }
+  python$object <- ask_python("read_release", path = python$path)$object
+  python$object
+}
+
+#' Write a release folder
 #'
-#' @param release From [read_release()].
-#' @param expr A call of the survey package, written with the name `design` for the design of
-#'   each data set: `svyby(~salary, ~field, design, svymean)`.
-#' @param counts `TRUE` for counts of population units: `design` then has the weights that give
-#'   them their standard errors (see [read_release()]; the counts themselves are the same).
-#' @return A list of m results, for [combine()].
-#' @export
-with_release <- function(release, expr, counts = FALSE) {
-  expr <- substitute(expr)
-  caller <- parent.frame()
-  old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
-  on.exit(options(old))
-  designs <- if (counts) release$count_designs else release$designs
-  results <- lapply(designs, function(design) eval(expr, list(design = design), caller))
-  attr(results, "degf") <- min(vapply(designs, survey::degf, 0))
-  results
-}
-
-#' Combine results of m partially synthetic data sets
+#' Writes `public/`, to publish: the synthetic files, `tables.csv`, the privacy report and a manifest; and
+#' `internal/` (mode 0700), to keep: record-level risks and weights and the exact numbers. The folder appears
+#' whole or not at all.
 #'
-#' The estimate is the mean of the m estimates, its variance `T = mean(u) + b / m` (Reiter and
-#' Raghunathan 2007), with t intervals on `(m - 1) (1 + mean(u) / (b / m))^2` degrees of freedom,
-#' at most those of the design. This is not Rubin's rule, which mitools applies: that one is for
-#' multiple imputation of missing data and overstates these variances.
-#'
-#' @param results From [with_release()]: anything with `coef()` and `vcov()`.
-#' @param degf Degrees of freedom of the design.
-#' @return An object of class `surveysynth_combined`; `as.data.frame()` gives estimate, se, df
-#'   and the 95\% interval. A coefficient that is missing from some data set (a category that was
-#'   not drawn) is combined over the others, and `m` says how many these are.
+#' @param release From [synthesize()].
+#' @param path Where; an existing folder is not touched, unless it is a release and `overwrite` is `TRUE`.
+#' @param by Variables of `tables.csv`, by name or as a formula `~ field + gender`; default: the first three
+#'   discrete predictors.
+#' @param format Of the synthetic files: `"csv"`, which [read_release()] reads, or `"parquet"`.
+#' @param min_cell,cv_limit As for [tables()].
+#' @param overwrite Replace a release that is there; nothing else is ever replaced.
+#' @return `path`, invisibly.
 #' @export
-combine <- function(results, degf = attr(results, "degf")) {
-  if (is.null(degf)) degf <- Inf
-  names <- unique(unlist(lapply(results, function(r) names(stats::coef(r)))))
-  q <- vapply(results, function(r) unname(stats::coef(r)[names]), numeric(length(names)))
-  q <- matrix(q, nrow = length(names))
-  u <- vapply(results, function(r) {
-    v <- diag(as.matrix(suppressWarnings(stats::vcov(r)))) # svyby warns that it has variances only
-    unname(stats::setNames(v, names(stats::coef(r)))[names])
-  }, numeric(length(names)))
-  u <- matrix(u, nrow = length(names))
-  m <- rowSums(!is.na(q))
-  mean_q <- rowMeans(q, na.rm = TRUE)
-  mean_u <- rowMeans(u, na.rm = TRUE)
-  between <- rowSums((q - mean_q)^2, na.rm = TRUE) / pmax(m - 1, 1) / m
-  df <- ifelse(between > 0, (m - 1) * (1 + mean_u / between)^2, Inf)
-  structure(
-    list(coefficients = stats::setNames(mean_q, names), variance = mean_u + between, df = pmin(df, degf), m = m),
-    class = "surveysynth_combined"
-  )
+#' @examples
+#' \dontrun{
+#' write_release(release, "release", by = ~ field + gender, min_cell = 10)
+#' again <- read_release("release")
+#' }
+write_release <- function(release, path, by = NULL, format = c("csv", "parquet"), min_cell = NULL, cv_limit = NULL,
+                          overwrite = FALSE) {
+  check_release(release)
+  path <- path.expand(path)
+  ask_python("write_release", path = path, by = names_of(by), format = match.arg(format), min_cell = min_cell,
+             cv_limit = cv_limit, overwrite = overwrite, objects = list(python_release(release)))
+  invisible(path)
 }
 
-#' @export
-coef.surveysynth_combined <- function(object, ...) object$coefficients
-
-#' @export
-vcov.surveysynth_combined <- function(object, ...) {
-  v <- diag(object$variance, nrow = length(object$variance))
-  dimnames(v) <- list(names(object$coefficients), names(object$coefficients))
-  v
+check_release <- function(release) {
+  if (!inherits(release, "surveysynth_release")) {
+    refuse("a release is what synthesize() and read_release() return")
+  }
 }
 
-#' @export
-confint.surveysynth_combined <- function(object, parm, level = 0.95, ...) {
-  half <- stats::qt(0.5 + level / 2, object$df) * sqrt(object$variance)
-  limits <- cbind(object$coefficients - half, object$coefficients + half)
-  colnames(limits) <- sprintf("%g %%", 100 * c(0.5 - level / 2, 0.5 + level / 2))
-  if (missing(parm)) limits else limits[parm, , drop = FALSE]
+# Columns by name or as a one-sided formula, as a list for Python.
+names_of <- function(columns) {
+  if (inherits(columns, "formula")) columns <- all.vars(columns)
+  if (!is.null(columns)) I(as.character(columns))
 }
 
-#' @export
-as.data.frame.surveysynth_combined <- function(x, row.names = NULL, optional = FALSE, ...) {
-  se <- sqrt(x$variance)
-  half <- stats::qt(0.975, x$df) * se
-  data.frame(estimate = x$coefficients, se = se, df = x$df, ci_low = x$coefficients - half,
-             ci_high = x$coefficients + half, m = x$m,
-             row.names = if (is.null(row.names)) names(x$coefficients) else row.names)
-}
-
-#' @export
-print.surveysynth_combined <- function(x, ...) {
-  print(as.data.frame(x), ...)
-  invisible(x)
-}
-
+#' @method print surveysynth_release
 #' @export
 print.surveysynth_release <- function(x, ...) {
   said <- x$manifest
@@ -137,4 +124,47 @@ print.surveysynth_release <- function(x, ...) {
       paste(said$public_predictors, collapse = ", "), "\n", sep = "")
   cat(said$publication, "\n", sep = "")
   invisible(x)
+}
+
+#' Summary of a release
+#'
+#' @param object A release.
+#' @param ... Not used.
+#' @return A list of class `summary.surveysynth_release`: the release, and `means`, the estimated
+#'   mean of each outcome over the m data sets, as [combine()] gives it.
+#' @method summary surveysynth_release
+#' @export
+#' @examples
+#' summary(read_release(system.file("example-release", package = "surveysynth")))
+summary.surveysynth_release <- function(object, ...) {
+  outcomes <- stats::reformulate(sprintf("`%s`", object$manifest$synthesized))
+  means <- as.data.frame(combine(on_designs(object, function(design) survey::svymean(outcomes, design))))
+  structure(list(release = object, means = means), class = "summary.surveysynth_release")
+}
+
+#' @method print summary.surveysynth_release
+#' @export
+print.summary.surveysynth_release <- function(x, ...) {
+  print(x$release)
+  cat("\nMeans over the data sets:\n")
+  print(x$means, ...)
+  invisible(x)
+}
+
+#' The synthetic data sets of a release as one data frame
+#'
+#' @param x A release.
+#' @param row.names,optional Not used.
+#' @param ... Not used.
+#' @return All records of the m data sets, one below the other, with their number in the column `data_set`. Estimates
+#'   must be made in each data set by itself, and then combined: see [with_release()] and [combine()].
+#' @export
+#' @examples
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' table(as.data.frame(release)$data_set)
+as.data.frame.surveysynth_release <- function(x, row.names = NULL, optional = FALSE, ...) {
+  frames <- lapply(x$designs, function(design) as.data.frame(design$variables))
+  number <- free_name("data_set", frames[[1]])
+  for (i in seq_along(frames)) frames[[i]] <- cbind(stats::setNames(data.frame(i), number), frames[[i]])
+  structure(do.call(rbind, frames), pandas = NULL)
 }

@@ -209,6 +209,7 @@ def woodruff(
     return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)
 
 
+@r.in_session
 def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
     """The same estimates by R's survey package, a subset of the design for each domain; arguments as above.
 

@@ -66,3 +66,74 @@ test_that("variables of the caller are seen, and one data set has no between var
 test_that("a folder that is no release is refused", {
   expect_error(read_release(tempdir()), "not a release")
 })
+
+test_that("a release that was made here and one that was read are the same but for the way", {
+  need_python()
+  made <- shared_release()
+  folder <- tempfile("release")
+  write_release(made, folder, by = ~ stype, min_cell = 3)
+  read <- read_release(folder)
+  expect_equal(lapply(read$designs, function(d) d$variables), lapply(made$designs, function(d) d$variables))
+  expect_equal(read$manifest, made$manifest)
+  expect_equal(tables(read, by = "stype"), tables(made, by = "stype"))
+  expect_equal(privacy(read), privacy(made))
+  expect_identical(list.files(file.path(folder, "public")),
+                   c("manifest.json", "report.txt", paste0("synthetic_", 1:3, ".csv"), "tables.csv"))
+  expect_identical(format(file.info(file.path(folder, "internal"))$mode), "700")
+  expect_error(write_release(made, folder), "exists; choose another place")
+  expect_identical(write_release(made, folder, overwrite = TRUE), folder)
+  public <- tempfile("published")
+  file.copy(file.path(folder, "public"), dirname(public), recursive = TRUE)
+  file.rename(file.path(dirname(public), "public"), public)
+  expect_equal(read_release(public)$manifest, made$manifest)
+})
+
+test_that("the privacy report is the text that Python writes", {
+  need_python()
+  fixed <- synthesize(strat, quick, m = 1, mechanism = pseudo_posterior(c1 = 1), seed = 1) # no epsilon was asked for
+  for (release in list(shared_release(), fixed)) {
+    folder <- tempfile("release")
+    write_release(release, folder)
+    text <- from_python("
+import surveysynth as ss
+print(json.dumps(str(ss.read_release(sys.argv[1]).privacy)))", folder)
+    expect_identical(paste(format(privacy(release)), collapse = "\n"), text)
+    shown <- paste(trimws(capture.output(print(privacy(release)))), collapse = " ")
+    expect_identical(gsub("[[:space:]]+", " ", shown), gsub("[[:space:]]+", " ", text))
+    expect_equal(privacy(release)$neighbours[["replace one record"]], 2 * privacy(release)$epsilon)
+  }
+})
+
+test_that("a release whose session has ended says how to keep one", {
+  need_python()
+  later <- function(release) {
+    file <- tempfile()
+    saveRDS(release, file)
+    readRDS(file)
+  }
+  made <- synthesize(strat, quick, 9, m = 1, seed = 2)
+  expect_error(tables(later(made)), "write_release\\(\\) keeps one .* read_release\\(\\) reads it")
+  expect_equal(combine(with(later(made), svymean(~api00))), combine(with(made, svymean(~api00))))
+  write_release(made, folder <- tempfile("release"))
+  read <- later(read_release(folder))
+  expect_equal(tables(read), tables(made))
+  expect_error(identification_risk(apistrat, read, ~ stype, "api00"), "no internal part")
+  read <- read_release(folder)
+  write_release(shared_release(), folder, overwrite = TRUE)
+  expect_error(tables(read), "is not what it was when this release was read")
+  expect_error(tables(list()), "a release is what synthesize\\(\\) and read_release\\(\\) return")
+})
+
+test_that("all data sets stand below each other, with their number", {
+  release <- read_release(make_release(list(frame(0), frame(1))))
+  stacked <- as.data.frame(release)
+  expect_identical(stacked$data_set, rep(1:2, each = 8))
+  expect_equal(stacked$y, c(frame(0)$y, frame(1)$y))
+  expect_identical(names(stacked), c("data_set", names(frame(0))))
+})
+
+test_that("a summary has the combined means", {
+  release <- read_release(make_release(list(frame(0), frame(0.5), frame(2))))
+  expect_equal(summary(release)$means, as.data.frame(combine(with_release(release, svymean(~y, design)))))
+  expect_output(print(summary(release)), "3 synthetic data sets.*Means over the data sets.*estimate")
+})

@@ -1,0 +1,194 @@
+#' Evaluate a call on every synthetic data set
+#'
+#' @param release From [synthesize()] or [read_release()].
+#' @param expr A call of the survey package, written with the name `design` for the design of
+#'   each data set: `svyby(~salary, ~field, design, svymean)`. In `with()` a call without
+#'   `design` gets it as an argument, as in mitools: `with(release, svymean(~salary))`.
+#' @param counts `TRUE` for counts of population units: `design` then has the weights that give
+#'   them their standard errors (see [read_release()]; the counts themselves are the same).
+#' @return A list of m results, for [combine()].
+#' @export
+#' @examples
+#' library(survey)
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' combine(with_release(release, svyby(~income, ~region, design, svymean)))
+#' combine(with(release, svyglm(log(income) ~ region)))
+#' units <- with_release(release, svytotal(~region, design), counts = TRUE)
+#' combine(units)
+with_release <- function(release, expr, counts = FALSE) {
+  check_release(release)
+  expr <- substitute(expr)
+  caller <- parent.frame()
+  on_designs(release, function(design) eval(expr, list(design = design), caller), counts)
+}
+
+#' @rdname with_release
+#' @param data A release.
+#' @param ... Not used.
+#' @export
+with.surveysynth_release <- function(data, expr, counts = FALSE, ...) {
+  expr <- substitute(expr)
+  caller <- parent.frame()
+  if (is.call(expr) && !"design" %in% all.vars(expr)) expr$design <- quote(design)
+  on_designs(data, function(design) eval(expr, list(design = design), caller), counts)
+}
+
+# The m values of a function of a design, and the degrees of freedom of the designs.
+on_designs <- function(release, f, counts = FALSE) {
+  old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
+  on.exit(options(old))
+  designs <- if (counts) release$count_designs else release$designs
+  structure(lapply(designs, f), degf = degf_of(designs))
+}
+
+#' A release as mitools and survey know several data sets
+#'
+#' The synthetic designs as a `svyimputationList`, on which `with()` of the survey package works. Combine its
+#' results by [combine()], **not** by `mitools::MIcombine()`: that is Rubin's rule for multiple imputation of
+#' missing data, which adds (1 + 1/m) b to the variance where partially synthetic data have b / m, and
+#' overstates the standard errors.
+#'
+#' @param release From [synthesize()] or [read_release()].
+#' @param counts `TRUE` for the designs that counts of population units are estimated from.
+#' @return An object of class `svyimputationList`.
+#' @export
+#' @examples
+#' library(survey)
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' combine(with(as_imputation_list(release), svymean(~income)))
+as_imputation_list <- function(release, counts = FALSE) {
+  check_release(release)
+  designs <- if (counts) release$count_designs else release$designs
+  structure(list(designs = designs, call = sys.call()), class = c("surveysynth_imputation_list", "svyimputationList"))
+}
+
+# survey's own method, which forgets the degrees of freedom.
+#' @export
+with.surveysynth_imputation_list <- function(data, expr, ...) {
+  call <- match.call()
+  call[1:2] <- list(quote(with), quote(.data))
+  plain <- structure(unclass(data), class = "svyimputationList")
+  results <- eval(call, list(.data = plain), parent.frame())
+  attr(results, "degf") <- degf_of(data$designs)
+  results
+}
+
+degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
+
+#' Combine results of m partially synthetic data sets
+#'
+#' The estimate is the mean of the m estimates, its variance `T = mean(u) + b / m` (Reiter and
+#' Raghunathan 2007; T, appendix A), with t intervals on `(m - 1) (1 + mean(u) / (b / m))^2` degrees of freedom,
+#' at most those of the design. This is not Rubin's rule, which mitools applies: that one is for
+#' multiple imputation of missing data and overstates these variances.
+#'
+#' A coefficient that is missing from some data sets (a category that was not drawn) is combined over the
+#' others, and `m` says how many these are. Where a data set has an estimate and no variance (one record in a
+#' domain), there is no combined variance. Covariances are those of the results: `svyby()` has them with
+#' `covmat = TRUE`, quantiles have none, and where they are not known they are `NA`.
+#'
+#' @param results From [with_release()], `with()`, or any list of results with `coef()` and `vcov()`:
+#'   `svymean()`, `svytotal()`, `svyby()`, `svyratio()`, `svyquantile()`, `svyglm()`, `svycontrast()`, ...
+#' @param degf Degrees of freedom of the design; known to results from [with_release()] and `with()`.
+#' @return An object of class `surveysynth_combined`, with methods for `coef()`, `vcov()`, `SE()`, `confint()`
+#'   and `plot()`; `as.data.frame()` gives estimate, se, df and the 95\% interval.
+#' @export
+#' @examples
+#' library(survey)
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' by_region <- combine(with(release, svyby(~income, ~region, FUN = svymean)))
+#' by_region
+#' confint(by_region, level = 0.9)
+combine <- function(results, degf = attr(results, "degf")) {
+  if (inherits(results, "surveysynth_release") || !is.list(results) || !length(results)) {
+    refuse("combine() takes results, one for each data set: combine(with_release(release, svymean(~y, design)))")
+  }
+  if (is.null(degf)) degf <- Inf
+  each <- lapply(results, estimates_of)
+  names <- unique(unlist(lapply(each, function(r) names(r$q))))
+  q <- do.call(cbind, lapply(each, function(r) unname(r$q[names])))
+  there <- !is.na(q)
+  m <- rowSums(there)
+  together <- tcrossprod(there) # data sets that have both of two coefficients
+  mean_q <- rowMeans(q, na.rm = TRUE)
+  residual <- ifelse(there & abs(q - mean_q) > FIXED * abs(mean_q), q - mean_q, 0)
+  between <- tcrossprod(residual) / pmax(together - 1, 1) / together
+  within <- Reduce(`+`, lapply(each, function(r) spread_out(r$u, names))) / together
+  variance <- within + between
+  dimnames(variance) <- list(names, names)
+  b <- diag(between)
+  df <- ifelse(b > 0 | is.na(diag(within)), (m - 1) * (1 + diag(within) / b)^2, Inf)
+  structure(list(coefficients = stats::setNames(mean_q, names), variance = variance, df = pmin(df, degf), m = m),
+            class = "surveysynth_combined")
+}
+
+FIXED <- 1e-12 # standard error over estimate that is rounding: the design or a known total fixes it
+
+# Estimates and their covariances, by name; NA where a covariance is not known.
+estimates_of <- function(result) {
+  q <- tryCatch(stats::coef(result), error = function(e) NULL)
+  u <- tryCatch(as.matrix(suppressWarnings(stats::vcov(result))), error = function(e) NULL) # svyby may warn, see below
+  if (is.matrix(q)) q <- stats::setNames(as.vector(q), outer(rownames(q), colnames(q), paste, sep = ":"))
+  if (!is.numeric(q) || !is.numeric(u) || length(q) != nrow(u)) {
+    refuse("a result of class ", class(result)[1], " has no coef() and vcov() to combine",
+           if (inherits(result, "svyby")) "; svyby() has them with vartype = \"se\"")
+  }
+  if (is.null(names(q))) names(q) <- paste0("V", seq_along(q))
+  q <- stats::setNames(as.vector(q), names(q))
+  if (inherits(result, "svyby") && is.null(attr(result, "var"))) u[row(u) != col(u)] <- NA
+  diag(u)[which(diag(u) < 0)] <- NA # Horvitz and Thompson's may be
+  fixed <- which(diag(u) <= (FIXED * q)^2)
+  u[fixed, ] <- 0
+  u[, fixed] <- 0
+  dimnames(u) <- list(names(q), names(q))
+  present <- !is.na(q)
+  list(q = q[present], u = u[present, present, drop = FALSE])
+}
+
+# A covariance matrix among more names, 0 where it has none of them.
+spread_out <- function(u, names) {
+  all <- matrix(0, length(names), length(names), dimnames = list(names, names))
+  all[rownames(u), rownames(u)] <- u
+  all
+}
+
+#' @export
+coef.surveysynth_combined <- function(object, ...) object$coefficients
+
+#' @export
+vcov.surveysynth_combined <- function(object, ...) object$variance
+
+#' @export
+SE.surveysynth_combined <- function(object, ...) sqrt(diag(object$variance))
+
+#' @export
+confint.surveysynth_combined <- function(object, parm, level = 0.95, ...) {
+  half <- half_width(object, level)
+  limits <- cbind(object$coefficients - half, object$coefficients + half)
+  colnames(limits) <- sprintf("%g %%", 100 * c(0.5 - level / 2, 0.5 + level / 2))
+  if (missing(parm)) limits else limits[parm, , drop = FALSE]
+}
+
+# No degrees of freedom, no interval.
+half_width <- function(object, level) {
+  stats::qt(0.5 + level / 2, ifelse(object$df > 0, object$df, NA)) * SE.surveysynth_combined(object)
+}
+
+#' @export
+as.data.frame.surveysynth_combined <- function(x, row.names = NULL, optional = FALSE, ...) {
+  half <- half_width(x, 0.95)
+  data.frame(estimate = x$coefficients, se = SE.surveysynth_combined(x), df = x$df, ci_low = x$coefficients - half,
+             ci_high = x$coefficients + half, m = x$m,
+             row.names = if (is.null(row.names)) names(x$coefficients) else row.names)
+}
+
+#' @method print surveysynth_combined
+#' @export
+print.surveysynth_combined <- function(x, digits = 4, ...) {
+  print(as.data.frame(x), digits = digits, ...)
+  invisible(x)
+}
+
+#' @method summary surveysynth_combined
+#' @export
+summary.surveysynth_combined <- function(object, ...) as.data.frame(object)

@@ -1,0 +1,49 @@
+#' The privacy report of a release
+#'
+#' What is guaranteed, to whom, under what assumptions, and what is not: the public part, as it is in the manifest.
+#'
+#' @param release From [synthesize()] or [read_release()]; no Python is needed.
+#' @return A list of class `surveysynth_privacy`: `epsilon` (of the whole release, for files that differ by one
+#'   record added or removed), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours` (epsilon by
+#'   neighbour relation), `draws` (behind the maximum), `diagnostics`, `assumptions` (taken as public or as
+#'   given), `data_dependent` (computed from the confidential file and not covered by epsilon) and `publication`.
+#' @export
+#' @examples
+#' privacy(read_release(system.file("example-release", package = "surveysynth")))
+privacy <- function(release) {
+  check_release(release)
+  said <- release$manifest
+  list_of <- c("epsilon", "epsilon_requested", "kind", "m", "guarantee", "neighbours", "diagnostics", "assumptions",
+               "data_dependent", "publication")
+  structure(c(said[intersect(list_of, names(said))], list(draws = said$draws_behind_the_maximum)),
+            class = "surveysynth_privacy")
+}
+
+#' @method format surveysynth_privacy
+#' @export
+format.surveysynth_privacy <- function(x, ...) {
+  asked <- if (is.null(x$epsilon_requested)) "" else sprintf(" (asked for: %g)", x$epsilon_requested)
+  dashed <- function(lines) if (length(lines)) paste0("  - ", lines)
+  c(
+    sprintf("Privacy of this release: epsilon = %g%s, %s, m = %d", x$epsilon, asked, x$kind, as.integer(x$m)),
+    x$guarantee,
+    "Neighbour relations:",
+    dashed(sprintf("%s: epsilon = %g", names(x$neighbours), unlist(x$neighbours))),
+    sprintf("Maximum over %s posterior draws, the released ones among them. %s", format(x$draws, big.mark = ","),
+            x$diagnostics),
+    "Taken as public or as given:",
+    dashed(x$assumptions),
+    "Computed from the confidential file, and not covered by epsilon:",
+    dashed(x$data_dependent),
+    sprintf("Publication: %s.", x$publication)
+  )
+}
+
+#' @method print surveysynth_privacy
+#' @export
+print.surveysynth_privacy <- function(x, ...) {
+  for (line in format(x)) {
+    writeLines(strwrap(line, width = getOption("width"), indent = if (startsWith(line, "  ")) 2 else 0, exdent = 4))
+  }
+  invisible(x)
+}

@@ -1,0 +1,162 @@
+# Python: found, started once a session, and asked.
+#
+# R and Python hand each other text (json), folders with frames (exchange.R), and the release that Python
+# keeps. reticulate converts nothing else, so its version does not matter. The other side is
+# inst/python/surveysynth_bridge.py.
+
+ENVNAME <- "r-surveysynth"
+session <- new.env(parent = emptyenv()) # `python`: the one that surveysynth_setup() found; `bridge`: once it runs
+
+# Have Python do a task of the bridge; `objects` are Python's own. Its errors and warnings become R's.
+ask_python <- function(task, ..., objects = list()) {
+  answer <- do.call(python_bridge()$run, c(list(task, as_json(list(...))), objects))
+  told <- jsonlite::fromJSON(reticulate::py_to_r(answer$told), simplifyMatrix = FALSE)
+  for (text in told$warnings) warning(in_words_of_r(text), call. = FALSE)
+  if (!is.null(told$error)) refuse(in_words_of_r(told$error))
+  list(object = answer$value, said = told$value)
+}
+
+# What Python says of its own names and lists, for a reader of R: patterns, and what stands in their place.
+IN_WORDS_OF_R <- c(
+  "surveysynth\\.Log\\(\\), Asinh" = "\"log\", Asinh",
+  "(surveysynth\\.)?Asinh\\(scale=" = "asinh_transform(",
+  "(surveysynth\\.)?Identity\\(scale=" = "identity_transform(",
+  "use FBP\\(\\.\\.\\.\\) instead of FBP\\.paper\\(\\.\\.\\.\\)" = "leave weights and variance of fbp() alone",
+  "or use FBS$" = "or use fbs()",
+  "\\{'(\\w+)': \\[([^]]*)\\]\\}" = "list(\\1 = c(\\2))",
+  "=\\[('[^]]*)\\]" = " = c(\\1)",
+  "choose lonely_psu='(\\w+)'" = "set options(survey.lonely.psu = \"\\1\")"
+)
+
+in_words_of_r <- function(text) {
+  for (pattern in names(IN_WORDS_OF_R)) text <- gsub(pattern, IN_WORDS_OF_R[[pattern]], text)
+  text
+}
+
+# A call of one of Python's constructors, to be made there, and the name that it has in R:
+# make("Asinh", "asinh_transform", scale = 10).
+make <- function(constructor, name, ..., class = NULL) {
+  structure(list(constructor = constructor, name = name, arguments = without_null(list(...))),
+            class = c(class, "surveysynth_made"))
+}
+
+without_null <- function(x) x[!vapply(x, is.null, NA)]
+
+# Numbers with all their digits, which jsonlite has not; I() keeps a vector of one a list.
+as_json <- function(x) {
+  text <- jsonlite::toJSON(in_json(x), auto_unbox = TRUE, json_verbatim = TRUE, null = "null", na = "null")
+  enc2utf8(as.character(text))
+}
+
+in_json <- function(x) {
+  if (inherits(x, "surveysynth_made")) x <- c(list(`__make__` = x$constructor), x$arguments)
+  if (is.list(x)) {
+    x <- lapply(without_null(x), in_json)
+    return(if (length(x) || is.null(names(x))) x else stats::setNames(list(), character()))
+  }
+  if (!is.double(x)) return(x)
+  text <- sprintf("%.17g", x)
+  text[is.na(x)] <- "NaN"
+  text[is.infinite(x)] <- ifelse(x[is.infinite(x)] > 0, "Infinity", "-Infinity")
+  if (length(x) != 1 || inherits(x, "AsIs")) text <- paste0("[", paste(text, collapse = ","), "]")
+  structure(text, class = "json")
+}
+
+# A folder that nobody else can read, gone when `use` has returned or failed.
+in_folder <- function(use) {
+  folder <- tempfile("surveysynth")
+  dir.create(folder, mode = "0700")
+  on.exit(unlink(folder, recursive = TRUE, force = TRUE))
+  use(normalizePath(folder, "/"))
+}
+
+# A frame for Python, in a subfolder of its own.
+frame_for_python <- function(frame, folder, name) {
+  folder <- file.path(folder, name)
+  dir.create(folder)
+  save_frame(frame, folder)
+  make("frame", "frame", folder = folder)
+}
+
+# A frame that a task of the bridge leaves in a folder.
+frame_from_python <- function(task, folder, ..., objects = list()) {
+  out <- file.path(folder, "result")
+  dir.create(out)
+  ask_python(task, folder = out, ..., objects = objects)
+  loaded(out)
+}
+
+# A frame of R's own, without the types that it had in Python.
+loaded <- function(folder) structure(load_frame(folder), pandas = NULL)
+
+# ---- which Python
+
+python_bridge <- function() {
+  if (is.null(session$bridge)) session$bridge <- start_python()
+  session$bridge
+}
+
+start_python <- function() {
+  python <- if (reticulate::py_available()) running_python() else first_usable(candidates())
+  old <- Sys.getenv("RETICULATE_PYTHON", NA)
+  Sys.setenv(RETICULATE_PYTHON = python) # reticulate's own search starts and ends there
+  on.exit(if (is.na(old)) Sys.unsetenv("RETICULATE_PYTHON") else Sys.setenv(RETICULATE_PYTHON = old))
+  tryCatch(
+    reticulate::import_from_path("surveysynth_bridge", system.file("python", package = "surveysynth"), convert = FALSE),
+    error = function(e) {
+      refuse("the Python at ", python, " cannot load surveysynth: ", strsplit(conditionMessage(e), "\n")[[1]][1],
+             ". Run surveysynth_setup()")
+    }
+  )
+}
+
+running_python <- function() {
+  python <- reticulate::py_config()$python
+  fault <- fault_of(python)
+  if (!is.null(fault)) {
+    refuse("this R session runs the Python at ", python, " already, which ", fault,
+           "; a session can run one Python only: restart R, then call surveysynth_setup()")
+  }
+  python
+}
+
+# Where Python with surveysynth may be, in the order in which it is looked for.
+candidates <- function(python = session$python, envname = ENVNAME) {
+  found <- list(
+    "the argument python" = python,
+    SURVEYSYNTH_PYTHON = Sys.getenv("SURVEYSYNTH_PYTHON"),
+    RETICULATE_PYTHON = Sys.getenv("RETICULATE_PYTHON")
+  )
+  found[[paste0("the virtual environment ", envname)]] <- reticulate::virtualenv_python(envname)
+  Filter(nzchar, without_null(found))
+}
+
+# The first that has surveysynth, or an error that says what is wrong with each.
+first_usable <- function(candidates) {
+  faults <- lapply(candidates, fault_of)
+  usable <- vapply(faults, is.null, NA)
+  if (any(usable)) return(candidates[[which(usable)[1]]])
+  refuse("there is no Python with surveysynth; surveysynth_setup() finds or makes one. Looked at:",
+         paste0("\n  ", names(candidates), ": ", candidates, " ", unlist(faults)))
+}
+
+# What keeps a Python from being used, or NULL; nothing is loaded into this session.
+fault_of <- function(python) {
+  if (!file.exists(python) || dir.exists(python)) return("is not there")
+  found <- suppressWarnings(system2(python, c("-c", shQuote(LOOK)), stdout = TRUE, stderr = FALSE))
+  version <- sub("^surveysynth ", "", grep("^surveysynth ", found, value = TRUE))
+  if (length(version) != 1) return("cannot be run")
+  if (version == "none") return("has no surveysynth")
+  ours <- as.character(utils::packageVersion("surveysynth"))
+  if (release_series(version) != release_series(ours)) {
+    return(paste0("has surveysynth ", version, ", and this R package is ", ours, ": update the older one"))
+  }
+  NULL
+}
+
+LOOK <- paste0(
+  "import sys, importlib.metadata as m, importlib.util as u; sys.path[:] = [p for p in sys.path if p]; ",
+  "print('surveysynth', m.version('surveysynth') if u.find_spec('surveysynth') else 'none')"
+)
+
+release_series <- function(version) paste(strsplit(version, "[.]")[[1]][1:2], collapse = ".")

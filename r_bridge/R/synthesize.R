@@ -1,0 +1,183 @@
+#' Synthesize a confidential survey
+#'
+#' Fits the model under privacy weights that are tuned until epsilon = 2 Delta m comes just below `epsilon`,
+#' never above (T 1.4.1), and releases m posterior draws as m weighted synthetic data sets.
+#'
+#' Columns that are predictors or that define strata, sampling units and finite populations are published
+#' as they are, with the labels of strata and units that are no predictors recoded. Outcomes and weights are
+#' synthetic. Nothing else leaves the design; only the columns that are needed are given to Python, through files in
+#' a folder below [tempdir()] that is removed afterwards.
+#'
+#' Replicate weights of a `svyrep.design` are not used, and do not tell the primary sampling units: that there are
+#' clusters cannot be seen then. The synthetic designs get as many replicates of their own, by
+#' Preston's bootstrap (`as.svrepdesign(type = "mrbbootstrap")`, under R's `set.seed()`); [tables()] linearizes, and
+#' a release that is written and read again has designs without replicates.
+#'
+#' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
+#' @param synthesizer A model: [fbs()] or [fbp()].
+#' @param epsilon Privacy budget of the whole release, for files that differ by one record added or removed.
+#' @param m Number of synthetic data sets.
+#' @param population_total Public number of population units that the synthetic weights add up to; or one for
+#'   each stratum, named by it. Default: the sum of the survey weights, which is then taken as public.
+#' @param mechanism [pseudo_posterior()], if not with its defaults.
+#' @param public Names of the columns that you declare public. Given, it must hold every column of the public files
+#'   that is not synthesized; without it the formula and the design name them.
+#' @param clusters Records are drawn independently given the predictors. A design with sampling
+#'   units of several records, or with strata that the predictors do not determine, is refused unless you
+#'   say `"ignore"`.
+#' @param debias Take off the released draws what the privacy weights do to the model; spends no privacy.
+#' @param accept_diagnostics Diagnostics of the sampler whose failure you accept, by name: `"divergences"`,
+#'   `"rhat"`, `"ess_bulk"`, `"ess_tail"`.
+#' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
+#' @param tolerance How far below `epsilon` the result may stay, as a share of it.
+#' @param chains,warmup,draws Settings of the sampler.
+#' @param seed For tests only: who knows the seed can undo the randomness, and the release says that it is not for
+#'   publication. Without it randomness comes from the operating system; R's `set.seed()` has no influence on it.
+#' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
+#'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
+#' @seealso [privacy()], [tables()], [with_release()], [write_release()]
+#' @export
+#' @examples
+#' \dontrun{
+#' design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' release <- synthesize(design, fbs(api00 ~ stype + awards), epsilon = 10.8, population_total = 6194)
+#' privacy(release)
+#' tables(release, by = ~ stype + awards)
+#' }
+synthesize <- function(design, synthesizer, epsilon = NULL, m = 3, population_total = NULL, mechanism = NULL,
+                       public = NULL, clusters = c("refuse", "ignore"), debias = FALSE, accept_diagnostics = NULL,
+                       engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = 1000,
+                       draws = 1000, seed = NULL) {
+  settings <- list(
+    epsilon = epsilon, m = m, clusters = match.arg(clusters), debias = debias, engine = match.arg(engine),
+    accept_diagnostics = I(as.character(accept_diagnostics)), tolerance = tolerance, chains = chains, warmup = warmup,
+    draws = draws, seed = seed
+  )
+  in_folder(function(folder) {
+    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public)
+    made <- do.call(ask_python, c(list("synthesize", folder = folder), given, settings))
+    frames <- lapply(file.path(folder, seq_len(made$said$m)), loaded)
+    release <- new_release(frames, made$said, list(object = made$object))
+    as_design_was(release, design)
+  })
+}
+
+#' What a release would cost
+#'
+#' A dry run of [synthesize()]: the epsilon that `c1` means, or the `c1` that `epsilon` means. It is computed from the
+#' confidential file and is for internal use.
+#'
+#' @param design,synthesizer,m,mechanism As for [synthesize()].
+#' @param epsilon Given alone, c1 is tuned to it.
+#' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (T 1.4.1, step 2), with
+#'   Delta_target = epsilon / (2 m), or 1 without an epsilon.
+#' @param ... Further arguments of [synthesize()] but for `debias` and `accept_diagnostics`.
+#' @return A list of class `surveysynth_price`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
+#'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left) and
+#'   `verdict` (of the sampler's diagnostics).
+#' @export
+#' @examples
+#' \dontrun{
+#' price(design, fbs(salary ~ field), epsilon = 10.8)
+#' price(design, fbs(salary ~ field), c1 = 1)
+#' }
+price <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechanism = NULL, ...) {
+  further <- list(...)
+  allowed <- setdiff(names(formals(synthesize)), c(names(formals(price)), "debias", "accept_diagnostics"))
+  unknown <- setdiff(if (length(further)) names(further), allowed)
+  if (length(unknown)) refuse("price() has no argument ", paste(unknown, collapse = ", "))
+  in_folder(function(folder) {
+    given <- model_arguments(folder, design, synthesizer, mechanism, further$population_total, further$public)
+    further[c("population_total", "public")] <- NULL
+    found <- do.call(ask_python, c(list("price", epsilon = epsilon, c1 = c1, m = m), given, further))
+    structure(found$said, class = "surveysynth_price")
+  })
+}
+
+#' @method print surveysynth_price
+#' @export
+print.surveysynth_price <- function(x, ...) {
+  cat(sprintf("epsilon = %.4g for m = %d data sets: Delta = %.4g each, c1 = %.4g (bound aimed at: %.4g)\n",
+              x$epsilon, x$m, x$delta, x$c1, x$delta_target),
+      sprintf("mean privacy weight: %.3f\n", x$mean_alpha), x$verdict,
+      "\nInternal: computed from the confidential file.\n", sep = "")
+  invisible(x)
+}
+
+# The arguments that synthesize() and price() share and that need translation.
+model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public) {
+  if (!inherits(synthesizer, "surveysynth_synthesizer")) {
+    refuse("the second argument is a model: fbs(salary ~ field + gender) or fbp(...)")
+  }
+  if (!is.null(mechanism) && !inherits(mechanism, "surveysynth_mechanism")) {
+    refuse("a mechanism is pseudo_posterior(...)")
+  }
+  parts <- synthesis_parts(design)
+  columns <- c(synthesizer$outcomes, synthesizer$columns)
+  check_there(c(columns, public), names(parts$frame))
+  list(
+    design = design_for_python(parts, columns, folder), synthesizer = synthesizer, mechanism = mechanism,
+    population_total = named_totals(population_total, parts),
+    public = if (!is.null(public)) I(intersect(public, c(columns, unlist(parts$roles[DRAWN]))))
+  )
+}
+
+DRAWN <- c("strata", "psu", "fpc") # roles that say how the sample was drawn
+
+# What synthesis needs of a design: not its replicates, nor what its weights were calibrated to.
+synthesis_parts <- function(design) {
+  parts <- design_parts(design)
+  if (inherits(design, "svyrep.design")) {
+    warning("replicate weights do not tell the primary sampling units: whether the design has clusters cannot be ",
+            "seen, and synthetic standard errors do not carry them", call. = FALSE)
+    parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs"))]
+  }
+  parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs", DRAWN, "lonely_psu"))]
+  parts
+}
+
+check_there <- function(columns, there) {
+  lacking <- setdiff(columns, there)
+  if (length(lacking)) {
+    refuse("the design has no column ", paste(sQuote(lacking), collapse = ", "), "; it has ",
+           paste(utils::head(there, 12), collapse = ", "), if (length(there) > 12) ", ...")
+  }
+}
+
+# A design for Python: only these columns and those with a role are written.
+design_for_python <- function(parts, columns, folder) {
+  roles <- parts$roles
+  in_roles <- unlist(roles[setdiff(names(roles), c("lonely_psu", "pps", "scale", "rscales", "mse"))])
+  used <- names(parts$frame) %in% c(columns, in_roles)
+  frame <- frame_for_python(parts$frame[used], folder, "confidential")
+  several <- names(roles) %in% c("psu", "fpc", "replicate_weights", "rscales")
+  roles[several] <- lapply(roles[several], I)
+  do.call(make, c(list("SurveyDesign", "design", frame = frame), roles))
+}
+
+# Totals by stratum, whose names are numbers in one way of writing.
+named_totals <- function(total, parts) {
+  if (is.null(names(total))) return(total)
+  strata <- parts$roles$strata
+  number <- suppressWarnings(as.numeric(names(total)))
+  if (!is.null(strata) && is.double(parts$frame[[strata]]) && !anyNA(number)) names(total) <- sprintf("%.15g", number)
+  as.list(total)
+}
+
+# The synthetic designs in the kind that the confidential one had.
+as_design_was <- function(release, design) {
+  kind <- identity
+  if (inherits(design, "svyrep.design")) {
+    replicates <- ncol(stats::weights(design, "analysis"))
+    kind <- function(x) { # it warns that one stage is used, and there is one
+      suppressWarnings(survey::as.svrepdesign(x, type = "mrbbootstrap", replicates = replicates))
+    }
+  }
+  if (inherits(design, "tbl_svy") && requireNamespace("srvyr", quietly = TRUE)) {
+    plain <- kind
+    kind <- function(x) srvyr::as_survey(plain(x))
+  }
+  release$designs <- lapply(release$designs, kind)
+  release$count_designs <- lapply(release$count_designs, kind)
+  release
+}

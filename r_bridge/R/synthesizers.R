@@ -1,0 +1,199 @@
+#' Models that synthesize
+#'
+#' `fbs()` is the fully Bayes model for the observed sample: outcomes and survey weight are jointly
+#' normal given the predictors (paper T, 2.1, equations 2-3 and appendix C). `fbp()` is the fully Bayes model for
+#' the population and its inclusion probabilities: its synthetic outcomes follow the population, not
+#' the sample (T, 2.2, equations 4-7 and appendix D). Neither does anything by itself: [synthesize()] fits it.
+#'
+#' Columns named by the formula are **public**: they are published as they are, record by record.
+#' Text and factors are categories, numbers are numbers, `factor(x)` makes a category of a number.
+#' Formulas are R's, with `+ - * : / ^ ( )`, and the functions `factor`, `I`, `log`, `log2`, `log10`, `log1p`,
+#' `exp`, `expm1`, `sqrt`, `abs`, `sign`, `floor`, `ceiling`, `trunc`, `sin`, `cos`, `tan`, `asinh`, `scale`,
+#' `poly` and `bs`; of anything else make a column first (`update(design, new = ...)`).
+#'
+#' @param outcome The confidential numeric columns that are synthesized, by name; or a formula,
+#'   `salary ~ field + gender` or `cbind(wage, bonus) ~ field`, and then no `predictors`.
+#' @param predictors A formula, `~ field + gender` (`~ 1` for none), or names of columns.
+#' @param prior `"paper"`, that of T; `"flat"`, p(B, Sigma) proportional to |Sigma|^(-(D+1)/2), whose posterior is
+#'   drawn exactly and in no time; for `fbs()` also `"independent"`, the paper's with independent
+#'   coefficients, sensible with more than about 20 predictors.
+#' @param transform The scale on which outcomes are normal: `"log"`, [asinh_transform()], [identity_transform()] or
+#'   [normal_scores()]; several outcomes may have a list of them, by name.
+#' @param missing What a missing outcome does: `"fail"`, or `"drop"`, which leaves the record out and has
+#'   the privacy report say how many.
+#' @return A model, for [synthesize()] and [price()].
+#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
+#'   Microdata Generation.
+#' @export
+#' @examples
+#' fbs("salary", ~ field + gender)
+#' fbs(cbind(wage, bonus) ~ field * gender, transform = list(wage = "log", bonus = asinh_transform(100)))
+#' fbp(salary ~ field + age, bands = list(age = c(25, 45, 65)))
+fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "flat"), transform = "log",
+                missing = c("fail", "drop")) {
+  synthesizer("FBS", outcome, predictors, prior = match.arg(prior), transform = transform, missing = match.arg(missing))
+}
+
+#' @rdname fbs
+#' @param weights Smoothed weights under `fbp()`: `"full"`, the model's own, or `"paper"`, as in T 2.2, which
+#'   leave out how selection differs between cells.
+#' @param variance Standard errors of counts: `"stratified"`, or `"paper"`, without strata, as in T's table 4.
+#' @param bands Public limits that group a numeric predictor of many values into bands, for the
+#'   cells: `list(age = c(25, 45, 65))`.
+#' @export
+fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transform = "log", missing = c("fail", "drop"),
+                weights = c("full", "paper"), variance = c("stratified", "paper"), bands = NULL) {
+  synthesizer("FBP", outcome, predictors, prior = match.arg(prior), transform = transform, missing = match.arg(missing),
+              weights = match.arg(weights), variance = match.arg(variance), bands = if (length(bands)) lapply(bands, I))
+}
+
+# A model for Python; `...` are its arguments.
+synthesizer <- function(constructor, outcome, predictors, ..., transform = NULL) {
+  asked <- outcome_and_predictors(outcome, predictors)
+  if (!is.null(transform)) transform <- transforms(transform, asked$outcome)
+  model <- make(constructor, constructor, outcome = I(asked$outcome), predictors = formula_text(asked$predictors),
+                transform = transform, ..., class = "surveysynth_synthesizer")
+  model[c("formula", "outcomes", "columns")] <- list(asked$formula, asked$outcome, all.vars(asked$predictors))
+  model
+}
+
+outcome_and_predictors <- function(outcome, predictors) {
+  if (inherits(outcome, "formula")) {
+    if (!is.null(predictors)) refuse("the formula holds the predictors already: leave predictors out")
+    if (length(outcome) != 3) refuse("the formula has no outcome: write salary ~ field + gender")
+    predictors <- outcome[-2]
+    outcome <- outcome_columns(outcome[[2]])
+  }
+  if (is.character(predictors)) predictors <- stats::reformulate(sprintf("`%s`", predictors))
+  if (!is.character(outcome) || !inherits(predictors, "formula") || length(predictors) != 2) {
+    refuse("write fbs(\"salary\", ~ field + gender) or fbs(salary ~ field + gender); ~ 1 for no predictors")
+  }
+  left <- if (length(outcome) > 1) as.call(lapply(c("cbind", outcome), as.name)) else as.name(outcome)
+  formula <- stats::as.formula(call("~", left, predictors[[2]]), env = baseenv())
+  list(outcome = outcome, predictors = predictors[[2]], formula = formula)
+}
+
+outcome_columns <- function(side) {
+  several <- is.call(side) && identical(side[[1]], quote(cbind))
+  columns <- if (several) as.list(side)[-1] else list(side)
+  if (!all(vapply(columns, is.name, NA))) {
+    refuse("an outcome is a column, which the formula has by its name: say transform = for its scale")
+  }
+  vapply(columns, as.character, "")
+}
+
+#' Scales on which outcomes are normal
+#'
+#' The outcomes of [fbs()] and [fbp()] are normal after a transform: `"log"`, or one of these.
+#' A `scale` is a public number in the unit of the outcome, not computed from the confidential file.
+#'
+#' `asinh_transform()` is asinh(y / scale): logarithmic in both tails and linear near 0, for amounts that can be
+#' negative. `identity_transform()` is y / scale. `normal_scores()` is the normal quantile of the share of a
+#' historical or public file below y; knots are joined by a monotone cubic on the scale of `base`.
+#' `historical_scores()` makes the knots from such a file, never from the one that is to be released.
+#' @param scale Of the outcome: about where `asinh_transform()` turns from linear to logarithmic.
+#' @param amounts,probabilities Knots: amounts in the unit of the outcome, and the share of the
+#'   historical file below each; both increase, and there are at least 5.
+#' @param source The file or publication that the knots come from; it is published with a release.
+#' @param base The scale between knots: `"log"`, `asinh_transform()` or `identity_transform()`.
+#' @param values The outcome in the historical file, at least 1,000 records.
+#' @param weights Survey weights of the historical file, if any.
+#' @param knots How many quantiles, evenly spaced in arcsin(sqrt(p)); quantiles invert the mid-distribution function
+#'   (Ma, Genton and Parzen 2011).
+#' @return A transform, for the argument `transform` of [fbs()] and [fbp()].
+#' @export
+#' @examples
+#' asinh_transform(1000)
+#' normal_scores(c(5, 10, 20, 40, 80) * 1000, c(0.02, 0.2, 0.5, 0.8, 0.98), source = "yearbook 2020")
+#' \dontrun{
+#' historical_scores(last_year$salary, source = "last year's survey", weights = last_year$wt)
+#' }
+asinh_transform <- function(scale) {
+  make("Asinh", "asinh_transform", scale = check_scale(scale), class = "surveysynth_transform")
+}
+
+#' @rdname asinh_transform
+#' @export
+identity_transform <- function(scale) {
+  make("Identity", "identity_transform", scale = check_scale(scale), class = "surveysynth_transform")
+}
+
+#' @rdname asinh_transform
+#' @export
+normal_scores <- function(amounts, probabilities, source, base = "log") {
+  make("NormalScores", "normal_scores", amounts = I(amounts), probabilities = I(probabilities), source = source,
+       base = transforms(base), class = "surveysynth_transform")
+}
+
+#' @rdname asinh_transform
+#' @export
+historical_scores <- function(values, source, weights = NULL, knots = 70, base = "log") {
+  if (!is.null(weights) && length(weights) != length(values)) refuse("values and weights differ in length")
+  columns <- without_null(list(values = values, weights = weights))
+  found <- in_folder(function(folder) {
+    frame <- frame_for_python(list2DF(columns), folder, "history")
+    ask_python("historical_scores", frame = frame, source = source, knots = knots, base = transforms(base))$said
+  })
+  normal_scores(found$amounts, found$probabilities, source, base)
+}
+
+check_scale <- function(scale) {
+  if (!is.numeric(scale) || length(scale) != 1 || !is.finite(scale) || scale <= 0) {
+    refuse("scale must be a positive number, public and not computed from the confidential file")
+  }
+  scale
+}
+
+# One transform, or one for each of several outcomes.
+transforms <- function(transform, outcomes = NULL) {
+  if (identical(transform, "log")) return(make("Log", "\"log\"", class = "surveysynth_transform"))
+  if (inherits(transform, "surveysynth_transform")) return(transform)
+  each <- is.list(transform) && length(outcomes) && setequal(names(transform), outcomes)
+  if (each) return(lapply(transform, transforms))
+  refuse("a transform is \"log\", asinh_transform(), identity_transform() or normal_scores()",
+         if (length(outcomes) > 1) ", or a list of these by the names of the outcomes")
+}
+
+#' The pseudo posterior mechanism
+#'
+#' Each record's likelihood is raised to a privacy weight alpha in \[0, 1\], the smaller the riskier
+#' the record: f is the largest absolute log density of the record under any posterior draw (T 1.4.1).
+#' The guarantee is asymptotic.
+#' @param map From risk f to alpha: `"inverse"`, c1 Delta / f + c2 (T 1.4.1, step 2), or `"linear"` (Savitsky, Hu and
+#'   Williams, algorithm 2).
+#' @param c1 Scale of the map; `NULL` tunes it to the epsilon that is asked for.
+#' @param c2 Shift of the map, between -1 and 1.
+#' @return A mechanism, for [synthesize()] and [price()].
+#' @export
+#' @examples
+#' pseudo_posterior("linear")
+pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0) {
+  make("PseudoPosterior", "pseudo_posterior", map = match.arg(map), c1 = c1, c2 = c2, class = "surveysynth_mechanism")
+}
+
+#' @method print surveysynth_synthesizer
+#' @export
+print.surveysynth_synthesizer <- function(x, ...) {
+  further <- x$arguments[setdiff(names(x$arguments), c("outcome", "predictors"))]
+  cat(x$name, ": ", deparse1(x$formula), "\n", sep = "")
+  cat(strwrap(said_of_list(further), exdent = 2), sep = "\n")
+  invisible(x)
+}
+
+#' @method print surveysynth_made
+#' @export
+print.surveysynth_made <- function(x, ...) {
+  cat(said_of(x), "\n", sep = "")
+  invisible(x)
+}
+
+# A value as one writes it in R, long vectors in short.
+said_of <- function(x) {
+  if (inherits(x, "surveysynth_made")) {
+    return(if (length(x$arguments)) paste0(x$name, "(", said_of_list(x$arguments), ")") else x$name)
+  }
+  if (is.list(x)) return(paste0("list(", said_of_list(x), ")"))
+  if (length(x) > 9) sprintf("<%d numbers>", length(x)) else deparse1(as.vector(unclass(x)))
+}
+
+said_of_list <- function(x) paste(names(x), "=", vapply(x, said_of, ""), collapse = ", ")

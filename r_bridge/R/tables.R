@@ -1,0 +1,110 @@
+#' Tables of a release
+#'
+#' Every cell of the variables, every margin and the total, estimated in each of the m data sets and combined:
+#' the mean of the estimates, with variance T = mean(u) + b / m (T, appendix A; Reiter and Raghunathan 2007).
+#' Tables are made of published data alone: they spend no privacy.
+#'
+#' @param release From [synthesize()] or [read_release()].
+#' @param by Predictors, by name or as a formula `~ field + gender`; nothing else is in the files.
+#' @param outcome Names of outcomes; default: all.
+#' @param statistic One or several of `"count"`, `"mean"`, `"total"`, `"proportion"`, `"ratio"`, `"quantile"`.
+#' @param denominator Numeric column: a ratio is the total of the outcome over the total of this.
+#' @param probs Of quantiles.
+#' @param estimator Where estimates come from: `"auto"` chooses the faster of `"samplics"` and `"onepass"`, which agree;
+#'   `"replicates"`, with [estimate()], is for designs that have replicate weights, and is chosen for these.
+#' @param min_cell Cells of fewer records are suppressed, and with them those from which they could be found by
+#'   subtraction.
+#' @param cv_limit Flag estimates whose standard error is more than this share of them.
+#' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
+#'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`. Intervals
+#'   are 95\% t intervals, on the logit scale for proportions.
+#' @export
+#' @examples
+#' \dontrun{
+#' tables(release, by = ~ field + gender)
+#' tables(release, by = "field", statistic = "quantile", probs = c(0.25, 0.5, 0.75))
+#' }
+tables <- function(release, by = NULL, outcome = NULL, statistic = c("count", "mean"), denominator = NULL, probs = 0.5,
+                   estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL) {
+  check_release(release)
+  estimator <- match.arg(estimator)
+  in_folder(function(folder) {
+    table <- frame_from_python(
+      "tables", folder, by = names_of(by), outcome = names_of(outcome), statistic = I(statistic),
+      denominator = denominator, probs = I(probs), estimator = estimator, min_cell = min_cell,
+      cv_limit = cv_limit, objects = list(python_release(release))
+    )
+    structure(table, class = c("surveysynth_table", "data.frame"))
+  })
+}
+
+#' Estimates from a survey design
+#'
+#' Means, totals, counts, proportions, ratios or quantiles by domain, of one design: confidential, or one of
+#' a release. The estimates and standard errors are those of the survey package; intervals use t with the degrees
+#' of freedom of the whole design. Nothing is published by this, and nothing is protected.
+#'
+#' @param design From `svydesign()`, `svrepdesign()` or srvyr's `as_survey()`.
+#' @param outcome Numeric columns, by name or as a formula `~ income`; of any type for proportions; not needed
+#'   for counts.
+#' @param by Columns whose cells, margins and total are estimated.
+#' @param statistic,denominator,probs,estimator As for [tables()].
+#' @param missing What missing outcomes do: `"fail"`, or `"drop"`, which estimates for the records that have
+#'   one, as a domain (`na.rm = TRUE` in survey).
+#' @return As [tables()], without `flag`.
+#' @export
+#' @examples
+#' \dontrun{
+#' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"), probs = c(0.25, 0.75))
+#' }
+estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, probs = 0.5,
+                     estimator = c("auto", "samplics", "onepass", "replicates"), missing = c("fail", "drop")) {
+  estimator <- match.arg(estimator)
+  missing <- match.arg(missing)
+  parts <- design_parts(design)
+  if (!is.null(parts$joint)) {
+    refuse("joint inclusion probabilities of a pps = ppsmat() design are not given to Python: ",
+           "use svymean(), svytotal(), svyby() of the survey package")
+  }
+  outcome <- names_of(outcome)
+  by <- names_of(by)
+  columns <- c(outcome, by, denominator)
+  check_there(columns, names(parts$frame))
+  in_folder(function(folder) {
+    table <- frame_from_python(
+      "estimate", folder, design = design_for_python(parts, columns, folder), outcome = outcome, by = by,
+      statistic = I(statistic), denominator = denominator, probs = I(probs), estimator = estimator,
+      missing = missing
+    )
+    structure(table, class = c("surveysynth_table", "data.frame"))
+  })
+}
+
+#' @method print surveysynth_table
+#' @export
+print.surveysynth_table <- function(x, digits = 4, ...) {
+  shown <- as.data.frame(unclass(x), optional = TRUE)
+  for (name in c("estimate", "se", "ci_low", "ci_high")) shown[[name]] <- in_digits(x[[name]], digits)
+  shown$df <- in_digits(x$df, 3)
+  shown$n <- in_digits(x$n, 1)
+  notes <- setdiff(unlist(strsplit(unique(c(x$flag, "")), "; ")), "")
+  shown$flag <- NULL
+  if (length(notes)) shown[[" "]] <- note_numbers(x$flag, notes)
+  print(shown, row.names = FALSE, ...)
+  if (length(notes)) writeLines(paste0("[", seq_along(notes), "] ", notes))
+  invisible(x)
+}
+
+note_numbers <- function(flags, notes) {
+  numbers <- lapply(strsplit(flags, "; "), match, notes)
+  vapply(numbers, function(n) if (length(n)) paste0("[", n, "]", collapse = "") else "", "")
+}
+
+# Numbers with so many significant digits, and with all those before the point; nothing where there is none.
+in_digits <- function(x, digits) {
+  vapply(x, function(number) {
+    if (is.na(number)) return("")
+    kept <- max(digits, floor(log10(max(abs(number), 1))) + 1)
+    format(signif(number, kept), big.mark = ",", digits = 15, scientific = number != 0 && abs(number) < 1e-4)
+  }, "")
+}

@@ -1,0 +1,142 @@
+"""What the R package has Python do: frames come and go by folder, all else as json.
+
+The arguments of a task are json, in which ``{"__make__": "FBS", ...}`` stands for the value of
+``surveysynth.FBS(...)``, so R can say anything that Python's constructors can.  Errors and warnings are
+told, not raised: R makes its own of them, whatever the version of reticulate.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import surveysynth as ss
+from surveysynth import exchange
+from surveysynth.privacy import identification
+
+MAKE = "__make__"
+
+
+@dataclass
+class Answer:
+    """The Python object that R is to keep, if any, and what R is told, as json."""
+
+    value: Any
+    told: str
+
+
+def run(task: str, arguments: str, *objects: Any) -> Answer:
+    """Do a task of this module; of an error that is not one of surveysynth's own only the type is told."""
+    value, told, heard = None, {}, []
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, category, *place: heard.append(_heard(message, category))
+        try:
+            value, said = globals()[task](*objects, **json.loads(arguments, object_hook=_made))
+            told["value"] = said
+        except ss.SurveySynthError as error:
+            told["error"] = str(error)
+        except Exception as error:  # its message may quote the data
+            told["error"] = f"{type(error).__name__} in Python, whose message may quote the data and is not shown"
+    return Answer(value, json.dumps(told | {"warnings": list(dict.fromkeys(heard))}))
+
+
+def _heard(message: Warning | str, category: type[Warning]) -> str:
+    """The text of a warning that our own code gives, the type of another."""
+    frame = sys._getframe(2)  # below us and the function that Python gives warnings to
+    while frame.f_back is not None and frame.f_globals.get("__name__") == "warnings":
+        frame = frame.f_back
+    ours = str(frame.f_globals.get("__name__")).split(".")[0] == "surveysynth"
+    return str(message) if ours else f"{category.__name__} in Python"
+
+
+def _made(said: dict[str, Any]) -> Any:
+    name = said.pop(MAKE, None)
+    if name is None:
+        return said
+    return exchange.load(**said) if name == "frame" else getattr(ss, name)(**said)
+
+
+def start() -> tuple[None, str]:
+    """The version of surveysynth."""
+    return None, ss.__version__
+
+
+def synthesize(folder: str, population_total: Any = None, **given: Any) -> tuple[ss.Release, dict[str, Any]]:
+    """A release, with its data sets in the subfolders 1, 2, ..."""
+    release = ss.synthesize(**given, population_total=_by_level(population_total, given["design"]))
+    for number, design in enumerate(release.datasets, 1):
+        (Path(folder) / str(number)).mkdir()
+        exchange.save(design.frame, Path(folder) / str(number))
+    return release, release.manifest()
+
+
+def price(population_total: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
+    """A dry run."""
+    return None, asdict(ss.price(**given, population_total=_by_level(population_total, given["design"])))
+
+
+def read_release(path: str) -> tuple[ss.Release, None]:
+    """The release of a folder."""
+    return ss.read_release(path), None
+
+
+def write_release(release: ss.Release, **given: Any) -> tuple[None, str]:
+    """Write the release folder."""
+    return None, str(release.write(**given))
+
+
+def tables(release: ss.Release, folder: str, **given: Any) -> tuple[None, None]:
+    """Tables of a release."""
+    return _saved(release.tables(**given), folder, given.get("by"))
+
+
+def estimate(folder: str, **given: Any) -> tuple[None, None]:
+    """Tables of a design."""
+    return _saved(ss.estimate(**given), folder, given.get("by"))
+
+
+def inclusion_probabilities(frame: pd.DataFrame, n: Any, folder: str) -> tuple[None, None]:
+    """Of units with columns ``size`` and, where there are strata, ``stratum``."""
+    pi = ss.sampling.inclusion_probabilities(frame["size"], n, frame.get("stratum"))
+    return _saved(pd.DataFrame({"pi": pi}), folder)
+
+
+def identification_risk(*release: ss.Release, folder: str, synthetic: Any = None, **given: Any) -> tuple[None, None]:
+    """Of the records of the original, in a release or in frames."""
+    risk = identification.identification_risk(synthetic=release[0] if release else synthetic, **given)
+    return _saved(pd.DataFrame({"risk": risk.to_numpy()}), folder)
+
+
+def historical_scores(frame: pd.DataFrame, **given: Any) -> tuple[None, dict[str, Any]]:
+    """Knots of normal scores from a frame with columns ``values`` and, where there are, ``weights``."""
+    scores = ss.NormalScores.from_historical(frame["values"], weights=frame.get("weights"), **given)
+    return None, {"amounts": scores.amounts, "probabilities": scores.probabilities}
+
+
+def _saved(table: pd.DataFrame, folder: str, by: str | list[str] | None = None) -> tuple[None, None]:
+    labels = {name: table[name].map(_label) for name in ([by] if isinstance(by, str) else by or [])}
+    exchange.save(table.assign(**labels), folder)
+    return None, None
+
+
+def _by_level(total: Any, design: ss.SurveyDesign) -> Any:
+    """Totals by the levels of the strata, which R names as it prints them."""
+    if not isinstance(total, Mapping) or design.strata_name is None:
+        return total
+    level = {_label(value): value for value in design.frame[design.strata_name].unique()}
+    return {level.get(name, name): value for name, value in total.items()}
+
+
+def _label(value: Any) -> str:
+    """A category as R prints it."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(value).upper()
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

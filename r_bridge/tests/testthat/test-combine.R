@@ -1,0 +1,135 @@
+# Three small data sets with known numbers.
+small_release <- function() {
+  set.seed(4)
+  frames <- lapply(1:3, function(i) {
+    data.frame(s = rep(c("a", "b"), each = 10),
+               g = factor(sample(c("u", "v", "w"), 20, TRUE), levels = c("u", "v", "w")),
+               y = round(rnorm(20, 10 + i), 2), x = round(rexp(20) + 1, 2), w = rep(c(2, 3), 10))
+  })
+  designs <- lapply(frames, function(f) svydesign(ids = ~1, strata = ~s, weights = ~w, data = f))
+  manifest <- list(synthesized = "y", design = list(lonely_psu = "fail"))
+  structure(list(designs = designs, count_designs = designs, manifest = manifest), class = "surveysynth_release")
+}
+
+# T = mean(u) + b / m and its degrees of freedom, by hand, from m estimates and standard errors.
+by_hand <- function(q, se, degf) {
+  m <- length(q)
+  b <- sum((q - mean(q))^2) / (m - 1) / m
+  T <- mean(se^2) + b
+  c(mean(q), sqrt(T), min((m - 1) * (1 + mean(se^2) / b)^2, degf))
+}
+
+expect_by_hand <- function(release, call) {
+  call <- substitute(call)
+  results <- lapply(release$designs, function(design) eval(call, list(design = design), parent.frame(3)))
+  got <- as.data.frame(combine(eval(bquote(with_release(release, .(call))))))
+  q <- do.call(rbind, lapply(results, function(r) as.vector(coef(r))))
+  se <- do.call(rbind, lapply(results, function(r) sqrt(diag(as.matrix(suppressWarnings(vcov(r)))))))
+  for (j in seq_len(ncol(q))) {
+    expect_equal(unlist(got[j, c("estimate", "se", "df")], use.names = FALSE), by_hand(q[, j], se[, j], 18))
+  }
+  expect_identical(nrow(got), ncol(q))
+}
+
+test_that("every kind of result of the survey package is combined, each estimate by hand", {
+  release <- small_release()
+  expect_by_hand(release, svymean(~ y + x, design))
+  expect_by_hand(release, svymean(~g, design))
+  expect_by_hand(release, svytotal(~ y + g, design))
+  expect_by_hand(release, svyby(~y, ~g, design, svymean))
+  expect_by_hand(release, svyby(~ y + x, ~ g + s, design, svymean))
+  expect_by_hand(release, svyby(~g, ~s, design, svymean))
+  expect_by_hand(release, svyby(~y, ~s, design, svyquantile, quantiles = c(0.25, 0.5), ci = TRUE))
+  expect_by_hand(release, svyby(~y, ~s, denominator = ~x, design, svyratio))
+  expect_by_hand(release, svyquantile(~ y + x, design, c(0.25, 0.75)))
+  expect_by_hand(release, svyratio(~ y + w, ~ x, design))
+  expect_by_hand(release, svycontrast(svymean(~ y + x, design), list(gap = c(1, -1), sum = c(1, 1))))
+  expect_by_hand(release, svyglm(y ~ x + s, design))
+  expect_by_hand(release, svyvar(~y, design))
+  expect_by_hand(release, svyciprop(~I(y > 12), design))
+})
+
+test_that("names tell the estimates apart", {
+  release <- small_release()
+  names_of <- function(results) names(coef(combine(results)))
+  expect_setequal(names_of(with(release, svyby(~ y + x, ~g, FUN = svymean))),
+                  c("u:y", "v:y", "w:y", "u:x", "v:x", "w:x"))
+  expect_setequal(names_of(with(release, svyby(~g, ~s, FUN = svymean))),
+                  c("a:gu", "b:gu", "a:gv", "b:gv", "a:gw", "b:gw"))
+  expect_identical(names_of(with(release, svyratio(~ y + x, ~ x))), c("y/x", "x/x"))
+})
+
+test_that("covariances are combined where they are known", {
+  release <- small_release()
+  each <- lapply(release$designs, function(d) svymean(~ y + x, d))
+  q <- vapply(each, coef, c(y = 0, x = 0))
+  u <- Reduce(`+`, lapply(each, vcov)) / 3
+  combined <- combine(with(release, svymean(~ y + x)))
+  expect_equal(vcov(combined), u + cov(t(q)) / 3, ignore_attr = TRUE)
+  expect_equal(SE(combined), sqrt(diag(vcov(combined))))
+  by_group <- combine(with(release, svyby(~y, ~s, FUN = svymean)))
+  expect_identical(unname(is.na(vcov(by_group))), matrix(c(FALSE, TRUE, TRUE, FALSE), 2))
+  expect_false(anyNA(vcov(combine(with(release, svyby(~y, ~s, FUN = svymean, covmat = TRUE))))))
+})
+
+test_that("a category that is missing from a data set is combined over the others, with their number", {
+  release <- small_release()
+  lacking <- release$designs[[2]]$variables
+  lacking$g[lacking$g == "w"] <- "u"
+  release$designs[[2]] <- svydesign(ids = ~1, strata = ~s, weights = ~w, data = lacking)
+  got <- as.data.frame(combine(with(release, svyby(~y, ~g, FUN = svymean))))
+  expect_identical(got[c("u", "v", "w"), "m"], c(3, 3, 2))
+  each <- lapply(release$designs[c(1, 3)], function(d) svyby(~y, ~g, d, svymean)["w", ])
+  expect_equal(unlist(got["w", 1:3], use.names = FALSE), by_hand(vapply(each, coef, 0), vapply(each, SE, 0), 18))
+})
+
+test_that("an estimate without a variance in one data set has no combined variance", {
+  results <- lapply(c(1, NA, 2), function(v) structure(5, var = matrix(v), class = "svystat", names = "y"))
+  got <- as.data.frame(combine(results))
+  expect_identical(got$estimate, 5)
+  expect_true(is.na(got$se) && is.na(got$df) && is.na(got$ci_low))
+})
+
+test_that("what a design fixes has no variance, whatever the rounding", {
+  results <- lapply(c(0, 1, -1) * 1e-9, function(noise) {
+    structure(6194 + noise, var = matrix(1e-20), class = "svystat", names = "N")
+  })
+  got <- as.data.frame(combine(results, degf = 10))
+  expect_identical(got$se, 0)
+  expect_identical(got$df, 10)
+})
+
+test_that("survey's and mitools' ways of several data sets lead to the same numbers", {
+  release <- small_release()
+  expected <- combine(with_release(release, svymean(~y, design)))
+  expect_equal(combine(with(release, svymean(~y))), expected)
+  expect_equal(combine(with(release, svymean(~y, design = design))), expected)
+  list <- as_imputation_list(release)
+  expect_s3_class(list, "svyimputationList")
+  what <- ~y
+  results <- with(list, svymean(what))
+  expect_equal(combine(results), expected)
+  expect_equal(combine(with(list, fun = function(d) svymean(~y, d))), expected)
+  skip_if_not_installed("mitools")
+  rubin <- mitools::MIcombine(results)
+  expect_equal(coef(rubin), coef(expected))
+  q <- vapply(results, coef, 0)
+  expect_equal(unname(vcov(rubin)[1] - vcov(expected)[1]), var(q)) # (1 + 1/m) b, less b / m
+})
+
+test_that("the option for lonely units is that of the release, and is restored", {
+  release <- small_release()
+  old <- options(survey.lonely.psu = "certainty")
+  on.exit(options(old))
+  seen <- with_release(release, getOption("survey.lonely.psu"))
+  expect_identical(unique(unlist(seen)), "fail")
+  expect_identical(getOption("survey.lonely.psu"), "certainty")
+})
+
+test_that("what cannot be combined is refused", {
+  release <- small_release()
+  expect_error(combine(release), "one for each data set")
+  expect_error(combine(with(release, svychisq(~ g + s))), "class htest has no coef\\(\\) and vcov\\(\\)")
+  expect_error(combine(with(release, svyby(~y, ~s, FUN = svymean, vartype = "ci"))), "vartype = \"se\"")
+  expect_error(with_release(release$designs, svymean(~y, design)), "a release is what")
+})

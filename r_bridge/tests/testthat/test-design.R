@@ -1,0 +1,52 @@
+same_errors <- function(design, by = NULL) {
+  parts <- bridge$design_parts(design)
+  again <- bridge$as_design(parts$frame, parts$roles, parts$joint)
+  estimates <- list(
+    function(d) svymean(~api00, d), function(d) svytotal(~enroll, d, na.rm = TRUE),
+    function(d) svyby(~api00, ~awards, d, svymean), function(d) svyratio(~api00, ~api99, d)
+  )
+  for (estimate in estimates) {
+    expect_equal(coef(estimate(again)), coef(estimate(design)), tolerance = 1e-12)
+    expect_equal(unname(unlist(SE(estimate(again)))), unname(unlist(SE(estimate(design)))), tolerance = 1e-9)
+  }
+  expect_equal(degf(again), degf(design))
+}
+
+test_that("designs are taken apart into columns and roles", {
+  roles <- bridge$design_parts(strat)$roles
+  expect_identical(roles[c("weights", "strata", "fpc")], list(weights = "pw", strata = "stype", fpc = "fpc"))
+  expect_null(roles$psu)
+  expect_identical(bridge$design_parts(clus1)$roles$psu, "dnum")
+  roles <- bridge$design_parts(clus2)$roles
+  expect_identical(roles[c("psu", "fpc")], list(psu = c("dnum", "snum"), fpc = c("fpc1", "fpc2")))
+  parts <- bridge$design_parts(poststratified)
+  expect_equal(sum(parts$frame[[parts$roles$weights]]), 6194)
+  expect_identical(parts$roles$base_weights, "pw")
+})
+
+test_that("designs put together again have the standard errors that they had", {
+  same_errors(strat)
+  same_errors(clus1)
+  same_errors(clus2)
+  same_errors(poststratified)
+  same_errors(as.svrepdesign(clus1, type = "JK1"))
+})
+
+test_that("designs that cannot be carried over are refused by name", {
+  parts <- bridge$design_parts
+  phases <- twophase(id = list(~1, ~1), subset = ~I(awards == "Yes"), strata = list(NULL, ~stype), data = apistrat)
+  expect_error(parts(phases), "two-phase")
+  expect_error(parts(calibrate(clus1, ~api99, c(6194, 3914069))), "calibrate\\(\\)")
+  raked <- rake(clus1, list(~stype, ~sch.wide), list(
+    data.frame(stype = c("E", "H", "M"), Freq = c(4421, 755, 1018)),
+    data.frame(sch.wide = c("No", "Yes"), Freq = c(1072, 5122))
+  ))
+  expect_error(parts(raked), "rake\\(\\)")
+  brewer <- svydesign(ids = ~1, fpc = ~p, data = election_pps, pps = "brewer")
+  expect_error(parts(brewer), "brewer")
+  expect_error(parts(subset(strat, awards == "Yes")), "a subset of a design")
+  nested <- data.frame(s = 1, u = rep(1:4, each = 4), t = rep(1:2, each = 2), e = 1:16, w = 1)
+  later <- svydesign(ids = ~u + e, strata = ~s + t, weights = ~w, data = nested, nest = TRUE)
+  expect_error(parts(later), "strata at a later stage")
+  expect_error(parts(apistrat), "a design of the survey package was expected.*not a data.frame")
+})

@@ -1,0 +1,93 @@
+test_that("a Python error arrives as its message alone, in words of R", {
+  need_python()
+  design <- svydesign(ids = ~1, weights = ~pw, data = transform(apistrat, growth = api00 - api99))
+  message <- tryCatch(synthesize(design, fbs(growth ~ awards, prior = "flat"), 9), error = conditionMessage)
+  expect_match(message, "^outcome 'growth' has no log in 27 rows")
+  expect_match(message, "use transform=asinh_transform(...)", fixed = TRUE)
+  expect_no_match(message, "InputError|Traceback|surveysynth\\.")
+  design <- svydesign(ids = ~1, weights = ~pw, data = transform(apistrat, x = seq_len(200) / 7))
+  message <- tryCatch(synthesize(design, fbp(api00 ~ x, prior = "flat"), 9), error = conditionMessage)
+  expect_match(message, "public limits, bands=list(x = c(...)), or use fbs()", fixed = TRUE)
+})
+
+test_that("of an error that is not surveysynth's own only the type is shown", {
+  need_python()
+  message <- tryCatch(bridge$ask_python("price", secret_4711 = 1), error = conditionMessage)
+  expect_match(message, "^(Type|Key)Error in Python")
+  expect_no_match(message, "secret|Traceback")
+})
+
+test_that("Python's words are put into R's", {
+  words <- bridge$in_words_of_r
+  expect_identical(words("base must be one of surveysynth.Log(), Asinh(scale=...), Identity(scale=...)"),
+                   "base must be one of \"log\", asinh_transform(...), identity_transform(...)")
+  expect_identical(words("by name: accept_diagnostics=['rhat', 'ess_bulk']"),
+                   "by name: accept_diagnostics = c('rhat', 'ess_bulk')")
+  expect_identical(words("bands={'age': [25, 45, 65]}"), "bands=list(age = c(25, 45, 65))")
+  expect_identical(words("or choose lonely_psu='remove'"), "or set options(survey.lonely.psu = \"remove\")")
+})
+
+test_that("neither errors nor warnings of other libraries are quoted", {
+  need_python()
+  told <- from_python("
+sys.path.insert(0, sys.argv[1])
+import warnings
+import surveysynth_bridge as bridge
+import surveysynth.errors
+def leak(**given):
+    warnings.warn('secret 4711', RuntimeWarning)
+    exec(\"warnings.warn('our own')\", vars(surveysynth.errors) | {'warnings': warnings})
+    float('secret 4711')
+bridge.leak = leak
+print(bridge.run('leak', '{}').told)", system.file("python", package = "surveysynth"))
+  expect_match(told$error, "^ValueError in Python")
+  expect_identical(told$warnings, c("RuntimeWarning in Python", "our own"))
+  expect_no_match(unlist(told), "4711")
+})
+
+test_that("Python warnings arrive as R warnings", {
+  need_python()
+  expect_warning(inclusion_probabilities(c(0, 1, 2), 1), "1 units have size 0 and are never selected")
+})
+
+test_that("the folder of confidential data is private, and gone also after an error", {
+  expect_identical(format(bridge$in_folder(function(folder) file.info(folder)$mode)), "700")
+  kept <- NULL
+  expect_error(bridge$in_folder(function(folder) {
+    kept <<- folder
+    bridge$frame_for_python(apistrat, folder, "confidential")
+    expect_true(file.exists(file.path(folder, "confidential", "columns.json")))
+    stop("on the way")
+  }), "on the way")
+  expect_false(dir.exists(kept))
+  need_python()
+  expect_error(synthesize(strat, fbs(api00 ~ awards, prior = "flat"), 9), "strata")
+  expect_length(list.files(tempdir(), "^surveysynth"), 0)
+})
+
+test_that("where there is no Python with surveysynth, it is said what was looked at, and how to get one", {
+  nowhere <- tempfile()
+  with_env(c(SURVEYSYNTH_PYTHON = nowhere, RETICULATE_PYTHON = NA, WORKON_HOME = nowhere), {
+    looked_at <- bridge$candidates(NULL)
+    expect_identical(names(looked_at), c("SURVEYSYNTH_PYTHON", "the virtual environment r-surveysynth"))
+    expect_error(bridge$first_usable(looked_at),
+                 "surveysynth_setup\\(\\) finds or makes one.*SURVEYSYNTH_PYTHON: .* is not there")
+  })
+})
+
+test_that("a session that runs another Python says so", {
+  need_python()
+  other <- tempfile("other")
+  on.exit(unlink(other, recursive = TRUE))
+  system2(python(), c("-m", "venv", "--without-pip", shQuote(other)))
+  script <- tempfile(fileext = ".R")
+  writeLines("
+    reticulate::use_python(commandArgs(TRUE), required = TRUE)
+    invisible(reticulate::py_config())
+    tryCatch(surveysynth::inclusion_probabilities(1:3, 1), error = function(e) cat(conditionMessage(e)))", script)
+  libraries <- paste(.libPaths(), collapse = .Platform$path.sep)
+  said <- with_env(c(R_LIBS = libraries, RETICULATE_PYTHON = NA, PYTHONPATH = NA), {
+    system2(file.path(R.home("bin"), "Rscript"), c(script, shQuote(file.path(other, "bin", "python"))), stdout = TRUE)
+  })
+  expect_match(paste(said, collapse = " "), "runs the Python at .* already, which has no surveysynth; .* restart R")
+})

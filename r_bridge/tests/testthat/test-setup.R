@@ -1,0 +1,92 @@
+session <- bridge$session
+
+# A Python of the tests' own, which notes what it is told; pip makes it have surveysynth.
+make_python <- function(folder, has = "none") {
+  bin <- file.path(folder, "bin")
+  dir.create(bin, recursive = TRUE)
+  file <- file.path(bin, "python")
+  writeLines(c(
+    "#!/bin/sh", "here=$(dirname \"$0\")", "log=\"${SURVEYSYNTH_TEST_LOG:-/dev/null}\"", "case \"$1 $2\" in",
+    "  '-m venv') echo \"$@\" >> \"$log\"; mkdir -p \"$3/bin\"; cp \"$0\" \"$3/bin/python\" ;;",
+    "  '-m pip') echo \"$@\" >> \"$log\"; [ \"$4\" != broken ] && touch \"$here/installed\" ;;",
+    paste0("  *) if [ -e \"$here/installed\" ]; then echo surveysynth 0.1.0; else echo surveysynth ", has, "; fi ;;"),
+    "esac"
+  ), file)
+  Sys.chmod(file, "755")
+  file
+}
+
+# Nothing is found but what a test makes in `home`.
+in_home <- function(code) {
+  home <- tempfile("home")
+  dir.create(home)
+  old <- session$python
+  session$python <- NULL
+  on.exit({
+    unlink(home, recursive = TRUE)
+    session$python <- old
+  })
+  log <- file.path(home, "log")
+  with_env(c(SURVEYSYNTH_PYTHON = NA, RETICULATE_PYTHON = NA, WORKON_HOME = home, SURVEYSYNTH_TEST_LOG = log),
+           code(home, log))
+}
+
+test_that("the first Python that has surveysynth is taken, in the order that is documented", {
+  in_home(function(home, log) {
+    first <- make_python(file.path(home, "a"), "0.1.0")
+    second <- make_python(file.path(home, "b"), "0.1.7")
+    lacking <- make_python(file.path(home, "c"))
+    third <- make_python(file.path(home, "r-surveysynth"), "0.1.0")
+    set <- function(a, b) {
+      with_env(c(SURVEYSYNTH_PYTHON = a, RETICULATE_PYTHON = b), suppressMessages(surveysynth_setup()))
+    }
+    expect_identical(set(first, second), first)
+    session$python <- NULL
+    expect_identical(set(lacking, second), second)
+    session$python <- NULL
+    expect_identical(set(NA, lacking), third)
+    expect_message(expect_message(found <- surveysynth_setup(python = second), "surveysynth is in "), "Other sessions")
+    expect_identical(found, second)
+    expect_identical(bridge$candidates()[[1]], second) # from now on
+    expect_false(file.exists(log))
+  })
+})
+
+test_that("a version that does not match is named", {
+  in_home(function(home, log) {
+    expect_identical(bridge$fault_of(make_python(file.path(home, "a"), "0.2.0")),
+                     "has surveysynth 0.2.0, and this R package is 0.1.0: update the older one")
+    expect_identical(bridge$fault_of(make_python(file.path(home, "b"), "")), "cannot be run")
+  })
+})
+
+test_that("what would be made is said before it is made, and made only with consent", {
+  in_home(function(home, log) {
+    base <- make_python(file.path(home, "base"))
+    made <- file.path(home, "r-surveysynth", "bin", "python")
+    old <- options(askYesNo = function(...) FALSE)
+    on.exit(options(old))
+    said <- character()
+    note <- function(m) {
+      said <<- c(said, conditionMessage(m))
+      invokeRestart("muffleMessage")
+    }
+    expect_null(withCallingHandlers(surveysynth_setup(base, package = "the-wheel", ask = TRUE), message = note))
+    expect_match(said[1], "the argument python: .* has no surveysynth")
+    expect_match(said[2], "This will be run:\n.*-m venv .*r-surveysynth.*\n.*-m pip install 'the-wheel'")
+    expect_match(said[3], "Nothing was made")
+    expect_false(file.exists(log))
+    expect_identical(suppressMessages(surveysynth_setup(base, package = "the-wheel", ask = FALSE)), made)
+    expect_identical(readLines(log), c(paste("-m venv", dirname(dirname(made))), "-m pip install the-wheel"))
+    expect_identical(bridge$candidates()[[1]], made)
+  })
+})
+
+test_that("what cannot be made is an error that says why", {
+  in_home(function(home, log) {
+    base <- make_python(file.path(home, "base"))
+    setup <- function(...) suppressMessages(surveysynth_setup(base, ..., ask = FALSE))
+    expect_error(setup(), "say where the Python package is.*it would go into .*r-surveysynth, made from")
+    expect_error(setup(package = "broken"), "this failed, with the messages above: .*pip install")
+  })
+})

@@ -1,0 +1,149 @@
+test_that("R and Python make the same release of the same file, to the last bit", {
+  need_python()
+  csv <- tempfile()
+  write.csv(apistrat[c("stype", "awards", "api00", "api99", "pw")], csv, row.names = FALSE)
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  model <- fbs(cbind(api00, api99) ~ stype * awards, prior = "flat",
+               transform = list(api00 = "log", api99 = identity_transform(7)))
+  ours <- synthesize(design, model, epsilon = 1e2 / 7, m = 2, seed = 5, population_total = 6194,
+                     mechanism = pseudo_posterior(c2 = 0.01))
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
+model = ss.FBS(['api00', 'api99'], 'stype * awards', prior='flat', transform={'api00': 'log', 'api99': ss.Identity(7)})
+mechanism = ss.PseudoPosterior(c2=0.01)
+release = ss.synthesize(design, model, epsilon=100 / 7, m=2, seed=5, population_total=6194, mechanism=mechanism)
+hexed = lambda x: x.hex() if isinstance(x, float) else x
+print(json.dumps([{c: [hexed(x) for x in d.frame[c].tolist()] for c in d.frame} for d in release.datasets]))", csv)
+  for (i in 1:2) {
+    frame <- ours$designs[[i]]$variables
+    expect_identical(names(frame), names(theirs[[i]]))
+    expect_identical(as.character(frame$stype), theirs[[i]]$stype)
+    for (name in c("api00", "api99", "pw")) expect_identical(frame[[name]], as.numeric(theirs[[i]][[name]]))
+  }
+})
+
+test_that("population totals by stratum are kept, however the strata are numbered", {
+  need_python()
+  data <- transform(apistrat, s = c(E = 1, H = 2, M = 1e5)[as.character(stype)])
+  design <- svydesign(ids = ~1, strata = ~s, weights = ~pw, data = data)
+  totals <- c("1" = 4000, "2" = 800, "1e+05" = 1000)
+  release <- synthesize(design, fbs(api00 ~ s, prior = "flat"), 9, m = 2, seed = 1, population_total = totals)
+  for (d in release$designs) {
+    expect_equal(as.vector(tapply(weights(d), d$variables$s, sum)), c(4000, 800, 1000))
+    expect_lt(max(unlist(SE(svyby(~I(s > 0), ~s, d, svytotal)))), 1e-6)
+  }
+  expect_error(synthesize(design, fbs(api00 ~ s, prior = "flat"), 9, population_total = totals[1:2]),
+               "one total for each of the 3 strata")
+})
+
+test_that("only the columns that are needed are given to Python", {
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, fpc = ~fpc, data = apistrat)
+  bridge$in_folder(function(folder) {
+    public <- c("stype", "awards", "api99", "fpc", "cname")
+    given <- bridge$model_arguments(folder, design, fbs(api00 ~ log(api99) + awards), NULL, NULL, public)
+    written <- names(bridge$load_frame(file.path(folder, "confidential")))
+    expect_setequal(written, c("stype", "pw", "fpc", "api00", "api99", "awards"))
+    expect_identical(given$public, I(c("stype", "awards", "api99", "fpc")))
+  })
+})
+
+test_that("replicate weights stay in R: the synthetic designs get their own, and a warning says what is lost", {
+  plain <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  replicated <- as.svrepdesign(plain, type = "bootstrap", replicates = 40)
+  columns <- as.data.frame(as.matrix(weights(replicated, "analysis")))
+  own <- svrepdesign(data = cbind(apistrat, columns), weights = ~pw, type = "bootstrap", repweights = columns,
+                     combined.weights = TRUE)
+  for (design in list(replicated, own)) {
+    bridge$in_folder(function(folder) {
+      expect_warning(given <- bridge$model_arguments(folder, design, quick, NULL, NULL, NULL),
+                     "do not tell the primary sampling units")
+      written <- names(bridge$load_frame(file.path(folder, "confidential")))
+      expect_setequal(written, c("pw", "api00", "stype", "awards"))
+      expect_length(list.files(folder, recursive = TRUE), 5)
+      expect_setequal(names(given$design$arguments), c("frame", "weights"))
+    })
+  }
+  need_python()
+  set.seed(1)
+  expect_warning(release <- synthesize(replicated, quick, 9, m = 2, seed = 1), "primary sampling units")
+  for (d in c(release$designs, release$count_designs)) {
+    expect_s3_class(d, "svyrep.design")
+    expect_identical(dim(weights(d, "analysis")), c(200L, 40L))
+    linearized <- svydesign(ids = ~1, weights = ~pw, data = d$variables)
+    # the variance of 40 replicates has a relative standard error of about sqrt(2 / 39) = 0.23
+    expect_equal(unname(SE(svymean(~api00, d))[1]^2 / SE(svymean(~api00, linearized))[1]^2), 1, tolerance = 4 * 0.23)
+  }
+  expect_s3_class(combine(with(release, svymean(~api00))), "surveysynth_combined")
+  expect_identical(nrow(tables(release, "stype")), 8L)
+})
+
+test_that("a design of srvyr has its frame taken as it is, and is answered by plain designs without srvyr", {
+  need_python()
+  tidy <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  class(tidy) <- c("tbl_svy", class(tidy))
+  class(tidy$variables) <- c("tbl_df", "tbl", "data.frame")
+  release <- synthesize(tidy, quick, 9, m = 2, seed = 1)
+  expect_s3_class(release$designs[[1]], "survey.design2")
+  expect_identical(inherits(release$designs[[1]], "tbl_svy"), requireNamespace("srvyr", quietly = TRUE))
+})
+
+test_that("refusals of the design, of columns and of models come before anything is done", {
+  expect_error(synthesize(subset(strat, awards == "Yes"), quick, 9), "a subset of a design")
+  expect_error(synthesize(strat, fbs(api00 ~ nowhere), 9), "no column .nowhere.")
+  expect_error(synthesize(strat, quick, 9, public = "nowhere"), "no column .nowhere.")
+  expect_error(synthesize(strat, "FBS", 9), "fbs\\(salary ~ field \\+ gender\\)")
+  expect_error(synthesize(strat, quick, 9, mechanism = "inverse"), "pseudo_posterior")
+  expect_error(synthesize(strat, quick, 9, clusters = "perhaps"), "refuse")
+})
+
+test_that("what Python refuses is refused in R", {
+  need_python()
+  expect_error(synthesize(strat, quick, 9, public = "stype"), "public= does not name")
+  expect_error(synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9), "PSUs \\('dnum'\\)")
+  expect_error(synthesize(strat, quick, 9, m = 2.5), "m must be a whole number")
+  expect_error(synthesize(strat, quick, -1), "epsilon must be a positive number")
+  expect_error(synthesize(strat, quick), "how much privacy to spend")
+  clustered <- synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9, m = 1, seed = 1, clusters = "ignore")
+  expect_match(privacy(clustered)$assumptions, "clusters ignored", all = FALSE)
+  expect_identical(names(clustered$designs[[1]]$cluster), "dnum")
+})
+
+test_that("a price is epsilon for c1, or c1 for epsilon, as in Python", {
+  need_python()
+  asked <- price(strat, quick, epsilon = 9, m = 2, seed = 1)
+  expect_lte(asked$epsilon, 9)
+  expect_gt(asked$epsilon, 9 * 0.99)
+  given <- price(strat, quick, epsilon = 9, c1 = 0.5, m = 2, seed = 1)
+  csv <- tempfile()
+  write.csv(apistrat[c("stype", "awards", "api00", "pw", "fpc")], csv, row.names = FALSE)
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+from dataclasses import asdict
+design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype', fpc='fpc')
+model = ss.FBS('api00', 'stype + awards', prior='flat')
+print(json.dumps([asdict(ss.price(design, model, epsilon=9, c1=c1, m=2, seed=1)) for c1 in (None, 0.5)]))", csv)
+  expect_equal(list(unclass(asked), unclass(given)), theirs, tolerance = 1e-14)
+  expect_output(print(asked), "epsilon = [0-9.]+ for m = 2 data sets")
+  expect_error(price(strat, quick, epsilon = 9, debias = TRUE), "price\\(\\) has no argument debias")
+})
+
+test_that("records without an outcome are left out on request", {
+  need_python()
+  data <- apistrat
+  data$api00[c(3, 50)] <- NA
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = data)
+  expect_error(synthesize(design, quick, 9), "outcome 'api00' is missing in 2 rows")
+  release <- synthesize(design, fbs(api00 ~ stype, prior = "flat", missing = "drop"), 9, m = 1, seed = 1)
+  expect_identical(nrow(release$designs[[1]]$variables), 198L)
+  risk <- identification_risk(design, release, ~ stype, "api00")
+  expect_identical(which(is.na(risk)), c(3L, 50L))
+})
+
+test_that("diagnostics that failed stop a release, unless they are accepted by name", {
+  need_python()
+  run <- function(...) synthesize(strat, fbs(api00 ~ stype), 9, m = 1, seed = 1, draws = 20, warmup = 20, ...)
+  expect_error(run(), "accept_diagnostics = c\\('rhat', 'ess_bulk', 'ess_tail'\\)")
+  release <- run(accept_diagnostics = c("rhat", "ess_bulk", "ess_tail", "divergences"))
+  expect_match(privacy(release)$assumptions, "accepted by name: .*rhat, ess_bulk, ess_tail", all = FALSE)
+})

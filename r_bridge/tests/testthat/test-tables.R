@@ -1,0 +1,120 @@
+test_that("tables have the numbers of survey and combine(), cell by cell", {
+  need_python()
+  release <- shared_release()
+  table <- tables(release, by = ~ stype + awards)
+  expect_s3_class(table, c("surveysynth_table", "data.frame"), exact = TRUE)
+  expect_equal(tables(release, by = c("stype", "awards")), table)
+  means <- as.data.frame(combine(with(release, svyby(~api00, ~ stype + awards, FUN = svymean))))
+  counts <- as.data.frame(combine(with(release, svytotal(~interaction(stype, awards)), counts = TRUE)))
+  cells <- table[table$stype != "all" & table$awards != "all", ]
+  numbers <- c("estimate", "se", "df", "ci_low", "ci_high")
+  key <- paste(cells$stype, cells$awards, sep = ".")
+  rownames(counts) <- sub("interaction(stype, awards)", "", rownames(counts), fixed = TRUE)
+  for (statistic in c("mean", "count")) {
+    here <- cells$statistic == statistic
+    expected <- if (statistic == "mean") means else counts
+    expect_equal(as.data.frame(unclass(cells))[here, numbers], expected[key[here], numbers], ignore_attr = TRUE,
+                 tolerance = 1e-9)
+  }
+  expect_identical(cells$n[1:6], as.vector(t(table(apistrat$stype, apistrat$awards))))
+})
+
+test_that("arguments of tables reach Python", {
+  need_python()
+  release <- shared_release()
+  quantiles <- tables(release, statistic = "quantile", probs = c(0.25, 0.75))
+  expect_identical(quantiles$prob, c(0.25, 0.75))
+  expect_lt(quantiles$estimate[1], quantiles$estimate[2])
+  suppressed <- tables(release, by = "stype", min_cell = 60)
+  expect_true(all(is.na(suppressed$estimate[suppressed$n < 60])))
+  expect_match(suppressed$flag, "fewer than 60 records", all = FALSE)
+  expect_match(tables(release, by = "stype", cv_limit = 1e-4)$flag, "CV above", all = FALSE)
+  expect_error(tables(release, by = "cname"), "not a predictor of this release")
+  expect_error(tables(release, estimator = "fast"), "onepass")
+})
+
+test_that("a table is shown in short, with its notes below", {
+  shown <- structure(data.frame(
+    g = c("a", "all"), statistic = "count", outcome = "", estimate = c(1234567.8, NA), se = c(0.0123456, NA),
+    df = c(999992, NA), ci_low = c(1, NA), ci_high = c(2, NA), n = c(12L, NA), flag = c("one; two", "two")
+  ), class = c("surveysynth_table", "data.frame"))
+  text <- capture.output(print(shown))
+  expect_match(text[2], "a +count +1,234,568 0.01235 999,992 +1 +2 12 \\[1\\]\\[2\\]$")
+  expect_match(text[3], "all +count +\\[2\\]$")
+  expect_identical(text[4:5], c("[1] one", "[2] two"))
+})
+
+test_that("labels of cells are those that R prints", {
+  need_python()
+  data <- transform(apistrat, big = api00 > 650, code = ifelse(stype == "E", 1, 2.5))
+  table <- estimate(svydesign(ids = ~1, weights = ~pw, data = data), statistic = "count", by = ~ big + code)
+  expect_setequal(table$big, c("TRUE", "FALSE", "all"))
+  expect_setequal(table$code, c("1", "2.5", "all"))
+})
+
+test_that("estimates of a design are those of survey, for every kind of design", {
+  need_python()
+  designs <- list(strat, clus1, clus2, poststratified, as.svrepdesign(clus1), as.svrepdesign(strat, type = "JKn"))
+  for (design in designs) {
+    ours <- estimate(design, ~api00, by = ~stype)
+    theirs <- svyby(~api00, ~stype, design, svymean)
+    expect_equal(ours$estimate[1:3], unname(coef(theirs)), tolerance = 1e-9)
+    expect_equal(ours$se[1:3], unname(SE(theirs)), tolerance = 1e-9)
+    expect_equal(ours$df[1], degf(design))
+    all <- svymean(~api00, design)
+    expect_equal(c(ours$estimate[4], ours$se[4]), c(coef(all), SE(all)), tolerance = 1e-9, ignore_attr = TRUE)
+  }
+  ratio <- estimate(strat, "api.stu", statistic = "ratio", denominator = "enroll")
+  theirs <- svyratio(~api.stu, ~enroll, strat)
+  expect_equal(c(ratio$estimate, ratio$se), c(coef(theirs), SE(theirs)), ignore_attr = TRUE)
+})
+
+test_that("joint inclusion probabilities stay with survey, and are refused by name", {
+  pps <- svydesign(ids = ~1, fpc = ~p, data = election_pps, pps = ppsmat(election_jointprob))
+  expect_error(estimate(pps, "Bush"), "ppsmat\\(\\).*svymean\\(\\)")
+  expect_error(estimate(strat, ~ api00 + nowhere), "no column .nowhere.")
+})
+
+test_that("inclusion probabilities are those of sampling, to the last bit", {
+  need_python()
+  size <- apipop$enroll
+  size[is.na(size)] <- 1
+  pi <- inclusion_probabilities(size, 200)
+  expect_equal(sum(pi), 200)
+  expect_equal(pi[pi < 1] / size[pi < 1], rep((200 - sum(pi == 1)) / sum(size[pi < 1]), sum(pi < 1)))
+  by_type <- inclusion_probabilities(size, c(M = 10, E = 30, H = 20), apipop$stype)
+  for (type in c("E", "H", "M")) {
+    alone <- inclusion_probabilities(size[apipop$stype == type], c(E = 30, H = 20, M = 10)[[type]])
+    expect_identical(by_type[apipop$stype == type], alone)
+  }
+  expect_error(inclusion_probabilities(c(1, -1), 1), "negative")
+  expect_error(inclusion_probabilities(1:3, 1, "a"), "differ in length: 1 and 3")
+})
+
+test_that("identification risk is the share that the definition says, by brute force", {
+  need_python()
+  original <- data.frame(g = rep(c("a", "b"), c(7, 5)), y = c(10, 11, 12, 20, 30, 31, 100, 5, 5, 6, 50, 52))
+  synthetic <- transform(original, y = y[c(2, 1, 4, 3, 6, 5, 7, 9, 8, 12, 11, 10)] * 1.05)
+  other <- transform(original, y = rev(y))
+  risk <- function(s) vapply(seq_len(12), function(i) {
+    near <- abs(s$y - original$y[i]) <= 0.2 * original$y[i]
+    alike <- original$g == original$g[i]
+    if (near[i]) sum(alike & !near) / sum(alike) else 0
+  }, 0)
+  expect_equal(identification_risk(original, synthetic, "g", "y"), risk(synthetic))
+  expect_equal(identification_risk(original, list(synthetic, other), ~g, ~y), (risk(synthetic) + risk(other)) / 2)
+  design <- svydesign(ids = ~1, weights = rep(1, 12), data = original)
+  expect_equal(identification_risk(design, synthetic, "g", "y"), risk(synthetic))
+  expect_true(all(identification_risk(original, synthetic, "g", "y", radius = 0, relative = FALSE, floor = 1e6) == 0))
+  expect_error(identification_risk(original, synthetic, "h", "y"), "no column .h.")
+  expect_error(identification_risk(1, synthetic, "g", "y"), "a data frame or a survey design was expected")
+})
+
+test_that("a release knows the order of its records, and that another file is not its own", {
+  need_python()
+  risk <- identification_risk(apistrat, shared_release(), ~ stype + awards, "api00")
+  expect_length(risk, 200)
+  expect_true(all(risk >= 0 & risk < 1))
+  reversed <- apistrat[200:1, ]
+  expect_error(identification_risk(reversed, shared_release(), ~ stype + awards, "api00"), "differs from the original")
+})

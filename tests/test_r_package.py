@@ -1,0 +1,61 @@
+"""The R package: the same releases as from Python, and its own checks."""
+
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+
+from conftest import R_BRIDGE, run_r
+
+SYNTHESIZE = """
+data(api)
+design <- svydesign(id = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+synthesizer <- {synthesizer}
+release <- suppressWarnings(synthesize(design, synthesizer, epsilon = 9, m = 2, seed = 7, population_total = 6194))
+write_release(release, "from_r", by = c("stype", "awards"))
+write.csv(tables(release, by = ~ stype + awards), "tables.csv", row.names = FALSE)
+"""
+SAME = {
+    "FBS, paper's prior": ("fbs(api00 ~ stype + awards)", ss.FBS("api00", "stype + awards")),
+    "FBS": ('fbs("api00", ~ stype * awards, prior = "flat")', ss.FBS("api00", "stype * awards", prior="flat")),
+    "FBP": ('fbp(api00 ~ stype + awards, prior = "flat")', ss.FBP("api00", "stype + awards", prior="flat")),
+    "two outcomes": (
+        'fbs(cbind(api00, api99) ~ stype + awards, prior = "flat")',
+        ss.FBS(["api00", "api99"], "stype + awards", prior="flat"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_release_from_r_and_from_python(rscript, r, tmp_path, name):
+    in_r, model = SAME[name]
+    rscript(SYNTHESIZE.replace("{synthesizer}", in_r), tmp_path)
+    design = ss.r.from_r(r.r("svydesign(id = ~1, strata = ~stype, weights = ~pw, data = apistrat)"))
+    release = ss.synthesize(design, model, epsilon=9, m=2, seed=7, population_total=6194)
+    release.write(tmp_path / "from_python", by=["stype", "awards"])
+    for file in ("synthetic_1.csv", "synthetic_2.csv", "tables.csv", "manifest.json", "report.txt"):
+        ours, theirs = ((tmp_path / side / "public" / file).read_bytes() for side in ("from_python", "from_r"))
+        assert ours == theirs, file
+    theirs = pd.read_csv(tmp_path / "tables.csv")
+    ours = release.tables(["stype", "awards"])
+    np.testing.assert_allclose(theirs[["estimate", "se", "df"]], ours[["estimate", "se", "df"]], rtol=1e-14)
+
+
+def test_r_cmd_check_with_its_testthat_suite_and_its_vignette(r, tmp_path):
+    shutil.copytree(R_BRIDGE, tmp_path / "surveysynth")
+    run_r("R", "CMD", "build", "surveysynth", cwd=tmp_path)
+    (built,) = tmp_path.glob("surveysynth_*.tar.gz")
+    said = run_r("R", "CMD", "check", "--no-manual", built.name, cwd=tmp_path)
+    print(said)
+    assert "checking re-building of vignette outputs ... OK" in said
+    assert "Status: OK" in said
+    suite = (tmp_path / "surveysynth.Rcheck" / "tests" / "testthat.Rout").read_text()
+    closing = re.findall(r"\[ FAIL (\d+) \| WARN (\d+) \| SKIP (\d+) \| PASS (\d+) \]", suite)[-1]
+    failed, _, skipped, passed = map(int, closing)
+    assert (failed, skipped) == (0, 0)
+    assert passed > 0
+    print(f"testthat: {passed} expectations, {skipped} skipped")
