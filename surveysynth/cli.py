@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import traceback
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -68,9 +69,11 @@ Seed = Annotated[int | None, typer.Option(min=0, help="For tests only; the relea
 
 
 def main() -> None:
-    """Run the command line; errors become one sentence on stderr."""
+    """Run the command line; errors and warnings become one sentence on stderr."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            app()
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))
         sys.exit(3)
@@ -90,6 +93,12 @@ def main() -> None:
 
 def _say(heading: str, text: str) -> None:
     errors.print(f"[bold red]{heading}:[/] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _warn(message: Warning | str, category: type[Warning], *place: object) -> None:
+    """Our own warnings; those of libraries are for programmers."""
+    if category is UserWarning:
+        _say("Warning", str(message))
 
 
 def _show_version(wanted: bool) -> None:

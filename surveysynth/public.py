@@ -6,6 +6,7 @@ nothing else of the confidential frame.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Total = float | Mapping[str, float] | None  # of the population: in all, by stratum, or the sum of the weights
 
+NEAR = 2 / 3  # population total over sum of the weights; further apart, one of them is wrong
+SCALED = 0.01  # weights whose mean is 1 but for this are scaled to the sample, not to the population
+
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
     """The population total or totals as numbers, or an error that says what is wrong with them."""
@@ -30,6 +34,7 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
         total = positive(total, "population_total")
         if total < design.n:
             raise InputError(f"population_total is below the {design.n:,} records of the sample: it counts everybody")
+        _warn_if_far(total, design)
         return total
     if design.strata_name is None:
         raise InputError("population_total gives totals by stratum, but the design has no strata")
@@ -43,7 +48,19 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
     below = [label for label, n in sampled.items() if totals[str(label)] < n]
     if below:
         raise InputError(f"population_total is below the number of records in {len(below)} of the strata")
+    _warn_if_far(sum(totals.values()), design)
     return totals
+
+
+def _warn_if_far(total: float, design: SurveyDesign) -> None:
+    """Warn of a total that the survey weights contradict, unless they are scaled to the sample."""
+    by_weights = design.weights.sum()
+    if not NEAR <= total / by_weights <= 1 / NEAR and abs(by_weights / design.n - 1) > SCALED:
+        warnings.warn(
+            "population_total is far from what the survey weights add up to (by more than a third): are both right? "
+            "Counts and totals are scaled to population_total",
+            stacklevel=5,
+        )
 
 
 def said_of_total(total: Total) -> str:

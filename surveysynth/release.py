@@ -331,12 +331,14 @@ class Release:
     def _heading(self, format: str) -> str:
         """What the files are and how to use them, for a reader who has nothing else."""
         design = self.datasets[0]
+        synthetic_weights = self.method["weights"] != "public"
+        kept = [*self.predictors, *design.fpc_names, *([] if synthetic_weights else [str(design.weights_name)])]
         return (
             f"{self.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
             f"{self.method['method']}, surveysynth {self.method['package']['surveysynth']}. "
             f"Synthesized: {', '.join(self.outcomes)}"
-            + (f" and the survey weight {design.weights_name!r}" if self.method["weights"] != "public" else "")
-            + f". As in the survey: {', '.join(self.predictors) or 'nothing'}.\n"
+            + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
+            + f". As in the survey: {', '.join(dict.fromkeys(kept)) or 'nothing'}.\n"
             "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
             "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
             "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates."
@@ -375,7 +377,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not (overwrite and (path / "public" / MANIFEST).is_file()):
         raise InputError(
             f"{str(path)!r} exists"
-            + (" and is not a release folder" if overwrite else "; choose another place, or overwrite a release")
+            + (" and is not a release folder" if overwrite else "; choose another place, or overwrite=True")
         )
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not (above.is_dir() and os.access(above, os.W_OK)):

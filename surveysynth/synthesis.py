@@ -204,8 +204,9 @@ class Fit:
         depends = [
             f"the privacy weights (map {self.mechanism.map}){tuned}",
             "the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up",
-            "the mean of the survey weights, to which they are scaled before they are modelled",
         ]
+        if self._manifest(debias)["weights"] != "public":
+            depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
         if debias:
             depends.append(
                 f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
@@ -621,15 +622,17 @@ def _check_clusters(design: SurveyDesign, synthesizer: Synthesizer, clusters: Cl
     found = []
     if design.clustered:
         found.append(f"PSUs ({design.psu_names[0]!r}), within which records are alike")
-    if design.strata_name and not _determined_by_predictors(design, synthesizer):
+    loose = design.strata_name is not None and not _determined_by_predictors(design, synthesizer)
+    if loose:
         found.append(f"strata ({design.strata_name!r}) that the predictors do not determine")
     if not found:
         return []
     if clusters == "refuse":
         raise ModelError(
             f"the design has {' and '.join(found)}. {synthesizer.name} draws records independently given the "
-            "predictors, so the synthetic standard errors would come out too small. Make the strata predictors, or say "
-            "clusters='ignore' to accept this; the report then says so"
+            "predictors, so the synthetic standard errors would come out too small. "
+            + ("Make the strata predictors, or say " if loose and not design.clustered else "Say ")
+            + "clusters='ignore' to accept this; the report then says so"
         )
     return [
         f"clusters ignored: the design has {' and '.join(found)}, but synthetic records are drawn independently given "

@@ -95,7 +95,7 @@ def test_every_option_of_synthesize_reaches_its_place(file, run):
     save(frame.replace("NA", "n/a."))
     code, out, err = run(*words(
         drop=("weights",), probs="p", strata="gender", psu="psu", fpc="size", lonely_psu="remove", by="gender",
-        m="1", population_total="5e5", public="gender,field,psu,size", prior="independent", transform="asinh",
+        m="1", population_total="25e3", public="gender,field,psu,size", prior="independent", transform="asinh",
         scale="1000", missing="drop", map="linear", clusters="ignore", engine="embedded", min_cell="150",
         cv_limit="0.01", format="parquet", accept="rhat,ess_bulk,ess_tail,divergences", epsilon="30",
     ))  # fmt: skip
@@ -108,7 +108,7 @@ def test_every_option_of_synthesize_reaches_its_place(file, run):
         "weights": "weight", "probs": None, "strata": "gender", "psu": ["psu"], "fpc": ["size"], "lonely_psu": "remove",
         "poststrata": None,
     }  # fmt: skip
-    assert release.datasets[0].n == 399 and release.datasets[0].weights.sum() == pytest.approx(5e5)
+    assert release.datasets[0].n == 399 and release.datasets[0].weights.sum() == pytest.approx(25e3)
     for words_ in (
         "map linear",
         "1 of 400 records",
@@ -481,3 +481,10 @@ def test_the_installed_entry_point_as_a_process(file):
     assert (good.returncode, good.stderr) == (0, "") and "\x1b" not in good.stdout
     bad = subprocess.run([*program, *words(weights="w")], check=False, **settings)
     assert (bad.returncode, bad.stdout) == (2, "") and bad.stderr.startswith("Error: ") and "\x1b" not in bad.stderr
+
+
+def test_a_warning_is_one_sentence(file, run):
+    code, _, err = run(*words(population_total="1e9"))
+    assert code == 0
+    assert err.startswith("Warning: population_total is far from what the survey weights add up to")
+    assert "UserWarning" not in err and ".py" not in err

@@ -6,10 +6,9 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import R_BRIDGE, run_r
 
 import surveysynth as ss
-
-from conftest import R_BRIDGE, run_r
 
 SYNTHESIZE = """
 data(api)

@@ -1,5 +1,6 @@
 """From design to release: the epsilon, the draws, the gate, the sentences of the report, and odd files."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -762,3 +763,28 @@ def test_draws_under_a_proper_prior_are_corrected_also_where_predictors_repeat_o
         fit = ss.fit(design, kind("income", predictors, prior=prior), **settings)
         assert np.linalg.matrix_rank(fit.data.X) < fit.data.X.shape[1]
         assert fit.release(debias=True, accept_diagnostics=accepted).m == 3
+
+
+@pytest.mark.parametrize(("factor", "warned"), [(1.4, False), (0.7, False), (1.6, True), (0.6, True)])
+def test_a_population_total_that_the_weights_contradict_is_pointed_out(factor, warned):
+    design = make_design()
+    given = [factor * design.weights.sum(), {field: factor * w for field, w in by_field(design).items()}]
+    for total in given:
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            ss.fit(design, model(), epsilon=10.8, seed=1, population_total=total)
+        said = [str(w.message) for w in heard if "population_total" in str(w.message)]
+        assert bool(said) == warned
+        assert not any(char.isdigit() for text in said for char in text)
+
+
+def test_weights_scaled_to_the_sample_say_nothing_about_the_population():
+    frame = make_frame()
+    design = ss.SurveyDesign(frame.assign(wt=frame["wt"] / frame["wt"].mean()), weights="wt", strata="field")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ss.fit(design, model(), epsilon=10.8, seed=1, population_total=1e6)
+
+
+def by_field(design):
+    return pd.Series(design.weights).groupby(design.frame["field"]).sum().to_dict()

@@ -184,6 +184,8 @@ class JointRegression(ABC):
                 raise InputError(
                     f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own"
                 )
+            if pd.api.types.infer_dtype(design.column(name)) in ("date", "datetime", "datetime64"):
+                raise InputError(f"predictor {name!r} is a date; make a number of it, or groups of dates")
         frame = design.frame[names]
         text = {c: "str" for c in names if isinstance(frame[c].dtype, pd.StringDtype)}
         if design.strata_name in names:  # a stratum is a label, also where it is coded as a number
@@ -290,7 +292,7 @@ class JointRegression(ABC):
             f"given the predictors ({self.predictors}) the outcome"
             + ("s are" if len(self.outcomes) > 1 else " is")
             + " normal on the scale: "
-            + "; ".join(t.describe() for t in self.transforms())
+            + "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
         ]
         numeric = [c for c in data.columns if c != "Intercept" and "[" not in c]
         if numeric:
@@ -298,7 +300,7 @@ class JointRegression(ABC):
         if data.public_weights is not None:
             said.append(
                 "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
-                "kept, and only the outcome is modelled"
+                f"kept, and only the outcome{'s are' if len(self.outcomes) > 1 else ' is'} modelled"
             )
         return said
 

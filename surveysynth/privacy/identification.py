@@ -359,7 +359,7 @@ def _aligned(original: pd.DataFrame, synthetic: Files) -> tuple[Codes, list[pd.D
 def _realigned(original: pd.DataFrame, release: Release) -> tuple[Codes, list[pd.DataFrame]]:
     if "rows" not in release.internal:
         raise InputError(
-            "this release has no internal part, without which nobody knows which confidential record a synthetic one "
+            "a release that was read from its public files does not say which confidential record a synthetic one "
             "stands for: use the release object of the session that made it (internal/rows.csv holds the rows, from 0)"
         )
     order: Codes = release.internal["rows"]
