@@ -23,7 +23,8 @@ evaluated <- function(.expression, .lonely, ...) {
   value <- eval(parse(text = .expression, encoding = "UTF-8"), list(...), globalenv())
   if (is.data.frame(value)) return(plain_frame(value))
   estimates <- tryCatch(c(stats::coef(value)), error = function(e) NULL)
-  variances <- tryCatch(diag(as.matrix(suppressWarnings(stats::vcov(value)))), error = function(e) NULL) # svyby has no more
+  # of svyby there are variances only, of which it warns; they are what we want
+  variances <- tryCatch(diag(as.matrix(suppressWarnings(stats::vcov(value)))), error = function(e) NULL)
   if (is.null(estimates) || length(variances) != length(estimates)) return(value)
   name <- if (is.null(names(estimates))) paste0("V", seq_along(estimates)) else names(estimates)
   data.frame(name = name, estimate = unname(estimates), se = sqrt(unname(variances)))

@@ -199,6 +199,12 @@ def test_edges(back, name):
     assert_exact(pd.DataFrame(FIXED[name]), back(pd.DataFrame(FIXED[name])))
 
 
+def test_every_microsecond_from_1698_to_2241_is_kept(back):
+    micros = np.random.default_rng(1).integers(-8_583_000_000_000_000, 8_583_000_000_000_000, 20_000)
+    frame = pd.DataFrame({"x": micros.astype("datetime64[us]")})
+    assert_exact(frame, back(frame))
+
+
 def test_the_index_stays_behind(back):
     frame = pd.DataFrame({"x": [1.5, 2.5]}, index=["b", "a"])
     assert_exact(frame.reset_index(drop=True), back(frame))
@@ -536,7 +542,7 @@ def test_the_folder_is_what_it_says(tmp_path):
     """Little-endian numbers by column, and json that anybody can read."""
     save(pd.DataFrame({"é": [1.5, np.nan], "b": ["x", None]}), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.bin", "2.bin", "columns.json"]
-    assert (tmp_path / "1.bin").read_bytes() == np.array([1.5, NA_REAL], "<f8").tobytes()
+    assert (tmp_path / "1.bin").read_bytes() == np.array([1.5], "<f8").tobytes() + b"\xa2\x07\0\0\0\0\xf0\x7f"
     assert (tmp_path / "2.bin").read_bytes() == np.array([1, -(2**31)], "<i4").tobytes()
     assert json.loads((tmp_path / "columns.json").read_text("utf-8")) == {
         "columns": [

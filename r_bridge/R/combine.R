@@ -2,11 +2,12 @@
 #'
 #' @param release From [synthesize()] or [read_release()].
 #' @param expr A call of the survey package, written with the name `design` for the design of
-#'   each data set: `svyby(~salary, ~field, design, svymean)`. In `with()` a call without
-#'   `design` gets it as an argument, as in mitools: `with(release, svymean(~salary))`.
+#'   each data set: `svyby(~salary, ~field, design, svymean)`. A function of your own must take it as an argument,
+#'   `f(design)`. In `with()` a call without `design` gets it as an argument, as in mitools:
+#'   `with(release, svymean(~salary))`. What would look for another `design` is refused.
 #' @param counts `TRUE` for counts of population units: `design` then has the weights that give
 #'   them their standard errors (see [read_release()]; the counts themselves are the same).
-#' @return A list of m results, for [combine()].
+#' @return A list of m results, of class `surveysynth_results`, for [combine()].
 #' @export
 #' @examples
 #' library(survey)
@@ -18,19 +19,34 @@
 with_release <- function(release, expr, counts = FALSE) {
   check_release(release)
   expr <- substitute(expr)
+  if (!"design" %in% all.names(expr)) refuse(WRITE_DESIGN)
   caller <- parent.frame()
   on_designs(release, function(design) eval(expr, list(design = design), caller), counts)
 }
+
+# Without the name, a function in the expression would find the design of the caller, which is the confidential one.
+WRITE_DESIGN <- paste("write \"design\" where the design of each data set shall stand:",
+                      "with_release(release, svymean(~y, design))")
 
 #' @rdname with_release
 #' @param data A release.
 #' @param ... Not used.
 #' @export
 with.surveysynth_release <- function(data, expr, counts = FALSE, ...) {
-  expr <- substitute(expr)
   caller <- parent.frame()
-  if (is.call(expr) && !"design" %in% all.vars(expr)) expr$design <- quote(design)
+  expr <- with_design(substitute(expr), caller)
   on_designs(data, function(design) eval(expr, list(design = design), caller), counts)
+}
+
+# mitools' convention: a call without `design` gets it, if what is called takes one.
+with_design <- function(expr, caller) {
+  if ("design" %in% all.names(expr)) return(expr)
+  if (!is.call(expr)) refuse(WRITE_DESIGN)
+  name <- expr[[1]]
+  called <- if (is.name(name)) get0(as.character(name), caller, mode = "function") else eval(name, caller)
+  if (!is.null(called) && !"design" %in% names(formals(args(called)))) refuse(WRITE_DESIGN)
+  expr$design <- quote(design)
+  expr
 }
 
 # The m values of a function of a design, and the degrees of freedom of the designs.
@@ -38,14 +54,37 @@ on_designs <- function(release, f, counts = FALSE) {
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
   designs <- if (counts) release$count_designs else release$designs
-  structure(lapply(designs, f), degf = degf_of(designs))
+  new_results(lapply(designs, f), designs)
+}
+
+new_results <- function(results, designs) {
+  structure(results, degf = degf_of(designs), class = c("surveysynth_results", "list"))
+}
+
+#' @method print surveysynth_results
+#' @export
+print.surveysynth_results <- function(x, ...) {
+  print(plain_list(x), ...)
+  invisible(x)
+}
+
+plain_list <- function(x) {
+  attributes(x) <- list(names = names(x))
+  x
+}
+
+#' @exportS3Method mitools::MIcombine
+MIcombine.surveysynth_results <- function(results, ...) {
+  warning("MIcombine() is Rubin's rule, for missing data: it overstates the variances of synthetic data. Use combine()",
+          call. = FALSE)
+  mitools::MIcombine(plain_list(results), ...)
 }
 
 #' A release as mitools and survey know several data sets
 #'
-#' The synthetic designs as a `svyimputationList`, on which `with()` of the survey package works. Combine its
-#' results by [combine()], **not** by `mitools::MIcombine()`: that is Rubin's rule for multiple imputation of
-#' missing data, which adds (1 + 1/m) b to the variance where partially synthetic data have b / m, and
+#' The synthetic designs as a `svyimputationList`, on which `with()` works as in mitools. Combine its
+#' results by [combine()], **not** by `mitools::MIcombine()`, which warns: that is Rubin's rule for multiple imputation
+#' of missing data, which adds (1 + 1/m) b to the variance where partially synthetic data have b / m, and
 #' overstates the standard errors.
 #'
 #' @param release From [synthesize()] or [read_release()].
@@ -62,15 +101,15 @@ as_imputation_list <- function(release, counts = FALSE) {
   structure(list(designs = designs, call = sys.call()), class = c("surveysynth_imputation_list", "svyimputationList"))
 }
 
-# survey's own method, which forgets the degrees of freedom.
+# As survey's own method, which forgets the degrees of freedom, and lets a `design` within the call be the caller's.
 #' @export
-with.surveysynth_imputation_list <- function(data, expr, ...) {
-  call <- match.call()
-  call[1:2] <- list(quote(with), quote(.data))
-  plain <- structure(unclass(data), class = "svyimputationList")
-  results <- eval(call, list(.data = plain), parent.frame())
-  attr(results, "degf") <- degf_of(data$designs)
-  results
+with.surveysynth_imputation_list <- function(data, expr, fun, ...) {
+  if (!missing(expr)) {
+    caller <- parent.frame()
+    expr <- with_design(substitute(expr), caller)
+    fun <- function(design, ...) eval(expr, list(design = design), caller)
+  }
+  new_results(lapply(data$designs, fun, ...), data$designs)
 }
 
 degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
@@ -92,6 +131,8 @@ degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
 #' @param degf Degrees of freedom of the design; known to results from [with_release()] and `with()`.
 #' @return An object of class `surveysynth_combined`, with methods for `coef()`, `vcov()`, `SE()`, `confint()`
 #'   and `plot()`; `as.data.frame()` gives estimate, se, df and the 95\% interval.
+#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
+#'   Microdata Generation.
 #' @export
 #' @examples
 #' library(survey)
@@ -131,7 +172,8 @@ estimates_of <- function(result) {
   if (is.matrix(q)) q <- stats::setNames(as.vector(q), outer(rownames(q), colnames(q), paste, sep = ":"))
   if (!is.numeric(q) || !is.numeric(u) || length(q) != nrow(u)) {
     refuse("a result of class ", class(result)[1], " has no coef() and vcov() to combine",
-           if (inherits(result, "svyby")) "; svyby() has them with vartype = \"se\"")
+           if (inherits(result, "svyby")) "; svyby() has them with vartype = \"se\"",
+           if (inherits(result, "htest")) "; a difference of groups has them in svyglm(y ~ group, design)")
   }
   if (is.null(names(q))) names(q) <- paste0("V", seq_along(q))
   q <- stats::setNames(as.vector(q), names(q))

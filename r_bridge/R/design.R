@@ -56,10 +56,10 @@ refuse_design <- function(design) {
     no("the approximation pps = \"brewer\"", "use ppsmat(), poisson_sampling(), or svydesign() without pps=")
   }
   for (step in design$postStrata) {
-    if (inherits(step, "greg_calibration") && is.null(step$margins)) {
+    if (inherits(step, "raking")) no("a design whose weights rake() made", "give these weights to a new svydesign()")
+    if (is.null(kept_in(step)$margins) && is.null(attr(step, "oldweights"))) { # which postStratify() leaves there
       no("a design whose weights calibrate() made", "use postStratify(), or give these weights to a new svydesign()")
     }
-    if (inherits(step, "raking")) no("a design whose weights rake() made", "give these weights to a new svydesign()")
   }
   if (any(!is.finite(design$prob))) {
     no("a design with weights of 0 (a subset of a calibrated design, or of one with pps =, has them)",
@@ -156,6 +156,9 @@ stage_roles <- function(design, frame) {
   c(roles, list(frame = frame))
 }
 
+# What as_design() leaves in a calibration, for the way back: `margins`, and the `column` of the weights.
+kept_in <- function(step) if (is.list(step)) step else attributes(step)
+
 # Groups of known totals: postStratify()'s, or the margins of our own raked().
 calibration_parts <- function(design, frame, roles, drawn) {
   if (length(design$postStrata) > 1) {
@@ -165,7 +168,7 @@ calibration_parts <- function(design, frame, roles, drawn) {
   step <- design$postStrata[[1]]
   base <- if (is.null(roles$weights)) free_name("base_weight", frame) else roles$weights
   if (is.null(roles$weights)) frame[[base]] <- drawn
-  kept <- if (inherits(step, "greg_calibration")) step else attributes(step) # what as_design() left there
+  kept <- kept_in(step)
   margins <- kept$margins
   if (is.null(margins)) {
     group <- free_name("poststratum", frame)
@@ -242,7 +245,8 @@ sampled_design <- function(frame, roles, weights) {
   data[names(sizes)] <- sizes
   design <- in_silence(survey::svydesign(
     ids = if (length(psu)) stats::reformulate(units) else ~1, probs = ~chance, strata = strata_of(roles),
-    fpc = if (length(sizes)) stats::reformulate(names(sizes)), nest = TRUE, data = data
+    fpc = if (length(sizes)) stats::reformulate(names(sizes)), data = data,
+    nest = length(psu) > 0, check.strata = FALSE # where records are the units, both take long and tell nothing
   ))
   if (length(psu)) names(design$cluster) <- psu
   if (length(sizes)) colnames(design$fpc$popsize)[seq_along(roles$fpc)] <- unlist(roles$fpc)

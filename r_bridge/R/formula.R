@@ -32,10 +32,23 @@ formula_text <- function(side) {
   parts <- as.list(side)[-1]
   if (operator == "(") return(paste0("(", formula_text(parts[[1]]), ")"))
   if (operator == "^") return(paste0(formula_text(parts[[1]]), "**", exponent(parts[[2]])))
-  if (!operator %in% c("+", "-", "*", ":", "/", "%in%")) return(python_code(side))
+  if (operator %in% c(names(OPERATORS), "||", "&&", "!") && !operator %in% TERMS) refuse_condition(operator, side)
+  if (!operator %in% TERMS) return(python_code(side))
   text <- vapply(parts, formula_text, "")
   if (length(text) == 1) return(paste0(operator, text))
   if (operator %in% c(":", "%in%")) paste(text, collapse = ":") else paste(text, collapse = paste0(" ", operator, " "))
+}
+
+TERMS <- c("+", "-", "*", ":", "/", "%in%") # operators that join terms
+
+refuse_condition <- function(operator, side) {
+  text <- deparse1(side)
+  if (operator == "|") {
+    refuse("the formula has ", text, ": there are no random effects; write the predictors with + between them, or ",
+           "I(", text, ") for a condition")
+  }
+  refuse("the formula has ", text, " outside of I(): write I(", text, "), which publishes the columns in it as they ",
+         "are, or make a column of it first: design <- update(design, new = ", text, ")")
 }
 
 exponent <- function(e) {

@@ -26,10 +26,12 @@ plot.surveysynth_release <- function(x, outcome = NULL, log = NULL, col = NULL, 
   if (is.null(log)) log <- skewed(all)
   if (is.null(col)) col <- grDevices::hcl.colors(max(length(curves), 2), "Dark 3")
   col <- rep_len(col, length(curves))
-  old <- graphics::par(mar = c(4.5, 4.5, if (is.null(main)) 1 else 3, 1) + 0.1)
+  old <- graphics::par(mar = c(4.5, 4.5, if (is.null(main)) 1 else 3, 1) + 0.1, xaxt = "n") # we draw it, below
   on.exit(graphics::par(old))
   graphics::plot(range(all), c(0, 1), type = "n", log = if (log) "x" else "", xlab = xlab, ylab = ylab, main = main,
                  las = 1, bty = "l", ...)
+  at <- graphics::axTicks(1)
+  if (!identical(list(...)$xaxt, "n")) graphics::axis(1, at, vapply(at, in_plain, ""), xaxt = "s")
   graphics::grid(col = "grey90", lty = 1, equilogs = FALSE)
   for (i in seq_along(curves)) {
     graphics::lines(curves[[i]]$value, curves[[i]]$share, type = "s", col = col[i], lwd = 1.5)
@@ -39,6 +41,8 @@ plot.surveysynth_release <- function(x, outcome = NULL, log = NULL, col = NULL, 
   }
   invisible(x)
 }
+
+in_plain <- function(number) format(number, big.mark = ",", scientific = FALSE, digits = 7)
 
 # Positive, and with an upper tail of nearly twice the length of the lower one.
 skewed <- function(y) {
@@ -66,8 +70,57 @@ distribution <- function(y, w) {
 #' plot(combine(with(release, survey::svyby(~income, ~region, FUN = survey::svymean))), xlab = "mean income")
 plot.surveysynth_combined <- function(x, level = 0.95, labels = names(stats::coef(x)), xlab = "estimate",
                                       main = NULL, ...) {
-  limits <- stats::confint(x, level = level)
-  estimate <- stats::coef(x)
+  draw_intervals(stats::coef(x), stats::confint(x, level = level), labels, xlab, main, ...)
+  invisible(x)
+}
+
+#' Estimates of a table with their intervals
+#'
+#' Draws the cells of a table, for one outcome and statistic: no margins, and no total where there are cells.
+#'
+#' @param x From [tables()] or [estimate()].
+#' @param statistic,outcome Which to draw; default: means if there are any, and the first outcome.
+#' @param xlab,main Labels.
+#' @param ... Further arguments of [graphics::plot()].
+#' @return `x`, invisibly.
+#' @export
+#' @examples
+#' \dontrun{
+#' plot(tables(release, by = ~ field + gender), statistic = "count")
+#' }
+plot.surveysynth_table <- function(x, statistic = NULL, outcome = NULL, xlab = NULL, main = NULL, ...) {
+  cells <- cells_to_draw(x, statistic, outcome)
+  if (is.null(xlab)) xlab <- cells$what
+  draw_intervals(cells$estimate, cells$limits, cells$labels, xlab, main, ...)
+  invisible(x)
+}
+
+cells_to_draw <- function(x, statistic, outcome) {
+  needed <- c("statistic", "outcome", "estimate", "ci_low", "ci_high")
+  if (!all(needed %in% names(x))) refuse("to draw a table, keep its columns ", paste(needed, collapse = ", "))
+  shown <- as.data.frame(unclass(x), optional = TRUE)
+  shown <- shown[one_of(statistic, shown$statistic, "statistic", "mean"), ]
+  shown <- shown[one_of(outcome, shown$outcome, "outcome"), ]
+  by <- shown[setdiff(names(shown), c(needed, "category", "prob", "se", "df", "n", "flag"))]
+  cells <- !Reduce(`|`, lapply(by, `==`, "all"), logical(nrow(shown)))
+  shown <- shown[cells, ]
+  if (!any(is.finite(shown$estimate))) refuse("the table has no estimates of cells to draw")
+  several <- function(column) length(unique(column)) > 1
+  labels <- c(by[cells, , drop = FALSE], Filter(several, shown[intersect(c("category", "prob"), names(shown))]))
+  labels <- if (length(labels)) do.call(paste, c(unname(labels), sep = ", ")) else rep("all", nrow(shown))
+  list(estimate = shown$estimate, limits = as.matrix(shown[c("ci_low", "ci_high")]), labels = labels,
+       what = trimws(paste(shown$statistic[1], shown$outcome[1])))
+}
+
+# Rows of one value of a column: the one that is asked for, else the preferred or the first.
+one_of <- function(asked, column, name, preferred = NULL) {
+  there <- unique(column)
+  if (is.null(asked)) asked <- c(intersect(preferred, there), there)[1]
+  if (length(asked) != 1 || !asked %in% there) refuse(name, " is one of ", paste(sQuote(there), collapse = ", "))
+  column == asked
+}
+
+draw_intervals <- function(estimate, limits, labels, xlab, main, ...) {
   at <- rev(seq_along(estimate))
   old <- graphics::par(mar = c(4.5, min(1.5 + 0.55 * max(nchar(labels)), 16), if (is.null(main)) 1 else 3, 1) + 0.1)
   on.exit(graphics::par(old))
@@ -77,5 +130,4 @@ plot.surveysynth_combined <- function(x, level = 0.95, labels = names(stats::coe
   graphics::axis(2, at, labels, las = 1, tick = FALSE)
   graphics::segments(limits[, 1], at, limits[, 2], at, lwd = 2, col = "grey40")
   graphics::points(estimate, at, pch = 19)
-  invisible(x)
 }

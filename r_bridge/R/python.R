@@ -25,7 +25,12 @@ IN_WORDS_OF_R <- c(
   "or use FBS$" = "or use fbs()",
   "\\{'(\\w+)': \\[([^]]*)\\]\\}" = "list(\\1 = c(\\2))",
   "=\\[('[^]]*)\\]" = " = c(\\1)",
-  "choose lonely_psu='(\\w+)'" = "set options(survey.lonely.psu = \"\\1\")"
+  "choose lonely_psu='(\\w+)'" = "set options(survey.lonely.psu = \"\\1\")",
+  "\\[(-?[0-9.]+(, -?[0-9.]+)*)\\]" = "c(\\1)",
+  "(\\w)=True\\b" = "\\1 = TRUE",
+  "(\\w)=False\\b" = "\\1 = FALSE",
+  "(\\w+)='([^']*)'" = "\\1 = \"\\2\"",
+  "(\\w)=([ ,;:]|$)" = "\\1\\2"
 )
 
 in_words_of_r <- function(text) {
@@ -142,11 +147,12 @@ first_usable <- function(candidates) {
 
 # What keeps a Python from being used, or NULL; nothing is loaded into this session.
 fault_of <- function(python) {
-  if (!file.exists(python) || dir.exists(python)) return("is not there")
+  if (dir.exists(python)) return("is a folder; name the interpreter in it (bin/python)")
+  if (!file.exists(python)) return("is not there")
   found <- suppressWarnings(system2(python, c("-c", shQuote(LOOK)), stdout = TRUE, stderr = FALSE))
   version <- sub("^surveysynth ", "", grep("^surveysynth ", found, value = TRUE))
   if (length(version) != 1) return("cannot be run")
-  if (version == "none") return("has no surveysynth")
+  if (version == "none") return(LACKING)
   ours <- as.character(utils::packageVersion("surveysynth"))
   if (release_series(version) != release_series(ours)) {
     return(paste0("has surveysynth ", version, ", and this R package is ", ours, ": update the older one"))
@@ -154,6 +160,7 @@ fault_of <- function(python) {
   NULL
 }
 
+LACKING <- "has no surveysynth"
 LOOK <- paste0(
   "import sys, importlib.metadata as m, importlib.util as u; sys.path[:] = [p for p in sys.path if p]; ",
   "print('surveysynth', m.version('surveysynth') if u.find_spec('surveysynth') else 'none')"

@@ -24,25 +24,34 @@ read_release <- function(path) {
   frames <- lapply(seq_len(manifest$m), function(i) {
     csv <- file.path(folder, sprintf("synthetic_%d.csv", i))
     if (!file.exists(csv)) {
-      refuse("the release has no ", basename(csv), "; write it with format = \"csv\"")
+      others <- length(list.files(folder, "^synthetic_[0-9]+[.]csv$"))
+      why <- if (others) ", but others: is the folder complete?" else "; write it with format = \"csv\""
+      refuse("the release has no ", basename(csv), why)
     }
     read_synthetic(csv, manifest)
   })
   new_release(frames, manifest, list(path = normalizePath(path), files = fingerprint(folder)))
 }
 
-# Text stays text, even where it looks like a number or like NA; categories keep their order.
+# Text stays text, even where it looks like a number or like NA; categories keep their order, truth is Python's.
 read_synthetic <- function(file, manifest) {
-  text <- c("str", "string", "object", "category")
+  text <- c("str", "string", "object", "category", TRUTH)
   kind <- vapply(manifest$dtypes, function(t) if (t %in% text) "character" else NA_character_, "")
   frame <- utils::read.csv(file, colClasses = kind, check.names = FALSE, na.strings = character(),
                            encoding = "UTF-8")
+  for (name in names(manifest$dtypes)[manifest$dtypes %in% TRUTH]) frame[[name]] <- truth_of(frame[[name]])
   for (name in names(manifest$levels)) {
     kind <- manifest$levels[[name]]
-    frame[[name]] <- factor(frame[[name]], as.character(kind$categories), ordered = kind$ordered)
+    values <- frame[[name]]
+    if (is.logical(kind$categories)) values <- truth_of(values)
+    frame[[name]] <- factor(values, as.character(kind$categories), ordered = kind$ordered)
   }
   frame
 }
+
+TRUTH <- c("bool", "boolean")
+
+truth_of <- function(text) unname(c(True = TRUE, False = FALSE)[text])
 
 public_folder <- function(path) if (dir.exists(file.path(path, "public"))) file.path(path, "public") else path
 
@@ -52,10 +61,20 @@ fingerprint <- function(folder) {
 
 # `python` has Python's release (`object`), or where it can read it (`path`), as long as it is that.
 new_release <- function(frames, manifest, python) {
-  designs <- lapply(frames, as_design, manifest$design)
-  counts <- if (is.null(manifest$count_design)) designs else lapply(frames, as_design, manifest$count_design)
+  designs <- lapply(frames, synthetic_design, manifest$design)
+  counts <- if (is.null(manifest$count_design)) designs else lapply(frames, synthetic_design, manifest$count_design)
   structure(list(designs = designs, count_designs = counts, manifest = manifest, python = list2env(python)),
             class = "surveysynth_release")
+}
+
+# A design that shows itself by the names of the columns.
+synthetic_design <- function(frame, roles) {
+  design <- as_design(frame, roles)
+  formula <- function(columns) call("~", Reduce(function(a, b) call("+", a, b), lapply(unlist(columns), as.name)))
+  used <- without_null(roles[c("strata", "weights", "probs", "fpc")])
+  ids <- if (is.null(roles$psu)) quote(~1) else formula(roles$psu)
+  design$call <- as.call(c(quote(svydesign), ids = ids, lapply(used, formula), data = quote(frame)))
+  design
 }
 
 # Python's own object of a release.
@@ -114,15 +133,18 @@ names_of <- function(columns) {
   if (!is.null(columns)) I(as.character(columns))
 }
 
+one_name <- function(column) unclass(names_of(column))
+
 #' @method print surveysynth_release
 #' @export
 print.surveysynth_release <- function(x, ...) {
   said <- x$manifest
-  cat(sprintf("%d synthetic data sets of %d records by %s, epsilon = %g (%s)\n",
-              length(x$designs), nrow(x$designs[[1]]$variables), said$method, said$epsilon, said$kind))
+  m <- length(x$designs)
+  cat(sprintf("%d synthetic data set%s of %d records by %s, epsilon = %g (%s)\n",
+              m, if (m == 1) "" else "s", nrow(x$designs[[1]]$variables), said$method, said$epsilon, said$kind))
   cat("Outcomes: ", paste(said$synthesized, collapse = ", "), "; predictors: ",
       paste(said$public_predictors, collapse = ", "), "\n", sep = "")
-  cat(said$publication, "\n", sep = "")
+  cat(strwrap(paste("Publication:", said$publication), exdent = 2), sep = "\n")
   invisible(x)
 }
 
@@ -144,10 +166,10 @@ summary.surveysynth_release <- function(object, ...) {
 
 #' @method print summary.surveysynth_release
 #' @export
-print.summary.surveysynth_release <- function(x, ...) {
+print.summary.surveysynth_release <- function(x, digits = 4, ...) {
   print(x$release)
   cat("\nMeans over the data sets:\n")
-  print(x$means, ...)
+  print(x$means, digits = digits, ...)
   invisible(x)
 }
 

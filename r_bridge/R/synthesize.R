@@ -8,8 +8,9 @@
 #' synthetic. Nothing else leaves the design; only the columns that are needed are given to Python, through files in
 #' a folder below [tempdir()] that is removed afterwards.
 #'
-#' Replicate weights of a `svyrep.design` are not used, and do not tell the primary sampling units: that there are
-#' clusters cannot be seen then. The synthetic designs get as many replicates of their own, by
+#' Replicate weights of a `svyrep.design` are not used, and tell neither strata nor sampling units: whether there are
+#' clusters cannot be seen, and synthetic standard errors carry neither. If you know them, give the `svydesign()`.
+#' The synthetic designs get as many replicates of their own, by
 #' Preston's bootstrap (`as.svrepdesign(type = "mrbbootstrap")`, under R's `set.seed()`); [tables()] linearizes, and
 #' a release that is written and read again has designs without replicates.
 #'
@@ -20,7 +21,8 @@
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
 #'   each stratum, named by it. Default: the sum of the survey weights, which is then taken as public.
 #' @param mechanism [pseudo_posterior()], if not with its defaults.
-#' @param public Names of the columns that you declare public. Given, it must hold every column of the public files
+#' @param public The columns that you declare public, by name or as a formula. Given, it must hold every column of the
+#'   public files
 #'   that is not synthesized; without it the formula and the design name them.
 #' @param clusters Records are drawn independently given the predictors. A design with sampling
 #'   units of several records, or with strata that the predictors do not determine, is refused unless you
@@ -36,6 +38,8 @@
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
 #'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
+#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
+#'   Microdata Generation.
 #' @export
 #' @examples
 #' \dontrun{
@@ -75,6 +79,8 @@ synthesize <- function(design, synthesizer, epsilon = NULL, m = 3, population_to
 #' @return A list of class `surveysynth_price`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
 #'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left) and
 #'   `verdict` (of the sampler's diagnostics).
+#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
+#'   Microdata Generation.
 #' @export
 #' @examples
 #' \dontrun{
@@ -99,7 +105,9 @@ price <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechani
 print.surveysynth_price <- function(x, ...) {
   cat(sprintf("epsilon = %.4g for m = %d data sets: Delta = %.4g each, c1 = %.4g (bound aimed at: %.4g)\n",
               x$epsilon, x$m, x$delta, x$c1, x$delta_target),
-      sprintf("mean privacy weight: %.3f\n", x$mean_alpha), x$verdict,
+      sprintf("mean privacy weight: %.3f (1: all of the file's information%s)\n", x$mean_alpha,
+              if (x$mean_alpha >= 0.9995) "; more epsilon buys nothing" else ""),
+      if (x$mean_alpha < 0.3) "little of the file's information is left\n", x$verdict,
       "\nInternal: computed from the confidential file.\n", sep = "")
   invisible(x)
 }
@@ -113,6 +121,7 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
     refuse("a mechanism is pseudo_posterior(...)")
   }
   parts <- synthesis_parts(design)
+  public <- names_of(public)
   columns <- c(synthesizer$outcomes, synthesizer$columns)
   check_there(c(columns, public), names(parts$frame))
   list(
@@ -128,8 +137,8 @@ DRAWN <- c("strata", "psu", "fpc") # roles that say how the sample was drawn
 synthesis_parts <- function(design) {
   parts <- design_parts(design)
   if (inherits(design, "svyrep.design")) {
-    warning("replicate weights do not tell the primary sampling units: whether the design has clusters cannot be ",
-            "seen, and synthetic standard errors do not carry them", call. = FALSE)
+    warning("replicate weights tell neither strata nor sampling units: whether there are clusters cannot be seen, and ",
+            "synthetic standard errors carry neither; if you know them, give the svydesign()", call. = FALSE)
     parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs"))]
   }
   parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs", DRAWN, "lonely_psu"))]
@@ -139,9 +148,16 @@ synthesis_parts <- function(design) {
 check_there <- function(columns, there) {
   lacking <- setdiff(columns, there)
   if (length(lacking)) {
-    refuse("the design has no column ", paste(sQuote(lacking), collapse = ", "), "; it has ",
+    refuse("the design has no column ", paste(vapply(lacking, near_name, "", there), collapse = ", "), "; it has ",
            paste(utils::head(there, 12), collapse = ", "), if (length(there) > 12) ", ...")
   }
+}
+
+# The name in quotes, with the one that may be meant.
+near_name <- function(name, there) {
+  apart <- utils::adist(name, there)[1, ]
+  near <- there[which(apart == min(apart) & apart <= min(2, nchar(name) - 1))]
+  paste0(sQuote(name), if (length(near)) paste0(" (did you mean ", paste(sQuote(near), collapse = " or "), "?)"))
 }
 
 # A design for Python: only these columns and those with a role are written.
@@ -157,7 +173,10 @@ design_for_python <- function(parts, columns, folder) {
 
 # Totals by stratum, whose names are numbers in one way of writing.
 named_totals <- function(total, parts) {
-  if (is.null(names(total))) return(total)
+  if (is.null(names(total))) {
+    if (length(total) > 1) refuse("population_total is one number, or one for each stratum, named by it")
+    return(total)
+  }
   strata <- parts$roles$strata
   number <- suppressWarnings(as.numeric(names(total)))
   if (!is.null(strata) && is.double(parts$frame[[strata]]) && !anyNA(number)) names(total) <- sprintf("%.15g", number)
@@ -170,7 +189,9 @@ as_design_was <- function(release, design) {
   if (inherits(design, "svyrep.design")) {
     replicates <- ncol(stats::weights(design, "analysis"))
     kind <- function(x) { # it warns that one stage is used, and there is one
-      suppressWarnings(survey::as.svrepdesign(x, type = "mrbbootstrap", replicates = replicates))
+      made <- suppressWarnings(survey::as.svrepdesign(x, type = "mrbbootstrap", replicates = replicates))
+      made$call <- call("as.svrepdesign", x$call, type = "mrbbootstrap", replicates = replicates)
+      made
     }
   }
   if (inherits(design, "tbl_svy") && requireNamespace("srvyr", quietly = TRUE)) {
@@ -178,6 +199,7 @@ as_design_was <- function(release, design) {
     kind <- function(x) srvyr::as_survey(plain(x))
   }
   release$designs <- lapply(release$designs, kind)
-  release$count_designs <- lapply(release$count_designs, kind)
+  same <- is.null(release$manifest$count_design) # then with the same random replicates
+  release$count_designs <- if (same) release$designs else lapply(release$count_designs, kind)
   release
 }

@@ -1,11 +1,13 @@
 #' Models that synthesize
 #'
 #' `fbs()` is the fully Bayes model for the observed sample: outcomes and survey weight are jointly
-#' normal given the predictors (paper T, 2.1, equations 2-3 and appendix C). `fbp()` is the fully Bayes model for
+#' normal given the predictors (T 2.1, equations 2-3 and appendix C). `fbp()` is the fully Bayes model for
 #' the population and its inclusion probabilities: its synthetic outcomes follow the population, not
-#' the sample (T, 2.2, equations 4-7 and appendix D). Neither does anything by itself: [synthesize()] fits it.
+#' the sample (T 2.2, equations 4-7 and appendix D). Neither does anything by itself: [synthesize()] fits it.
 #'
-#' Columns named by the formula are **public**: they are published as they are, record by record.
+#' Columns named by the formula are **public**: they are published as they are, record by record. That goes for columns
+#' inside of functions, too: `I(age > 65)` publishes `age` itself. If only the groups may be published, make a
+#' column of them first (`update(design, old = age > 65)`).
 #' Text and factors are categories, numbers are numbers, `factor(x)` makes a category of a number.
 #' Formulas are R's, with `+ - * : / ^ ( )`, and the functions `factor`, `I`, `log`, `log2`, `log10`, `log1p`,
 #' `exp`, `expm1`, `sqrt`, `abs`, `sign`, `floor`, `ceiling`, `trunc`, `sin`, `cos`, `tan`, `asinh`, `scale`,
@@ -37,7 +39,7 @@ fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "f
 #' @rdname fbs
 #' @param weights Smoothed weights under `fbp()`: `"full"`, the model's own, or `"paper"`, as in T 2.2, which
 #'   leave out how selection differs between cells.
-#' @param variance Standard errors of counts: `"stratified"`, or `"paper"`, without strata, as in T's table 4.
+#' @param variance Standard errors of counts: `"stratified"`, or `"paper"`, without strata, as in table 4 of T.
 #' @param bands Public limits that group a numeric predictor of many values into bands, for the
 #'   cells: `list(age = c(25, 45, 65))`.
 #' @export
@@ -164,6 +166,8 @@ transforms <- function(transform, outcomes = NULL) {
 #' @param c1 Scale of the map; `NULL` tunes it to the epsilon that is asked for.
 #' @param c2 Shift of the map, between -1 and 1.
 #' @return A mechanism, for [synthesize()] and [price()].
+#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
+#'   Microdata Generation.
 #' @export
 #' @examples
 #' pseudo_posterior("linear")

@@ -8,7 +8,8 @@
 #' @param by Predictors, by name or as a formula `~ field + gender`; nothing else is in the files.
 #' @param outcome Names of outcomes; default: all.
 #' @param statistic One or several of `"count"`, `"mean"`, `"total"`, `"proportion"`, `"ratio"`, `"quantile"`.
-#' @param denominator Numeric column: a ratio is the total of the outcome over the total of this.
+#' @param denominator Numeric column, by name or as a formula: a ratio is the total of the outcome over the
+#'   total of this.
 #' @param probs Of quantiles.
 #' @param estimator Where estimates come from: `"auto"` chooses the faster of `"samplics"` and `"onepass"`, which agree;
 #'   `"replicates"`, with [estimate()], is for designs that have replicate weights, and is chosen for these.
@@ -17,7 +18,9 @@
 #' @param cv_limit Flag estimates whose standard error is more than this share of them.
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`. Intervals
-#'   are 95\% t intervals, on the logit scale for proportions.
+#'   are 95\% t intervals, on the logit scale for proportions. [plot()][plot.surveysynth_table] draws them.
+#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
+#'   Microdata Generation.
 #' @export
 #' @examples
 #' \dontrun{
@@ -31,7 +34,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = c("count", "m
   in_folder(function(folder) {
     table <- frame_from_python(
       "tables", folder, by = names_of(by), outcome = names_of(outcome), statistic = I(statistic),
-      denominator = denominator, probs = I(probs), estimator = estimator, min_cell = min_cell,
+      denominator = one_name(denominator), probs = I(probs), estimator = estimator, min_cell = min_cell,
       cv_limit = cv_limit, objects = list(python_release(release))
     )
     structure(table, class = c("surveysynth_table", "data.frame"))
@@ -61,6 +64,9 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
                      estimator = c("auto", "samplics", "onepass", "replicates"), missing = c("fail", "drop")) {
   estimator <- match.arg(estimator)
   missing <- match.arg(missing)
+  if (inherits(design, "surveysynth_release")) {
+    refuse("estimate() takes one design; tables(release) makes the tables of a release")
+  }
   parts <- design_parts(design)
   if (!is.null(parts$joint)) {
     refuse("joint inclusion probabilities of a pps = ppsmat() design are not given to Python: ",
@@ -68,6 +74,7 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
   }
   outcome <- names_of(outcome)
   by <- names_of(by)
+  denominator <- one_name(denominator)
   columns <- c(outcome, by, denominator)
   check_there(columns, names(parts$frame))
   in_folder(function(folder) {
@@ -84,12 +91,12 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
 #' @export
 print.surveysynth_table <- function(x, digits = 4, ...) {
   shown <- as.data.frame(unclass(x), optional = TRUE)
-  for (name in c("estimate", "se", "ci_low", "ci_high")) shown[[name]] <- in_digits(x[[name]], digits)
-  shown$df <- in_digits(x$df, 3)
-  shown$n <- in_digits(x$n, 1)
-  notes <- setdiff(unlist(strsplit(unique(c(x$flag, "")), "; ")), "")
-  shown$flag <- NULL
-  if (length(notes)) shown[[" "]] <- note_numbers(x$flag, notes)
+  kept <- c(estimate = digits, se = digits, df = 3, ci_low = digits, ci_high = digits, n = 1)
+  for (name in intersect(names(kept), names(x))) shown[[name]] <- in_digits(x[[name]], kept[[name]])
+  flags <- x[["flag"]]
+  notes <- setdiff(unlist(strsplit(unique(c(flags, "")), "; ")), "")
+  shown[["flag"]] <- NULL
+  if (length(notes)) shown[[" "]] <- note_numbers(flags, notes)
   print(shown, row.names = FALSE, ...)
   if (length(notes)) writeLines(paste0("[", seq_along(notes), "] ", notes))
   invisible(x)
@@ -104,7 +111,9 @@ note_numbers <- function(flags, notes) {
 in_digits <- function(x, digits) {
   vapply(x, function(number) {
     if (is.na(number)) return("")
+    if (number == 0 || is.infinite(number)) return(format(number))
+    if (abs(number) < 1e-4) return(formatC(number, digits = digits - 1, format = "e"))
     kept <- max(digits, floor(log10(max(abs(number), 1))) + 1)
-    format(signif(number, kept), big.mark = ",", digits = 15, scientific = number != 0 && abs(number) < 1e-4)
+    sub("[.]$", "", formatC(signif(number, kept), digits = kept, format = "fg", flag = "#", big.mark = ","))
   }, "")
 }

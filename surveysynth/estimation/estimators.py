@@ -213,6 +213,8 @@ def woodruff(
 def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
     """The same estimates by R's survey package, a subset of the design for each domain; arguments as above.
 
+    Quantiles are R's, whose limits differ at the ends of the data.
+
     Raises
     ------
     surveysynth.r.RError

@@ -103,6 +103,7 @@ CALIBRATED = {
 def test_known_totals(r_frame, dataset, name):
     roles = STRAT if dataset == "apistrat" else {"weights": "pw", "psu": "dnum", "fpc": "fpc"}
     frame = r_frame(dataset)
+    frame.loc[::17, "api00"] = np.nan
     frame["both"] = np.where(frame["sch.wide"] == "No", "No", frame["both"])
     design = SurveyDesign(frame, **roles).calibrate(CALIBRATED[name])
     asked = ["mean", "total", "count", "ratio"]
@@ -122,14 +123,15 @@ def test_unequal_probabilities(r, pps):
     frame["h"] = np.repeat(["a", "b"], 75)
     frame["y"] = frame["size"] * rng.lognormal(2, 0.4, 150)
     frame.loc[[3, 90], "size"] = 90  # certain
+    frame.loc[::7, "y"] = np.nan
     method = "poisson" if pps == "poisson" else "tille"
     design = SurveyDesign.from_frame(frame, n={"a": 14, "b": 11}, size="size", strata="h", method=method, seed=1)
     if pps == "horvitz_thompson":
         design = SurveyDesign(design.frame, weights="weight", strata="h", pps=pps, joint=design.joint)
     assert design.pps == pps
-    both(design, "y", "g", ["mean", "total", "count", "ratio"], denominator="size")
+    both(design, "y", "g", ["mean", "total", "count", "ratio"], denominator="size", missing="drop")
     with pytest.raises(InputError, match="no Hajek variance"):
-        estimate(SurveyDesign(design.frame, weights="weight", pps="hajek"), "y", estimator="survey")
+        estimate(SurveyDesign(design.frame, weights="weight", pps="hajek"), "g", estimator="survey")
 
 
 @settings(max_examples=25, deadline=None)
@@ -153,7 +155,7 @@ def test_quantiles_where_r_has_the_same(r_frame):
 
 
 @pytest.mark.filterwarnings("error")
-def test_empty_domains_and_denominators_of_nothing(r, capfd):
+def test_empty_domains_and_denominators_of_nothing(r):
     frame = pd.DataFrame({
         "w": 2.0, "y": [1.0, 2, np.nan, np.nan, 0, 0, 4], "g": [1, 1, 2, 2, 3, 3, 4], "x": [0.0, 0, 1, 1, 2, 3, 4],
     })  # fmt: skip
@@ -164,7 +166,6 @@ def test_empty_domains_and_denominators_of_nothing(r, capfd):
     both(design.replicates("JK1"), "y", None, ["mean", "total", "count"], other="replicates", missing="drop")
     quantiles = estimate(design, "y", "g", "quantile", missing="drop", estimator="survey").set_index("g")
     assert quantiles["estimate"].isna().tolist() == [False, True, False, False, False]
-    assert capfd.readouterr() == ("", "")
 
 
 def test_an_estimate_that_overflows_is_not_hidden(r):

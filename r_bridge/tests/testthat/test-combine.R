@@ -111,7 +111,9 @@ test_that("survey's and mitools' ways of several data sets lead to the same numb
   expect_equal(combine(results), expected)
   expect_equal(combine(with(list, fun = function(d) svymean(~y, d))), expected)
   skip_if_not_installed("mitools")
-  rubin <- mitools::MIcombine(results)
+  expect_warning(rubin <- mitools::MIcombine(results), "Rubin's rule.*overstates.*Use combine\\(\\)")
+  plain <- mitools::MIcombine(lapply(results, identity))
+  expect_equal(rubin[setdiff(names(rubin), "call")], plain[setdiff(names(plain), "call")])
   expect_equal(coef(rubin), coef(expected))
   q <- vapply(results, coef, 0)
   expect_equal(unname(vcov(rubin)[1] - vcov(expected)[1]), var(q)) # (1 + 1/m) b, less b / m
@@ -121,7 +123,8 @@ test_that("the option for lonely units is that of the release, and is restored",
   release <- small_release()
   old <- options(survey.lonely.psu = "certainty")
   on.exit(options(old))
-  seen <- with_release(release, getOption("survey.lonely.psu"))
+  option_at <- function(design) getOption("survey.lonely.psu")
+  seen <- with_release(release, option_at(design))
   expect_identical(unique(unlist(seen)), "fail")
   expect_identical(getOption("survey.lonely.psu"), "certainty")
 })
@@ -131,5 +134,36 @@ test_that("what cannot be combined is refused", {
   expect_error(combine(release), "one for each data set")
   expect_error(combine(with(release, svychisq(~ g + s))), "class htest has no coef\\(\\) and vcov\\(\\)")
   expect_error(combine(with(release, svyby(~y, ~s, FUN = svymean, vartype = "ci"))), "vartype = \"se\"")
+  expect_error(combine(with(release, svyttest(y ~ s))), "svyglm\\(y ~ group, design\\)")
   expect_error(with_release(release$designs, svymean(~y, design)), "a release is what")
+})
+
+test_that("no expression finds the caller's own design", {
+  release <- small_release()
+  design <- strat # confidential
+  f <- function(...) svymean(~api00, design)
+  how <- "write \"design\" where the design of each data set shall stand: with_release\\(release, svymean"
+  expect_error(with_release(release, f()), how)
+  expect_error(with_release(release, svymean(~api00, strat)), how)
+  given <- f()
+  list <- as_imputation_list(release)
+  for (x in list(release, list)) {
+    expect_error(with(x, f()), how)
+    expect_error(with(x, given), how)
+    expect_error(with(x, svycontrast(f(), c(api00 = 2))), how)
+    expected <- combine(lapply(release$designs, function(d) svymean(~y, d)), degf = 18)
+    expect_equal(combine(with(x, svymean(~y))), expected)
+    expect_equal(combine(with(x, svymean(~y, design = strat))), expected) # mitools' convention, too
+    expect_equal(coef(combine(with(x, svycontrast(svymean(~y, design), c(y = 2))))), 2 * coef(expected),
+                 ignore_attr = TRUE)
+  }
+})
+
+test_that("results are shown as a list of results, and their subsets can be combined", {
+  release <- small_release()
+  results <- with_release(release, svymean(~y, design))
+  expect_s3_class(results, c("surveysynth_results", "list"), exact = TRUE)
+  expect_identical(capture.output(print(results)), capture.output(print(lapply(results, identity))))
+  expect_no_match(capture.output(print(results)), "attr|degf")
+  expect_equal(coef(combine(results[1:2])), c(y = mean(vapply(results[1:2], coef, 0))))
 })

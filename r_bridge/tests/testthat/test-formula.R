@@ -27,6 +27,10 @@ test_that("what has no counterpart is refused at once, by its name", {
   expect_error(fbs("y", ~ .), "name the predictors")
   expect_error(fbs("y", ~ 2 + x), "the number 2")
   expect_error(fbs("y", ~ factor(class)), "class .*a word of Python")
+  expect_error(fbs("y", ~ x > 2),
+               "outside of I\\(\\): write I\\(x > 2\\), which publishes .*update\\(design, new = x > 2")
+  expect_error(fbs("y", ~ g + (x == 2)), "write I\\(x == 2\\)")
+  expect_error(fbs("y", ~ x + (1 | g)), "no random effects; write the predictors with \\+")
   expect_error(fbs(log(y) ~ x), "say transform =")
   expect_error(fbs(~ x), "no outcome")
   expect_error(fbs("y"), "~ 1 for no predictors")

@@ -25,6 +25,11 @@ test_that("Python's words are put into R's", {
                    "by name: accept_diagnostics = c('rhat', 'ess_bulk')")
   expect_identical(words("bands={'age': [25, 45, 65]}"), "bands=list(age = c(25, 45, 65))")
   expect_identical(words("or choose lonely_psu='remove'"), "or set options(survey.lonely.psu = \"remove\")")
+  expect_identical(words("or use prior='flat'; missing='drop'"), "or use prior = \"flat\"; missing = \"drop\"")
+  expect_identical(words("how much: epsilon=, or a larger epsilon= here"),
+                   "how much: epsilon, or a larger epsilon here")
+  expect_identical(words("or overwrite=True for a release"), "or overwrite = TRUE for a release")
+  expect_identical(words("for example [0.25, 0.5]"), "for example c(0.25, 0.5)")
 })
 
 test_that("neither errors nor warnings of other libraries are quoted", {

@@ -63,6 +63,46 @@ test_that("variables of the caller are seen, and one data set has no between var
   expect_equal(got$df, 6)
 })
 
+test_that("a logical predictor is one again", {
+  truth <- transform(frame(0), old = y > 4)
+  python <- transform(truth, old = ifelse(old, "True", "False"), gone = "", both = rep(c("True", "False"), 4))
+  folder <- make_release(list(python))
+  file <- file.path(folder, "public", "manifest.json")
+  manifest <- jsonlite::fromJSON(file)
+  manifest$dtypes <- c(manifest$dtypes, list(old = "bool", gone = "boolean", both = "category"))
+  manifest$levels$both <- list(categories = c(TRUE, FALSE), ordered = FALSE)
+  jsonlite::write_json(manifest, file, auto_unbox = TRUE)
+  read <- read_release(folder)$designs[[1]]$variables
+  expect_identical(read$old, truth$old)
+  expect_identical(read$gone, rep(NA, 8))
+  expect_identical(read$both, factor(rep(c("TRUE", "FALSE"), 4), c("TRUE", "FALSE")))
+  need_python()
+  design <- svydesign(ids = ~1, weights = ~pw, data = transform(apistrat, big = enroll > 500))
+  made <- synthesize(design, fbs(api00 ~ big, prior = "flat"), 9, m = 1, seed = 1)
+  write_release(made, folder <- tempfile("release"))
+  expect_type(made$designs[[1]]$variables$big, "logical")
+  expect_equal(read_release(folder)$designs[[1]]$variables, made$designs[[1]]$variables)
+})
+
+test_that("a folder that lacks one of several files may not be complete", {
+  folder <- make_release(list(frame(0), frame(1)))
+  unlink(file.path(folder, "public", "synthetic_2.csv"))
+  expect_error(read_release(folder), "no synthetic_2.csv, but others: is the folder complete\\?")
+  unlink(file.path(folder, "public", "synthetic_1.csv"))
+  expect_error(read_release(folder), "no synthetic_1.csv; write it with format = \"csv\"")
+})
+
+test_that("a release and its designs show themselves in names of the file", {
+  release <- read_release(make_release(list(frame(0))))
+  expect_output(print(release), "^1 synthetic data set of 8 .*\nPublication: for tests$")
+  expect_identical(deparse1(release$designs[[1]]$call),
+                   "svydesign(ids = ~1, strata = ~field, weights = ~wt, data = frame)")
+  roles <- list(weights = "wt", psu = list("y", "wt"), strata = "field", fpc = list("wt", "size"))
+  roles$fpc <- NULL
+  expect_identical(deparse1(bridge$synthetic_design(frame(0), roles)$call),
+                   "svydesign(ids = ~y + wt, strata = ~field, weights = ~wt, data = frame)")
+})
+
 test_that("a folder that is no release is refused", {
   expect_error(read_release(tempdir()), "not a release")
 })
@@ -117,7 +157,7 @@ test_that("a release whose session has ended says how to keep one", {
   write_release(made, folder <- tempfile("release"))
   read <- later(read_release(folder))
   expect_equal(tables(read), tables(made))
-  expect_error(identification_risk(apistrat, read, ~ stype, "api00"), "no internal part")
+  expect_error(identification_risk(apistrat, read, ~ stype, "api00"), "does not say which confidential record")
   read <- read_release(folder)
   write_release(shared_release(), folder, overwrite = TRUE)
   expect_error(tables(read), "is not what it was when this release was read")

@@ -37,18 +37,36 @@ test_that("the first Python that has surveysynth is taken, in the order that is 
     second <- make_python(file.path(home, "b"), "0.1.7")
     lacking <- make_python(file.path(home, "c"))
     third <- make_python(file.path(home, "r-surveysynth"), "0.1.0")
-    set <- function(a, b) {
-      with_env(c(SURVEYSYNTH_PYTHON = a, RETICULATE_PYTHON = b), suppressMessages(surveysynth_setup()))
+    set <- function(a, b, quiet = TRUE) {
+      hush <- if (quiet) suppressMessages else identity
+      with_env(c(SURVEYSYNTH_PYTHON = a, RETICULATE_PYTHON = b), hush(surveysynth_setup()))
     }
     expect_identical(set(first, second), first)
     session$python <- NULL
-    expect_identical(set(lacking, second), second)
+    fault <- paste0("SURVEYSYNTH_PYTHON: ", lacking, " has no surveysynth")
+    suppressMessages(expect_message(found <- set(lacking, second, quiet = FALSE), fault, fixed = TRUE))
+    expect_identical(found, second)
     session$python <- NULL
     expect_identical(set(NA, lacking), third)
     expect_message(expect_message(found <- surveysynth_setup(python = second), "surveysynth is in "), "Other sessions")
     expect_identical(found, second)
     expect_identical(bridge$candidates()[[1]], second) # from now on
     expect_false(file.exists(log))
+  })
+})
+
+test_that("a Python that is named and cannot be used is an error, and no other is taken", {
+  in_home(function(home, log) {
+    good <- make_python(file.path(home, "a"), "0.1.0")
+    make_python(file.path(home, "r-surveysynth"), "0.1.0")
+    with_env(c(SURVEYSYNTH_PYTHON = good), {
+      setup <- function(...) suppressMessages(surveysynth_setup(..., ask = FALSE))
+      expect_error(setup("/nonexistent"), "the Python that you name, /nonexistent, is not there")
+      expect_error(setup(home), "is a folder; name the interpreter in it \\(bin/python\\)")
+      expect_error(setup(make_python(file.path(home, "b"), "0.2.0")), "has surveysynth 0.2.0")
+      expect_error(setup(make_python(file.path(home, "c"), "none")), "say where the Python package is")
+    })
+    expect_null(session$python)
   })
 })
 
@@ -87,6 +105,7 @@ test_that("what cannot be made is an error that says why", {
     base <- make_python(file.path(home, "base"))
     setup <- function(...) suppressMessages(surveysynth_setup(base, ..., ask = FALSE))
     expect_error(setup(), "say where the Python package is.*it would go into .*r-surveysynth, made from")
+    for (path in c("no/such", "no\\such")) expect_error(setup(package = path), "package = .no.+such. is not there")
     expect_error(setup(package = "broken"), "this failed, with the messages above: .*pip install")
   })
 })

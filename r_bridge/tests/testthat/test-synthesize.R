@@ -46,6 +46,10 @@ test_that("only the columns that are needed are given to Python", {
     expect_setequal(written, c("stype", "pw", "fpc", "api00", "api99", "awards"))
     expect_identical(given$public, I(c("stype", "awards", "api99", "fpc")))
   })
+  bridge$in_folder(function(folder) {
+    given <- bridge$model_arguments(folder, design, quick, NULL, NULL, ~ stype + awards + fpc)
+    expect_identical(given$public, I(c("stype", "awards", "fpc")))
+  })
 })
 
 test_that("replicate weights stay in R: the synthetic designs get their own, and a warning says what is lost", {
@@ -57,7 +61,7 @@ test_that("replicate weights stay in R: the synthetic designs get their own, and
   for (design in list(replicated, own)) {
     bridge$in_folder(function(folder) {
       expect_warning(given <- bridge$model_arguments(folder, design, quick, NULL, NULL, NULL),
-                     "do not tell the primary sampling units")
+                     "tell neither strata nor sampling units: .* give the svydesign\\(\\)")
       written <- names(bridge$load_frame(file.path(folder, "confidential")))
       expect_setequal(written, c("pw", "api00", "stype", "awards"))
       expect_length(list.files(folder, recursive = TRUE), 5)
@@ -66,7 +70,9 @@ test_that("replicate weights stay in R: the synthetic designs get their own, and
   }
   need_python()
   set.seed(1)
-  expect_warning(release <- synthesize(replicated, quick, 9, m = 2, seed = 1), "primary sampling units")
+  expect_warning(release <- synthesize(replicated, quick, 9, m = 2, seed = 1), "neither strata nor sampling units")
+  expect_identical(release$count_designs, release$designs)
+  expect_identical(deparse1(release$designs[[1]]$call[[2]]), "svydesign(ids = ~1, weights = ~pw, data = frame)")
   for (d in c(release$designs, release$count_designs)) {
     expect_s3_class(d, "svyrep.design")
     expect_identical(dim(weights(d, "analysis")), c(200L, 40L))
@@ -92,6 +98,8 @@ test_that("refusals of the design, of columns and of models come before anything
   expect_error(synthesize(subset(strat, awards == "Yes"), quick, 9), "a subset of a design")
   expect_error(synthesize(strat, fbs(api00 ~ nowhere), 9), "no column .nowhere.")
   expect_error(synthesize(strat, quick, 9, public = "nowhere"), "no column .nowhere.")
+  expect_error(synthesize(strat, quick, 9, population_total = c(4421, 755, 1018)),
+               "one number, or one for each stratum, named by it")
   expect_error(synthesize(strat, "FBS", 9), "fbs\\(salary ~ field \\+ gender\\)")
   expect_error(synthesize(strat, quick, 9, mechanism = "inverse"), "pseudo_posterior")
   expect_error(synthesize(strat, quick, 9, clusters = "perhaps"), "refuse")
@@ -99,7 +107,7 @@ test_that("refusals of the design, of columns and of models come before anything
 
 test_that("what Python refuses is refused in R", {
   need_python()
-  expect_error(synthesize(strat, quick, 9, public = "stype"), "public= does not name")
+  expect_error(synthesize(strat, quick, 9, public = "stype"), "public does not name")
   expect_error(synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9), "PSUs \\('dnum'\\)")
   expect_error(synthesize(strat, quick, 9, m = 2.5), "m must be a whole number")
   expect_error(synthesize(strat, quick, -1), "epsilon must be a positive number")
@@ -125,6 +133,11 @@ model = ss.FBS('api00', 'stype + awards', prior='flat')
 print(json.dumps([asdict(ss.price(design, model, epsilon=9, c1=c1, m=2, seed=1)) for c1 in (None, 0.5)]))", csv)
   expect_equal(list(unclass(asked), unclass(given)), theirs, tolerance = 1e-14)
   expect_output(print(asked), "epsilon = [0-9.]+ for m = 2 data sets")
+  shown <- function(alpha) paste(capture.output(print(replace(asked, "mean_alpha", alpha))), collapse = " ")
+  expect_match(shown(1), "weight: 1.000 (1: all of the file's information; more epsilon buys nothing)", fixed = TRUE)
+  expect_match(shown(0.5), "weight: 0.500 (1: all of the file's information)", fixed = TRUE)
+  expect_no_match(shown(0.3), "little")
+  expect_match(shown(0.29), "little of the file's information is left")
   expect_error(price(strat, quick, epsilon = 9, debias = TRUE), "price\\(\\) has no argument debias")
 })
 

@@ -39,9 +39,19 @@ test_that("a table is shown in short, with its notes below", {
     df = c(999992, NA), ci_low = c(1, NA), ci_high = c(2, NA), n = c(12L, NA), flag = c("one; two", "two")
   ), class = c("surveysynth_table", "data.frame"))
   text <- capture.output(print(shown))
-  expect_match(text[2], "a +count +1,234,568 0.01235 999,992 +1 +2 12 \\[1\\]\\[2\\]$")
+  expect_match(text[2], "a +count +1,234,568 0.01235 999,992 +1.000 +2.000 12 \\[1\\]\\[2\\]$")
   expect_match(text[3], "all +count +\\[2\\]$")
   expect_identical(text[4:5], c("[1] one", "[2] two"))
+  expect_identical(capture.output(print(shown[c("g", "estimate")])),
+                   c("   g  estimate", "   a 1,234,568", " all          "))
+  expect_identical(names(shown[c("g", "flag")]), c("g", "flag"))
+  expect_match(capture.output(print(shown[c("g", "flag")])), "[1] one", fixed = TRUE, all = FALSE)
+})
+
+test_that("numbers keep their digits, also those that are zero", {
+  expect_identical(bridge$in_digits(c(0, 12.5, 1234, 0.1, 100000, 0.00001234, -3, NA, Inf), 4),
+                   c("0", "12.50", "1,234", "0.1000", "100,000", "1.234e-05", "-3.000", "", "Inf"))
+  expect_identical(bridge$in_digits(c(7, 1234567), 1), c("7", "1,234,567"))
 })
 
 test_that("labels of cells are those that R prints", {
@@ -65,6 +75,7 @@ test_that("estimates of a design are those of survey, for every kind of design",
     expect_equal(c(ours$estimate[4], ours$se[4]), c(coef(all), SE(all)), tolerance = 1e-9, ignore_attr = TRUE)
   }
   ratio <- estimate(strat, "api.stu", statistic = "ratio", denominator = "enroll")
+  expect_equal(estimate(strat, "api.stu", statistic = "ratio", denominator = ~enroll), ratio)
   theirs <- svyratio(~api.stu, ~enroll, strat)
   expect_equal(c(ratio$estimate, ratio$se), c(coef(theirs), SE(theirs)), ignore_attr = TRUE)
 })
@@ -72,7 +83,9 @@ test_that("estimates of a design are those of survey, for every kind of design",
 test_that("joint inclusion probabilities stay with survey, and are refused by name", {
   pps <- svydesign(ids = ~1, fpc = ~p, data = election_pps, pps = ppsmat(election_jointprob))
   expect_error(estimate(pps, "Bush"), "ppsmat\\(\\).*svymean\\(\\)")
-  expect_error(estimate(strat, ~ api00 + nowhere), "no column .nowhere.")
+  expect_error(estimate(strat, ~ api00 + nowhere), "no column .nowhere.;")
+  expect_error(estimate(strat, ~api0), "no column .api0. \\(did you mean .api00.\\?\\); it has")
+  expect_error(estimate(shared_release(), ~api00), "tables\\(release\\)")
 })
 
 test_that("inclusion probabilities are those of sampling, to the last bit", {
