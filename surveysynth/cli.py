@@ -11,7 +11,7 @@ import textwrap
 import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TextIO
 
 import pandas as pd
 import typer
@@ -95,7 +95,14 @@ def _say(heading: str, text: str) -> None:
     errors.print(f"[bold red]{heading}:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 
-def _warn(message: Warning | str, category: type[Warning], *place: object) -> None:
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Our own warnings; those of libraries are for programmers."""
     if category is UserWarning:
         _say("Warning", str(message))
