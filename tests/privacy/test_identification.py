@@ -356,7 +356,7 @@ def test_row_order_is_written_to_the_internal_part_alone(tmp_path):
     assert not [file.name for file in (path / "public").iterdir() if "rows" in file.name or "records" in file.name]
     back = ss.read_release(path)
     assert back.internal == {}
-    with pytest.raises(ss.InputError, match=r"no internal part.*session that made it \(internal/rows.csv"):
+    with pytest.raises(ss.InputError, match=r"read from its public files.*session that made it \(internal/rows.csv"):
         identification_risk(make_design(), back, known="field", value="income")
 
 
