@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import stanli
+from batches import moments
 
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
@@ -29,17 +30,6 @@ def small_file(levels):
     noise = (effect[psu] + rng.normal(size=(N, 2))) @ [[0.5, 0.3], [0, 0.4]]
     Y = X[pattern] @ [[9, 3], [2, -2], [3, 2]] + noise
     return X, pattern, Y, alpha, Groups(psu, 12, STRATUM if levels == 2 else None)
-
-
-def moments(draws, batch=100):
-    """Means and standard deviations of draws (chains, draws, P), and their Monte Carlo errors by batch means."""
-    mean, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
-    squares = (draws - mean) ** 2 / (2 * sd)  # the standard deviation moves with half the variance over itself
-    error = [
-        x.reshape(-1, batch, x.shape[2]).mean(axis=1).std(axis=0, ddof=1) / np.sqrt(x.shape[0] * x.shape[1] / batch)
-        for x in (draws, squares)
-    ]
-    return np.array([mean, sd]), np.array(error)
 
 
 def columns(B, L, tau, effect):

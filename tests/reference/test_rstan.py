@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from batches import moments
 
 from surveysynth import FBS, SurveyDesign
 from surveysynth.engines import get_engine
@@ -26,17 +27,6 @@ def rstan(r):
     program = Path(__file__).with_name("fbs_rowwise.stan")
     r.r(f"rowwise <- suppressWarnings(stan_model('{program}', save_dso = FALSE))")
     return r
-
-
-def moments(draws, batch=100):
-    """Means and standard deviations of draws (chains, draws, P), and their Monte Carlo errors by batch means."""
-    mean, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
-    squares = (draws - mean) ** 2 / (2 * sd)  # the standard deviation moves with half the variance over itself
-    error = [
-        x.reshape(-1, batch, x.shape[2]).mean(axis=1).std(axis=0, ddof=1) / np.sqrt(x.shape[0] * x.shape[1] / batch)
-        for x in (draws, squares)
-    ]
-    return np.array([mean, sd]), np.array(error)
 
 
 @pytest.mark.parametrize("prior", ["paper", "independent"])
