@@ -40,13 +40,13 @@ from .evaluate import cli as study
 from .evaluate.cli import listed
 from .io import read_frame
 from .models import fbs
+from .models.base import Clusters as ClustersChoice
 from .models.transforms import as_transform
 from .privacy.report import PrivacyReport
 from .r import R_PACKAGE
 from .release import check_place
 from .report import SUFFIX, write_table
 from .stages import LonelyPSU
-from .synthesis import Clusters as ClustersChoice
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -186,7 +186,10 @@ Transform = Annotated[
 Scale = Annotated[float | None, typer.Option(help="Public scale of identity and asinh.")]
 Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
 Map = Annotated[Literal["inverse", "linear"], typer.Option(help="From risk to privacy weight.")]
-Clusters = Annotated[ClustersChoice, typer.Option(help="What PSUs, and strata that are not predictors, do.")]
+Clusters = Annotated[ClustersChoice, typer.Option(help="Effects of PSUs, and of strata that are not predictors.")]
+UnitColumn = Annotated[
+    str | None, typer.Option("--unit", help="Column of what epsilon protects (households, say); default: a record.")
+]
 Engine = Annotated[Literal["auto", "embedded", "cmdstan"], typer.Option(help="What runs the Stan program.")]
 M = Annotated[int, typer.Option("-m", "--m", help="Number of synthetic data sets.")]
 Total = Annotated[float | None, typer.Option(help="Public population total; default the sum of weights.")]
@@ -222,7 +225,8 @@ def synthesize_command(
     scale: Scale = None,
     missing: Missing = "fail",
     map: Map = "inverse",
-    clusters: Clusters = "refuse",
+    clusters: Clusters = "model",
+    unit: UnitColumn = None,
     debias: Debias = False,
     engine: Engine = "auto",
     min_cell: MinCell = None,
@@ -249,6 +253,7 @@ def synthesize_command(
         debias=debias,
         public=listed(public),
         clusters=clusters,
+        unit=unit,
         engine=engine,
         accept_diagnostics=listed(accept) or (),
         seed=seed,
@@ -281,7 +286,8 @@ def price_command(
     scale: Scale = None,
     missing: Missing = "fail",
     map: Map = "inverse",
-    clusters: Clusters = "refuse",
+    clusters: Clusters = "model",
+    unit: UnitColumn = None,
     engine: Engine = "auto",
     seed: Seed = None,
 ) -> None:
@@ -291,7 +297,8 @@ def price_command(
     result = price(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),
         _model(model, outcome, predictors, prior, transform, scale, missing),
-        epsilon=epsilon, m=m, c1=c1, mechanism=PseudoPosterior(map=map), clusters=clusters, engine=engine, seed=seed,
+        epsilon=epsilon, m=m, c1=c1, mechanism=PseudoPosterior(map=map), clusters=clusters, unit=unit,
+        engine=engine, seed=seed,
     )  # fmt: skip
     console.print(
         f"m = {result.m}, c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g}): "

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .columns import codes
 from .design import SurveyDesign
 from .errors import InputError, ModelError, as_list, positive, rows
 from .models.base import Synthesizer, Synthetic
@@ -169,12 +170,12 @@ def assemble(
         return np.asarray(weight * (known / np.bincount(group, weight))[group])
 
     weights = {roles["weights"]: calibrated(synthetic.weights)}
-    if count_roles is not None and synthetic.count_weights is not None:
+    if count_roles is not None and synthetic.count_weights is not None and synthetic.cell is not None:
         smoothed = calibrated(synthetic.count_weights)
-        # a cell that lies in several groups of known total has a mean in each: counts stay the same in both
-        cell = np.unique(np.column_stack([group, synthetic.weights]), axis=0, return_inverse=True)[1]
+        # a cell that lies in several groups of known total is scaled in each: counts stay the same in both
+        cell, own = codes(group, synthetic.cell), synthetic.weights
         weights = {
-            roles["weights"]: (np.bincount(cell, smoothed) / np.bincount(cell))[cell],
+            roles["weights"]: own * (np.bincount(cell, smoothed) / np.bincount(cell, own))[cell],
             count_roles["weights"]: smoothed,
         }
     for name, weight in weights.items():

@@ -31,6 +31,10 @@ from .privacy.report import PrivacyReport
 
 MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
+METHOD = (
+    "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
+    "spread_corrected",
+)  # fmt: skip
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -431,12 +435,9 @@ def _read_public(folder: Path, said: dict[str, Any]) -> Release:
         assumptions=said["assumptions"],
         data_dependent=said["data_dependent"],
         publishable=not said["publication"].startswith("reproducible"),
+        unit=said.get("unit"),
     )
-    method: dict[str, Any] = {
-        k: said[k]
-        for k in ("package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "debias")
-        if k in said
-    }
+    method: dict[str, Any] = {k: said[k] for k in METHOD if k in said}
     return Release(
         tuple(datasets), privacy, tuple(said["public_predictors"]), tuple(said["synthesized"]), method,
         count_roles=said.get("count_design"),

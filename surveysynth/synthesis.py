@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,12 @@ from . import __version__
 from .design import SurveyDesign
 from .engines import get_engine
 from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, check_seed, positive, whole
-from .models.base import Posterior, Sampler, Synthesizer
+from .models.base import Clusters, Posterior, Sampler, Synthesizer
+from .models.effects import groups_of
 from .privacy.mechanisms import PseudoPosterior
 from .privacy.report import PrivacyReport, public_epsilon
 from .privacy.tuning import WeightedFit, tune, weighted_fit
+from .privacy.units import Unit, unit_of
 from .public import (
     Total,
     assemble,
@@ -41,12 +43,18 @@ from .release import Release
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Clusters = Literal["refuse", "ignore"]
 
 NARROWED = (
     "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform such "
     "as log, means are off, low or high as outcome and weight go together, and intervals of broad domains can cover "
     "less than they say"
+)
+SPREAD_CORRECTED = (
+    "the spread between PSUs was corrected for what the privacy weights do to it: they make it come out too small"
+)
+SPREAD_NARROWED = (
+    "privacy weights make the spread between PSUs come out too small, and standard errors with it; under the linear "
+    "map, whose constants are not public, this is not corrected"
 )
 DEBIASED = (
     "the released draws were corrected for what the privacy weights do to the model (Fisher-consistent draws): the "
@@ -68,7 +76,8 @@ class Fit:
     synthesizer: Synthesizer
     mechanism: PseudoPosterior
     data: Any
-    risk: Floats
+    unit: Unit
+    risk: Floats  # of units, as everything that the weighted fit says of privacy
     weighted: WeightedFit
     target: float
     epsilon: float | None
@@ -142,11 +151,14 @@ class Fit:
         _refuse_failed(posterior, accept_diagnostics)
         chosen, lag = choose_draws(posterior, m, self.rng, self.used)
         self.used.extend(chosen)
-        if debias:
-            posterior = self.synthesizer.consistent(self.data, posterior, chosen, self._public_map, self.rng)
+        corrected = debias or self._corrects_spread
+        if corrected:
+            posterior = self.synthesizer.consistent(
+                self.data, posterior, chosen, self._public_map, self.unit.of_record, self.rng, debias=debias
+            )
         recoded, outcomes = public_frame(self.design, self.synthesizer, self.rng), self.synthesizer.outcomes
         simulated = [
-            self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if debias else chosen)
+            self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if corrected else chosen)
         ]
         totals = totals_of(self.design, self.population_total)
         roles = roles_of(self.design, outcomes, recoded, self.population_total)
@@ -167,6 +179,11 @@ class Fit:
         )
 
     @property
+    def _corrects_spread(self) -> bool:
+        """Whether new effects of PSUs are drawn, and the constants of the privacy weights can be published."""
+        return self.synthesizer.new_units(self.data) and self.mechanism.map != "linear"
+
+    @property
     def _public_c1(self) -> float:
         """c1 as it is published: three digits."""
         return float(f"{self.weighted.c1:.3g}")
@@ -184,6 +201,8 @@ class Fit:
             DEBIASED if debias else NARROWED,
             *self.said,
         ]
+        if self.synthesizer.new_units(self.data):
+            said.append(SPREAD_CORRECTED if self._corrects_spread else SPREAD_NARROWED)
         if not posterior.diagnostics.exact:
             said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
         if posterior.efficiency < 1 - 1e-9:
@@ -207,7 +226,7 @@ class Fit:
         ]
         if self._manifest(debias)["weights"] != "public":
             depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
-        if debias:
+        if debias or self._corrects_spread:
             depends.append(
                 f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
                 "published because the corrected draws depend on them"
@@ -218,7 +237,7 @@ class Fit:
             "c1": self.weighted.c1, "c2": self.mechanism.c2, "map": self.mechanism.map, "delta_target": self.target,
             "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
             "released_draws_lag_correlation": lag, "epsilon_spent_by_this_fit": self.epsilon_spent,
-            "mean_alpha": float(self.weighted.alpha.mean()),
+            "mean_alpha": float(self.unit.spread(self.weighted.alpha).mean()),
         }  # fmt: skip
         if posterior.diagnostics.exact or m == 1:
             separated = ""
@@ -231,7 +250,7 @@ class Fit:
         return PrivacyReport(
             kind=self.mechanism.kind, epsilon=public_epsilon(exact, asked), epsilon_requested=asked, m=m,
             draws=posterior.size, verdict=_verdict(posterior) + separated, assumptions=said,
-            data_dependent=depends, publishable=not self.seeded, internal=internal,
+            data_dependent=depends, publishable=not self.seeded, unit=self.unit.column, internal=internal,
         )  # fmt: skip
 
     def _manifest(self, debias: bool) -> dict[str, Any]:
@@ -242,6 +261,7 @@ class Fit:
             "engine": {"name": posterior.engine, "version": posterior.version},
             **self.synthesizer.describe(self.data),
             **({"debias": constants} if debias else {}),
+            **({"spread_corrected": constants} if self._corrects_spread else {}),
         }
 
     def _internal(self) -> dict[str, Any]:
@@ -249,7 +269,8 @@ class Fit:
         posterior = self.weighted.posterior
         unused = np.setdiff1d(np.arange(posterior.size), self.used)
         columns = {"lipschitz": self.risk, "alpha": self.weighted.alpha, "bound": self.weighted.bounds}
-        records = pd.DataFrame(columns, index=pd.Index(self.rows, name="row"))
+        of_records = {name: self.unit.spread(values) for name, values in columns.items()}
+        records = pd.DataFrame(of_records, index=pd.Index(self.rows, name="row"))
         values = posterior.values | {"weight": posterior.weight}
         return {"records": records, "draws": {name: draws[unused] for name, draws in values.items()}}
 
@@ -263,7 +284,8 @@ def fit(
     mechanism: PseudoPosterior | None = None,
     population_total: float | Mapping[Any, float] | None = None,
     public: Sequence[str] | None = None,
-    clusters: Clusters = "refuse",
+    clusters: Clusters = "model",
+    unit: str | None = None,
     engine: str = "auto",
     tolerance: float = 0.01,
     chains: int = 4,
@@ -293,9 +315,13 @@ def fit(
     public : list of str, optional
         The columns that you declare public, by name.  Given, it must hold every column of the
         public files that is not synthesized; without it the formula and the design name them.
-    clusters : {"refuse", "ignore"}
-        Records are drawn independently given the predictors.  A design with PSUs, or with
-        strata that the predictors do not determine, is refused unless you say "ignore".
+    clusters : {"model", "ignore"}
+        PSUs, and strata that the predictors do not determine, get normal effects in the model, so
+        that synthetic files have the survey's standard errors; "ignore" draws records
+        independently given the predictors, and the report says so.
+    unit : str, optional
+        Column of the units that epsilon protects, where these are groups of records: households,
+        or PSUs.  Their records' log densities add up.  Default: single records.
     engine : {"auto", "embedded", "cmdstan"}
     tolerance : float
         How far below epsilon the result may stay, as a share of it.
@@ -327,13 +353,14 @@ def fit(
     if epsilon is None and mechanism.c1 is None:
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
     population_total = check_total(population_total, design)
-    if clusters not in ("refuse", "ignore"):
-        raise InputError(f"clusters={clusters!r} is not one of refuse, ignore")
+    if clusters not in get_args(Clusters):
+        raise InputError(f"clusters={clusters!r} is not one of {', '.join(get_args(Clusters))}")
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
     check_public(design, synthesizer, public)
     design, rows, said = _without_missing(design, synthesizer)
-    said += _check_clusters(design, synthesizer, clusters)
+    said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
+    protected = unit_of(design, unit)
 
     rng = np.random.default_rng(seed)
     chosen_engine = get_engine(engine)
@@ -341,30 +368,32 @@ def fit(
     target = 1.0 if epsilon is None else epsilon / (2 * m)
     with _progress() as say:
         say("reading the file")
-        data = synthesizer.prepare(design)
+        data = synthesizer.prepare(design, clusters)
         say("unweighted fit: the records' risks")
-        risk = synthesizer.lipschitz(data, synthesizer.fit(data, np.ones(design.n), sampler))
+
+        def lipschitz(posterior: Posterior) -> Floats:
+            return synthesizer.lipschitz(data, posterior, protected.of_record)
+
+        risk = lipschitz(synthesizer.fit(data, np.ones(design.n), sampler))
 
         def alpha(c1: float) -> Floats:
             return mechanism.alpha(risk, c1, target)
 
         def fitted(weights: Floats) -> Posterior:
             say("fit under privacy weights")
-            return synthesizer.fit(data, weights, sampler)
+            return synthesizer.fit(data, protected.spread(weights), sampler)
 
         if mechanism.c1 is not None:
-            weighted, _ = weighted_fit(
-                mechanism.c1, alpha(mechanism.c1), fitted, lambda p: synthesizer.lipschitz(data, p)
-            )
+            weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz)
         else:
-            start = _first_guess(synthesizer, data, alpha, sampler, target)
+            start = _first_guess(synthesizer, data, protected, alpha, sampler, target)
             weighted = tune(
-                alpha, fitted, lambda p: synthesizer.lipschitz(data, p),
-                lambda a, p: synthesizer.log_likelihood(data, a, p), target, start=start, tolerance=tolerance,
+                alpha, fitted, lipschitz, lambda a, p: synthesizer.log_likelihood(data, protected.spread(a), p),
+                target, start=start, tolerance=tolerance,
             )  # fmt: skip
     return Fit(
-        design, rows, synthesizer, mechanism, data, risk, weighted, target, epsilon, m, population_total, said, rng,
-        seed is not None,
+        design, rows, synthesizer, mechanism, data, protected, risk, weighted, target, epsilon, m, population_total,
+        said, rng, seed is not None,
     )  # fmt: skip
 
 
@@ -476,7 +505,7 @@ def price(
         mechanism = PseudoPosterior(mechanism.map, c1, mechanism.c2, mechanism.epsilon)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
     posterior = done.weighted.posterior
-    mean_alpha = float(done.weighted.alpha.mean())
+    mean_alpha = float(done.unit.spread(done.weighted.alpha).mean())
     spent = 2 * done.delta * done.m
     return Price(done.m, done.weighted.c1, done.target, done.delta, spent, mean_alpha, _verdict(posterior))
 
@@ -523,7 +552,7 @@ def _autocorrelation(posterior: Posterior, chain: NDArray[np.intp], lag: int) ->
 
 
 def _first_guess(
-    synthesizer: Synthesizer, data: Any, alpha: Callable[[float], Floats], sampler: Sampler, target: float
+    synthesizer: Synthesizer, data: Any, unit: Unit, alpha: Callable[[float], Floats], sampler: Sampler, target: float
 ) -> float:
     """c1 by the model's pilot (FBS: the flat prior's exact draws), or 1: it saves fits, and decides nothing."""
     pilot = synthesizer.pilot()
@@ -531,8 +560,9 @@ def _first_guess(
         return 1.0
     try:
         guess = tune(
-            alpha, lambda a: pilot.fit(data, a, sampler), lambda p: pilot.lipschitz(data, p),
-            lambda a, p: pilot.log_likelihood(data, a, p), target,
+            alpha, lambda a: pilot.fit(data, unit.spread(a), sampler),
+            lambda p: pilot.lipschitz(data, p, unit.of_record),
+            lambda a, p: pilot.log_likelihood(data, unit.spread(a), p), target,
         )  # fmt: skip
     except (ModelError, PrivacyError):  # too little data for the pilot
         return 1.0
@@ -617,43 +647,18 @@ def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Su
     ]
 
 
-def _check_clusters(design: SurveyDesign, synthesizer: Synthesizer, clusters: Clusters) -> list[str]:
-    """Records are drawn independently given x: say so, or refuse (method: rules for claims)."""
-    found = []
-    if design.clustered:
-        found.append(f"PSUs ({design.psu_names[0]!r}), within which records are alike")
-    loose = design.strata_name is not None and not _determined_by_predictors(design, synthesizer)
-    if loose:
-        found.append(f"strata ({design.strata_name!r}) that the predictors do not determine")
-    if not found:
+def _said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
+    """What independent records given the predictors leave out, for the report."""
+    groups = groups_of(design, synthesizer.predictor_columns)
+    if groups is None:
         return []
-    if clusters == "refuse":
-        raise ModelError(
-            f"the design has {' and '.join(found)}. {synthesizer.name} draws records independently given the "
-            "predictors, so the synthetic standard errors would come out too small. "
-            + ("Make the strata predictors, or say " if loose and not design.clustered else "Say ")
-            + "clusters='ignore' to accept this; the report then says so"
-        )
+    found = [f"PSUs ({design.psu_names[0]!r}), within which records are alike"] if groups.sampled else []
+    if groups.parent is not None or not groups.sampled:
+        found.append(f"strata ({design.strata_name!r}) that the predictors do not determine")
     return [
         f"clusters ignored: the design has {' and '.join(found)}, but synthetic records are drawn independently given "
         "the predictors; standard errors computed from the synthetic files do not carry this and can be far too small"
     ]
-
-
-def _determined_by_predictors(design: SurveyDesign, synthesizer: Synthesizer) -> bool:
-    assert design.strata_name is not None
-    if design.strata_name in synthesizer.predictor_columns:
-        return True
-    frame = design.frame
-    # a number enters as a slope, which does not give each stratum its own mean, unless it has two values
-    discrete = [
-        c
-        for c in synthesizer.predictor_columns
-        if not pd.api.types.is_numeric_dtype(frame[c].dtype) or frame[c].nunique() <= 2
-    ]
-    if not discrete:
-        return False
-    return bool((frame.groupby(discrete, observed=True)[design.strata_name].nunique() <= 1).all())
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from surveysynth.engines import embedded
 N, SEED = 240, 918273645
 MODEL = ss.FBS("income", "age + region", prior="flat")
 ROLES = {"weights": "wt", "strata": "stratum", "psu": "psu"}
-SETTINGS = {"epsilon": 12, "m": 3, "clusters": "ignore", "seed": SEED}
+SETTINGS = {"epsilon": 12, "m": 3, "clusters": "model", "seed": SEED}
 
 
 def make_frame():
@@ -224,7 +224,8 @@ FAILING = {
     "predictor that is infinite": formula("I(1 / (age - age))"),
     "predictors that are the names": formula("name"),
     "epsilon out of reach": lambda _: synthesize(make_frame(), epsilon=0.01),
-    "clusters": lambda _: synthesize(make_frame(), clusters="refuse"),
+    "clusters": lambda _: synthesize(make_frame(), clusters="some"),
+    "unit with gaps": lambda _: synthesize(column(gaps=lambda f: f["name"].where(f["ssn"] > 770_000_050)), unit="gaps"),
     "public without a column": lambda _: synthesize(make_frame(), public=["age"]),
     "table by an id": lambda _: synthesize(make_frame()).tables("ssn"),
     "estimate of names": lambda _: ss.estimate(ss.SurveyDesign(make_frame(), **ROLES), "name"),
@@ -258,7 +259,7 @@ def test_exceptions_hold_no_mark(case, tmp_path):
 
 SYNTHESIZE = (
     "synthesize f.csv --weights wt --strata stratum --psu psu --outcome income --predictors age+region --prior flat "
-    f"--epsilon 12 --clusters ignore --by region --seed {SEED} --out release"
+    f"--epsilon 12 --clusters model --by region --seed {SEED} --out release"
 )
 
 
@@ -273,7 +274,7 @@ RUNS = {
     "weights that are text": (2, command(weights="name")),
     "outcome that is text": (2, command(outcome="name")),
     "formula that fails": (2, command(predictors="np.log(name)")),
-    "clusters": (2, command(clusters="refuse")),
+    "clusters": (2, command(clusters="some")),
     "by an id": (2, command(by="ssn")),
     "epsilon out of reach": (2, command(epsilon="0.01")),
 }
@@ -300,7 +301,7 @@ def test_a_fault_of_our_own_is_told_without_its_message(tmp_path):
     program = (
         "import sys; from surveysynth import cli, synthesis\n"
         "def fault(*_): raise KeyError('Xerxes Qvist 003')\n"
-        "synthesis._check_clusters = fault; cli.main()"
+        "synthesis.check_public = fault; cli.main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *command()], cwd=tmp_path, capture_output=True, text=True, check=False,

@@ -302,8 +302,11 @@ BAD = {
     "formula with a left side": (None, {"predictors": "income ~ field"}, (), "right-hand side"),
     "no formula": (None, {"predictors": "field +"}, (), "is not a formula"),
     "formula that fails": (None, {"predictors": "field + np.log(gender)"}, (), "cannot be evaluated"),
-    "clusters": (change(psu=lambda f: f["id"] // 4), {"psu": "psu"}, (), "PSUs .* clusters='ignore'"),
-    "unmodelled strata": (None, {"predictors": "gender"}, (), "strata .* clusters='ignore'"),
+    "clusters under the paper's FBP": (
+        change(psu=lambda f: f["id"] // 4), {"psu": "psu", "model": "fbp-paper"}, (), "PSUs .* clusters='ignore'"
+    ),
+    "unit that is not there": (None, {"unit": "household"}, (), "no column 'household'"),
+    "unit with gaps": (at("gender", None), {"unit": "gender", "predictors": "field"}, (), "'gender' is missing in 2"),
     "public lacks one": (None, {"public": "field"}, (), "would hold gender, which public= does not name"),
     "by an outcome": (None, {"by": "income"}, (), "--by income: not a predictor"),
     "by an id": (None, {"by": "field,id"}, (), "--by id: not a predictor"),
@@ -361,7 +364,7 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
      (words(stratum_totals="f.csv", population_total="1e5"), "are both given"),
      (words(missing="impute"), "not one of 'fail', 'drop'"),
      (words(map="cubic"), "not one of 'inverse', 'linear'"),
-     (words(clusters="yes"), "not one of 'refuse', 'ignore'"),
+     (words(clusters="yes"), "not one of 'model', 'ignore'"),
      (words(engine="jags"), "not one of 'auto', 'embedded', 'cmdstan'"),
      (words(lonely_psu="certainty"), "not one of 'fail', 'remove', 'adjust', 'average'"),
      (words(format="xlsx"), "not one of 'csv', 'parquet'"),

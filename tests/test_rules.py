@@ -33,14 +33,24 @@ def test_rule_01_a_weight_that_the_predictors_determine_is_kept_and_the_outcome_
         released(ss.SurveyDesign(frame, weights="wt", strata="field"), synthesizer)
 
 
-@pytest.mark.parametrize("roles", [{"psu": "psu", "strata": None}, {"strata": "psu"}], ids=str)
-def test_rule_02_clusters_are_refused_unless_the_assumption_is_named_and_then_reported(roles):
-    """Records are drawn independently given the predictors, so PSUs and unmodelled strata need the caller's word."""
-    frame = make_frame().assign(psu=lambda f: f["hours"].rank().astype(int) // 8)
-    design = ss.SurveyDesign(frame, **({"weights": "wt"} | roles), lonely_psu="remove")
-    with pytest.raises(ss.ModelError, match="clusters='ignore'"):
-        released(design)
-    assert "clusters ignored" in str(released(design, clusters="ignore").privacy)
+@pytest.mark.parametrize("synthesizer", [model(), population_model()], ids=lambda s: s.name)
+def test_rule_02_standard_errors_carry_the_clusters_or_the_report_says_that_they_do_not(synthesizer):
+    """60 PSUs with an intraclass correlation of 0.3: their effects are modelled, or ignored by name."""
+    rng = np.random.default_rng(4)
+    frame = make_frame(1200).assign(psu=lambda f: rng.permutation(len(f)) % 60)
+    frame["income"] *= np.exp(0.33 * rng.standard_normal(60)[frame["psu"]])
+    design = ss.SurveyDesign(frame, weights="wt", strata=None, psu="psu")
+    confidential = ss.estimate(design, "income").loc[0, "se"]
+
+    def ratio(release):
+        return release.tables(statistic="mean").loc[0, "se"] / confidential
+
+    clustered = released(design, synthesizer, m=10, epsilon=40)
+    assert 0.8 < ratio(clustered) < 1.5  # about sqrt(1 + 2 / m), and a tenth to either side for 60 PSUs
+    assert "PSUs have normal effects" in str(clustered.privacy) and "clusters ignored" not in str(clustered.privacy)
+    ignored = released(design, synthesizer, m=10, epsilon=40, clusters="ignore")
+    assert ratio(ignored) < 0.6
+    assert "clusters ignored" in str(ignored.privacy)
 
 
 def test_rule_04_densities_do_not_depend_on_a_unit_that_nobody_named():

@@ -1,5 +1,6 @@
 """From design to release: the epsilon, the draws, the gate, the sentences of the report, and odd files."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -440,14 +441,17 @@ def test_nothing_is_said_of_missing_outcomes_where_there_are_none():
     [({"strata": None, "psu": "psu"}, "field", "PSUs"), ({"strata": "field"}, "gender", "strata"),
      ({"strata": "field", "psu": "psu"}, "gender", "PSUs .* and strata")],
 )  # fmt: skip
-def test_clusters_and_unmodelled_strata_are_refused_unless_named(roles, predictors, word):
+def test_clusters_and_unmodelled_strata_are_modelled_or_ignored_by_name(roles, predictors, word):
     frame = make_frame().assign(psu=lambda f: f["hours"].rank().astype(int) // 8)
     design = ss.SurveyDesign(frame, weights="wt", **roles)
-    with pytest.raises(ss.ModelError, match=rf"{word}.*clusters='ignore'"):
-        released(design, model(predictors))
-    report = released(design, model(predictors), clusters="ignore").privacy
-    (sentence,) = [s for s in report.assumptions if s.startswith("clusters ignored")]
-    assert "standard errors" in sentence
+    release = released(design, model(predictors))
+    effects = word.replace(" .* ", " ")
+    assert release.manifest()["effects"] == effects and f"{effects} have normal effects" in str(release.privacy)
+    assert ("new effects of PSUs" in str(release.privacy)) == ("PSUs" in word)
+    ignored = released(design, model(predictors), clusters="ignore")
+    assert "effects" not in ignored.manifest()
+    (sentence,) = [s for s in ignored.privacy.assumptions if s.startswith("clusters ignored")]
+    assert "standard errors" in sentence and re.search(word, sentence)
 
 
 @pytest.mark.parametrize(
@@ -455,12 +459,12 @@ def test_clusters_and_unmodelled_strata_are_refused_unless_named(roles, predicto
     [({"strata": "field"}, "field"), ({"strata": "coarse"}, "field"), ({"strata": "cell"}, "field * gender"),
      ({"strata": None, "psu": "id"}, "gender")],
 )  # fmt: skip
-def test_strata_that_the_predictors_determine_and_psus_of_one_record_are_accepted(roles, predictors):
+def test_strata_that_the_predictors_determine_and_psus_of_one_record_have_no_effects(roles, predictors):
     frame = make_frame().assign(
         coarse=lambda f: f["field"].isin(["01", "02"]).astype(int), cell=lambda f: f["field"] + f["gender"]
     )
     release = released(ss.SurveyDesign(frame, weights="wt", **roles), model(predictors))
-    assert "clusters ignored" not in str(release.privacy)
+    assert "clusters ignored" not in str(release.privacy) and "effects" not in release.manifest()
 
 
 def test_public_must_name_every_column_that_is_not_synthesized():

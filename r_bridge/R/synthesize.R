@@ -24,9 +24,11 @@
 #' @param public The columns that you declare public, by name or as a formula. Given, it must hold every column of the
 #'   public files
 #'   that is not synthesized; without it the formula and the design name them.
-#' @param clusters Records are drawn independently given the predictors. A design with sampling
-#'   units of several records, or with strata that the predictors do not determine, is refused unless you
-#'   say `"ignore"`.
+#' @param clusters Sampling units of several records, and strata that the predictors do not determine, get normal
+#'   effects in the model, so that synthetic files have the survey's standard errors; `"ignore"` draws records
+#'   independently given the predictors, and the report says so.
+#' @param unit Column of the units that epsilon protects, where these are groups of records: households, or sampling
+#'   units. Default: single records.
 #' @param debias Take off the released draws what the privacy weights do to the model; spends no privacy.
 #' @param accept_diagnostics Diagnostics of the sampler whose failure you accept, by name: `"divergences"`,
 #'   `"rhat"`, `"ess_bulk"`, `"ess_tail"`.
@@ -49,16 +51,16 @@
 #' tables(release, by = ~ stype + awards)
 #' }
 synthesize <- function(design, synthesizer, epsilon = NULL, m = 3, population_total = NULL, mechanism = NULL,
-                       public = NULL, clusters = c("refuse", "ignore"), debias = FALSE, accept_diagnostics = NULL,
-                       engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = 1000,
-                       draws = 1000, seed = NULL) {
+                       public = NULL, clusters = c("model", "ignore"), unit = NULL, debias = FALSE,
+                       accept_diagnostics = NULL, engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01,
+                       chains = 4, warmup = 1000, draws = 1000, seed = NULL) {
   settings <- list(
-    epsilon = epsilon, m = m, clusters = match.arg(clusters), debias = debias, engine = match.arg(engine),
+    epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = unit, debias = debias, engine = match.arg(engine),
     accept_diagnostics = I(as.character(accept_diagnostics)), tolerance = tolerance, chains = chains, warmup = warmup,
     draws = draws, seed = seed
   )
   in_folder(function(folder) {
-    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public)
+    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit)
     made <- do.call(ask_python, c(list("synthesize", folder = folder), given, settings))
     frames <- lapply(file.path(folder, seq_len(made$said$m)), loaded)
     release <- new_release(frames, made$said, list(object = made$object))
@@ -93,7 +95,9 @@ price <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechani
   unknown <- setdiff(if (length(further)) names(further), allowed)
   if (length(unknown)) refuse("price() has no argument ", paste(unknown, collapse = ", "))
   in_folder(function(folder) {
-    given <- model_arguments(folder, design, synthesizer, mechanism, further$population_total, further$public)
+    given <- model_arguments(
+      folder, design, synthesizer, mechanism, further$population_total, further$public, further$unit
+    )
     further[c("population_total", "public")] <- NULL
     found <- do.call(ask_python, c(list("price", epsilon = epsilon, c1 = c1, m = m), given, further))
     structure(found$said, class = "surveysynth_price")
@@ -113,7 +117,7 @@ print.surveysynth_price <- function(x, ...) {
 }
 
 # The arguments that synthesize() and price() share and that need translation.
-model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public) {
+model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit) {
   if (!inherits(synthesizer, "surveysynth_synthesizer")) {
     refuse("the second argument is a model: fbs(salary ~ field + gender) or fbp(...)")
   }
@@ -122,7 +126,7 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
   }
   parts <- synthesis_parts(design)
   public <- names_of(public)
-  columns <- c(synthesizer$outcomes, synthesizer$columns)
+  columns <- c(synthesizer$outcomes, synthesizer$columns, unit)
   check_there(c(columns, public), names(parts$frame))
   list(
     design = design_for_python(parts, columns, folder), synthesizer = synthesizer, mechanism = mechanism,

@@ -9,17 +9,18 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from ..datasets import SecondStage
 from ..design import SurveyDesign
 from ..errors import InputError
+from ..models.base import Clusters
 from ..stages import LonelyPSU
-from ..synthesis import Clusters
+from . import clusters as two_stages
 from . import outputs, own_file
 from .repeated import repeated_sampling, sdr
 from .sample import METHODS, Prior
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="What private tables are worth.")
 console = Console()
-
 
 
 @app.callback()
@@ -66,7 +67,7 @@ def tabular_command(
     fpc: Annotated[str | None, _own("Columns of population sizes or sampling fractions, one a stage.")] = None,
     lonely_psu: Annotated[LonelyPSU | None, _own("What a stratum with one PSU does; default fail.")] = None,
     clusters: Annotated[
-        Clusters | None, _own("What PSUs, and strata that are not predictors, do; default refuse.")
+        Clusters | None, _own("What PSUs, and strata that are not predictors, do; default model.")
     ] = None,
     population_total: Annotated[float | None, _own("Public population total; default the sum of weights.")] = None,
 ) -> None:
@@ -99,10 +100,10 @@ def tabular_command(
                 workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
             )  # fmt: skip
         except KeyboardInterrupt:
-            console.print(f"Finished samples are in {out}; the same command goes on from there.", markup=False)
+            _go_on(out)
             raise
         outputs.write(study, out)
-        console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
+        _show(out)
     else:
         lacking = [f"--{name}" for name in ("outcome", "predictors", "by", "epsilon") if own[name] is None]
         if lacking:
@@ -117,9 +118,50 @@ def tabular_command(
         )  # fmt: skip
         sample = own_file.compare_methods(
             survey, str(outcome), str(predictors), listed(by) or [], epsilon=own["epsilon"], m=sizes[0], methods=chosen,
-            prior=prior, seed=seed, clusters=clusters or "refuse", population_total=population_total,
+            prior=prior, seed=seed, clusters=clusters or "model", population_total=population_total,
         )  # fmt: skip
         console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)
+        console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("clusters")
+def clusters_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    icc: Annotated[str, typer.Option(help="Intraclass correlations, by commas.")] = "0.02,0.05,0.15",
+    replicates: Annotated[int, typer.Option(help="Number of samples at every icc.", min=1)] = 100,
+    n: Annotated[int, typer.Option(help="Sample size, about.", min=1)] = 2000,
+    m: Annotated[str, typer.Option("-m", "--m", help="Numbers of synthetic data sets.")] = "1,3",
+    delta: Annotated[str, typer.Option(help="Lipschitz bounds, epsilon = 2 delta m.")] = "1.8",
+    second_stage: Annotated[
+        SecondStage, typer.Option(help="Within a PSU: pps, weights differ; srs, one weight a PSU.")
+    ] = "pps",
+    predictors: Annotated[str, typer.Option(help="Formula of field, gender and take.")] = "field + gender",
+    prior: Annotated[Prior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
+    workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+) -> None:
+    """Two-stage samples whose PSUs are alike: what FBS makes of them with effects of PSUs, and without."""
+    try:
+        studies = two_stages.cluster_study(
+            _numbers(icc, "--icc", float), replicates=replicates, n=n, m=_numbers(m, "-m", int),
+            delta=_numbers(delta, "--delta", float), second_stage=second_stage, predictors=predictors, prior=prior,
+            workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        _go_on(out)
+        raise
+    two_stages.write(studies, out)
+    _show(out)
+
+
+def _go_on(out: Path) -> None:
+    console.print(f"Finished samples are in {out}; the same command goes on from there.", markup=False)
+
+
+def _show(out: Path) -> None:
+    """The summary of a study, and where the rest is."""
+    console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -14,6 +14,7 @@ from ..engines import Diagnostics, Engine
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Clusters = Literal["model", "ignore"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Posterior:
     engine, version : str
     weight : float array (S,)
         Probability of each draw; equal unless draws were carried over from nearby privacy weights.
+    effects : dict of float arrays (S, groups, ...)
+        Draws of what belongs to single groups of records, such as effects of PSUs.
     """
 
     values: dict[str, Floats]
@@ -52,6 +55,7 @@ class Posterior:
     engine: str
     version: str
     weight: Floats = field(default_factory=lambda: np.empty(0))
+    effects: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.weight.size == 0:
@@ -74,19 +78,27 @@ class Posterior:
         """Number of draws S."""
         return int(self.chain.size)
 
+    def some(self, draws: Sequence[int], values: Mapping[str, Floats]) -> Posterior:
+        """These draws alone, equally likely, some of their values replaced."""
+        here = list(draws)
+        kept = {name: v[here] for name, v in self.values.items()} | dict(values)
+        effects = {name: v[here] for name, v in self.effects.items()}
+        return replace(self, values=kept, effects=effects, chain=self.chain[here], weight=np.empty(0))
+
 
 @dataclass(frozen=True)
 class Synthetic:
     """One synthetic data set: outcomes (n, d) in their own unit and unscaled weights (n,).
 
-    ``count_weights`` (n,), where a model has them, add up to the same counts as ``weights`` but
-    vary from record to record as the model says: they give counts their standard errors, by
-    stratum or, where not ``stratified_counts``, as if there were no strata.
+    ``count_weights`` (n,), where a model has them, add up to the same counts as ``weights`` in every
+    ``cell`` (n,), but vary from record to record as the model says: they give counts their standard
+    errors, by stratum or, where not ``stratified_counts``, as if there were no strata.
     """
 
     outcomes: Floats
     weights: Floats
     count_weights: Floats | None = None
+    cell: Codes | None = None
     stratified_counts: bool = True
 
 
@@ -122,16 +134,19 @@ class Synthesizer(Protocol):
         """A relative of the model that fits the same data in no time, to start the tuning; None if there is none."""
         ...
 
-    def prepare(self, design: SurveyDesign) -> Any:
-        """Validate the file against the model and put it in the form that fits need."""
+    def prepare(self, design: SurveyDesign, clusters: Clusters = "model") -> Any:
+        """Validate the file against the model and put it in the form that fits need.
+
+        ``clusters``: whether PSUs, and strata that the predictors do not determine, are modelled.
+        """
         ...
 
     def fit(self, data: Any, alpha: Floats, sampler: Sampler) -> Posterior:
         """Draw from the alpha-weighted pseudo posterior (T eq. 1)."""
         ...
 
-    def lipschitz(self, data: Any, posterior: Posterior) -> Floats:
-        """max over draws of |log p(record i | draw)|: (n,)."""
+    def lipschitz(self, data: Any, posterior: Posterior, unit: Codes | None = None) -> Floats:
+        """max over draws of |log p(record i | draw)|: (n,); or of its sum over the records of each unit: (U,)."""
         ...
 
     def log_likelihood(self, data: Any, alpha: Floats, posterior: Posterior) -> Floats:
@@ -142,11 +157,18 @@ class Synthesizer(Protocol):
         """log p(record | draw) of some records: (S, records)."""
         ...
 
+    def new_units(self, data: Any) -> bool:
+        """Whether synthetic data have new effects of PSUs, whose spread privacy weights bias."""
+        ...
+
     def consistent(
         self, data: Any, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
-        rng: np.random.Generator,
+        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Posterior:  # fmt: skip
-        """Some draws, without what privacy weights ``alpha`` (a function of risk) do to the model."""
+        """Some draws, without what privacy weights ``alpha`` (a function of risk) do to the spread between PSUs.
+
+        With ``debias`` without what they do to anything else, too.
+        """
         ...
 
     def simulate(self, data: Any, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:

@@ -29,17 +29,19 @@ two dimensions, sampled on a grid.  The rest is chi-squared and normal.  No Mark
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.polynomial.chebyshev import chebvander
 from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from ..design import SurveyDesign
 from ..engines import Diagnostics
 from ..errors import ModelError, guarded
 from .base import Sampler
@@ -47,6 +49,7 @@ from .sufficient import SufficientStatistics, sufficient_statistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Singles = NDArray[np.float32]
 
 TOLERANCE = 1e-14  # of the Chebyshev series, relative to the largest value
 GRID, FINE = {1: 100, 2: 40}, {1: 4096, 2: 512}  # points an axis: evaluated, and interpolated for the draws
@@ -68,16 +71,26 @@ class Groups:
         Number of groups C.
     parent : int array (C,) or None
         Group of the second level that each group is in: its stratum, say; None for one level.
+    sampled : bool
+        Whether these groups are a sample of those of the population (PSUs), so that synthetic data
+        have new ones; or all there are (strata), whose effects are parameters as the coefficients are.
     """
 
     record: Codes
     size: int
     parent: Codes | None = None
+    sampled: bool = True
 
     @property
     def levels(self) -> int:
         """1 or 2."""
         return 1 if self.parent is None else 2
+
+    def describe(self) -> str:
+        """What the groups are."""
+        if not self.sampled:
+            return "strata"
+        return "PSUs" if self.parent is None else "PSUs and strata"
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -103,6 +116,37 @@ class GroupedStatistics:
     def __add__(self, other: GroupedStatistics) -> GroupedStatistics:
         s = self
         return GroupedStatistics(s.total + other.total, s.a + other.a, s.s + other.s, s.t + other.t, s.parent)
+
+
+def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
+    """The units of a design that share an effect: PSUs, and strata that the predictors do not determine.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    predictors : list of str
+        Columns that a model conditions on.
+
+    Returns
+    -------
+    Groups, or None where records are independent given the predictors.
+    """
+    first = design.stages[0]
+    loose = not _determine_strata(design, predictors)
+    if design.clustered:
+        return Groups(first.unit, first.stratum_of_unit.size, first.stratum_of_unit if loose else None)
+    return Groups(first.stratum, first.sampled.size, sampled=False) if loose else None
+
+
+def _determine_strata(design: SurveyDesign, predictors: Sequence[str]) -> bool:
+    if design.strata_name is None or design.strata_name in predictors:
+        return True
+    frame = design.frame
+    # a number enters as a slope, which does not give each stratum its own mean, unless it has two values
+    discrete = [c for c in predictors if not pd.api.types.is_numeric_dtype(frame[c].dtype) or frame[c].nunique() <= 2]
+    if not discrete:
+        return False
+    return bool((frame.groupby(discrete, observed=True)[design.strata_name].nunique() <= 1).all())
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:
@@ -201,8 +245,8 @@ def sample_with_effects(
 
 def draw_effects(
     statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, rng: np.random.Generator
-) -> NDArray[np.float32]:
-    """Draw the total effect v_h(c) + u_c of every group given everything else: v | B, then u | v, B, exactly.
+) -> tuple[Singles, Singles | None]:
+    """Draw the effects of every group given everything else: v | B, then u | v, B, exactly.
 
     Parameters
     ----------
@@ -210,26 +254,31 @@ def draw_effects(
 
     Returns
     -------
-    float32 array (S, C, D)
-        Rounded once, here: the rounded effects are the draws, and densities given them are exact.
+    total : float32 array (S, C, D)
+        v_h(c) + u_c.  Rounded once, here: the rounded effects are the draws, and densities given them are exact.
+    above : float32 array (S, H, D) or None
+        v_h, where there are two levels.
     """
     S, C, D = len(B), len(statistics.a), L.shape[1]
-    out = np.empty((S, C, D), dtype=np.float32)
+    member = None if statistics.parent is None else _membership(statistics.parent)
+    total = np.empty((S, C, D), dtype=np.float32)
+    above = None if member is None else np.empty((S, member.shape[0], D), dtype=np.float32)
     a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
     step = max(1, BLOCK // (C * D))
     for s in range(0, S, step):
         part = slice(s, min(S, s + step))
-        own = tau[part, 0, None]  # (s, 1, D)
+        own, back = tau[part, 0, None], L[part].swapaxes(1, 2)  # (s, 1, D), (s, D, D)
         contrast = np.concatenate([np.broadcast_to(np.eye(D), L[part].shape), -B[part]], axis=1)
         residual = sums @ (contrast @ np.linalg.inv(L[part]).swapaxes(1, 2))  # r_cj of every draw: (s, C, D)
         effect = np.zeros(1)
-        if statistics.parent is not None:
-            member, shrink = _membership(statistics.parent), 1 / (1 + a * own)
+        if member is not None and above is not None:
+            shrink = 1 / (1 + a * own)
             v = _draw_means(_sums(member, a * shrink), _sums(member, residual * shrink), tau[part, 1, None], rng)
+            above[part] = v @ back
             effect = v[:, statistics.parent]
         effect = effect + _draw_means(a, residual - a * effect, own, rng)
-        out[part] = effect @ L[part].swapaxes(1, 2)
-    return out
+        total[part] = effect @ back
+    return total, above
 
 
 def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> Floats:
@@ -238,13 +287,10 @@ def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> 
     return np.asarray(variance * r + np.sqrt(variance) * rng.standard_normal(r.shape))
 
 
-def new_effects(tau: Floats, L: Floats, groups: Groups, rng: np.random.Generator) -> Floats:
-    """Total effects v_h(c) + u_c of new groups, for one draw tau (levels, D), L (D, D): (C, D)."""
-    effect = np.sqrt(tau[0]) * rng.standard_normal((groups.size, len(L)))
-    if groups.parent is not None:
-        above = rng.standard_normal((int(groups.parent.max()) + 1, len(L)))
-        effect += (np.sqrt(tau[1]) * above)[groups.parent]
-    return np.asarray(effect @ L.T)
+def new_effects(root: Floats, groups: Groups, above: Singles | None, rng: np.random.Generator) -> Floats:
+    """Effects of new groups, (C, D): v_h(c) of the strata there are (H, D), and u_c ~ N(0, root root')."""
+    effect = rng.standard_normal((groups.size, len(root))) @ root.T
+    return np.asarray(effect if above is None else effect + above[groups.parent])
 
 
 def _membership(parent: Codes) -> csr_array:

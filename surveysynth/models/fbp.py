@@ -33,8 +33,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import SurveyDesign
-from ..errors import InputError
-from .base import Posterior, Sampler, Synthetic
+from ..errors import InputError, ModelError
+from .base import Clusters, Posterior, Sampler, Synthetic
 from .regression import FLAT, Data, JointRegression
 from .transforms import Transform
 
@@ -138,15 +138,22 @@ class FBP(JointRegression):
         """The paper's smoothed weights, or its counts' standard errors."""
         return "paper" in (self.weights, self.variance)
 
-    def prepare(self, design: SurveyDesign) -> PopulationData:
+    def prepare(self, design: SurveyDesign, clusters: Clusters = "model") -> PopulationData:
         """As FBS, with the cells of the predictors.
 
         Raises
         ------
         InputError, ModelError
-            As FBS; a formula without an intercept; a numeric predictor that makes no cells.
+            As FBS; a formula without an intercept; a numeric predictor that makes no cells; effects
+            of PSUs or strata under the paper's prior, or in a paper's setting.
         """
-        data = super().prepare(design)
+        data = super().prepare(design, clusters)
+        if data.groups is not None and (self.as_in_paper or self.prior == "paper"):
+            raise ModelError(
+                f"the design has {data.groups.describe()} whose effects FBP models with prior='flat' and with neither "
+                "weights='paper' nor variance='paper'; with them, say clusters='ignore', and standard errors from "
+                "the synthetic files can be far too small"
+            )
         intercept = np.asarray(np.linalg.pinv(data.X).sum(axis=1), dtype=np.float64)
         if np.abs(data.X @ intercept - 1).max() > 1e-8:
             raise InputError(f"FBP needs an intercept, which the formula {self.predictors!r} takes out")
@@ -216,19 +223,20 @@ class FBP(JointRegression):
         """One synthetic data set: y* from the population model (T eq. 4), weights smoothed given y* (T 2.2)."""
         assert isinstance(data, PopulationData)
         B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.outcomes)
-        public = data.public_weights
+        effect = self.effects_of_records(data, posterior, draw, rng)
         beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, data.intercept, d)
         z = rng.standard_normal((len(data.pattern), d))
-        y = (data.X @ beta)[data.pattern] + z @ L_y.T
-        outcomes = np.column_stack([t.inverse(y[:, j]) for j, t in enumerate(self.transforms())])
-        if public is not None:
-            return Synthetic(outcomes, public)
+        y = (data.X @ beta)[data.pattern] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
+        outcomes = np.column_stack([t.inverse((y + effect[:, :d])[:, j]) for j, t in enumerate(self.transforms())])
+        if data.public_weights is not None:
+            return Synthetic(outcomes, data.public_weights)
         log_weight = -y @ kappa_y
         if self.weights == "full":
             log_weight -= (data.X @ kappa_x)[data.pattern]
-        smoothed = np.exp(log_weight - log_weight.max())
-        mean = np.bincount(data.cell, smoothed) / np.bincount(data.cell)
-        return Synthetic(outcomes, mean[data.cell], smoothed, self.variance == "stratified")
+        unit = np.broadcast_to(np.exp(effect[:, d]), len(y))  # the weight of a PSU, relative to its cells' own
+        smoothed = np.exp(log_weight - log_weight.max()) * unit
+        mean = (np.bincount(data.cell, smoothed) / np.bincount(data.cell, unit))[data.cell] * unit
+        return Synthetic(outcomes, mean, smoothed, data.cell, self.variance == "stratified")
 
     def assumptions(self, data: Data) -> list[str]:
         """What FBP takes as given, in sentences."""

@@ -99,7 +99,7 @@ class FBS(JointRegression):
         x beta_w + rho (sigma_w / sigma_y)(y~ - x beta_y).
         """
         B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.outcomes)
-        mean = (data.X @ B)[data.pattern]
+        mean = (data.X @ B)[data.pattern] + self.effects_of_records(data, posterior, draw, rng)
         z = rng.standard_normal((len(data.pattern), d))
         y = mean[:, :d] + z @ L[:d, :d].T  # L is triangular: its first d rows are the outcomes' own factor
         outcomes = np.column_stack([t.inverse(y[:, j]) for j, t in enumerate(self.transforms())])

@@ -11,8 +11,8 @@ from .mechanisms import Kind
 GUARANTEES: dict[Kind, str] = {
     "asymptotic": (
         "Asymptotic differential privacy: epsilon = 2 * Delta * m, where Delta is the largest weighted absolute log "
-        "density of any record under any of the posterior draws that were examined (more draws can only raise it). The "
-        "bound is local to this file; it becomes a differential privacy guarantee only as the number of records grows. "
+        "density of any {unit} under any of the posterior draws that were examined (more draws can only raise it). The "
+        "bound is local to this file; it becomes a differential privacy guarantee only as the number of {units} grows. "
         "This is not a strict (epsilon, 0) guarantee at this sample size."
     ),
 }
@@ -33,10 +33,10 @@ class PrivacyReport:
     kind : str
         ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
     epsilon : float
-        Of the whole release, for neighbours that differ by one record added or removed;
+        Of the whole release, for neighbours that differ by one record (one unit) added or removed;
         rounded up at two decimals and never above ``epsilon_requested``.
     epsilon_replace_one : float
-        The same bound for neighbours that differ in one record's values: twice epsilon.
+        The same bound for neighbours that differ in one record's (one unit's) values: twice epsilon.
     epsilon_requested : float or None
     m : int
         Synthetic data sets released.
@@ -48,6 +48,8 @@ class PrivacyReport:
         What was taken as public or as given; what was computed from the confidential file.
     publishable : bool
         False for a seeded run: who knows the seed can undo the randomness.
+    unit : str or None
+        Column of the units that are protected, where they are groups of records.
     internal : dict
         Exact numbers, for the agency only.
     """
@@ -61,22 +63,27 @@ class PrivacyReport:
     assumptions: list[str]
     data_dependent: list[str]
     publishable: bool
+    unit: str | None = None
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def guarantee(self) -> str:
         """The guarantee in words, with what it is not."""
-        return GUARANTEES[self.kind]
+        if self.unit is None:
+            return GUARANTEES[self.kind].format(unit="record", units="records")
+        group = f"group of records with the same {self.unit!r} (their log densities add up)"
+        return GUARANTEES[self.kind].format(unit=group, units="such groups")
 
     @property
     def epsilon_replace_one(self) -> float:
-        """Epsilon for neighbours that differ in one record's values."""
+        """Epsilon for neighbours that differ in one record's (one unit's) values."""
         return 2 * self.epsilon
 
     @property
     def neighbours(self) -> dict[str, float]:
         """Epsilon by neighbour relation."""
-        return {"add or remove one record": self.epsilon, "replace one record": self.epsilon_replace_one}
+        what = "one record" if self.unit is None else f"all records of one {self.unit!r}"
+        return {f"add or remove {what}": self.epsilon, f"replace {what}": self.epsilon_replace_one}
 
     @property
     def publication(self) -> str:
@@ -89,6 +96,8 @@ class PrivacyReport:
         """The report without anything internal, for the manifest."""
         said = asdict(self)
         del said["internal"], said["publishable"]
+        if self.unit is None:
+            del said["unit"]
         said["diagnostics"] = said.pop("verdict")
         said["draws_behind_the_maximum"] = said.pop("draws")
         return said | {

@@ -176,30 +176,32 @@ def test_coefficients_and_effects_are_drawn_from_their_joint_normal(levels, prio
     precision = design.T @ weight @ design + block_diag(B_precision, *T)
     covariance = np.linalg.inv(precision)
     mean = covariance @ design.T @ weight @ Y.flatten(order="F")
-    # vec B and the total effects of the PSUs
+    # vec B, the total effects of the PSUs, and the effects of the strata
     total = np.kron(np.eye(D), np.eye(9))
     if levels == 2:
-        total = np.hstack([total, np.kron(np.eye(D), np.eye(4)[STRATUM])])
+        strata = np.kron(np.eye(D), np.eye(4))
+        total = np.block([[total, np.kron(np.eye(D), np.eye(4)[STRATUM])], [np.zeros((4 * D, 9 * D)), strata]])
     picked = block_diag(np.eye(3 * D), total)
 
     statistics = grouped_statistics(X, pattern, Y, alpha, groups)
     many = [np.tile(x, (S, *[1] * x.ndim)) for x in (L, tau, root)]
     B = draw_coefficients(effects._integrate(statistics), *many[:2], many[2] if prior == "proper" else None, rng)
-    effect = draw_effects(statistics, B, *many[:2], rng)
-    assert effect.dtype == np.float32
-    draws = np.hstack([x.transpose(0, 2, 1).reshape(S, -1) for x in (B, effect)])
+    effects_of_both = draw_effects(statistics, B, *many[:2], rng)
+    drawn = [x for x in effects_of_both if x is not None]
+    assert len(drawn) == levels and all(x.dtype == np.float32 for x in drawn)
+    draws = np.hstack([x.transpose(0, 2, 1).reshape(S, -1) for x in (B, *drawn)])
     moments_agree(draws, picked @ mean, picked @ covariance @ picked.T)
 
 
-def test_new_effects_have_the_models_covariance():
+def test_new_effects_are_those_of_the_strata_there_are_and_new_ones_of_psus():
     rng, S = np.random.default_rng(2), 40_000
     L, tau = parameters(rng, 2, 2)
+    root, above = L * np.sqrt(tau[0]), rng.standard_normal((2, 2)).astype(np.float32)
     groups = Groups(np.arange(3), 3, np.array([0, 0, 1]))
-    draws = np.array([new_effects(tau, L, groups, rng) for _ in range(S)]).transpose(0, 2, 1).reshape(S, -1)
-    same = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]])
-    moments_agree(draws, np.zeros(6), np.kron(L * tau[0] @ L.T, np.eye(3)) + np.kron(L * tau[1] @ L.T, same))
-    one_level = np.array([new_effects(tau[:1], L, Groups(np.arange(3), 3), rng) for _ in range(S)])
-    moments_agree(one_level.transpose(0, 2, 1).reshape(S, -1), np.zeros(6), np.kron(L * tau[0] @ L.T, np.eye(3)))
+    covariance = np.kron(L * tau[0] @ L.T, np.eye(3))
+    for strata, mean in ((above, above[[0, 0, 1]].T.ravel()), (None, np.zeros(6))):
+        draws = np.array([new_effects(root, groups, strata, rng) for _ in range(S)])
+        moments_agree(draws.transpose(0, 2, 1).reshape(S, -1), mean, covariance)
 
 
 # ---- the flat prior
@@ -367,7 +369,7 @@ def test_extreme_groups(edge, prior):
     statistics = grouped_statistics(X, pattern, Y, alpha, groups)
     draws = sample_with_effects(statistics, prior, sampler(1, draws=500))
     assert draws.diagnostics.divergences == 0 and draws.diagnostics.rhat < 1.05
-    effect = draw_effects(statistics, draws.B, draws.L, draws.tau, np.random.default_rng(1))
+    effect, _ = draw_effects(statistics, draws.B, draws.L, draws.tau, np.random.default_rng(1))
     assert all(np.isfinite(x).all() for x in (draws.B, draws.L, draws.tau, effect))
     A = statistics.total.A
     assert (draws.tau > 0).all() and draws.tau.max() < np.sqrt((A + 2) / 2) + 6  # far inside the table

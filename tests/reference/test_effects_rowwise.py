@@ -51,7 +51,7 @@ def test_posterior_moments_of_all_that_is_drawn(prior, levels):
     rng = np.random.default_rng(1)
     draws = sample_with_effects(statistics, prior, Sampler(lambda: get_engine("embedded"), rng, CHAINS, 1000, DRAWS))
     assert draws.diagnostics.failures == ()
-    ours = columns(draws.B, draws.L, draws.tau, draw_effects(statistics, draws.B, draws.L, draws.tau, rng))
+    ours = columns(draws.B, draws.L, draws.tau, draw_effects(statistics, draws.B, draws.L, draws.tau, rng)[0])
 
     program = Path(__file__).with_name("fbs_effects_rowwise.stan")
     rowwise = stanli.Model(

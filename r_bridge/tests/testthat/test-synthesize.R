@@ -102,19 +102,28 @@ test_that("refusals of the design, of columns and of models come before anything
                "one number, or one for each stratum, named by it")
   expect_error(synthesize(strat, "FBS", 9), "fbs\\(salary ~ field \\+ gender\\)")
   expect_error(synthesize(strat, quick, 9, mechanism = "inverse"), "pseudo_posterior")
-  expect_error(synthesize(strat, quick, 9, clusters = "perhaps"), "refuse")
+  expect_error(synthesize(strat, quick, 9, clusters = "perhaps"), "model")
+  expect_error(synthesize(strat, quick, 9, unit = "household"), "no column .household.")
 })
 
 test_that("what Python refuses is refused in R", {
   need_python()
   expect_error(synthesize(strat, quick, 9, public = "stype"), "public does not name")
-  expect_error(synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9), "PSUs \\('dnum'\\)")
+  expect_error(synthesize(clus1, fbp(api00 ~ stype), 9), "clusters = .ignore.")
   expect_error(synthesize(strat, quick, 9, m = 2.5), "m must be a whole number")
   expect_error(synthesize(strat, quick, -1), "epsilon must be a positive number")
   expect_error(synthesize(strat, quick), "how much privacy to spend")
   clustered <- synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9, m = 1, seed = 1, clusters = "ignore")
   expect_match(privacy(clustered)$assumptions, "clusters ignored", all = FALSE)
   expect_identical(names(clustered$designs[[1]]$cluster), "dnum")
+})
+
+test_that("sampling units have effects, and units of several records can be what epsilon protects", {
+  need_python()
+  modelled <- synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9, m = 1, seed = 1)
+  expect_match(privacy(modelled)$assumptions, "PSUs have normal effects", all = FALSE)
+  households <- synthesize(strat, quick, 60, m = 1, seed = 1, unit = "dnum")
+  expect_match(names(privacy(households)$neighbours), "add or remove all records of one 'dnum'", all = FALSE)
 })
 
 test_that("a price is epsilon for c1, or c1 for epsilon, as in Python", {
