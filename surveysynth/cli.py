@@ -175,7 +175,9 @@ Strata = Annotated[str | None, typer.Option(help="Column of strata.")]
 Psu = Annotated[str | None, typer.Option(help="Columns of sampling units, outermost first, by commas.")]
 Fpc = Annotated[str | None, typer.Option(help="Columns of population sizes or sampling fractions, one a stage.")]
 Lonely = Annotated[LonelyPSU, typer.Option(help="What a stratum with one PSU does to a variance.")]
-Outcome = Annotated[str, typer.Option(help="Confidential columns to synthesize, by commas.", show_default=False)]
+Outcome = Annotated[
+    str, typer.Option(help="Columns to synthesize, by commas; 'C(employed)' for categories.", show_default=False)
+]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
 ModelName = Literal["fbs", "fbp", "fbp-paper"]
 Model = Annotated[ModelName, typer.Option(help="FBS; FBP; FBP as in the paper.")]
@@ -241,7 +243,7 @@ def synthesize_command(
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
     check_limits(min_cell, cv_limit)
     for name in names or ():
-        if name not in synthesizer.predictor_columns:
+        if name not in (*synthesizer.predictor_columns, *synthesizer.categorical):
             raise InputError(f"--by {name}: not a predictor, so the release would not preserve it")
     release = synthesize(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),

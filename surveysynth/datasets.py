@@ -11,10 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .design import SurveyDesign
-from .errors import InputError, rows
+from .errors import InputError, positive, rows
 from .sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
 
 Errors = Literal["lognormal", "t4", "skewed", "heteroskedastic", "clustered"]
+SecondStage = Literal["pps", "srs"]
 
 DIVISIONS = {
     "New England": "Connecticut, Maine, Massachusetts, New Hampshire, Rhode Island, Vermont",
@@ -108,14 +109,17 @@ SDR_CELLS = (
     ("8", "female", 2_956, 106_388),
 )
 SCALE = 0.4  # standard deviation of log salary within a cell, and of log size given salary (T 4.1)
-ICC = 0.15  # of log salary within a cell, errors="clustered"
-UNITS_OF_A_PSU = 300  # on average, errors="clustered"
 # exp of an uncut t has no mean: once in a few populations one salary would be most of its cell's
 # total.  Beyond 13 lies 1 in 5,000 of t4.
 T4_CUT = 13.0
 
 
-def sdr_population(seed: int | np.random.Generator | None = None, errors: Errors = "lognormal") -> pd.DataFrame:
+def sdr_population(
+    seed: int | np.random.Generator | None = None,
+    errors: Errors = "lognormal",
+    icc: float = 0.15,
+    units_of_a_psu: float = 300,
+) -> pd.DataFrame:
     """The simulated population of T 4.1: 100,000 doctorate holders in 16 cells of field and gender.
 
     Cells have the counts and mean salaries that T prints (Tables 4 and 5, "Pop.").  Within a cell
@@ -134,9 +138,14 @@ def sdr_population(seed: int | np.random.Generator | None = None, errors: Errors
         - t4: Student t with 4 degrees of freedom, cut at +-13, scaled to sd 1;
         - skewed: a gamma variable with skewness 1 (shape 4), standardised;
         - heteroskedastic: normal; sd of log salary 0.2 in field 1, 0.6 in field 8, even steps between;
-        - clustered: a column ``psu`` of universities, about 300 units (150 to 450), each within one
-          field; e is the sum of a normal effect of the university (15% of the variance) and a
-          normal error.
+        - clustered: a column ``psu`` of universities, each within one field; e is the sum of a
+          normal effect of the university and a normal error, of variance icc and 1 - icc.
+    icc : float
+        Intraclass correlation of log salary given field and gender, at least 0 and below 1; no
+        effect without universities.
+    units_of_a_psu : float
+        Mean number of units of a university; universities have from half of it to one and a half
+        times as many, in expectation.
 
     Returns
     -------
@@ -147,10 +156,13 @@ def sdr_population(seed: int | np.random.Generator | None = None, errors: Errors
     Raises
     ------
     InputError
-        Unknown errors.
+        Unknown errors, an icc that is no share, a number of units that leaves a field without two
+        universities.
     """
     if errors not in get_args(Errors):
         raise InputError(f"errors={errors!r} is not one of {', '.join(get_args(Errors))}")
+    if isinstance(icc, bool) or not isinstance(icc, (int, float)) or not 0 <= icc < 1:
+        raise InputError("icc must be a number from 0 to below 1")
     rng = np.random.default_rng(seed)
     cells = pd.DataFrame(SDR_CELLS, columns=["field", "gender", "units", "mean"])
     cell = np.repeat(np.arange(len(cells)), cells["units"])
@@ -164,9 +176,9 @@ def sdr_population(seed: int | np.random.Generator | None = None, errors: Errors
     elif errors == "heteroskedastic":
         log_salary *= np.linspace(0.2, 0.6, 8)[field - 1] / SCALE
     elif errors == "clustered":
-        population["psu"], code = _universities(field, rng)
+        population["psu"], code = _universities(field, positive(units_of_a_psu, "units_of_a_psu"), rng)
         effect = SCALE * rng.standard_normal(code.max() + 1)
-        log_salary = np.sqrt(ICC) * effect[code] + np.sqrt(1 - ICC) * log_salary
+        log_salary = np.sqrt(icc) * effect[code] + np.sqrt(1 - icc) * log_salary
     relative = np.exp(log_salary)
     relative /= (np.bincount(cell, weights=relative) / cells["units"].to_numpy())[cell]
     population["salary"] = cells["mean"].to_numpy()[cell] * relative
@@ -183,14 +195,17 @@ def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
     return t / np.sqrt(4 * s2 / (3 - s2))  # the variance, by t = 2 tan(angle)
 
 
-def _universities(field: Positions, rng: np.random.Generator) -> tuple[NDArray[np.object_], Positions]:
+def _universities(field: Positions, size: float, rng: np.random.Generator) -> tuple[NDArray[np.object_], Positions]:
     """Label and number of each unit's university: units fall at random into those of their field."""
+    fewest = np.bincount(field)[1:].min()
+    if round(fewest / size) < 2:
+        raise InputError(f"units_of_a_psu = {size:g} leaves a field of {fewest:,} units fewer than two universities")
     label = np.empty(field.size, dtype=object)
     code = np.zeros(field.size, dtype=np.intp)
     known = 0
     for f in np.unique(field):
         here = np.flatnonzero(field == f)
-        share = rng.uniform(0.5, 1.5, round(here.size / UNITS_OF_A_PSU))
+        share = rng.uniform(0.5, 1.5, round(here.size / size))
         edges = np.cumsum(share / share.sum())[:-1]
         inside = np.searchsorted(edges, rng.random(here.size), side="right")
         label[here] = np.array([f"{f}-{k:02d}" for k in range(1, share.size + 1)], dtype=object)[inside]
@@ -203,7 +218,8 @@ def sdr_sample(
     n: int = 1000,
     seed: int | np.random.Generator | None = None,
     population: pd.DataFrame | None = None,
-    take: int = 10,
+    take: int | str = 10,
+    second_stage: SecondStage = "pps",
 ) -> SurveyDesign:
     """A stratified sample of :func:`sdr_population` with probability proportional to size (T 4.1).
 
@@ -215,12 +231,12 @@ def sdr_sample(
     Parameters
     ----------
     n : int
-        Sample size; with universities a multiple of take.
+        Sample size; with universities as of :func:`draw_sample`.
     seed : int or numpy.random.Generator, optional
     population : pandas.DataFrame, optional
         From :func:`sdr_population`; one is made where none is given.
-    take : int
-        Units drawn in a university; no effect without universities.
+    take, second_stage
+        As of :func:`draw_sample`; no effect without universities.
 
     Returns
     -------
@@ -235,7 +251,9 @@ def sdr_sample(
     rng = np.random.default_rng(seed)
     population = sdr_population(rng) if population is None else population
     psu = "psu" if "psu" in population.columns else None
-    return draw_sample(population, n=n, strata="field", size="size", rng=rng, psu=psu, take=take)
+    return draw_sample(
+        population, n=n, strata="field", size="size", rng=rng, psu=psu, take=take, second_stage=second_stage
+    )
 
 
 def draw_sample(
@@ -246,7 +264,8 @@ def draw_sample(
     size: str,
     rng: np.random.Generator,
     psu: str | None = None,
-    take: int = 10,
+    take: int | str = 10,
+    second_stage: SecondStage = "pps",
 ) -> SurveyDesign:
     """A stratified sample of a population, with probability proportional to size.
 
@@ -254,22 +273,26 @@ def draw_sample(
     drawn systematically, in random order, with pi proportional to size.  With PSUs there are two
     stages, each systematic, in random order: n / take PSUs, allocated to the strata in proportion
     to their units and drawn proportional to the sum of their units' sizes; then ``take`` units of
-    each, proportional to size.  Unless a PSU or unit is taken with certainty, pi is again
-    proportional to size within a stratum.
+    each, proportional to size or as a simple random sample.  Unless a PSU or unit is taken with
+    certainty, pi is proportional to take times size within a stratum, or, under simple random
+    sampling, the same for all units of a PSU.
 
     Parameters
     ----------
     population : pandas.DataFrame
         One row a unit.
     n : int
-        Sample size.
+        Sample size; a multiple of take, or about the size where take differs from PSU to PSU: the
+        number of PSUs is n over the mean take of the population's units.
     strata, size : str
         Columns of strata, and of the measure of size.
     rng : numpy.random.Generator
     psu : str, optional
         Column of PSUs; a label counts within its stratum.
-    take : int
-        Units of each PSU, where there are PSUs.
+    take : int or str
+        Units of each PSU, where there are PSUs: a number, or the column that holds it.
+    second_stage : {"pps", "srs"}
+        How units are drawn within a PSU: proportional to size, or all with the same probability.
 
     Returns
     -------
@@ -281,20 +304,27 @@ def draw_sample(
     InputError
         A column that is not there or has missing values, sizes that are not positive numbers; an
         n that leaves a stratum fewer than two units (PSUs), that exceeds the population or is no
-        multiple of take; a stratum with too few PSUs; a PSU with too few units.
+        multiple of take; a take that is no whole number or differs within a PSU; a stratum with
+        too few PSUs; a PSU with too few units.
     """
-    _check_population(population, {"strata": strata, "size": size} | ({} if psu is None else {"psu": psu}))
-    for name, number in {"n": n, "take": take}.items():
+    columns = {"strata": strata, "size": size}
+    if psu is not None:
+        columns |= {"psu": psu} | ({"take": take} if isinstance(take, str) else {})
+    _check_population(population, columns)
+    if second_stage not in get_args(SecondStage):
+        raise InputError(f"second_stage={second_stage!r} is not one of {', '.join(get_args(SecondStage))}")
+    for name, number in {"n": n, "take": 1 if isinstance(take, str) else take}.items():
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
             raise InputError(f"{name} must be a whole number")
-    take = 1 if psu is None else take
-    if take < 1 or n % take:
+    take_of = _takes(population, strata, psu, take)
+    if psu is not None and not isinstance(take, str) and (take < 1 or n % take):
         raise InputError(f"n = {n} is not a multiple of take = {take}, the number of units drawn in each PSU")
+    mean_take = take_of.mean()
     stratum, labels = pd.factorize(population[strata], sort=True)
     N_h = np.bincount(stratum)
-    allocation = proportional_allocation(N_h, n // take)
+    allocation = proportional_allocation(N_h, round(n / mean_take))
     if allocation.min() < 2 or n > len(population):
-        enough = take * int(np.ceil(2 * len(population) / N_h.min()))
+        enough = int(np.ceil(mean_take * np.ceil(2 * len(population) / N_h.min())))
         raise InputError(
             f"no sample of n = {n} can be drawn: at least two {'units' if psu is None else 'PSUs'} in each of the "
             f"{labels.size} strata are needed (n = {enough} is enough), and there are {len(population):,} units in all"
@@ -309,7 +339,7 @@ def draw_sample(
         if cluster is None:
             drawn.append(_proportional(units, sizes[units], n_h, rng))
         else:
-            drawn += _two_stages(units, sizes[units], cluster[units], n_h, take, rng)
+            drawn += _two_stages(units, sizes[units], cluster[units], n_h, take_of[units], second_stage, rng)
     sample = population.iloc[np.concatenate([units for units, _ in drawn])]
     pi = np.concatenate([p for _, p in drawn])
     return SurveyDesign(sample.assign(weight=1 / pi), weights="weight", strata=strata, psu=psu)
@@ -322,23 +352,46 @@ def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Genera
     return units[drawn], pi[drawn]
 
 
+def _takes(population: pd.DataFrame, strata: str, psu: str | None, take: int | str) -> Positions:
+    """Units to be drawn in the PSU of each unit: (N,); 1 where there are no PSUs."""
+    if psu is None:
+        return np.ones(len(population), dtype=np.intp)
+    if not isinstance(take, str):
+        return np.full(len(population), take, dtype=np.intp)
+    takes = population[take]
+    bad = (takes % 1 != 0).to_numpy()
+    if bad.any():
+        raise InputError(f"take column {take!r} is not a whole number in {rows(bad)}")
+    mixed = (population.groupby([strata, psu], observed=True)[take].transform("nunique") > 1).to_numpy()
+    if mixed.any():
+        raise InputError(f"take column {take!r} differs within a PSU in {rows(mixed)}")
+    return takes.to_numpy(dtype=np.intp)
+
+
 def _two_stages(
-    units: Positions, sizes: Floats, cluster: Positions, n: int, take: int, rng: np.random.Generator
+    units: Positions,
+    sizes: Floats,
+    cluster: Positions,
+    n: int,
+    take: Positions,
+    second_stage: SecondStage,
+    rng: np.random.Generator,
 ) -> list[tuple[Positions, Floats]]:
     """``take`` units in each of n PSUs of a stratum: units and inclusion probabilities, PSU by PSU."""
-    label, code = np.unique(cluster, return_inverse=True)
-    fewest = np.bincount(code).min()
-    if n > label.size or take > fewest:
+    label, first, code = np.unique(cluster, return_index=True, return_inverse=True)
+    take_of, size_of = take[first], np.bincount(code)
+    if n > label.size or (take_of > size_of).any():
         raise InputError(
-            f"a stratum needs {n} PSUs of at least {take} units; it has {label.size}, and the smallest has {fewest} "
-            "units: choose a smaller n or take"
+            f"a stratum needs {n} PSUs of at least {take_of.max()} units; it has {label.size}, and the smallest has "
+            f"{size_of.min()} units: choose a smaller n or take"
         )
     total = np.asarray(np.bincount(code, weights=sizes), dtype=np.float64)
     shuffled = rng.permutation(label.size)
     drawn = []
     for c, pi_c in zip(*_proportional(shuffled, total[shuffled], n, rng), strict=True):
         inside = code == c
-        chosen, pi = _proportional(units[inside], sizes[inside], take, rng)
+        within = sizes[inside] if second_stage == "pps" else np.ones(inside.sum())
+        chosen, pi = _proportional(units[inside], within, int(take_of[c]), rng)
         drawn.append((chosen, pi_c * pi))
     return drawn
 
@@ -350,11 +403,13 @@ def _check_population(population: pd.DataFrame, columns: Mapping[str, str]) -> N
         missing = population[name].isna().to_numpy()
         if missing.any():
             raise InputError(f"{role} column {name!r} is missing in {rows(missing)}; every unit needs it")
-    size = population[columns["size"]]
-    if not pd.api.types.is_numeric_dtype(size.dtype):
-        raise InputError(f"size column {columns['size']!r} is not numeric")
-    bad = ~(np.isfinite(size.to_numpy(dtype=np.float64)) & (size.to_numpy() > 0))
-    if bad.any():
-        raise InputError(f"size column {columns['size']!r} is not positive and finite in {rows(bad)}")
+    for role in columns.keys() & {"size", "take"}:
+        name = columns[role]
+        if not pd.api.types.is_numeric_dtype(population[name].dtype):
+            raise InputError(f"{role} column {name!r} is not numeric")
+        values = population[name].to_numpy(dtype=np.float64)
+        bad = ~(np.isfinite(values) & (values > 0))
+        if bad.any():
+            raise InputError(f"{role} column {name!r} is not positive and finite in {rows(bad)}")
     if "weight" in population.columns:
         raise InputError("the population has a column 'weight', which is where the weights of the sample go: rename it")

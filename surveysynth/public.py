@@ -153,7 +153,7 @@ def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[
 
 def assemble(
     synthetic: Synthetic,
-    outcomes: Sequence[str],
+    synthesizer: Synthesizer,
     public: pd.DataFrame,
     roles: dict[str, Any],
     count_roles: dict[str, Any] | None,
@@ -162,8 +162,10 @@ def assemble(
 ) -> SurveyDesign:
     """A synthetic data set is a SurveyDesign: rows in this order, no index, weights that add up to known totals."""
     frame = public.copy()
-    for j, outcome in enumerate(outcomes):
-        frame[outcome] = synthetic.outcomes[:, j]
+    numeric = [name for name in synthesizer.outcomes if name not in synthesizer.categorical]
+    values = dict(zip(numeric, synthetic.outcomes.T, strict=True)) | dict(synthetic.labels)
+    for outcome in synthesizer.outcomes:
+        frame[outcome] = values[outcome]
     group, known = totals
 
     def calibrated(weight: Floats) -> Floats:
@@ -180,7 +182,7 @@ def assemble(
         }
     for name, weight in weights.items():
         frame[name] = weight
-    finite = np.isfinite(frame[[*outcomes, *weights]].to_numpy()).all(axis=1)
+    finite = np.isfinite(frame[[*numeric, *weights]].to_numpy()).all(axis=1)
     if not finite.all():
         raise ModelError(
             f"the model drew values that are not finite for {rows(~finite)}; the transform does not suit them"

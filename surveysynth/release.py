@@ -26,15 +26,16 @@ from .errors import InputError, as_list
 from .estimation.differences import differences
 from .estimation.regression import Family, Regression, regressions
 from .estimation.suppression import flag
-from .estimation.tables import tabulate
+from .estimation.tables import stacked, tabulate
 from .privacy.report import PrivacyReport
 
 MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
 METHOD = (
     "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
-    "spread_corrected",
+    "corrected",
 )  # fmt: skip
+OF_NUMBERS = ("mean", "total", "ratio", "quantile")  # statistics that categories have not
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -56,6 +57,8 @@ class Release:
     internal : dict
         For the agency only; empty in a release that was read from its public files.  ``rows``,
         (m, n), says which row of the confidential file (from 0) each synthetic record stands for.
+    categorical : tuple of str
+        The outcomes that are categories: tables can be broken down by them, too.
     count_roles : dict, optional
         Design roles that give counts their standard errors, where they are not those of the
         data sets (FBP): the same counts, from weights that vary from record to record.
@@ -67,6 +70,7 @@ class Release:
     outcomes: tuple[str, ...]
     method: dict[str, Any]
     internal: dict[str, Any] = field(default_factory=dict, repr=False)
+    categorical: tuple[str, ...] = ()
     count_roles: dict[str, Any] | None = None
 
     @property
@@ -86,7 +90,7 @@ class Release:
         by: str | Sequence[str] | None = None,
         *,
         outcome: str | Sequence[str] | None = None,
-        statistic: str | Sequence[str] = ("count", "mean"),
+        statistic: str | Sequence[str] | None = None,
         denominator: str | None = None,
         probs: Sequence[float] | float = 0.5,
         estimator: str = "auto",
@@ -100,11 +104,12 @@ class Release:
         Parameters
         ----------
         by : str or list of str, optional
-            Predictors; no other column is in the files.
+            Predictors, and outcomes that are categories; no other column is in the files.
         outcome : str or list of str, optional
-            Default: all outcomes.
+            Default: all outcomes that fit the statistics.
         statistic, denominator, probs, estimator
-            As for :func:`surveysynth.estimate`; counts and means unless told.
+            As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
+            proportions of categories.
         min_cell : int, optional
             Cells of fewer records are suppressed, and with them the cells from which they
             could be found by subtraction.
@@ -122,17 +127,22 @@ class Release:
         InputError
             A ``by`` variable that is not a predictor; unknown outcomes or statistics.
         """
-        names, outcomes = self._preserved(by), self._synthesized(outcome)
-        table = tabulate(
-            self.datasets,
-            outcomes,
-            names,
-            statistic,
-            denominator=denominator,
-            probs=probs,
-            estimator=estimator,
-            count_designs=self.count_designs(),
-        )
+        names = self._preserved(by)
+        parts = [
+            tabulate(
+                self.datasets,
+                outcomes,
+                names,
+                statistics,
+                denominator=denominator,
+                probs=probs,
+                estimator=estimator,
+                count_designs=self.count_designs(),
+                synthesized=self.categorical,
+            )
+            for outcomes, statistics in self._asked(outcome, statistic, names)
+        ]
+        table = stacked(parts)
         return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit)
 
     def differences(
@@ -171,6 +181,7 @@ class Release:
             statistic,
             between=between,
             count_designs=self.count_designs(),
+            synthesized=self.categorical,
         )
 
     def regression(self, formula: str, family: Family = "gaussian") -> Regression:
@@ -221,14 +232,30 @@ class Release:
         privacy = replace(self.privacy, assumptions=[*before, said])
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
+    def _asked(
+        self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
+    ) -> list[tuple[list[str], list[str]]]:
+        """Outcomes and their statistics: means are of numbers, proportions of categories."""
+        outcomes = self._synthesized(outcome)
+        labels = [name for name in outcomes if name in self.categorical]
+        if statistic is not None:
+            statistics = as_list(statistic)
+            if outcome is None and set(statistics) & set(OF_NUMBERS):
+                outcomes = [name for name in outcomes if name not in labels]
+            return [(outcomes, statistics)]
+        numbers = [name for name in outcomes if name not in labels]
+        labels = [name for name in labels if name not in by]
+        asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
+        return [*asked, (labels, ["proportion"])] if labels else asked
+
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """The names, if all are predictors."""
+        """The names, if all are predictors or categories that were synthesized."""
         names = as_list(by)
         for name in names:
-            if name not in self.predictors:
+            if name not in (*self.predictors, *self.categorical):
                 raise InputError(
                     f"by={name!r} is not a predictor of this release, so it was not preserved; tables can be broken "
-                    f"down by {', '.join(self.predictors) or 'nothing'}"
+                    f"down by {', '.join((*self.predictors, *self.categorical)) or 'nothing'}"
                 )
         return names
 
@@ -262,12 +289,17 @@ class Release:
         return {
             **self.method,
             "synthesized": list(self.outcomes),
+            **({"categorical": list(self.categorical)} if self.categorical else {}),
             "public_predictors": list(self.predictors),
             **self.privacy.public(),
             "design": _without_none(design.roles()),
             **({"count_design": _without_none(self.count_roles)} if self.count_roles else {}),
             "dtypes": {str(c): str(t) for c, t in design.frame.dtypes.items()},
-            "levels": {c: _levels(design.frame[c]) for c in self.predictors if _is_categorical(design.frame[c])},
+            "levels": {
+                c: _levels(design.frame[c], all_of_them=c in self.categorical)
+                for c in (*self.predictors, *self.categorical)
+                if _is_categorical(design.frame[c])
+            },
         }
 
     def write(
@@ -440,7 +472,7 @@ def _read_public(folder: Path, said: dict[str, Any]) -> Release:
     method: dict[str, Any] = {k: said[k] for k in METHOD if k in said}
     return Release(
         tuple(datasets), privacy, tuple(said["public_predictors"]), tuple(said["synthesized"]), method,
-        count_roles=said.get("count_design"),
+        categorical=tuple(said.get("categorical", ())), count_roles=said.get("count_design"),
     )  # fmt: skip
 
 
@@ -467,9 +499,9 @@ def _is_categorical(column: pd.Series) -> bool:
     return isinstance(column.dtype, pd.CategoricalDtype)
 
 
-def _levels(column: pd.Series) -> dict[str, Any]:
-    """Categories in use, in order; one that no record has stays unknown to the public."""
-    used = column.cat.remove_unused_categories().cat
+def _levels(column: pd.Series, *, all_of_them: bool) -> dict[str, Any]:
+    """Categories in order; of a predictor, one that no record has stays unknown to the public."""
+    used = column.cat if all_of_them else column.cat.remove_unused_categories().cat
     return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}
 
 

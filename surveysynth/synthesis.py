@@ -49,12 +49,13 @@ NARROWED = (
     "as log, means are off, low or high as outcome and weight go together, and intervals of broad domains can cover "
     "less than they say"
 )
-SPREAD_CORRECTED = (
-    "the spread between PSUs was corrected for what the privacy weights do to it: they make it come out too small"
+CORRECTED = (
+    "corrected for what privacy weights do to it: {} (records in the tails, and in rare categories, are "
+    "weighted down, and a PSU's mean is less certain than it seems), under the model"
 )
-SPREAD_NARROWED = (
-    "privacy weights make the spread between PSUs come out too small, and standard errors with it; under the linear "
-    "map, whose constants are not public, this is not corrected"
+NOT_CORRECTED = (
+    "privacy weights bias {} (the spread, and rare categories, come out too small); this is not corrected under the "
+    "linear map, whose constants are not public, nor are shares where epsilon protects units of several records"
 )
 DEBIASED = (
     "the released draws were corrected for what the privacy weights do to the model (Fisher-consistent draws): the "
@@ -129,7 +130,8 @@ class Fit:
         Raises
         ------
         InputError
-            debias under the linear map, whose constants are not public, or in a paper's setting.
+            debias under the linear map, whose constants are not public, in a paper's setting, of FBP with
+            effects of PSUs, or of units of several records without such effects.
         PrivacyError
             m data sets would spend more than epsilon, or no unused draws are left.
         NotFitForRelease
@@ -150,12 +152,12 @@ class Fit:
         posterior = self.weighted.posterior
         _refuse_failed(posterior, accept_diagnostics)
         chosen, lag = choose_draws(posterior, m, self.rng, self.used)
-        self.used.extend(chosen)
-        corrected = debias or self._corrects_spread
+        corrected = debias or bool(self._corrected)
         if corrected:
             posterior = self.synthesizer.consistent(
                 self.data, posterior, chosen, self._public_map, self.unit.of_record, self.rng, debias=debias
             )
+        self.used.extend(chosen)
         recoded, outcomes = public_frame(self.design, self.synthesizer, self.rng), self.synthesizer.outcomes
         simulated = [
             self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if corrected else chosen)
@@ -165,23 +167,25 @@ class Fit:
         count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
         orders = [self.rng.permutation(self.design.n) for _ in simulated]
         datasets = [
-            assemble(s, outcomes, recoded, roles, count_roles, totals, order)
+            assemble(s, self.synthesizer, recoded, roles, count_roles, totals, order)
             for s, order in zip(simulated, orders, strict=True)
         ]
         return Release(
             datasets=tuple(datasets),
             privacy=self._report(m, asked, exact, lag, debias),
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
-            outcomes=self.synthesizer.outcomes,
+            outcomes=outcomes,
+            categorical=self.synthesizer.categorical,
             method=self._manifest(debias),
             internal=self._internal() | {"rows": self.rows[np.array(orders)]},
             count_roles=count_roles,
         )
 
     @property
-    def _corrects_spread(self) -> bool:
-        """Whether new effects of PSUs are drawn, and the constants of the privacy weights can be published."""
-        return self.synthesizer.new_units(self.data) and self.mechanism.map != "linear"
+    def _corrected(self) -> tuple[str, ...]:
+        """What is always corrected, if the constants of the privacy weights can be published."""
+        biased = self.synthesizer.biased(self.data, self.unit.of_record)
+        return tuple(what for what, can_be in biased.items() if can_be and self.mechanism.map != "linear")
 
     @property
     def _public_c1(self) -> float:
@@ -201,8 +205,8 @@ class Fit:
             DEBIASED if debias else NARROWED,
             *self.said,
         ]
-        if self.synthesizer.new_units(self.data):
-            said.append(SPREAD_CORRECTED if self._corrects_spread else SPREAD_NARROWED)
+        for what in self.synthesizer.biased(self.data, self.unit.of_record):
+            said.append((CORRECTED if what in self._corrected else NOT_CORRECTED).format(what))
         if not posterior.diagnostics.exact:
             said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
         if posterior.efficiency < 1 - 1e-9:
@@ -226,7 +230,7 @@ class Fit:
         ]
         if self._manifest(debias)["weights"] != "public":
             depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
-        if debias or self._corrects_spread:
+        if debias or self._corrected:
             depends.append(
                 f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
                 "published because the corrected draws depend on them"
@@ -261,7 +265,7 @@ class Fit:
             "engine": {"name": posterior.engine, "version": posterior.version},
             **self.synthesizer.describe(self.data),
             **({"debias": constants} if debias else {}),
-            **({"spread_corrected": constants} if self._corrects_spread else {}),
+            **({"corrected": {"what": list(self._corrected), **constants}} if self._corrected else {}),
         }
 
     def _internal(self) -> dict[str, Any]:
@@ -627,7 +631,8 @@ def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Su
         return design, everybody, []
     absent = np.zeros(design.n, dtype=bool)
     for outcome in synthesizer.outcomes:
-        absent |= np.isnan(design.numeric(outcome))
+        label = outcome in synthesizer.categorical
+        absent |= design.column(outcome).isna().to_numpy() if label else np.isnan(design.numeric(outcome))
     if not absent.any():
         return design, everybody, []
     if absent.all():

@@ -174,13 +174,32 @@ def test_universities(populations):
     assert (by["field"].nunique() == 1).all() and (by["gender"].nunique() == 2).all()
     n_c = by.size()
     assert 280 < n_c.mean() < 320 and n_c.min() > 80 and n_c.max() < 550 and n_c.std() > 60
-    e = pd.Series(log_errors(p)).groupby(p["psu"].to_numpy())
-    between = (e.size() * e.mean() ** 2).sum() / (len(n_c) - 16)  # cell means were taken out
-    within = (e.var() * (e.size() - 1)).sum() / (len(p) - len(n_c))
-    n_0 = (len(p) - (n_c**2).sum() / len(p)) / (len(n_c) - 1)
-    icc = (between - within) / (between + (n_0 - 1) * within)
-    error = 0.85 * (1 + 299 * 0.15) / 300 * np.sqrt(2 / len(n_c))  # of an intraclass correlation, large clusters
+    icc, error = intraclass_correlation(p)
     assert icc == pytest.approx(0.15, abs=3.5 * error) and error < 0.012
+
+
+def intraclass_correlation(population):
+    """Of log salary given field and gender, by analysis of variance, and its standard error (Donner and Koval 1980)."""
+    e = pd.Series(log_errors(population)).groupby(population["psu"].to_numpy())
+    n_c, N = e.size(), len(population)
+    between = (n_c * e.mean() ** 2).sum() / (len(n_c) - 16)  # cell means were taken out
+    within = (e.var() * (n_c - 1)).sum() / (N - len(n_c))
+    n_0 = (N - (n_c**2).sum() / N) / (len(n_c) - 1)
+    icc = (between - within) / (between + (n_0 - 1) * within)
+    return icc, (1 - icc) * (1 + (n_0 - 1) * icc) / n_0 * np.sqrt(2 / len(n_c))
+
+
+@pytest.mark.parametrize("icc", [0.0, 0.02, 0.05, 0.4])
+def test_the_intraclass_correlation_is_the_one_asked_for(icc):
+    """The total variance of log salary stays 0.16, counts and means stay the printed ones, PSUs are smaller."""
+    p = datasets.sdr_population(seed=8, errors="clustered", icc=icc, units_of_a_psu=100)
+    n_c = p.groupby("psu").size()
+    assert abs(len(n_c) - 1000) < 5 and n_c.mean() == pytest.approx(100, abs=0.5) and 20 < n_c.std() < 35
+    found, error = intraclass_correlation(p)
+    assert found == pytest.approx(icc, abs=3.5 * error) and error < 0.003 + 0.05 * icc
+    assert log_errors(p).var() == pytest.approx(0.16, abs=4 * 0.16 * np.sqrt(2 * (1 + 99 * icc**2) / 1e5))
+    cells = p.groupby(["field", "gender"])["salary"]
+    assert cells.mean()["3", "female"] == pytest.approx(105_081, rel=1e-12) and cells.size()["8", "male"] == 2033
 
 
 def test_salary_and_weight_correlate_as_in_the_paper(populations):
@@ -226,6 +245,42 @@ def test_samples_of_universities(populations):
     assert datasets.sdr_sample(2000, seed=1, population=p, take=20).stages[0].sampled.sum() == 100
 
 
+@pytest.fixture(scope="module")
+def takes(populations):
+    """Universities of which one unit in fifteen is drawn, 10 to 30."""
+    p = populations["clustered"]
+    units = p.groupby("psu")["psu"].transform("size")
+    return p.assign(take=(units / 15).round().clip(10, 30).astype(int))
+
+
+@pytest.mark.parametrize("second_stage", ["pps", "srs"])
+def test_samples_whose_takes_differ(second_stage, takes):
+    """Every PSU gives its take; the number of PSUs is fixed, n is not; weights are unbiased, and as the stages say."""
+    per_unit = takes["take"].mean()
+    size = takes.groupby("psu").agg(field=("field", "first"), units=("size", "size"), size=("size", "sum"))
+    totals, salaries = [], []
+    for seed in range(40):
+        design = datasets.sdr_sample(2000, seed, population=takes, take="take", second_stage=second_stage)
+        frame, by = design.frame, design.frame.groupby("psu")
+        assert (by.size() == by["take"].first()).all() and by.size().between(10, 30).all()
+        assert by.ngroups == round(2000 / per_unit) and abs(design.n - 2000) < 200
+        totals.append(design.weights.sum())
+        salaries.append((design.weights * frame["salary"]).sum())
+    share = frame["psu"].map(size["size"]) / frame["field"].map(size.groupby("field")["size"].sum())
+    psus = frame.groupby("field")["psu"].transform("nunique")
+    second = frame["take"] / frame["psu"].map(size["units"])
+    if second_stage == "pps":
+        second = frame["take"] * frame["size"] / frame["psu"].map(size["size"])
+    else:
+        assert (by["weight"].max() < by["weight"].min() * (1 + 1e-12)).all()
+    certain = frame["weight"] * psus * share < 1 + 1e-9  # units of a PSU that are drawn whenever it is
+    np.testing.assert_allclose(1 / frame["weight"][~certain], (psus * share * second)[~certain], rtol=0.02)
+    assert certain.mean() < 0.01 and (second_stage == "srs" or by["weight"].std().min() > 0)
+    for found, truth in ((totals, 1e5), (salaries, takes["salary"].sum())):
+        error = np.std(found, ddof=1) / np.sqrt(40)
+        assert abs(np.mean(found) - truth) < 3.5 * error < 0.035 * truth
+
+
 def test_seeds_of_populations_and_samples():
     first, second, other = (datasets.sdr_population(seed=s) for s in (1, 1, None))
     pd.testing.assert_frame_equal(first, second)
@@ -249,6 +304,13 @@ def test_what_the_population_and_its_samples_refuse(populations):
         datasets.sdr_sample(400, population=populations["clustered"])
     with pytest.raises(ss.InputError, match="n = 1005 is not a multiple of take = 10"):
         datasets.sdr_sample(1005, population=populations["clustered"])
+    for icc in (-0.1, 1.0, float("nan"), "0.1", True):
+        with pytest.raises(ss.InputError, match="icc must be a number from 0 to below 1"):
+            datasets.sdr_population(errors="clustered", icc=icc)
+    with pytest.raises(ss.InputError, match="units_of_a_psu = 2000 leaves a field of 2,734 units fewer than two"):
+        datasets.sdr_population(errors="clustered", units_of_a_psu=2000)
+    with pytest.raises(ss.InputError, match="units_of_a_psu must be a positive number"):
+        datasets.sdr_population(errors="clustered", units_of_a_psu=0)
 
 
 FIGURE = """
@@ -295,36 +357,44 @@ def small_population():
     return frame.sample(frac=1, random_state=1)
 
 
-@pytest.mark.parametrize("psu", [None, "c"])
-def test_every_unit_is_drawn_as_often_as_its_weight_says(psu, n=16):
+@pytest.mark.parametrize(
+    ("psu", "take", "second_stage"),
+    [(None, 2, "pps"), ("c", 2, "pps"), ("c", "take", "pps"), ("c", "take", "srs")],
+)
+def test_every_unit_is_drawn_as_often_as_its_weight_says(psu, take, second_stage, n=16):
     """1,200 samples: frequencies against 1 / weight, unit by unit, and against pi computed here."""
     population = small_population()
+    population["take"] = 1 + population["c"] % 3  # 4, 5 and 6 units: 1, 2 and 3 of them
+    psus = n // 2 if take == 2 else round(n / population["take"].mean())
+    how = {"n": n, "strata": "h", "size": "size", "psu": psu, "take": take, "second_stage": second_stage}
     rng, draws = np.random.default_rng(22), 1200
     count, weight = np.zeros(len(population)), np.full(len(population), np.nan)
     for _ in range(draws):
-        frame = datasets.draw_sample(population, n=n, strata="h", size="size", rng=rng, psu=psu, take=2).frame
-        assert len(frame) == n == frame["y"].nunique()
+        frame = datasets.draw_sample(population, rng=rng, **how).frame
+        assert len(frame) == frame["y"].nunique() and (take == "take" or len(frame) == n)
         unit = frame["y"].to_numpy()
         count[unit] += 1
         weight[unit] = frame["weight"]
-    pi = 1 / weight
-    size, stratum, cluster = (population.sort_values("y")[c].to_numpy() for c in ("size", "h", "c"))
+    seen, pi = count > 0, np.empty(len(population))
+    columns = population.sort_values("y")
+    size, stratum, cluster, takes = (columns[c].to_numpy() for c in ("size", "h", "c", "take"))
     for h in "ab":
         here = stratum == h
         if psu is None:
-            expected = inclusion_probabilities(size[here], n // 2)
+            pi[here] = inclusion_probabilities(size[here], n // 2)
         else:
             totals = np.array([size[here & (cluster == c)].sum() for c in range(6)])
-            of_psu = inclusion_probabilities(totals, n // 4)
-            expected = np.concatenate(
-                [of_psu[c] * inclusion_probabilities(size[here & (cluster == c)], 2) for c in range(6)]
-            )
-        np.testing.assert_allclose(pi[here], expected, rtol=1e-12)
+            of_psu = inclusion_probabilities(totals, psus // 2)
+            for c in range(6):
+                inside = here & (cluster == c)
+                within = size[inside] if second_stage == "pps" else np.ones(inside.sum())
+                q = takes[inside][0] if take == "take" else 2
+                pi[inside] = of_psu[c] * inclusion_probabilities(within, int(q))
+    np.testing.assert_allclose(1 / weight[seen], pi[seen], rtol=1e-12)
     error = np.sqrt(pi * (1 - pi) / draws)
-    assert (np.abs(count / draws - pi) <= 4 * error + 1e-12).all() and (pi == 1).sum() == 1
-    assert datasets.draw_sample(population, n=n, strata="h", size="size", rng=rng, psu=psu, take=2).psu_names == (
-        () if psu is None else ("c",)
-    )
+    assert (np.abs(count / draws - pi) <= 4 * error + 1e-12).all() and seen.mean() > 0.98
+    assert (pi == 1).sum() == (take == 2)
+    assert datasets.draw_sample(population, rng=rng, **how).psu_names == (() if psu is None else ("c",))
 
 
 @pytest.mark.parametrize("psu", [None, "y"])
@@ -356,6 +426,13 @@ def test_pairs_meet_in_random_order(psu):
         ({}, {"n": 61}, "there are 60 units in all"),
         ({}, {"psu": "c", "n": 28, "take": 2}, "needs 7 PSUs of at least 2 units; it has 6, and the smallest has 4"),
         ({}, {"psu": "c", "n": 20, "take": 5}, "needs 2 PSUs of at least 5 units"),
+        ({}, {"psu": "c", "second_stage": "bernoulli"}, "second_stage='bernoulli' is not one of pps, srs"),
+        ({}, {"psu": "c", "take": "t"}, "take: the population has no column 't'"),
+        ({"t": "x"}, {"psu": "c", "take": "t"}, "take column 't' is not numeric"),
+        ({"t": 3.25}, {"psu": "c", "take": "t"}, "take column 't' is not a whole number in 60 rows"),
+        ({"t": 0}, {"psu": "c", "take": "t"}, "take column 't' is not positive and finite in 60 rows"),
+        ({"t": lambda f: f["y"] % 2 + 1}, {"psu": "c", "take": "t"}, "take column 't' differs within a PSU in 60 rows"),
+        ({"t": 5}, {"psu": "c", "take": "t", "n": 20}, "needs 2 PSUs of at least 5 units; it has 6"),
     ],
 )
 def test_samples_that_cannot_be_drawn(changes, arguments, message):

@@ -23,6 +23,7 @@ IN_WORDS_OF_R <- c(
   "(surveysynth\\.)?Identity\\(scale=" = "identity_transform(",
   "use FBP\\(\\.\\.\\.\\) instead of FBP\\.paper\\(\\.\\.\\.\\)" = "leave weights and variance of fbp() alone",
   "or use FBS$" = "or use fbs()",
+  "\\bC\\((`?[[:alnum:]_.]+`?)\\)" = "factor(\\1)",
   "\\{'(\\w+)': \\[([^]]*)\\]\\}" = "list(\\1 = c(\\2))",
   "=\\[('[^]]*)\\]" = " = c(\\1)",
   "choose lonely_psu='(\\w+)'" = "set options(survey.lonely.psu = \"\\1\")",

@@ -117,7 +117,7 @@ print.surveysynth_price <- function(x, ...) {
 }
 
 # The arguments that synthesize() and price() share and that need translation.
-model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit) {
+model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL) {
   if (!inherits(synthesizer, "surveysynth_synthesizer")) {
     refuse("the second argument is a model: fbs(salary ~ field + gender) or fbp(...)")
   }

@@ -13,8 +13,10 @@
 #' `exp`, `expm1`, `sqrt`, `abs`, `sign`, `floor`, `ceiling`, `trunc`, `sin`, `cos`, `tan`, `asinh`, `scale`,
 #' `poly` and `bs`; of anything else make a column first (`update(design, new = ...)`).
 #'
-#' @param outcome The confidential numeric columns that are synthesized, by name; or a formula,
-#'   `salary ~ field + gender` or `cbind(wage, bonus) ~ field`, and then no `predictors`.
+#' @param outcome The confidential columns that are synthesized, by name; or a formula,
+#'   `salary ~ field + gender` or `cbind(wage, bonus) ~ field`, and then no `predictors`. Numbers are normal on the
+#'   scale of `transform`; categories are written `factor(employed)`, and are multinomial within the
+#'   cells of the discrete predictors. The names of categories are public.
 #' @param predictors A formula, `~ field + gender` (`~ 1` for none), or names of columns.
 #' @param prior `"paper"`, that of T; `"flat"`, p(B, Sigma) proportional to |Sigma|^(-(D+1)/2), whose posterior is
 #'   drawn exactly and in no time; for `fbs()` also `"independent"`, the paper's with independent
@@ -30,6 +32,7 @@
 #' @examples
 #' fbs("salary", ~ field + gender)
 #' fbs(cbind(wage, bonus) ~ field * gender, transform = list(wage = "log", bonus = asinh_transform(100)))
+#' fbs(cbind(factor(employed), wage) ~ field)
 #' fbp(salary ~ field + age, bands = list(age = c(25, 45, 65)))
 fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "flat"), transform = "log",
                 missing = c("fail", "drop")) {
@@ -52,8 +55,9 @@ fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transfor
 # A model for Python; `...` are its arguments.
 synthesizer <- function(constructor, outcome, predictors, ..., transform = NULL) {
   asked <- outcome_and_predictors(outcome, predictors)
-  if (!is.null(transform)) transform <- transforms(transform, asked$outcome)
-  model <- make(constructor, constructor, outcome = I(asked$outcome), predictors = formula_text(asked$predictors),
+  if (!is.null(transform)) transform <- transforms(transform, asked$outcome[!asked$categorical])
+  written <- ifelse(asked$categorical, paste0("C(", asked$outcome, ")"), asked$outcome)
+  model <- make(constructor, constructor, outcome = I(written), predictors = formula_text(asked$predictors),
                 transform = transform, ..., class = "surveysynth_synthesizer")
   model[c("formula", "outcomes", "columns")] <- list(asked$formula, asked$outcome, all.vars(asked$predictors))
   model
@@ -64,7 +68,11 @@ outcome_and_predictors <- function(outcome, predictors) {
     if (!is.null(predictors)) refuse("the formula holds the predictors already: leave predictors out")
     if (length(outcome) != 3) refuse("the formula has no outcome: write salary ~ field + gender")
     predictors <- outcome[-2]
+    categorical <- vapply(outcome_parts(outcome[[2]]), is.call, NA)
     outcome <- outcome_columns(outcome[[2]])
+  } else {
+    categorical <- grepl(CATEGORY, outcome)
+    outcome <- sub(CATEGORY, "\\1", outcome)
   }
   if (is.character(predictors)) predictors <- stats::reformulate(sprintf("`%s`", predictors))
   if (!is.character(outcome) || !inherits(predictors, "formula") || length(predictors) != 2) {
@@ -72,14 +80,22 @@ outcome_and_predictors <- function(outcome, predictors) {
   }
   left <- if (length(outcome) > 1) as.call(lapply(c("cbind", outcome), as.name)) else as.name(outcome)
   formula <- stats::as.formula(call("~", left, predictors[[2]]), env = baseenv())
-  list(outcome = outcome, predictors = predictors[[2]], formula = formula)
+  list(outcome = outcome, categorical = categorical, predictors = predictors[[2]], formula = formula)
+}
+
+CATEGORY <- "^(?:factor|as\\.factor|C)\\((.+)\\)$" # an outcome, as text, that is a category
+
+outcome_parts <- function(side) {
+  if (is.call(side) && identical(side[[1]], quote(cbind))) as.list(side)[-1] else list(side)
 }
 
 outcome_columns <- function(side) {
-  several <- is.call(side) && identical(side[[1]], quote(cbind))
-  columns <- if (several) as.list(side)[-1] else list(side)
+  columns <- lapply(outcome_parts(side), function(part) {
+    category <- is.call(part) && as.character(part[[1]])[1] %in% c("factor", "as.factor", "C") && length(part) == 2
+    if (category) part[[2]] else part
+  })
   if (!all(vapply(columns, is.name, NA))) {
-    refuse("an outcome is a column, which the formula has by its name: say transform = for its scale")
+    refuse("an outcome is a column, which the formula has by its name, or factor() of one: say transform = for its scale")
   }
   vapply(columns, as.character, "")
 }

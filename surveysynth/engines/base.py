@@ -42,6 +42,14 @@ class Diagnostics:
         }
         return tuple(name for name, failed in checks.items() if failed)
 
+    def worst(self, other: Diagnostics) -> Diagnostics:
+        """Of two parts of one model, sampled apart."""
+        return Diagnostics(
+            self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
+            float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
+            self.exact and other.exact,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Draws:

@@ -84,10 +84,12 @@ def differences(
     probs: Sequence[float] | float = 0.5,
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
+    synthesized: Sequence[str] = (),
 ) -> pd.DataFrame:
     """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
 
-    ``count_designs`` are the same records as counts are to be estimated from them.
+    ``count_designs`` are the same records as counts are to be estimated from them; ``synthesized``
+    columns may have other domains in each of the designs.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -97,7 +99,7 @@ def differences(
     counting = designs if count_designs is None else count_designs
     sides = [_sides(design, names, between) for design in designs]
     label = f"{sides[0][1]} - {sides[0][2]}"
-    partitions = shared_partitions(designs, names)
+    partitions = shared_partitions(designs, names, synthesized=synthesized)
     parts = []
     for same_quantity in zip(*asked(designs, as_list(outcome)), strict=True):
         surveys = counting if same_quantity[0].statistic == "count" else designs
@@ -106,7 +108,10 @@ def differences(
                 _difference(design, quantity, partition, side)
                 for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
             ]
-            cell = np.where(sides[0][0] < 0, -1, present(same_quantity[0], same[0]))
+            cell = [
+                np.where(side < 0, -1, present(quantity, partition))
+                for (side, *_), quantity, partition in zip(sides, same_quantity, same, strict=True)
+            ]
             degf = min(design.degf for design in surveys)
             parts.append(columns_of(same_quantity[0], same[0].labels, statistics, results, degf, cell, label))
     table = pd.concat(parts, ignore_index=True)
@@ -182,7 +187,7 @@ def _between_designs(
             apart = Estimates(one.estimate - other.estimate, one.variance + other.variance)
             cell = np.concatenate([present(q, p) for q, p in zip(pair, (first, second), strict=True)])
             degf = _welch([one.variance, other.variance], [design.degf for design in surveys])
-            parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, cell, label))
+            parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, [cell], label))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     return table

@@ -32,7 +32,7 @@ from scipy.stats import t as student
 
 from ..design import SurveyDesign
 from ..errors import InputError, guarded, rows
-from ..models.regression import columns_of
+from ..models.predictors import columns_of
 from . import combining
 from .variance import DENSE, covariance
 

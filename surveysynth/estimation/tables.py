@@ -109,17 +109,18 @@ def tabulate(
     estimator: str = "auto",
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
+    synthesized: Sequence[str] = (),
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
-    The designs share the ``by`` columns' values (they are not synthesized), row order aside.
-    ``count_designs`` are the same records as counts are to be estimated from them.
+    The designs share the values of ``by`` columns, row order aside, but for those that are
+    ``synthesized``.  ``count_designs`` are the same records as counts are to be estimated from them.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
     asked = partial(quantities, statistics=statistics, denominator=denominator, probs=probs, missing=missing)
     ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
-    partitions = shared_partitions(designs, names)
+    partitions = shared_partitions(designs, names, synthesized=synthesized)
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
@@ -137,7 +138,7 @@ def tabulate(
                 which = choose(estimator, design, each, seconds)
                 used.add(which)
                 results.append(ESTIMATORS[which](design, each, present(each, partition), len(partition.labels)))
-            cell = present(quantity, same[0])
+            cell = [present(*each) for each in zip(same_quantity, same, strict=True)]
             parts.append(columns_of(quantity, same[0].labels, statistics, results, degf, cell))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
@@ -162,10 +163,13 @@ def columns_of(
     statistics: Sequence[str],
     results: Sequence[Estimates],
     degf: float | NDArray[np.float64],
-    domain: NDArray[np.intp],
+    domain: Sequence[NDArray[np.intp]],
     contrast: str = "",
 ) -> pd.DataFrame:
-    """Rows of a table: one quantity in the domains of one partition, from m data sets."""
+    """Rows of a table: one quantity in the domains of one partition, from m data sets.
+
+    ``n`` is the least number of records that a domain has in one of them.
+    """
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
     if "proportion" in statistics:
@@ -190,18 +194,51 @@ def columns_of(
         low, high = results[0].low, results[0].high
     for column, values in zip(NUMBERS, (both.estimate, both.se, both.df, low, high), strict=True):
         part[column] = values
-    part["n"] = np.bincount(domain + 1, minlength=len(labels) + 1)[1:]
+    part["n"] = np.min([np.bincount(d + 1, minlength=len(labels) + 1)[1:] for d in domain], axis=0)
     return part
 
 
+def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables one below the other, their columns in one order."""
+    if len(tables) == 1:
+        return tables[0]
+    there = {column for table in tables for column in table}
+    quantity = [c for c in QUANTITY if c in there]
+    by = [c for c in tables[0] if c not in OWN]
+    table = pd.concat(tables, ignore_index=True)[[*by, *quantity, *NUMBERS, "n"]]
+    if "category" in there:
+        table["category"] = table["category"].astype(object).where(table["statistic"] == "proportion", "")
+    table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))
+    return table
+
+
 def shared_partitions(
-    designs: Sequence[SurveyDesign], by: list[str], who: str = "the data sets"
+    designs: Sequence[SurveyDesign], by: list[str], who: str = "the data sets", synthesized: Sequence[str] = ()
 ) -> list[tuple[Partition, ...]]:
-    """Partition after partition, that of every design; InputError where their domains are not the same."""
+    """Partition after partition, that of every design; InputError where their domains are not the same.
+
+    Domains made of ``synthesized`` columns may be without a record in some of the data sets.
+    """
     partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
+    if set(by) & set(synthesized):
+        columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
+        levels = {name: pd.factorize(column, sort=True)[1] for name, column in columns.items()}
+        rank = {name: {level: i for i, level in enumerate(found)} for name, found in levels.items()}
+        return [_united(same, rank) for same in partitions]
     if not all(other.same_domains(first) for first, *others in partitions for other in others):
         raise InputError(f"{who} do not have the same categories of {', '.join(by)}")
     return partitions
+
+
+def _united(partitions: Sequence[Partition], rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
+    """The same partition of several data sets, with the domains that any of them has, in order."""
+    every = pd.concat([p.labels for p in partitions], ignore_index=True).drop_duplicates()
+    every = every.sort_values([*rank], ignore_index=True, key=lambda c: c.map(rank[str(c.name)]))
+    number = {labels: i for i, labels in enumerate(every.itertuples(index=False, name=None))}
+    return tuple(
+        Partition(every, np.array([number[labels] for labels in p.labels.itertuples(index=False, name=None)])[p.domain])
+        for p in partitions
+    )
 
 
 def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:

@@ -1,11 +1,15 @@
 """What private tables are worth: measures, repeated samples of a known population, methods side by side on a file."""
 
+from .clusters import by_domain, cluster_study, compare_clusters, two_stage
 from .measures import compare_settings, compare_with_paper, overlap, rmse, rmse_ratios, summarize
 from .repeated import Population, Study, repeated_sampling, sdr
 
 __all__ = [
     "Population",
     "Study",
+    "by_domain",
+    "cluster_study",
+    "compare_clusters",
     "compare_settings",
     "compare_with_paper",
     "overlap",
@@ -14,4 +18,5 @@ __all__ = [
     "rmse_ratios",
     "sdr",
     "summarize",
+    "two_stage",
 ]

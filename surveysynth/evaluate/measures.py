@@ -98,6 +98,8 @@ def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
         - ``coverage`` of the 95% interval, ``coverage_se`` its Monte Carlo standard error,
         - ``ci_length`` and ``cv``, means over the replicates (NaN left out),
+        - ``se_ratio`` and ``length_ratio``, mean standard error and mean interval length over the
+          confidential sample's, in the same replicates,
         - ``bias`` and ``rmse`` of the estimates about the truth, over the replicates,
         - ``rmse_ratio``, that RMSE over the confidential sample's,
         - ``overlap``, the mean interval overlap with the confidential sample's interval.
@@ -111,6 +113,10 @@ def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         coverage=covers(both["ci_low"], both["ci_high"], both["truth"]).astype(float),
         ci_length=both["ci_high"] - both["ci_low"],
         cv=cv(both["estimate"], both["se"]),
+        se_ratio=both["se"],
+        length_ratio=both["ci_high"] - both["ci_low"],
+        own_se=both["confidential_se"].where(both["se"].notna()),
+        own_length=(both["confidential_ci_high"] - both["confidential_ci_low"]).where(both["ci_low"].notna()),
         bias=error,
         rmse=error**2,
         overlap=overlap(both["ci_low"], both["ci_high"], both["confidential_ci_low"], both["confidential_ci_high"]),
@@ -118,12 +124,15 @@ def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     groups = rows.groupby(keys, sort=False, dropna=False)
     table = groups.mean().assign(replicates=groups.size()).reset_index()
     table["rmse"] = np.sqrt(table["rmse"])
+    table["se_ratio"] /= table.pop("own_se")
+    table["length_ratio"] /= table.pop("own_length")
     table["coverage_se"] = np.sqrt(table["coverage"] * (1 - table["coverage"]) / table["replicates"])
     own = table.loc[table["method"] == CONFIDENTIAL, [*by, "statistic", "rmse"]]
     table = table.merge(own.rename(columns={"rmse": "reference"}), on=[*by, "statistic"], how="left")
     table["rmse_ratio"] = table["rmse"] / table["reference"]
-    measures = ["coverage", "coverage_se", "ci_length", "cv", "bias", "rmse", "rmse_ratio", "overlap"]
-    return table[[*keys, "truth", "replicates", *measures]]
+    measures = ["coverage", "coverage_se", "ci_length", "cv", "bias", "rmse"]
+    ratios = ["se_ratio", "length_ratio", "rmse_ratio", "overlap"]
+    return table[[*keys, "truth", "replicates", *measures, *ratios]]
 
 
 def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:

@@ -351,7 +351,7 @@ def repeated_sampling(
                 bounds_n=bounds_n, workers=workers, scheduler=scheduler, out=folder, seed=seed,
             )  # fmt: skip
     out = Path(out)
-    plan = Plan(n, tuple(m), tuple(delta), tuple(methods), prior, tuple(bounds_n), _entropy(out, seed))
+    plan = Plan(n, tuple(m), tuple(delta), tuple(methods), prior, tuple(bounds_n), entropy(out, seed))
     for size in {plan.n, *plan.bounds_n}:  # a size that cannot be drawn is refused before the work begins
         population.sample(population.frame, size, seed_of(plan.seed, 1, size))
     settings = json.loads(json.dumps({**population.describe(), **asdict(plan), "surveysynth": __version__}))
@@ -375,12 +375,14 @@ def repeated_sampling(
     )  # fmt: skip
 
 
-def _entropy(out: Path, seed: int | None) -> int:
+def entropy(out: Path | None, seed: int | None) -> int:
     """The seed that was given, that of the study in the folder, or one from the operating system."""
     check_seed(seed)
     if seed is not None:
         return int(seed)
-    return int(_settings(out)["seed"]) if (out / SETTINGS).is_file() else secrets.randbits(64)
+    if out is not None and (out / SETTINGS).is_file():
+        return int(_settings(out)["seed"])
+    return secrets.randbits(64)
 
 
 def _settings(out: Path) -> dict[str, Any]:
@@ -403,12 +405,17 @@ def _claim(out: Path, settings: dict[str, Any]) -> None:
                 f"its {SETTINGS}, or choose another folder"
             )
         return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
+    check_free(out)
     (out / "replicates").mkdir(parents=True)
     staged = out / f".{SETTINGS}"
     staged.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     staged.replace(out / SETTINGS)
+
+
+def check_free(out: Path) -> None:
+    """Refuse a place where there is something that is no study."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
 
 
 def _keep(done: Replicate, folder: Path) -> None:

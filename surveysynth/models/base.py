@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import SurveyDesign
@@ -88,8 +89,9 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """One synthetic data set: outcomes (n, d) in their own unit and unscaled weights (n,).
+    """One synthetic data set: numeric outcomes (n, d) in their own unit and unscaled weights (n,).
 
+    ``labels`` are the categorical outcomes, column by column.
     ``count_weights`` (n,), where a model has them, add up to the same counts as ``weights`` in every
     ``cell`` (n,), but vary from record to record as the model says: they give counts their standard
     errors, by stratum or, where not ``stratified_counts``, as if there were no strata.
@@ -97,6 +99,7 @@ class Synthetic:
 
     outcomes: Floats
     weights: Floats
+    labels: Mapping[str, pd.Series] = field(default_factory=dict)
     count_weights: Floats | None = None
     cell: Codes | None = None
     stratified_counts: bool = True
@@ -113,6 +116,11 @@ class Synthesizer(Protocol):
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The columns that are synthesized."""
+        ...
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Those of them that are categories."""
         ...
 
     @property
@@ -157,15 +165,15 @@ class Synthesizer(Protocol):
         """log p(record | draw) of some records: (S, records)."""
         ...
 
-    def new_units(self, data: Any) -> bool:
-        """Whether synthetic data have new effects of PSUs, whose spread privacy weights bias."""
+    def biased(self, data: Any, unit: Codes | None) -> dict[str, bool]:
+        """What privacy weights bias much, debias or not; and whether :meth:`consistent` can take that off."""
         ...
 
     def consistent(
         self, data: Any, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Posterior:  # fmt: skip
-        """Some draws, without what privacy weights ``alpha`` (a function of risk) do to the spread between PSUs.
+        """Some draws, without what privacy weights ``alpha`` (a function of risk) do to what is :meth:`biased`.
 
         With ``debias`` without what they do to anything else, too.
         """

@@ -19,6 +19,31 @@ known under the model, too: Sigma_s ~ inverse-Wishart(n - K, (n - K) Sigma) and 
 Sigma_s), C0 = sum n_x x x'.  f is taken as the maximum over S draws from it, for a residual that
 is sqrt(1 - h) of the true one: a record pulls its own fit by its leverage h.
 
+**Categories.**  Where record i has category k with the share p_g[k] of its public cell g, and (y, w) is
+normal given x(k), the log share is part of the risk and weights press on rare categories:
+
+    p_lim_g[k] ~ p_g[k] E_theta[ alpha | g, k ].
+
+Shares behind the risks are Beta, as a Dirichlet posterior's are: a record of category k is itself one of
+its cell's n_g, so the category has 1 + (n_g - 1) p_g[k] of them.  Likewise its row of predictors has
+1 - p_g[k] records more than the n_g p_g[k] of any row, which bounds the leverage of rare ones.
+
+**Effects of PSUs** (see effects.py).  A PSU tells of its effect u_c by its weighted mean residual
+m_c = sum alpha e / a_c, a_c = sum alpha.  The pseudo likelihood takes the variance of m_c for T + Sigma_lim / a_c.
+In truth it is, e_g being the sum of residuals over a unit of privacy g (one record, or several with one alpha),
+
+    T - K T_c K + V_c,   V_c = sum_g alpha_g^2 e_g e_g' / a_c^2,   K = 1 - sum_g alpha_g e_g e_g' / (Sigma sum alpha),
+
+T_c = T (1 + n_c T / Sigma)^-1: alpha is centred at the effect that the unweighted fit finds, which misses u_c by
+N(0, T_c), and draws m_c towards it.  V_c is less than Sigma_lim / a_c, so T comes out too small.  Its
+score is that difference weighted by the squared information (a_c / (1 + a_c tau))^2, so
+
+    T_true = T_draw + deficit,   deficit = the weighted mean of Sigma_lim / a_c - V_c + K T_c K,
+
+and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  These are means over
+simulated records of some thousand: whole PSUs of the file, with its public predictors and units.  Where the
+deficit exceeds T itself the draw lies at the floor that tau's prior sets, and T_true comes out too large.
+
 Everything here is computed from released draws, the public predictors, their public cell sizes,
 S, and the constants of the weight map: it is post-processing.  It takes the normal model at its
 word.  Where residuals have heavier tails than the normal, the true records were weighted down
@@ -28,21 +53,29 @@ more than the model says, and the correction is too small; under skewness it is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
 from scipy.stats import chi2, invwishart
 
+from ..columns import codes
 from ..errors import ModelError, guarded
 from . import gaussian
-from .sufficient import sufficient_statistics
+from .sufficient import SufficientStatistics, sufficient_statistics
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 RADII, ANGLES, DIRECTIONS = 24, 8, 64  # quadrature nodes
 STEPS, CLOSE = 50, 1e-4  # fixed-point iteration: most steps, and the relative change at which it ends
 WORST = 0.1  # a scale that shrinks below this share of itself is beyond repair
 PATTERNS = 256  # of more predictor rows a sample is taken
+RECORDS = 3000  # simulated ones, of whole PSUs
+PACE = 0.7  # share of a step that the logarithms of shares take
+NOBODY = 1e-6  # records: a row that fewer have informs no coefficient
 
 
 def normal_nodes(dim: int) -> tuple[Floats, Floats]:
@@ -51,6 +84,8 @@ def normal_nodes(dim: int) -> tuple[Floats, Floats]:
     Radii cut the distribution of the distance into rings, each represented by its mean square;
     directions are even.
     """
+    if dim == 0:
+        return np.zeros((1, 0)), np.ones(1)
     edges = np.append(np.linspace(0, 3.5 + np.sqrt(dim), RADII), np.inf) ** 2
     mass = np.diff(chi2.cdf(edges, dim))
     radius = np.sqrt(dim * np.diff(chi2.cdf(edges, dim + 2)) / mass)
@@ -65,6 +100,25 @@ def normal_nodes(dim: int) -> tuple[Floats, Floats]:
         direction = np.vstack([half, -half])
     nodes = (radius[:, None, None] * direction).reshape(-1, dim)
     return nodes, np.repeat(mass, len(direction)) / len(direction)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of K categories within public cells, and the predictor rows that categories make.
+
+    Attributes
+    ----------
+    log_p : float array (m, C, K)
+        Released draws of the logarithms; cell by cell the shares add up to 1.
+    cell : int array (P,)
+        Cell, 0 to C - 1, of each public pattern: of each distinct row of public predictors.
+    row : int array (P, K)
+        Row of ``X`` that each public pattern has with each category.
+    """
+
+    log_p: Floats
+    cell: Codes
+    row: Codes
 
 
 def correct(
@@ -105,56 +159,343 @@ def correct(
     ModelError
         The weights shrink the model so far that no truth explains the draw.
     """
-    G, K = X.shape
-    if G > max(PATTERNS, 8 * K):
-        some = rng.choice(G, max(PATTERNS, 8 * K), replace=False, p=size / size.sum())
-        X, size = X[some], np.full(some.size, size.sum() / some.size)
-    G, D = len(X), L.shape[1]
-    R, *_ = sufficient_statistics(X, np.arange(G), np.zeros((G, D)), size).reduced()
-    triangle = np.linalg.qr(R)[1]  # C0's own root: that of reduced() may turn with the order of the rows
-    posterior_root = np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None])  # (K, rank)
-    leverage = ((X @ posterior_root) ** 2).sum(axis=1)
-    own = np.sqrt(np.maximum(1 - leverage, 0))[:, None, None]
-    df = size.sum() - len(R)
-    T = np.linalg.cholesky(invwishart.rvs(df, df * np.eye(D), size=draws, random_state=rng).reshape(draws, D, D))
-    E = posterior_root @ rng.standard_normal((draws, len(R), D)) @ T.transpose(0, 2, 1)
+    one = Shares(np.zeros((len(B), 1, 1)), np.zeros(len(X), dtype=np.intp), np.arange(len(X))[:, None])
+    B, L, _ = correct_with_shares(B, L, one, X, size, alpha, log_base, draws, rng)
+    return B, L
+
+
+def correct_with_shares(
+    B: Floats,
+    L: Floats,
+    shares: Shares,
+    X: Floats,
+    size: Floats,
+    alpha: Callable[[Floats], Floats],
+    log_base: Callable[[Floats], Floats],
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats, Floats]:
+    """Solve lim(theta, p) = (B, L L', p_draw) for theta and the shares of categories, draw by draw.
+
+    Parameters
+    ----------
+    shares : Shares
+    size : float array (P,)
+        Records with each public pattern.
+    B, L, X, alpha, log_base, draws, rng
+        As in :func:`correct`.  D may be 0: categories and nothing else.
+
+    Returns
+    -------
+    B, L, log_p : float arrays
+        Of the same shapes.
+
+    Raises
+    ------
+    ModelError
+        The weights shrink the model so far that no truth explains the draw.
+    """
+    (_, C, K), D = shares.log_p.shape, L.shape[1]
+    cell_size = np.bincount(shares.cell, size, C)
+    among = shares.cell if K > 1 else np.zeros_like(shares.cell)
+    some, size = _some_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
+    cell, X = shares.cell[some], X[shares.row[some].ravel()]  # a row of X for each pair (pattern, category)
+    pair = (cell[:, None] * K + np.arange(K)).ravel()  # among cells and categories
+
+    def information(log_p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Records with each row of X, the root of C0^-1, leverages, and what is left of them with a record there."""
+        p = np.exp(log_p).ravel()[pair]
+        mass = np.repeat(size, K) * p
+        R, *_ = sufficient_statistics(
+            X, np.arange(len(X)), np.zeros((len(X), 1)), mass if K == 1 else np.maximum(mass, NOBODY)
+        ).reduced()
+        root = _posterior_root(R)
+        leverage = ((X @ root) ** 2).sum(axis=1)
+        return mass, root, leverage, 1 / (1 + (1 - p) * leverage)
+
+    rank = information(shares.log_p[0])[1].shape[1]
+    df = size.sum() - rank
+    T = _sigma_roots(df, D, draws, rng)
+    noise = rng.standard_normal((draws, rank if K == 1 else X.shape[1], D))
+    beta_noise = None if K == 1 else (rng.standard_normal((2, draws)), -rng.standard_exponential((2, draws)))
     z, weight = normal_nodes(D)
     pattern = np.repeat(np.arange(len(X)), len(z))
-    mass = np.outer(size, weight).ravel()
 
-    def limit(B: Floats, L: Floats) -> tuple[Floats, Floats]:
-        """B_lim - B, which is 0 where no record sees B, and Sigma_lim."""
+    def limit(B: Floats, L: Floats, log_p: Floats) -> tuple[Floats, Floats, Floats]:
+        """B_lim - B, which is 0 where no record sees B, Sigma_lim, and E alpha of cells and categories."""
+        mass, root, leverage, left = information(log_p)
+        E = root @ noise[:, : root.shape[1]] @ T.transpose(0, 2, 1)
+        own = np.sqrt(np.maximum(1 - leverage * left, 0))[:, None, None]
         mean, e = (X @ B)[:, None], z @ L.T
-        fit_by_itself = (mean + own * e).reshape(-1, D)
-        f = gaussian.max_abs_log_density(fit_by_itself, pattern, X, B + E @ L.T, L @ T, log_base(fit_by_itself))
-        residual = np.tile(e, (G, 1))
-        fitted = sufficient_statistics(X, pattern, residual, alpha(f) * mass)
+        fit_by_itself = (mean + own * e).reshape(len(pattern), D)
+        offset: gaussian.Offset | None = None
+        if beta_noise is None:
+            seen, B_draws = X, B + E @ L.T
+        else:
+            # x B_s errs as far as the record itself lets it: rows and coefficients are twice as wide
+            seen = np.hstack([X, np.sqrt(left)[:, None] * X])
+            B_draws = np.concatenate([np.broadcast_to(B, E.shape), E @ L.T], axis=1)
+            log_share = _share_draws(np.exp(log_p).ravel()[pair], np.repeat(cell_size[cell], K), K, beta_noise)
+
+            def offset(i: Codes) -> Floats:
+                return log_share(pattern[i])
+
+        f = gaussian.max_abs_log_density(
+            fit_by_itself, pattern, seen, B_draws, L @ T, log_base(fit_by_itself), offset=offset
+        )
+        a = alpha(f)
+        seen_by = np.bincount(pair, np.repeat(size, K) * (a.reshape(-1, len(z)) @ weight), C * K)
+        E_alpha = (seen_by / np.bincount(pair, np.repeat(size, K), C * K)).reshape(C, K)
+        if D == 0:
+            return B, L, E_alpha
+        fitted = sufficient_statistics(X, pattern, np.tile(e, (len(X), 1)), a * np.outer(mass, weight).ravel())
         if not fitted.A > 0:
             raise _beyond()
         R, Z0, S0 = fitted.reduced()
-        return np.linalg.pinv(R) @ Z0, S0 / fitted.A
+        return np.linalg.pinv(R) @ Z0, S0 / fitted.A, E_alpha
 
-    # what the weights do: B_lim = B + shift, L_lim = L shrink; draws are alike, so each starts from the last
-    shift, shrink = np.zeros((K, D)), np.asarray(np.eye(D), dtype=np.float64)
+    # what the weights do: B_lim = B + shift, L_lim = L shrink, p_lim ~ p kept; draws are alike, so each
+    # starts from the last
+    shift, shrink = np.zeros((X.shape[1], D)), np.asarray(np.eye(D), dtype=np.float64)
+    log_kept = np.zeros((C, K))
     corrected = []
-    for B_draw, L_draw in zip(B, L, strict=True):
+    for B_draw, L_draw, log_p_draw in zip(B, L, shares.log_p, strict=True):
+        log_p = _normalized(log_p_draw - log_kept)
         for _ in range(STEPS):
             truth, root = B_draw - shift, L_draw @ np.linalg.inv(shrink)
-            before = shift, shrink
-            shift, Sigma_lim = limit(truth, root)
-            inverse = np.linalg.inv(root)
-            shrink = _root(inverse @ Sigma_lim @ inverse.T)
-            moved = np.abs(X @ (shift - before[0])).max() / np.abs(root).max()
-            change = moved + np.abs(shrink - before[1]).max()
+            before = shift, shrink, log_p
+            shift, Sigma_lim, E_alpha = limit(truth, root, log_p)
+            change = 0.0
+            if D > 0:
+                inverse = np.linalg.inv(root)
+                shrink = _root(inverse @ Sigma_lim @ inverse.T)
+                change = np.abs(X @ (shift - before[0])).max() / np.abs(root).max() + np.abs(shrink - before[1]).max()
+            if K > 1:
+                if (log_p_draw[~(E_alpha > 0)] > np.log(CLOSE)).any():
+                    raise _beyond()
+                # a share that rises lowers its own risk: whole steps would overshoot
+                log_kept += PACE * (np.log(np.maximum(E_alpha, CLOSE)) - log_kept)
+                log_p = _normalized(log_p_draw - log_kept)
+                change += np.abs(np.exp(log_p) - np.exp(before[2])).max()
+            if change < CLOSE:
+                break
+            if not (np.isfinite(shrink).all() and shrink.diagonal().min(initial=np.inf) > WORST):
+                raise _beyond()
+        else:
+            raise _beyond()
+        corrected.append((B_draw - shift, L_draw @ np.linalg.inv(shrink), log_p if K > 1 else log_p_draw))
+    B_corrected, L_corrected, log_p_corrected = zip(*corrected, strict=True)
+    return np.array(B_corrected), np.array(L_corrected), np.array(log_p_corrected)
+
+
+def correct_with_effects(
+    B: Floats,
+    L: Floats,
+    tau: Floats,
+    X: Floats,
+    pattern: Codes,
+    psu: Codes,
+    unit: Codes | None,
+    alpha: Callable[[Floats], Floats],
+    log_base: Callable[[Floats], Floats],
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Sigma and T, the covariances within and between PSUs, whose limits are those of each draw.
+
+    Coefficients stay: where the risk is symmetric in the residual, as that of FBS is, they need no correction.
+
+    Parameters
+    ----------
+    B, L : float arrays (m, K, D), (m, D, D)
+        Released draws: coefficients and Cholesky factors of Sigma.
+    tau : float array (m, D)
+        T = L diag(tau) L' of each.
+    X, pattern, psu : float array (G, K), int arrays (n,)
+        Distinct predictor rows, and the row and the PSU, 0 to C - 1, of each record.
+    unit : int array (n,), optional
+        Units of privacy, of several records of one PSU: alpha is a function of the sum of their log densities.
+    alpha, log_base, draws, rng
+        As in :func:`correct`.
+
+    Returns
+    -------
+    L, T_root : float arrays (m, D, D)
+        Lower Cholesky factors of Sigma and T.
+
+    Raises
+    ------
+    ModelError
+        The weights shrink the model so far that no truth explains the draw.
+    """
+    D, C = L.shape[1], int(psu.max()) + 1
+    n_c = np.bincount(psu, minlength=C)
+    s = np.asarray(csr_array((np.ones(len(psu)), (psu, pattern)), shape=(C, len(X))) @ X)
+    C0 = X.T @ (np.bincount(pattern, minlength=len(X))[:, None] * X)
+    records, group, of = _some_psus(psu, rng)
+    among = np.arange(len(records)) if unit is None else codes(group, unit[records])
+    pattern, n_g = pattern[records], n_c[of][:, None]
+
+    z, z_u = _standardized(rng, len(records), D), _standardized(rng, len(of), D)
+    mean_z = _sums(group, z, len(of)) / n_g
+    shrunk = (n_c[:, None] * tau[0] / (1 + n_c[:, None] * tau[0])).mean(axis=1).sum()
+    df = max(len(psu) - np.linalg.matrix_rank(C0) - shrunk, D + 1.0)
+    T = _sigma_roots(df, D, draws, rng)
+    noise = rng.standard_normal((draws, X.shape[1], D))
+    noise_u = rng.standard_normal((draws, len(of), D), dtype=np.float32)
+
+    def fit_by_itself(ratio: Floats) -> tuple[Floats, Floats, Floats]:
+        """Residuals, errors of B and errors of the effects, in units of L, where tau is ``ratio``."""
+        u, left = np.sqrt(ratio) * z_u, 1 / (1 + n_g * ratio)
+        missed = left * u - (1 - left) * mean_z  # u - u^, u^ = (1 - left)(u + mean z)
+        E, own, error = np.empty_like(noise), np.empty_like(z), np.sqrt(ratio * left) * noise_u
+        for j, r in enumerate(ratio):
+            found = (r / (1 + n_c * r))[:, None] * s  # of B's error in each PSU, its effect takes this for its own
+            R, *_ = SufficientStatistics(0.0, C0 - s.T @ found, np.zeros((len(C0), 0)), np.zeros((0, 0))).reduced()
+            root = _posterior_root(R)
+            E[:, :, j] = noise[:, : root.shape[1], j] @ root.T
+            error[:, :, j] -= E[:, :, j] @ found[of].T
+            pull = ((X @ root)[pattern] * ((X[pattern] - found[of][group]) @ root)).sum(axis=1)
+            own[:, j] = np.sqrt(np.maximum(1 - pull, 0))
+        back = T.transpose(0, 2, 1)
+        return own * (z + missed[group]), E @ back, error @ back
+
+    def limit(B: Floats, L: Floats, ratio: Floats, information: Floats) -> tuple[Floats, Floats]:
+        """Sigma_lim and the deficit of T, in units of L."""
+        residual, E, error = fit_by_itself(ratio)
+        Y = X[pattern] @ B + residual @ L.T
+        effects = gaussian.Effects(group, error @ L.T)
+        base, of_unit = log_base(Y), None if unit is None else among
+        f = gaussian.max_abs_log_density(Y, pattern, X, B + E @ L.T, L @ T, base, effects=effects, unit=of_unit)
+        by_unit = alpha(f)
+        a = by_unit[among]
+        a_c = np.bincount(group, a, len(of))
+        seen = a_c > 0
+        total = _sums(among, z, len(by_unit))
+        weighted = by_unit[:, None] * total
+        group_of_unit = np.zeros(len(by_unit), dtype=np.intp)
+        group_of_unit[among] = group
+        products = np.einsum("gi,gj->gij", weighted, weighted).reshape(-1, D * D)
+        V = (_sums(group_of_unit, products, len(of))[seen] / a_c[seen, None] ** 2).reshape(-1, D, D)
+        a_c, sums = a_c[seen], _sums(group, a[:, None] * z, len(of))[seen]
+        within, df = (z.T * a) @ z - (sums.T / a_c) @ sums, (a_c - 1).sum()
+        if not df > WORST * a_c.sum():
+            raise _beyond()
+        Sigma_lim = within / df
+        K = np.eye(D) - weighted.T @ total / a_c.sum()
+        T_c = (ratio / (1 + n_g[seen] * ratio))[:, :, None] * np.eye(D)
+        lack = Sigma_lim / a_c[:, None, None] - V + K @ T_c @ K
+        g = a_c[:, None] / (1 + a_c[:, None] * information)
+        weight = g[:, :, None] * g[:, None]
+        return Sigma_lim, (weight * lack).sum(axis=0) / weight.sum(axis=0)
+
+    shrink, deficit = np.asarray(np.eye(D), dtype=np.float64), np.zeros((D, D))
+    corrected = []
+    for B_draw, L_draw, tau_draw in zip(B, L, tau, strict=True):
+        for _ in range(STEPS):
+            root = L_draw @ np.linalg.inv(shrink)
+            T_root = _add(L_draw * np.sqrt(tau_draw), root @ deficit @ root.T)
+            before = shrink, deficit
+            ratio = (np.linalg.solve(root, T_root) ** 2).sum(axis=1)
+            Sigma_lim, deficit = limit(B_draw, root, ratio, tau_draw)
+            shrink = _root(Sigma_lim)
+            change = np.abs(shrink - before[0]).max() + np.abs(deficit - before[1]).max()
             if change < CLOSE:
                 break
             if not (np.isfinite(shrink).all() and shrink.diagonal().min() > WORST):
                 raise _beyond()
         else:
             raise _beyond()
-        corrected.append((B_draw - shift, L_draw @ np.linalg.inv(shrink)))
-    B_corrected, L_corrected = zip(*corrected, strict=True)
-    return np.array(B_corrected), np.array(L_corrected)
+        root = L_draw @ np.linalg.inv(shrink)
+        corrected.append((root, _add(L_draw * np.sqrt(tau_draw), root @ deficit @ root.T)))
+    L_corrected, T_roots = zip(*corrected, strict=True)
+    return np.array(L_corrected), np.array(T_roots)
+
+
+def _some_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Codes]:
+    """Records of PSUs at random, as often as it takes; the number of the PSU of each, and the PSUs by number."""
+    n_c = np.bincount(psu)
+    order = np.argsort(psu, kind="stable")
+    chosen = np.concatenate([rng.permutation(np.flatnonzero(n_c)) for _ in range(-(-RECORDS // len(psu)))])
+    chosen = chosen[: np.searchsorted(np.cumsum(n_c[chosen]), RECORDS) + 1]
+    parts = np.split(order, np.cumsum(n_c)[:-1])
+    return np.concatenate([parts[c] for c in chosen]), np.repeat(np.arange(len(chosen)), n_c[chosen]), chosen
+
+
+def _standardized(rng: np.random.Generator, n: int, D: int) -> Floats:
+    """Normal numbers (n, D), whose first two moments are exact where n allows it."""
+    z = rng.standard_normal((n, D))
+    if n <= D + 1:
+        return z
+    z -= z.mean(axis=0)
+    return np.asarray(np.linalg.solve(np.linalg.cholesky(z.T @ z / n), z.T).T)
+
+
+def _sums(group: Codes, x: Floats, size: int) -> Floats:
+    """Sums over the rows of each group: (size, columns)."""
+    return np.column_stack([np.bincount(group, column, size) for column in x.T])
+
+
+def _add(root: Floats, change: Floats) -> Floats:
+    """Lower Cholesky factor of root root' + change, no direction of which shrinks below ``WORST`` of itself."""
+    inverse = np.linalg.inv(root)
+    values, vectors = np.linalg.eigh(inverse @ change @ inverse.T)
+    grown = root @ (vectors * np.sqrt(np.maximum(1 + values, WORST)))
+    triangle = np.linalg.qr(grown.T)[1].T
+    return np.asarray(triangle * np.where(triangle.diagonal() < 0, -1, 1))
+
+
+def _sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Cholesky factors of posterior draws of Sigma where it is 1: (draws, D, D)."""
+    if D == 0:
+        return np.empty((draws, 0, 0))
+    Sigma = invwishart.rvs(df, df * np.eye(D), size=draws, random_state=rng).reshape(draws, D, D)
+    return np.asarray(np.linalg.cholesky(Sigma))
+
+
+def _posterior_root(R: Floats) -> Floats:
+    """Root (columns, rank) of (R'R)^-1, the same whatever the order of the rows that R'R was made of."""
+    triangle = np.linalg.qr(R)[1]
+    return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
+
+
+def _some_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+    """Patterns that stand for all, in each cell by size; their numbers, and the records that each stands for."""
+    if len(size) <= most:
+        return np.arange(len(size)), size
+    some, stands_for = [], []
+    for c in np.unique(cell):
+        inside = np.flatnonzero(cell == c)
+        total = size[inside].sum()
+        quota = max(1, int(most * (total / size.sum())))
+        if inside.size > quota:
+            inside = inside[rng.choice(inside.size, quota, replace=False, p=size[inside] / total)]
+            stands_for.append(np.full(quota, total / quota))
+        else:
+            stands_for.append(size[inside])
+        some.append(inside)
+    return np.concatenate(some), np.concatenate(stands_for)
+
+
+def _share_draws(p: Floats, n: Floats, K: int, noise: tuple[Floats, Floats]) -> Callable[[Codes], Floats]:
+    """Draws of log shares (pairs, S) of some pairs: Beta, from gammas that move smoothly with the true p."""
+    here, elsewhere = 1 / K + 1 + (n - 1) * p, 1 - 1 / K + (n - 1) * (1 - p)
+
+    def log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
+        # Gamma(a) = Gamma(a + 1) U^(1/a), and Gamma(a + 1) after Wilson and Hilferty (1931)
+        c = shape[:, None] + 1
+        cube_root = np.maximum(1 - 1 / (9 * c) + z / (3 * np.sqrt(c)), 0.01)
+        return np.asarray(np.log(c) + 3 * np.log(cube_root) + log_u / (c - 1))
+
+    def draws(pairs: Codes) -> Floats:
+        ours, others = (log_gamma(shape[pairs], z, u) for shape, z, u in zip((here, elsewhere), *noise, strict=True))
+        return np.asarray(ours - np.logaddexp(ours, others))
+
+    return draws
+
+
+def _normalized(log_p: Floats) -> Floats:
+    return np.asarray(log_p - logsumexp(log_p, axis=-1, keepdims=True))
 
 
 def _root(Sigma: Floats) -> Floats:
@@ -163,6 +504,7 @@ def _root(Sigma: Floats) -> Floats:
 
 def _beyond() -> ModelError:
     return ModelError(
-        "the privacy weights shrink the model so far that their effect cannot be undone: release without debias, ask "
-        "for a larger epsilon, a smaller m, or use fewer predictors"
+        "the privacy weights shrink the model so far that their effect cannot be undone: ask for a larger epsilon or a "
+        "smaller m, use fewer predictors or categories, or leave out what has to be undone (debias=True; the effects "
+        "of PSUs, by clusters='ignore')"
     )

@@ -170,7 +170,7 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
         return np.asarray(np.bincount(groups.record, x, C), dtype=np.float64)
 
     s = np.asarray(csr_array((alpha, (groups.record, pattern)), shape=(C, len(X))) @ X)
-    t = np.column_stack([sums(alpha * y) for y in Y.T])
+    t = np.array([sums(alpha * y) for y in Y.T]).reshape(Y.shape[1], C).T
     return GroupedStatistics(sufficient_statistics(X, pattern, Y, alpha), sums(alpha), s, t, groups.parent)
 
 

@@ -24,7 +24,7 @@ parameters that are left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -32,6 +32,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..columns import codes
 from ..design import SurveyDesign
 from ..errors import InputError, ModelError
 from .base import Clusters, Posterior, Sampler, Synthetic
@@ -118,8 +119,8 @@ class FBP(JointRegression):
             raise InputError(f"weights={self.weights!r} is not one of full, paper")
         if self.variance not in ("stratified", "paper"):
             raise InputError(f"variance={self.variance!r} is not one of stratified, paper")
-        if self.prior == "paper" and len(self.outcomes) > 1:
-            raise InputError("the paper's prior of FBP is for one outcome; with several, use prior='flat'")
+        if self.prior == "paper" and len(self.numeric) != 1:
+            raise InputError("the paper's prior of FBP is for one numeric outcome; else use prior='flat'")
         if not isinstance(self.bands, dict):
             raise InputError("bands must map predictors to their limits: bands={'age': [25, 45, 65]}")
         for name, limits in self.bands.items():
@@ -180,9 +181,9 @@ class FBP(JointRegression):
             return np.zeros(design.n, dtype=np.intp)
         return np.asarray(cells.groupby(list(cells), sort=True).ngroup(), dtype=np.intp)
 
-    def log_base(self, Y: Floats) -> Floats:
+    def log_base(self, data: Data, Y: Floats) -> Floats:
         """-log pi = w~: eq. 6 is the normal density of (y~, log pi), divided by pi; 0 for a public weight."""
-        return Y[:, -1] if Y.shape[1] > len(self.outcomes) else np.zeros(len(Y))
+        return Y[:, -1] if data.public_weights is None else np.zeros(len(Y))
 
     def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
         """Three parameters by Markov chains, then beta and kappa_x from their exact conditionals."""
@@ -219,24 +220,42 @@ class FBP(JointRegression):
         chain = np.repeat(np.arange(sampler.chains), sampler.draws)
         return Posterior(values, chain, fit.diagnostics, fit.engine, fit.version)
 
+    def consistent(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
+    ) -> Posterior:  # fmt: skip
+        """As FBS; not with effects of PSUs, where the shift of the coefficients is not known.
+
+        Raises
+        ------
+        InputError, ModelError
+            As FBS; debias with effects of PSUs.
+        """
+        if debias and data.groups is not None:
+            raise InputError("debias of FBP is not to be had with effects of PSUs or strata: use FBS, or no debias")
+        return super().consistent(data, posterior, draws, alpha, unit, rng, debias=debias)
+
     def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the population model (T eq. 4), weights smoothed given y* (T 2.2)."""
         assert isinstance(data, PopulationData)
-        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.outcomes)
+        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.numeric)
+        category = self.categories_of_records(data, posterior, draw, rng)
+        row, labels = data.rows_of(category), data.labels(category)
         effect = self.effects_of_records(data, posterior, draw, rng)
         beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, data.intercept, d)
         z = rng.standard_normal((len(data.pattern), d))
-        y = (data.X @ beta)[data.pattern] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
-        outcomes = np.column_stack([t.inverse((y + effect[:, :d])[:, j]) for j, t in enumerate(self.transforms())])
+        y = (data.X @ beta)[row] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
+        outcomes = self.back(y + effect[:, :d])
         if data.public_weights is not None:
-            return Synthetic(outcomes, data.public_weights)
+            return Synthetic(outcomes, data.public_weights, labels)
         log_weight = -y @ kappa_y
         if self.weights == "full":
-            log_weight -= (data.X @ kappa_x)[data.pattern]
+            log_weight -= (data.X @ kappa_x)[row]
         unit = np.broadcast_to(np.exp(effect[:, d]), len(y))  # the weight of a PSU, relative to its cells' own
         smoothed = np.exp(log_weight - log_weight.max()) * unit
-        mean = (np.bincount(data.cell, smoothed) / np.bincount(data.cell, unit))[data.cell] * unit
-        return Synthetic(outcomes, mean, smoothed, data.cell, self.variance == "stratified")
+        cell = data.cell if category is None else codes(data.cell, category)
+        mean = (np.bincount(cell, smoothed) / np.bincount(cell, unit))[cell] * unit
+        return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
 
     def assumptions(self, data: Data) -> list[str]:
         """What FBP takes as given, in sentences."""

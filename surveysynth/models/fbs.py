@@ -31,10 +31,13 @@ class FBS(JointRegression):
     Parameters
     ----------
     outcome : str or list of str
-        Confidential numeric columns, synthesized together with the weight.
+        Confidential numeric columns, synthesized together with the weight.  Categories, numbers or
+        labels, are written ``"C(employed)"``: they are multinomial within cells of the discrete
+        predictors (Dirichlet prior), and the numeric outcomes and the weight depend on them.
     predictors : str
         Right-hand side of a model formula, for example ``"field + gender"``, as in R.  These
-        columns are public: they are kept as they are and are released.
+        columns are public: they are kept as they are and are released.  A categorical outcome may
+        be among them, for its interactions: a design variable that is not public.
     prior : {"paper", "independent", "flat"}
         T App. C; the same with Omega = I (sensible with more than about 20 predictors); or
         p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
@@ -98,14 +101,15 @@ class FBS(JointRegression):
         E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y), which for one outcome is
         x beta_w + rho (sigma_w / sigma_y)(y~ - x beta_y).
         """
-        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.outcomes)
-        mean = (data.X @ B)[data.pattern] + self.effects_of_records(data, posterior, draw, rng)
+        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.numeric)
+        category = self.categories_of_records(data, posterior, draw, rng)
+        mean = (data.X @ B)[data.rows_of(category)] + self.effects_of_records(data, posterior, draw, rng)
         z = rng.standard_normal((len(data.pattern), d))
         y = mean[:, :d] + z @ L[:d, :d].T  # L is triangular: its first d rows are the outcomes' own factor
-        outcomes = np.column_stack([t.inverse(y[:, j]) for j, t in enumerate(self.transforms())])
-        if data.public_weights is not None:
-            return Synthetic(outcomes, data.public_weights)
-        return Synthetic(outcomes, np.exp(mean[:, d] + z @ L[d, :d]))  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+        weights = data.public_weights
+        if weights is None:
+            weights = np.exp(mean[:, d] + z @ L[d, :d])  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+        return Synthetic(self.back(y), weights, data.labels(category))
 
     def assumptions(self, data: Data) -> list[str]:
         """What FBS takes as given, in sentences."""

@@ -18,26 +18,24 @@ on (y~, w~): see :mod:`surveysynth.models.effects`.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
-import formulaic
 import numpy as np
 import pandas as pd
-from formulaic.parser.types import Factor
-from formulaic.transforms import TRANSFORMS
-from formulaic.utils.variables import Variable, get_required_variables
 from numpy.typing import NDArray
 from scipy.stats import invwishart
 
-from ..columns import codes
 from ..design import SurveyDesign
 from ..engines import Diagnostics
-from ..errors import InputError, ModelError, as_list, guarded, rows
-from . import consistency, gaussian
+from ..errors import InputError, ModelError, as_list, rows
+from . import categories, consistency, gaussian
 from .base import Clusters, Posterior, Sampler
+from .categories import Categories, crossed
 from .effects import (
     GroupedStatistics,
     Groups,
@@ -47,6 +45,8 @@ from .effects import (
     new_effects,
     sample_with_effects,
 )
+from .predictors import discrete_predictors, formula_columns, predictor_rows, with_categories
+from .public_weights import LOG_WEIGHT, public_weight, varies_within, with_column
 from .scores import NormalScores
 from .sufficient import SufficientStatistics, sufficient_statistics
 from .transforms import Transform, as_transform
@@ -55,13 +55,6 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
-# A weight whose residual spread on the log scale is below EXACT is a function of the predictors
-# (what is left is rounding); between EXACT and NEAR it is neither random nor a function.
-EXACT, NEAR = 1e-7, 1e-3
-# A cell of one record fits any weight.  Predictors must have none; of PSUs, whose weights belong to
-# the design, most records must share theirs with another.
-ALL, MOST = 1.0, 0.9
-LOG_WEIGHT = "log(weight)"
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -82,6 +75,10 @@ class Data:
         Columns of X.
     groups : Groups or None
         PSUs or strata whose effects are modelled.
+    categories : Categories or None
+        Outcomes that are categories; row g * categories.K + k of X then is that of category k.
+    cell_columns : tuple of str
+        The predictors whose combinations are the cells of the categories.
     """
 
     X: Floats
@@ -90,6 +87,23 @@ class Data:
     public_weights: Floats | None
     columns: tuple[str, ...]
     groups: Groups | None
+    categories: Categories | None
+    cell_columns: tuple[str, ...]
+
+    @property
+    def each(self) -> int:
+        """Rows of X that a row of public predictors comes in: one a category."""
+        return 1 if self.categories is None else self.categories.K
+
+    def labels(self, category: Codes | None) -> dict[str, pd.Series]:
+        """The categorical outcomes of records in these categories."""
+        return {} if category is None or self.categories is None else self.categories.columns(category)
+
+    def rows_of(self, category: Codes | None) -> Codes:
+        """Rows of X of the records, in these categories or (None) their own: (n,)."""
+        if category is None or self.categories is None:
+            return self.pattern
+        return self.pattern - self.categories.category + category
 
 
 @dataclass(frozen=True)
@@ -119,7 +133,7 @@ class JointRegression(ABC):
             raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
         if self.missing not in ("fail", "drop"):
             raise InputError(f"missing={self.missing!r} is not one of fail, drop")
-        both = set(outcomes) & set(self.predictor_columns)
+        both = set(self.numeric) & set(formula_columns(self.predictors))
         if both:
             raise InputError(f"{', '.join(sorted(both))}: an outcome cannot be a predictor; predictors are public")
         self.transforms()
@@ -127,28 +141,35 @@ class JointRegression(ABC):
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The columns that are synthesized."""
-        return tuple(as_list(self.outcome))
+        return tuple(_category(o) or o for o in as_list(self.outcome))
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """The outcomes that are categories: ``C(employed)``."""
+        return tuple(name for o in as_list(self.outcome) if (name := _category(o)))
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """The outcomes that are numbers."""
+        return tuple(o for o in as_list(self.outcome) if not _category(o))
 
     @property
     def predictor_columns(self) -> tuple[str, ...]:
-        """The columns that the formula names, sorted."""
-        if not isinstance(self.predictors, str) or not self.predictors.strip():
-            raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
-        try:
-            formula = formulaic.Formula(f"1 + {self.predictors}")
-        except Exception as error:
-            raise InputError(f"predictors {self.predictors!r} is not a formula ({type(error).__name__})") from None
-        if not isinstance(formula, formulaic.SimpleFormula) or not formula:
-            raise InputError("predictors is the right-hand side of a formula, with each public column by name")
-        return tuple(sorted({name for term in formula for factor in term.factors for name in columns_of(factor)}))
+        """The public columns that the formula names, sorted."""
+        return tuple(name for name in formula_columns(self.predictors) if name not in self.categorical)
+
+    def back(self, y: Floats) -> Floats:
+        """Outcomes (n, d) in their own units, from the working scale."""
+        back = [t.inverse(y[:, j]) for j, t in enumerate(self.transforms())]
+        return np.column_stack(back) if back else np.empty((len(y), 0))
 
     def transforms(self) -> list[Transform]:
-        """One transform an outcome."""
+        """One transform a numeric outcome."""
         if isinstance(self.transform, dict):
-            if set(self.transform) != set(self.outcomes):
-                raise InputError("transform names other columns than outcome does")
-            return [as_transform(self.transform[o]) for o in self.outcomes]
-        return [as_transform(self.transform) for _ in self.outcomes]
+            if set(self.transform) != set(self.numeric):
+                raise InputError("transform names other columns than the numeric outcomes")
+            return [as_transform(self.transform[o]) for o in self.numeric]
+        return [as_transform(self.transform) for _ in self.numeric]
 
     @property
     def as_in_paper(self) -> bool:
@@ -177,8 +198,13 @@ class JointRegression(ABC):
             A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine.
         """
         working = []
-        for outcome, transform in zip(self.outcomes, self.transforms(), strict=True):
-            y = design.numeric(outcome)
+        for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
+            try:
+                y = design.numeric(outcome)
+            except InputError as error:
+                raise InputError(
+                    f"{error}. Categories are written C({outcome}): they are synthesized, their names are public"
+                ) from None
             if np.isnan(y).any():
                 raise InputError(
                     f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
@@ -197,55 +223,23 @@ class JointRegression(ABC):
                     "use transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
                 )
             working.append(z)
-        X, pattern, columns = self._patterns(design)
+        cells = discrete_predictors(design, self.predictors, self.categorical)
+        labels_of = crossed(design, self.categorical, cells) if self.categorical else None
+        X, pattern, columns = predictor_rows(design, with_categories(self.predictors, self.categorical), labels_of)
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
-        public = public_weight(design, self.predictor_columns, X, pattern, groups)
+        each = 1 if labels_of is None else labels_of.K
+        public = public_weight(design, self.predictor_columns, *_public_rows(X, pattern, each), groups)
         if public is None:
             working.append(np.log(design.weights / design.weights.mean()))
-        elif _varies(public, pattern):
-            X, pattern = _with_column(X, pattern, np.log(public / public.mean()))
+        elif varies_within(public, pattern // each):
+            X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
             columns = (*columns, LOG_WEIGHT)
-        Y = np.column_stack(working)
-        labels = [*self.outcomes, *(["the survey weight"] if public is None else [])]
+        Y = np.column_stack(working) if working else np.empty((design.n, 0))
+        labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
         _refuse_singular(Y, X, pattern, labels)
         if groups is not None:
             _refuse_constant_within(groups, Y, labels)
-        return Data(X, pattern, Y, public, columns, groups)
-
-    def _patterns(self, design: SurveyDesign) -> tuple[Floats, Codes, tuple[str, ...]]:
-        names = list(self.predictor_columns)
-        for name in names:
-            missing = design.column(name).isna()
-            if missing.any():
-                raise InputError(
-                    f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own"
-                )
-            if pd.api.types.infer_dtype(design.column(name)) in ("date", "datetime", "datetime64"):
-                raise InputError(f"predictor {name!r} is a date; make a number of it, or groups of dates")
-        frame = design.frame[names]
-        text = {c: "str" for c in names if isinstance(frame[c].dtype, pd.StringDtype)}
-        if design.strata_name in names:  # a stratum is a label, also where it is coded as a number
-            text |= {design.strata_name: "category"}
-
-        def evaluate() -> tuple[Floats, tuple[str, ...]]:
-            # of all records, so that center(), bs() and the like are what they are in R
-            matrix = formulaic.model_matrix(f"1 + {self.predictors}", frame.astype(text), na_action="ignore")
-            return np.asarray(matrix, dtype=np.float64), tuple(str(c) for c in matrix.model_spec.column_names)
-
-        def impossible(kind: str) -> InputError:
-            return InputError(f"the predictors {self.predictors!r} cannot be evaluated on this file ({kind})")
-
-        rows_of_X, columns = guarded(evaluate, Exception, impossible)
-        finite = np.isfinite(rows_of_X).all(axis=1)
-        if not finite.all():
-            raise InputError(f"the predictors {self.predictors!r} are not finite in {rows(~finite)}")
-        pattern: Codes = np.zeros(design.n, dtype=np.intp)
-        if names:
-            pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
-        X = rows_of_X[np.unique(pattern, return_index=True)[1]]
-        if not all(np.allclose(column, x[pattern]) for column, x in zip(rows_of_X.T, X.T, strict=True)):
-            raise InputError(f"the predictors {self.predictors!r} depend on the order of the records")
-        return X, pattern, columns
+        return Data(X, pattern, Y, public, columns, groups, labels_of, tuple(cells))
 
     def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
@@ -259,6 +253,13 @@ class JointRegression(ABC):
         ModelError
             alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
         """
+        numeric = self._fit_numeric(data, alpha, sampler)
+        return numeric if data.categories is None else _and_shares(numeric, data, data.categories, alpha, sampler)
+
+    def _fit_numeric(self, data: Data, alpha: Floats, sampler: Sampler) -> Posterior:
+        """(B, Sigma) and effects, of the numeric outcomes and the weight given everything else."""
+        if data.Y.shape[1] == 0:
+            return _nothing(data.X.shape[1], sampler)
         if data.groups is not None:
             return self._with_effects(data, data.groups, alpha, sampler)
         statistics = self.sufficient_statistics(data, alpha)
@@ -284,7 +285,7 @@ class JointRegression(ABC):
     def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
         """The same by Markov chains, under the model's own prior."""
 
-    def log_base(self, Y: Floats) -> Floats:
+    def log_base(self, data: Data, Y: Floats) -> Floats:
         """log p(record) minus the log of the normal density of (y~, w~), from working-scale values: (n,)."""
         return np.zeros(len(Y))
 
@@ -295,8 +296,8 @@ class JointRegression(ABC):
         """
         v = posterior.values
         return gaussian.max_abs_log_density(
-            data.Y, data.pattern, data.X, v["B"], v["L"], self.log_base(data.Y),
-            effects=_effects(data, posterior), unit=unit,
+            data.Y, data.pattern, data.X, v["B"], v["L"], self.log_base(data, data.Y),
+            effects=_effects(data, posterior), unit=unit, offset=_log_share(data, posterior),
         )  # fmt: skip
 
     def log_likelihood(self, data: Data, alpha: Floats, posterior: Posterior) -> Floats:
@@ -310,18 +311,40 @@ class JointRegression(ABC):
         W = np.linalg.inv(L)
         log_det = np.log(np.einsum("sdd->sd", L)).sum(axis=1)
         quadratic = np.einsum("sij,sjk,sik->s", W, residual, W)
-        base = alpha @ self.log_base(data.Y)
+        base = alpha @ self.log_base(data, data.Y)
+        if data.categories is not None:
+            base = base + _shares_log_likelihood(data, data.categories, alpha, posterior)
         return base - s.A * (L.shape[1] / 2 * np.log(2 * np.pi) + log_det) - quadratic / 2
 
     def log_density(self, data: Data, records: Codes, posterior: Posterior) -> Floats:
         """log p(record | draw) of some records on the working scale: (S, records)."""
         v, Y = posterior.values, data.Y[records]
-        effects = _effects(data, posterior, records)
-        return gaussian.log_density(Y, data.pattern[records], data.X, v["B"], v["L"], effects) + self.log_base(Y)
+        return self.log_base(data, Y) + gaussian.log_density(
+            Y, data.pattern[records], data.X, v["B"], v["L"], _effects(data, posterior, records),
+            _log_share(data, posterior, records),
+        )  # fmt: skip
 
-    def new_units(self, data: Data) -> bool:
-        """Whether synthetic data have new effects of PSUs."""
-        return data.groups is not None and data.groups.sampled
+    def biased(self, data: Data, unit: Codes | None) -> dict[str, bool]:
+        """The spread between PSUs and the shares of categories: privacy weights shrink both."""
+        spread = {"the spread between PSUs": True} if _new_psus(data) else {}
+        shares = {"the shares of categories": unit is None} if self.categorical else {}
+        return spread | shares
+
+    def categories_of_records(
+        self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator
+    ) -> Codes | None:
+        """Categories (n,) in one synthetic data set, given the public cells; None where there are none."""
+        if data.categories is None:
+            return None
+        log_shares, cell = posterior.values["log_shares"][draw], data.categories.cell
+        if data.groups is None:
+            return categories.simulate(log_shares, cell, rng)
+        drawn = {name: effects[draw] for name, effects in posterior.effects.items()}
+        b = drawn["tilt"].astype(np.float64)
+        if data.groups.sampled:
+            sigma = posterior.values["sigma"][draw]
+            b = categories.new_effects(sigma, drawn.get("tilt_above"), data.categories.K, data.groups, rng)
+        return categories.simulate_with_effects(log_shares, b, cell, data.groups.record, rng)
 
     def effects_of_records(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
@@ -341,21 +364,41 @@ class JointRegression(ABC):
 
         Raises
         ------
+        InputError
+            debias of units of several records that have no effects of PSUs.
         ModelError
             The weights' effect cannot be undone.
         """
-        if not debias:
-            return posterior.some(draws, {})
-        size = np.bincount(data.pattern, minlength=len(data.X)).astype(np.float64)
-        B, L = (posterior.values[name][list(draws)] for name in "BL")
-        B, L = consistency.correct(B, L, data.X, size, alpha, self.log_base, posterior.size, rng)
-        return posterior.some(draws, {"B": B, "L": L})
+        if debias and unit is not None and not _new_psus(data):
+            raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
+        v = {name: values[list(draws)] for name, values in posterior.values.items()}
+        size = np.bincount(data.pattern // data.each, minlength=len(data.X) // data.each).astype(np.float64)
+        base, S = partial(self.log_base, data), posterior.size
+        changed: dict[str, Floats] = {}
+        if data.groups is not None and _new_psus(data):
+            tau, group = v["tau"][:, 0], data.groups.record
+            L, T = consistency.correct_with_effects(
+                v["B"], v["L"], tau, data.X, data.pattern, group, unit, alpha, base, S, rng
+            )
+            changed = {"T": T} | ({"L": L} if debias else {})
+        if data.categories is not None and unit is None:
+            row = np.arange(len(data.X)).reshape(-1, data.each)
+            cell = np.empty(len(row), dtype=np.intp)
+            cell[data.pattern // data.each] = data.categories.cell
+            shares = consistency.Shares(v["log_shares"], cell, row)
+            B, L, log_p = consistency.correct_with_shares(v["B"], v["L"], shares, data.X, size, alpha, base, S, rng)
+            changed = ({"B": B, "L": L} if debias else {}) | changed | {"log_shares": log_p}
+        elif debias and data.groups is None and unit is None:
+            B, L = consistency.correct(v["B"], v["L"], data.X, size, alpha, base, S, rng)
+            changed = {"B": B, "L": L}
+        return posterior.some(draws, changed)
 
     def describe(self, data: Data) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         return {
             "method": self.name,
             "outcome": list(self.outcomes),
+            **({"categorical": list(self.categorical)} if self.categorical else {}),
             "predictors": self.predictors,
             "prior": self.prior,
             "transform": [t.describe() for t in self.transforms()],
@@ -363,39 +406,53 @@ class JointRegression(ABC):
             **({} if data.groups is None else {"effects": data.groups.describe()}),
         }
 
+    def _said_of_categories(self, of: Categories, cell_columns: Sequence[str]) -> list[str]:
+        cells = f"{of.cells:,} cells of the discrete predictors" if of.cells > 1 else "the whole file"
+        said = [
+            f"{' x '.join(self.categorical)}: {of.K:,} categories, multinomial within {cells}, prior Dirichlet with a "
+            "total of one record a cell; their names are public, and every combination of them can occur"
+        ]
+        left_out = [c for c in self.predictor_columns if c not in cell_columns]
+        if left_out:
+            said.append(f"categories do not depend on {', '.join(left_out)}, which are numbers of many values")
+        return said
+
     def _normality(self, data: Data) -> list[str]:
         """The assumptions that FBS and FBP share, in sentences."""
-        said = [
-            f"given the predictors ({self.predictors}) the outcome"
-            + ("s are" if len(self.outcomes) > 1 else " is")
-            + " normal on the scale: "
-            + "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
-        ]
+        said = []
+        if self.numeric:
+            given = f"({self.predictors})" + (" and the categories" if self.categorical else "")
+            said.append(
+                f"given the predictors {given} the outcome{'s are' if len(self.numeric) > 1 else ' is'} normal on the "
+                "scale: " + "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
+            )
+        if data.categories is not None:
+            said += self._said_of_categories(data.categories, data.cell_columns)
         numeric = [c for c in data.columns if c not in ("Intercept", LOG_WEIGHT) and "[" not in c]
         if numeric:
             said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
         if data.public_weights is not None:
-            given = LOG_WEIGHT in data.columns
+            by_design = LOG_WEIGHT in data.columns
+            of = "PSUs or strata" if by_design else "predictors"
+            also = ", with the logarithm of the weight among the predictors" if by_design else ""
             said.append(
-                f"the survey weight is a function of the public {'PSUs or strata' if given else 'predictors'} (found "
-                "so on the file): it is public, it is kept, and only the outcome"
-                f"{'s are' if len(self.outcomes) > 1 else ' is'} modelled"
-                + (", with the logarithm of the weight among the predictors" if given else "")
+                f"the survey weight is a function of the public {of} (found so on the file): it is public, it is "
+                f"kept, and only the outcome{'s are' if len(self.outcomes) > 1 else ' is'} modelled{also}"
             )
         return said + ([] if data.groups is None else _said_of_effects(data.groups))
 
 
-def columns_of(factor: Factor) -> set[str]:
-    """The columns that a factor of a formula reads; formulaic's own list misses those inside ``center()``, ``bs()``."""
-    if factor.eval_method == Factor.EvalMethod.LOOKUP:
-        return {factor.expr}
-    found = get_required_variables(factor.expr)
-    return {
-        str(v.root if Variable.Role.CALLABLE in v.roles else v)
-        for v in found
-        # center(x) is a function and contr.sum a constant, but C(center) reads a column
-        if v.root not in TRANSFORMS or (Variable.Role.VALUE in v.roles and v == v.root)
-    }
+def _category(outcome: str) -> str | None:
+    """The column of an outcome ``C(column)``."""
+    found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
+    return found[1] if found else None
+
+
+def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
+    """Predictor rows and patterns without what the synthesized categories add to them."""
+    of_public = X.reshape(-1, each, X.shape[1])
+    same = (of_public == of_public[:, :1]).all(axis=(0, 1))
+    return of_public[:, 0, same], pattern // each
 
 
 def _flat(
@@ -413,16 +470,68 @@ def _flat(
     return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
 
 
+def _nothing(K: int, sampler: Sampler) -> Posterior:
+    """The posterior of no numbers at all: categories alone are synthesized, and the weight is public."""
+    size = sampler.chains * sampler.draws
+    exact = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
+    values = {"B": np.empty((size, K, 0)), "L": np.empty((size, 0, 0))}
+    return Posterior(values, np.zeros(size, dtype=np.intp), exact, "numpy", np.__version__)
+
+
+def _and_shares(numeric: Posterior, data: Data, of: Categories, alpha: Floats, sampler: Sampler) -> Posterior:
+    """With draws of the categories' shares: given the data they are independent of the numeric part's."""
+    if data.groups is None:
+        log_shares = categories.draw_log_shares(of.counts(alpha), numeric.size, sampler.rng)
+        return replace(numeric, values=numeric.values | {"log_shares": log_shares})
+    s = categories.sample_with_effects(categories.grouped_counts(of, alpha, data.groups), sampler)
+    mcmc = s if numeric.diagnostics.exact else numeric
+    return Posterior(
+        numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma}, mcmc.chain,
+        s.diagnostics.worst(numeric.diagnostics), mcmc.engine, mcmc.version,
+        effects=numeric.effects | {"tilt": s.b} | ({} if s.strata is None else {"tilt_above": s.strata}),
+    )  # fmt: skip
+
+
+def _log_share(data: Data, posterior: Posterior, among: Codes | slice = slice(None)) -> gaussian.Offset | None:
+    """log p(category | public cell, PSU) of some of these records in every draw, as gaussian.py asks for it."""
+    of, shares = data.categories, posterior.values.get("log_shares")
+    if of is None or shares is None:
+        return None
+    cell, category = of.cell[among], of.category[among]
+    if data.groups is None:
+        return lambda i: categories.log_share(shares, cell[i], category[i])
+    group, tilt = data.groups.record[among], posterior.effects["tilt"]
+    return lambda i: categories.log_share_with_effects(shares, tilt, cell[i], category[i], group[i])
+
+
+def _shares_log_likelihood(data: Data, of: Categories, alpha: Floats, posterior: Posterior) -> Floats:
+    shares = posterior.values["log_shares"]
+    if data.groups is None:
+        return categories.log_likelihood(of.counts(alpha), shares)
+    counts = categories.grouped_counts(of, alpha, data.groups)
+    return categories.log_likelihood_with_effects(counts, shares, posterior.effects["tilt"])
+
+
 def _refuse_unseen(data: Data, R: Floats) -> Floats:
     """R^- (K, rank), if every predictor row is among those that the weighted records inform on."""
     inverse = np.linalg.pinv(R)
     outside = np.linalg.norm(data.X - data.X @ inverse @ R, axis=1) > 1e-6 * (1 + np.linalg.norm(data.X, axis=1))
+    if outside.any() and not outside[data.pattern].any():
+        raise ModelError(
+            "the formula crosses categories that are synthesized in a way that no record informs on, so a flat prior "
+            "says nothing about them; use prior='independent' or 'paper', or leave their interactions out"
+        )
     if outside.any():
         raise ModelError(
             f"the privacy weights leave nothing of the cells of {rows(outside[data.pattern])}, so a flat prior says "
             "nothing about them; use prior='independent' or 'paper'"
         )
     return np.asarray(inverse, dtype=np.float64)
+
+
+def _new_psus(data: Data) -> bool:
+    """Whether numbers have effects of PSUs, which are new in each data set."""
+    return data.groups is not None and data.groups.sampled and data.Y.shape[1] > 0
 
 
 def _effects(data: Data, posterior: Posterior, records: Codes | slice = slice(None)) -> gaussian.Effects | None:
@@ -461,90 +570,6 @@ def _said_of_effects(groups: Groups) -> list[str]:
     ]
 
 
-def _varies(weights: Floats, pattern: Codes) -> bool:
-    """Whether records with the same predictors have different weights."""
-    low, high = np.full(pattern.max() + 1, np.inf), np.zeros(pattern.max() + 1)
-    np.minimum.at(low, pattern, weights)
-    np.maximum.at(high, pattern, weights)
-    return bool((high > low * (1 + EXACT)).any())
-
-
-def _with_column(X: Floats, pattern: Codes, column: Floats) -> tuple[Floats, Codes]:
-    """Predictor rows and patterns with one more column (n,)."""
-    pair = codes(pattern, np.unique(column, return_inverse=True)[1])
-    first = np.unique(pair, return_index=True)[1]
-    return np.column_stack([X[pattern[first]], column[first]]), pair
-
-
-def public_weight(
-    design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes, groups: Groups | None = None
-) -> Floats | None:
-    """The survey weight as a function of what is public, where it is one.
-
-    Of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata whose
-    effects are modelled (equal probabilities within PSUs).
-
-    Such a weight has no distribution given x: it would make Sigma singular and the density
-    unbounded.  It is public, and is kept: as the value of its cell, so that not even the last
-    digits are a record's own.  A cell of one record fits any weight, and shows nothing.
-
-    Returns
-    -------
-    float array (n,), or None where the weight is not such a function.
-
-    Raises
-    ------
-    ModelError
-        Where it is nearly such a function: neither public nor safely modelled.
-    """
-    log_weight = np.log(design.weights / design.weights.mean())
-    everybody = np.zeros(design.n, dtype=np.intp)
-    cells = [(everybody, ALL)]
-    if design.strata_name in predictors:
-        cells.append((design.stages[0].stratum, ALL))
-    discrete = [p for p in predictors if not pd.api.types.is_float_dtype(design.column(p).dtype)]
-    if discrete:
-        cells.append((np.asarray(design.frame.groupby(discrete, observed=True).ngroup(), dtype=np.intp), ALL))
-    if groups is not None:
-        if groups.parent is not None:
-            cells.append((groups.parent[groups.record], MOST))
-        cells.append((groups.record, MOST))
-    spreads = []
-    for cell, shared in cells:
-        size = np.bincount(cell)
-        fitted = (np.bincount(cell, log_weight) / np.maximum(size, 1))[cell]
-        spread = _spread(log_weight - fitted)
-        if spread <= EXACT and (size[cell] > 1).mean() >= shared:
-            return _significant(np.exp(fitted) * design.weights.mean())
-        spreads.append(spread if (size > 1).mean() > 0.5 else np.inf)
-    statistics = sufficient_statistics(X, pattern, log_weight[:, None], np.ones(design.n))
-    R, Z0, _ = statistics.reduced()
-    inverse = np.linalg.pinv(R)
-    fitted = (X @ inverse @ Z0)[pattern, 0]
-    leverage = ((X @ inverse) ** 2).sum(axis=1).max()
-    spread = _spread(log_weight - fitted)
-    if spread <= EXACT and leverage < 1 - 1e-6:
-        return _significant(np.exp(fitted) * design.weights.mean())
-    if min(spread, *spreads) < NEAR:
-        raise ModelError(
-            "the survey weights are nearly, but not quite, a function of the predictors (residual spread on the log "
-            f"scale below {NEAR:g}, or cells of one record), so their density is all but unbounded and no Lipschitz "
-            "bound is useful. If they are constant within cells of the design, round them so and merge cells of one "
-            "record; else leave out the predictor that determines them, or say clusters='ignore' where it is the PSU"
-        )
-    return None
-
-
-def _significant(x: Floats, digits: int = 14) -> Floats:
-    """Rounded to so many significant digits: a weight of 10 is published as 10, not as 9.999999999999998."""
-    unit = 10.0 ** (digits - 1 - np.floor(np.log10(x)))
-    return np.asarray(np.round(x * unit) / unit)
-
-
-def _spread(residual: Floats) -> float:
-    return float(np.sqrt(np.mean(residual**2)))
-
-
 def _refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:
     """Refuse outcomes that the groups determine: given their effects, the density would be unbounded."""
     size = np.maximum(np.bincount(groups.record, minlength=groups.size), 1)
@@ -571,7 +596,7 @@ def _refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) ->
                 "bound is useful; use fewer predictors"
             )
     correlation = S0 / np.sqrt(np.outer(left, left))
-    if np.linalg.eigvalsh(correlation)[0] < 1e-6:
+    if len(left) and np.linalg.eigvalsh(correlation)[0] < 1e-6:
         raise ModelError(
             f"given the predictors, {' and '.join(labels)} determine one another (nearly) completely, so their joint "
             "density is unbounded and no Lipschitz bound is useful"

@@ -47,6 +47,6 @@ def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -
     """Sums over records, by pattern first: O(n D + G K^2)."""
     G, D = len(X), Y.shape[1]
     a = np.bincount(pattern, alpha, G)
-    t = np.column_stack([np.bincount(pattern, alpha * Y[:, j], G) for j in range(D)])
+    t = np.array([np.bincount(pattern, alpha * y, G) for y in Y.T]).reshape(D, G).T
     weighted = alpha[:, None] * Y
     return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, invwishart, multivariate_normal, norm
 
 from surveysynth import FBP, FBS, ModelError, SurveyDesign, fit
-from surveysynth.models.consistency import correct, normal_nodes
+from surveysynth.models import gaussian
+from surveysynth.models.categories import draw_log_shares
+from surveysynth.models.consistency import Shares, correct, correct_with_shares, normal_nodes
+from surveysynth.models.sufficient import sufficient_statistics
 from surveysynth.synthesis import choose_draws
 
 HUGE = 1e12  # records: the posterior behind the risks is a point
@@ -233,6 +236,167 @@ def test_weights_that_leave_too_little_are_beyond_repair(alpha):
         of_cells(alpha=alpha)
 
 
+# ---- categories
+
+
+P = np.array([[0.7, 0.2, 0.07, 0.03], [0.4, 0.4, 0.15, 0.05], [0.85, 0.1, 0.04, 0.01]])  # by cell
+ROW = np.arange(12).reshape(3, 4)
+X_PAIRS = np.array([[1.0, *(np.arange(1, 3) == g), *(np.arange(1, 4) == k)] for g in range(3) for k in range(4)])
+B_PAIRS = np.random.default_rng(5).normal(0, 0.4, size=(6, 2))
+
+
+def shares_corrected(p, size, alpha, D=0, draws=2, seed=0, Sigma=SIGMA):
+    """One draw of shares p (3, 4) with D outcomes, corrected: shares, B and Sigma."""
+    L = np.linalg.cholesky(Sigma)[:D, :D]
+    B, L, log_p = correct_with_shares(
+        B_PAIRS[None, :, :D], L[None], Shares(np.log(p)[None], np.arange(3), ROW), X_PAIRS,
+        np.asarray(size, dtype=float), alpha, none, draws, np.random.default_rng(seed),
+    )  # fmt: skip
+    return np.exp(log_p[0]), B[0], L[0] @ L[0].T
+
+
+def test_one_category_is_none():
+    """Bit for bit, whatever the cells, and also where patterns are sampled."""
+    rng = np.random.default_rng(6)
+    X = np.column_stack([np.ones(400), rng.normal(size=400)])
+    size, L = rng.integers(1, 9, 400).astype(float), np.linalg.cholesky(SIGMA)[None]
+    one = Shares(np.zeros((1, 5, 1)), np.arange(400) % 5, np.arange(400)[:, None])
+    given = X, size, inverse(2.0), minus_log_pi, 50
+    B, L_one, log_p = correct_with_shares(B_CELLS[None, :2], L, one, *given, np.random.default_rng(1))
+    plain = correct(B_CELLS[None, :2], L, *given, np.random.default_rng(1))
+    np.testing.assert_array_equal(B, plain[0])
+    np.testing.assert_array_equal(L_one, plain[1])
+    np.testing.assert_array_equal(log_p, one.log_p)
+
+
+@pytest.mark.parametrize("c", [0.3, 0.6, 1.5])
+def test_shares_solve_their_equation_where_categories_are_all(c):
+    """p_true alpha(-log p_true) ~ p_draw in every cell, when the posterior behind the risks is a point."""
+    p, *_ = shares_corrected(P, [HUGE] * 3, inverse(c))
+    limit = p * np.minimum(1, c / -np.log(p))
+    np.testing.assert_allclose(limit / limit.sum(axis=1, keepdims=True), P, atol=2e-4)
+    assert (np.abs(p - P) > 0.005).any()
+
+
+@pytest.mark.parametrize("D", [1, 2])
+def test_the_limit_of_corrected_shares_and_covariance_is_the_draw(D):
+    """By a fine grid, from |log p + log N|."""
+    alpha = inverse(1.5)
+    p, B, Sigma = shares_corrected(P, [HUGE, 2 * HUGE, HUGE], alpha, D)
+    z, mass = grid(D, 20_000 if D == 1 else 300)
+    log_normal = multivariate_normal(np.zeros(D), np.eye(D)).logpdf(z) - np.linalg.slogdet(Sigma)[1] / 2
+    a = alpha(np.abs(np.log(p)[:, :, None] + log_normal)) * mass
+    limit = p * a.sum(axis=2)
+    np.testing.assert_allclose(limit / limit.sum(axis=1, keepdims=True), P, atol=0.002)
+    root, a = np.linalg.cholesky(Sigma), np.einsum("g,gk,gkz->z", [1.0, 2.0, 1.0], p, a)
+    e = z @ root.T
+    np.testing.assert_allclose((e.T * a) @ e / a.sum(), SIGMA[:D, :D], atol=0.005 * SIGMA[:D, :D].max())
+    np.testing.assert_allclose(B, B_PAIRS[:, :D], atol=1e-4)
+
+
+def test_shares_behind_the_risks_are_those_of_a_file_with_the_record_in_it():
+    """Dirichlet draws of 1 + (n - 1) p records of the record's own category, exactly, by numpy."""
+    size, S, c, repeats = [20, 40, 100], 100, 0.8, 40
+    found = np.array([shares_corrected(P, size, inverse(c), draws=S, seed=seed)[0] for seed in range(repeats)])
+    p, rng, limits = found.mean(axis=0), np.random.default_rng(7), np.empty((repeats, 3, 4))
+    for r in range(repeats):
+        for g, n in enumerate(size):
+            for k in range(4):
+                q = rng.dirichlet(1 / 4 + (n - 1) * p[g] + (np.arange(4) == k), size=S)[:, k]
+                limits[r, g, k] = p[g, k] * inverse(c)(-np.log(q).min())
+    limits /= limits.sum(axis=2, keepdims=True)
+    error = 4 * np.sqrt((found.var(axis=0, ddof=1) + limits.var(axis=0, ddof=1)) / repeats) + 0.002
+    assert (np.abs(limits.mean(axis=0) - P) < error).all()
+    at_the_truth, *_ = shares_corrected(P, [HUGE] * 3, inverse(c))
+    assert np.abs(at_the_truth - p).max() > 0.01
+
+
+@pytest.mark.parametrize("D", [0, 2])
+def test_full_weights_change_no_share(D):
+    p, B, Sigma = shares_corrected(P, [50, 200, 1000], np.ones_like, D, draws=50)
+    np.testing.assert_allclose(p, P, rtol=1e-9)
+    np.testing.assert_allclose(B, B_PAIRS[:, :D], atol=1e-9)
+    np.testing.assert_allclose(Sigma, SIGMA[:D, :D], rtol=1e-9)
+
+
+@pytest.mark.parametrize("D", [0, 1])
+def test_patterns_of_a_cell_and_the_order_of_categories_do_not_matter(D):
+    """A pattern cut in two, of one cell; categories and cells in another order."""
+    size, given = np.array([50.0, 200, 1000]), (inverse(1.0), none, 50)
+    L = np.linalg.cholesky(SIGMA)[None, :D, :D]
+    expected = shares_corrected(P, size, inverse(1.0), D, draws=50)[0]
+    X, row = np.vstack([X_PAIRS, X_PAIRS[ROW[1]]]), np.vstack([ROW, np.arange(12, 16)])
+    two = Shares(np.log(P)[None], np.array([0, 1, 2, 1]), row)
+    *_, log_p = correct_with_shares(B_PAIRS[None, :, :D], L, two, X, np.array([50, 80.0, 1000, 120]), *given,
+                                    np.random.default_rng(0))  # fmt: skip
+    np.testing.assert_allclose(np.exp(log_p[0]), expected, atol=1e-6)
+    turned = Shares(np.log(P)[None, ::-1, ::-1], np.arange(3), ROW[::-1, ::-1])
+    *_, log_p = correct_with_shares(B_PAIRS[None, :, :D], L, turned, X_PAIRS, size[::-1], *given,
+                                    np.random.default_rng(0))  # fmt: skip
+    np.testing.assert_allclose(np.exp(log_p[0])[::-1, ::-1], expected, atol=1e-6)
+
+
+def test_many_patterns_of_a_cell_are_sampled():
+    """Of 600 rows with a number, in 3 cells, a sample of each cell stands for all."""
+    rng = np.random.default_rng(8)
+    cell, slope = np.repeat(np.arange(3), 200), rng.normal(size=600)
+    X = np.hstack([np.tile(X_PAIRS.reshape(3, 4, 6)[cell].reshape(-1, 6), 1), np.repeat(slope, 4)[:, None]])
+    B, L = np.vstack([B_PAIRS, [[0.1, -0.1]]])[None], np.linalg.cholesky(SIGMA)[None]
+    shares = Shares(np.log(P)[None], cell, np.arange(2400).reshape(600, 4))
+    found = [np.exp(correct_with_shares(B, L, shares, X, np.ones(600), inverse(1.8), none, 100,
+                                        np.random.default_rng(seed))[2][0]) for seed in range(6)]  # fmt: skip
+    whole = [shares_corrected(P, [200] * 3, inverse(1.8), 2, 100, seed)[0] for seed in range(6)]
+    error = 4 * np.sqrt((np.var(found, axis=0, ddof=1) + np.var(whole, axis=0, ddof=1)) / 6) + 1e-3
+    assert (np.abs(np.mean(found, axis=0) - np.mean(whole, axis=0)) < error).all()
+
+
+@pytest.mark.parametrize("D", [0, 2])
+@pytest.mark.parametrize("alpha", [np.zeros_like, lambda f: (f < f.min() + 0.01) * 1.0])
+def test_weights_that_leave_no_category_are_beyond_repair(alpha, D):
+    with pytest.raises(ModelError, match="shrink the model so far that their effect cannot be undone"):
+        shares_corrected(P, [50, 200, 1000], alpha, D)
+
+
+@pytest.mark.parametrize("D", [0, 2])
+def test_corrected_shares_are_the_true_ones(D):
+    """Files of 1,000 records: the unweighted fit's risks, the weighted fit's draws, corrected."""
+    fits, n, S, alpha = 30, 1000, 300, inverse(1.8 if D else 0.6)
+    root = np.linalg.cholesky([[0.25, -0.12], [-0.12, 0.30]])[:D, :D]
+    released, better, covariances = [], [], []
+
+    def posterior(pattern, Y, a, rng):
+        if D == 0:
+            return np.zeros((S, 6, 0)), np.zeros((S, 0, 0))
+        statistics = sufficient_statistics(X_PAIRS, pattern, Y, a)
+        R, Z0, S0 = statistics.reduced()
+        L = np.linalg.cholesky(invwishart.rvs(statistics.A - len(R), S0, size=S, random_state=rng))
+        return np.linalg.pinv(R) @ (Z0 + rng.standard_normal((S, len(R), D)) @ L.transpose(0, 2, 1)), L
+
+    for seed in range(fits):
+        rng = np.random.default_rng(seed)
+        cell = rng.integers(3, size=n)
+        category = (rng.uniform(size=n)[:, None] > P.cumsum(axis=1)[cell, :-1]).sum(axis=1)
+        pattern = ROW[cell, category]
+        Y = X_PAIRS[pattern] @ B_PAIRS[:, :D] + rng.standard_normal((n, D)) @ root.T
+        log_shares = draw_log_shares(np.bincount(pattern, minlength=12).reshape(3, 4) * 1.0, S, rng)
+        plain = posterior(pattern, Y, np.ones(n), rng)
+        a = alpha(gaussian.max_abs_log_density(
+            Y, pattern, X_PAIRS, *plain, offset=lambda i, s=log_shares, c=cell, k=category: s[:, c[i], k[i]].T
+        ))  # fmt: skip
+        draws = draw_log_shares(np.bincount(pattern, a, 12).reshape(3, 4), 3, rng)
+        B, L = (v[:3] for v in posterior(pattern, Y, a, rng))
+        _, L, log_p = correct_with_shares(
+            B, L, Shares(draws, np.arange(3), ROW), X_PAIRS, np.bincount(cell) * 1.0, alpha, none, S, rng
+        )
+        released.append(np.exp(draws).mean(axis=0) - P)
+        better.append(np.exp(log_p).mean(axis=0) - P)
+        covariances.append((np.linalg.solve(root, L) ** 2).sum(axis=(1, 2)).mean() / D if D else 1.0)
+    assert np.abs(z_of_mean(np.array(released))[:, 0]).min() > 4.8  # the commonest category; 1 in 1,000 by chance
+    error = 4 * np.std(better, axis=0, ddof=1) / np.sqrt(fits) + 0.003  # 0.003: the stated bias
+    assert (np.abs(np.mean(better, axis=0)) < error).all()
+    assert np.abs(np.mean(covariances) - 1) < 4 * np.std(covariances, ddof=1) / np.sqrt(fits) + 0.02
+
+
 # ---- files whose truth is known
 
 
@@ -263,7 +427,9 @@ def known(request):
         posterior = done.weighted.posterior
         chosen, _ = choose_draws(posterior, 3, done.rng)
         plain = {name: draws[chosen] for name, draws in posterior.values.items()}
-        better = done.synthesizer.consistent(done.data, posterior, chosen, done._public_map, done.rng)
+        better = done.synthesizer.consistent(
+            done.data, posterior, chosen, done._public_map, None, done.rng, debias=True
+        )
         assert better.size == 3 and (better.chain == posterior.chain[chosen]).all()
         for name, v in (("released", plain), ("corrected", better.values)):
             Sigma = (v["L"] @ v["L"].transpose(0, 2, 1)).mean(axis=0)
@@ -312,7 +478,7 @@ def test_a_correction_uses_the_released_draws_and_public_numbers_only(kind):
                  for name, v in posterior.values.items()}  # fmt: skip
     changed = replace(posterior, values=elsewhere, weight=rng.dirichlet(np.ones(800)))
     ours, theirs = (
-        model.consistent(data, p, [7, 500], done._public_map, np.random.default_rng(2)).values
+        model.consistent(data, p, [7, 500], done._public_map, None, np.random.default_rng(2), debias=True).values
         for data, p in (
             (done.data, posterior),
             (model.prepare(SurveyDesign(other, weights="w")), changed),

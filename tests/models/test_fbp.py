@@ -323,7 +323,7 @@ def test_a_formula_without_an_intercept_is_refused(predictors):
 
 @pytest.mark.parametrize(
     ("options", "match"),
-    [({"outcome": ["y", "h"]}, "the paper's prior of FBP is for one outcome; with several, use prior='flat'"),
+    [({"outcome": ["y", "h"]}, "the paper's prior of FBP is for one numeric outcome; else use prior='flat'"),
      ({"prior": "independent"}, "prior='independent' is not one of paper, flat"),
      ({"weights": "raw"}, "weights='raw' is not one of full, paper"),
      ({"variance": "none"}, "variance='none' is not one of stratified, paper"),

@@ -169,3 +169,16 @@ test_that("diagnostics that failed stop a release, unless they are accepted by n
   release <- run(accept_diagnostics = c("rhat", "ess_bulk", "ess_tail", "divergences"))
   expect_match(privacy(release)$assumptions, "accepted by name: .*rhat, ess_bulk, ess_tail", all = FALSE)
 })
+
+test_that("categories are synthesized, and tables can be broken down by them", {
+  need_python()
+  for (model in list(fbs(cbind(factor(awards), api00) ~ stype, prior = "flat"),
+                     fbs(c("C(awards)", "api00"), ~ stype, prior = "flat"))) {
+    release <- synthesize(strat, model, 30, m = 2, seed = 1)
+    expect_identical(levels(release$designs[[1]]$variables$awards), levels(apistrat$awards))
+    shares <- tables(release, by = ~ awards)
+    expect_setequal(shares$awards, c("No", "Yes", "all"))
+    expect_equal(sum(shares$estimate[shares$statistic == "count" & shares$awards != "all"]), sum(weights(strat)))
+  }
+  expect_error(synthesize(strat, fbs(awards ~ stype, prior = "flat"), 9), "factor\\(awards\\)")
+})

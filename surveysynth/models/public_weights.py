@@ -1,0 +1,109 @@
+"""Survey weights that are a function of what is public: they are kept, and have no density."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..columns import codes
+from ..design import SurveyDesign
+from ..errors import ModelError
+from .effects import Groups
+from .sufficient import sufficient_statistics
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+# A weight whose residual spread on the log scale is below EXACT is a function of the predictors
+# (what is left is rounding); between EXACT and NEAR it is neither random nor a function.
+EXACT, NEAR = 1e-7, 1e-3
+# A cell of one record fits any weight.  Predictors must have none; of PSUs, whose weights belong to
+# the design, most records must share theirs with another.
+ALL, MOST = 1.0, 0.9
+LOG_WEIGHT = "log(weight)"
+
+
+def public_weight(
+    design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes, groups: Groups | None = None
+) -> Floats | None:
+    """The survey weight as a function of what is public, where it is one.
+
+    Of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata whose
+    effects are modelled (equal probabilities within PSUs).
+
+    Such a weight has no distribution given x: it would make Sigma singular and the density
+    unbounded.  It is public, and is kept: as the value of its cell, so that not even the last
+    digits are a record's own.  A cell of one record fits any weight, and shows nothing.
+
+    Returns
+    -------
+    float array (n,), or None where the weight is not such a function.
+
+    Raises
+    ------
+    ModelError
+        Where it is nearly such a function: neither public nor safely modelled.
+    """
+    log_weight = np.log(design.weights / design.weights.mean())
+    everybody = np.zeros(design.n, dtype=np.intp)
+    cells = [(everybody, ALL)]
+    if design.strata_name in predictors:
+        cells.append((design.stages[0].stratum, ALL))
+    discrete = [p for p in predictors if not pd.api.types.is_float_dtype(design.column(p).dtype)]
+    if discrete:
+        cells.append((np.asarray(design.frame.groupby(discrete, observed=True).ngroup(), dtype=np.intp), ALL))
+    if groups is not None:
+        if groups.parent is not None:
+            cells.append((groups.parent[groups.record], MOST))
+        cells.append((groups.record, MOST))
+    spreads = []
+    for cell, shared in cells:
+        size = np.bincount(cell)
+        fitted = (np.bincount(cell, log_weight) / np.maximum(size, 1))[cell]
+        spread = _spread(log_weight - fitted)
+        if spread <= EXACT and (size[cell] > 1).mean() >= shared:
+            return _significant(np.exp(fitted) * design.weights.mean())
+        spreads.append(spread if (size > 1).mean() > 0.5 else np.inf)
+    statistics = sufficient_statistics(X, pattern, log_weight[:, None], np.ones(design.n))
+    R, Z0, _ = statistics.reduced()
+    inverse = np.linalg.pinv(R)
+    fitted = (X @ inverse @ Z0)[pattern, 0]
+    leverage = ((X @ inverse) ** 2).sum(axis=1).max()
+    spread = _spread(log_weight - fitted)
+    if spread <= EXACT and leverage < 1 - 1e-6:
+        return _significant(np.exp(fitted) * design.weights.mean())
+    if min(spread, *spreads) < NEAR:
+        raise ModelError(
+            "the survey weights are nearly, but not quite, a function of the predictors (residual spread on the log "
+            f"scale below {NEAR:g}, or cells of one record), so their density is all but unbounded and no Lipschitz "
+            "bound is useful. If they are constant within cells of the design, round them so and merge cells of one "
+            "record; else leave out the predictor that determines them, or say clusters='ignore' where it is the PSU"
+        )
+    return None
+
+
+def _significant(x: Floats, digits: int = 14) -> Floats:
+    """Rounded to so many significant digits: a weight of 10 is published as 10, not as 9.999999999999998."""
+    unit = 10.0 ** (digits - 1 - np.floor(np.log10(x)))
+    return np.asarray(np.round(x * unit) / unit)
+
+
+def _spread(residual: Floats) -> float:
+    return float(np.sqrt(np.mean(residual**2)))
+
+
+def varies_within(weights: Floats, pattern: Codes) -> bool:
+    """Whether records with the same predictors have different weights."""
+    low, high = np.full(pattern.max() + 1, np.inf), np.zeros(pattern.max() + 1)
+    np.minimum.at(low, pattern, weights)
+    np.maximum.at(high, pattern, weights)
+    return bool((high > low * (1 + EXACT)).any())
+
+
+def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
+    """Predictor rows and patterns with one more public column (n,), in blocks of ``each`` rows as before."""
+    public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
+    first = np.unique(public, return_index=True)[1]
+    row = (pattern[first] // each)[:, None] * each + np.arange(each)
+    return np.column_stack([X[row.ravel()], np.repeat(column[first], each)]), public * each + pattern % each

@@ -1,0 +1,196 @@
+"""FBS and FBP with effects of PSUs and strata: densities, draws, weights of PSUs, units of several records."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from surveys import make_frame, model, population_model
+
+import surveysynth as ss
+from surveysynth.engines import get_engine
+from surveysynth.models.base import Posterior, Sampler
+
+
+def clustered_frame(n=360, psus=30, sd=0.4, seed=5):
+    """PSUs numbered anew in each of three strata; effects on income and weight."""
+    rng = np.random.default_rng(seed)
+    frame = make_frame(n, seed).assign(psu=lambda f: rng.permutation(n) % psus)
+    effect = sd * rng.standard_normal((psus, 2))
+    frame["income"] *= np.exp(effect[frame["psu"], 0])
+    frame["wt"] *= np.exp(0.5 * effect[frame["psu"], 1])
+    frame["stratum"] = frame["psu"] % 3
+    frame["psu"] //= 3
+    return frame
+
+
+def clustered(frame=None, **roles):
+    frame = clustered_frame() if frame is None else frame
+    return ss.SurveyDesign(frame, **({"weights": "wt", "strata": "stratum", "psu": "psu"} | roles))
+
+
+def fitted(design, synthesizer, draws=40, alpha=None, seed=1):
+    data = synthesizer.prepare(design)
+    sampler = Sampler(lambda: get_engine("embedded"), np.random.default_rng(seed), 1, 0, draws)
+    return data, synthesizer.fit(data, np.ones(design.n) if alpha is None else alpha, sampler)
+
+
+ROLES = {
+    "PSUs": {"strata": None, "psu": ["stratum", "psu"]},
+    "PSUs and strata": {},
+    "strata": {"psu": None},
+}
+
+
+@pytest.mark.parametrize("make", [model, population_model], ids=["FBS", "FBP"])
+@pytest.mark.parametrize("groups", ROLES)
+def test_densities_are_those_of_the_normal_given_the_effects(groups, make):
+    frame = clustered_frame()
+    frame["cluster"] = frame["stratum"] * 100 + frame["psu"]
+    roles = {"strata": None, "psu": "cluster"} if groups == "PSUs" else ROLES[groups]
+    design, synthesizer = clustered(frame, **roles), make("gender")
+    rng = np.random.default_rng(2)
+    data, posterior = fitted(design, synthesizer, alpha=rng.uniform(0.2, 1, design.n))
+    code = data.groups.record
+    labels = {"strata": frame["stratum"]}.get(groups, frame["cluster"])
+    assert len({*zip(code, labels, strict=True)}) == labels.nunique() == code.max() + 1
+    Y = np.log(frame[["income", "wt"]].to_numpy() / [1, frame["wt"].mean()])
+    expected = np.empty((posterior.size, design.n))
+    for s in range(posterior.size):
+        B, L = posterior.values["B"][s], posterior.values["L"][s]
+        mean = (data.X @ B)[data.pattern] + posterior.effects["total"][s].astype(float)[code]
+        expected[s] = multivariate_normal(np.zeros(2), L @ L.T).logpdf(Y - mean)
+    if make is population_model:  # T eq. 6: the normal density divided by pi
+        expected += Y[:, 1]
+    some = rng.permutation(design.n)[:50]
+    np.testing.assert_allclose(synthesizer.log_density(data, some, posterior), expected[:, some], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(synthesizer.lipschitz(data, posterior), np.abs(expected).max(axis=0), rtol=1e-9)
+    alpha = rng.uniform(-1, 1, design.n)
+    np.testing.assert_allclose(synthesizer.log_likelihood(data, alpha, posterior), expected @ alpha, rtol=1e-8)
+    unit = rng.integers(0, 90, design.n)
+    of_unit = np.array([np.abs(expected[:, unit == g].sum(axis=1)).max() for g in range(90)])
+    np.testing.assert_allclose(synthesizer.lipschitz(data, posterior, unit), of_unit, rtol=1e-9)
+
+
+def test_new_effects_are_drawn_for_psus_and_kept_for_strata():
+    """Records of one PSU share an effect that differs from data set to data set; a stratum's stays the draw's."""
+    design, synthesizer = clustered(), model("gender")
+    data, posterior = fitted(design, synthesizer, draws=2)
+    posterior = posterior.some([0], {"L": 1e-6 * posterior.values["L"][:1]})
+    rng = np.random.default_rng(0)
+    psu = data.groups.record
+    effects = []
+    for _ in range(400):
+        y = np.log(synthesizer.simulate(data, posterior, 0, rng).outcomes[:, 0])
+        effect = y - (data.X @ posterior.values["B"][0])[data.pattern, 0]
+        within = effect - (np.bincount(psu, effect) / np.bincount(psu))[psu]
+        assert np.abs(within).max() < 1e-4
+        effects.append(effect[np.unique(psu, return_index=True)[1]])
+    above = posterior.effects["above"][0][data.groups.parent, 0]
+    sd = posterior.values["T"][0, 0, 0]
+    assert np.abs(np.mean(effects, axis=0) - above).max() < 4.5 * sd / np.sqrt(400)
+    assert np.std(effects, axis=0) == pytest.approx(np.full(30, sd), rel=4.5 / np.sqrt(800))
+    only_strata, kept = fitted(clustered(psu=None), synthesizer, draws=2)
+    one, two = (synthesizer.effects_of_records(only_strata, kept, 1, rng) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, kept.effects["total"][1][only_strata.groups.record])
+
+
+def test_fbp_carries_the_effects_of_selection_in_the_weights():
+    """Given u_c the population model holds within a PSU: the weight's own effect multiplies, y's moves y alone."""
+    design, synthesizer = clustered(), population_model("gender")
+    data, posterior = fitted(design, synthesizer, draws=2)
+    B, L = posterior.values["B"][0], posterior.values["L"][0]
+    u = np.random.default_rng(3).normal(size=(30, 2))
+    fixed = Posterior(
+        {"B": B[None], "L": L[None], "T": np.zeros((1, 2, 2))}, np.zeros(1, dtype=int), posterior.diagnostics, "", "",
+        effects={"above": u[None, :3].astype(np.float32), "total": np.zeros((1, 30, 2))},
+    )  # fmt: skip
+    effect = fixed.effects["above"][0].astype(float)[data.groups.parent][data.groups.record]
+    plain = Posterior(fixed.values, fixed.chain, fixed.diagnostics, "", "", effects={
+        "above": np.zeros((1, 3, 2), np.float32), "total": fixed.effects["total"]})  # fmt: skip
+    moved = synthesizer.simulate(data, fixed, 0, np.random.default_rng(8))
+    still = synthesizer.simulate(data, plain, 0, np.random.default_rng(8))
+    np.testing.assert_allclose(np.log(moved.outcomes / still.outcomes)[:, 0], effect[:, 0], rtol=1e-9, atol=1e-12)
+    ratio = np.log(moved.count_weights / still.count_weights)
+    np.testing.assert_allclose(ratio - ratio[0], effect[:, 1] - effect[0, 1], rtol=1e-9, atol=1e-12)
+    for synthetic in (moved, still):  # both weights give the same counts by cell, and cells differ by PSU effects only
+        sums = [np.bincount(data.cell, w) for w in (synthetic.weights, synthetic.count_weights)]
+        np.testing.assert_allclose(*sums, rtol=1e-12)
+    first = np.log(moved.weights) - effect[:, 1]
+    assert max(np.ptp(first[data.cell == g]) for g in range(data.cell.max() + 1)) < 1e-9
+
+
+# ---- weights that belong to PSUs
+
+
+@pytest.mark.parametrize("synthesizer", [model("gender"), population_model("gender")], ids=lambda s: s.name)
+def test_weights_that_are_constant_within_psus_are_kept_and_predict(synthesizer):
+    """Equal probabilities within PSUs, the commonest two-stage design: the weight is the PSU's, and public."""
+    frame = clustered_frame(n=900, psus=90)
+    log_weight = np.random.default_rng(1).normal(3, 0.5, 90)[frame["stratum"] + 3 * frame["psu"]]
+    frame["wt"] = np.round(np.exp(log_weight), 6)
+    frame["income"] *= np.exp(-0.8 * (log_weight - 3))
+    release = ss.synthesize(clustered(frame), synthesizer, epsilon=20, m=2, seed=1)
+    for data in release.datasets:
+        np.testing.assert_allclose(np.sort(data.weights), np.sort(frame["wt"]), rtol=1e-12)
+        slope = np.polyfit(np.log(data.weights), np.log(data.frame["income"]), 1)[0]
+        assert slope == pytest.approx(-0.8, abs=0.35)  # its standard error is about 0.1
+    assert "function of the public PSUs" in str(release.privacy) and release.manifest()["weights"] == "public"
+
+
+def test_psus_of_one_record_do_not_give_a_weight_away():
+    frame = clustered_frame(n=60, psus=51)
+    frame["wt"] = np.random.default_rng(1).lognormal(3, 0.5, 51)[frame["stratum"] + 3 * frame["psu"]]
+    with pytest.raises(ss.ModelError, match="the survey weight is \\(nearly\\) constant within PSUs"):
+        model("gender").prepare(clustered(frame, lonely_psu="remove"))
+
+
+def test_an_outcome_of_psus_has_no_density_of_its_own():
+    frame = clustered_frame()
+    frame["income"] = 1000.0 + frame["psu"] + 50 * frame["stratum"]
+    with pytest.raises(ss.ModelError, match="income is \\(nearly\\) constant within PSUs"):
+        model("gender").prepare(clustered(frame))
+    model("gender").prepare(clustered(frame), clusters="ignore")
+
+
+def test_the_papers_fbp_has_no_effects():
+    for synthesizer in (population_model(prior="paper"), ss.FBP.paper("income", "gender", prior="flat")):
+        with pytest.raises(ss.ModelError, match="clusters='ignore'"):
+            synthesizer.prepare(clustered())
+        synthesizer.prepare(clustered(), clusters="ignore")
+
+
+# ---- units
+
+
+def test_units_of_several_records_share_an_alpha_and_their_densities_add_up():
+    frame = clustered_frame().assign(household=lambda f: np.arange(len(f)) // 2)
+    fit = ss.fit(clustered(frame), model("gender"), epsilon=30, m=2, seed=1, unit="household")
+    data, posterior = fit.data, fit.weighted.posterior
+    log_p = fit.synthesizer.log_density(data, np.arange(len(frame)), posterior)
+    sums = np.abs(log_p.reshape(posterior.size, -1, 2).sum(axis=2)).max(axis=0)
+    np.testing.assert_allclose(fit.weighted.bounds, fit.weighted.alpha * sums, rtol=1e-9)
+    assert 15 * 0.99 <= 2 * fit.delta <= 15 and len(fit.weighted.alpha) == 180
+    release = fit.release()
+    assert next(iter(release.privacy.neighbours)) == "add or remove all records of one 'household'"
+    assert "same 'household' (their log densities add up)" in release.privacy.guarantee
+    records = release.internal["records"]
+    assert (records.groupby(frame["household"])["alpha"].nunique() == 1).all()
+    assert "household" not in release.datasets[0].frame
+
+
+def test_psus_as_units_count_their_labels_within_strata():
+    from surveysynth.privacy.units import unit_of
+
+    design = clustered()
+    assert unit_of(design, "psu").of_record.max() + 1 == 30
+    assert unit_of(design, "stratum").of_record.max() + 1 == 3
+    assert unit_of(design, None).of_record is None
+
+
+def test_a_unit_of_one_record_each_is_a_record():
+    frame = clustered_frame().assign(person=lambda f: f["id"].astype(str))
+    one, other = (
+        ss.fit(clustered(frame), model("gender"), epsilon=20, m=2, seed=1, unit=unit) for unit in (None, "person")
+    )
+    np.testing.assert_allclose(one.risk, other.unit.spread(other.risk), rtol=1e-12)
+    assert one.delta == pytest.approx(other.delta, rel=1e-12)
