@@ -375,10 +375,10 @@ def fit(
         data = synthesizer.prepare(design, clusters)
         say("unweighted fit: the records' risks")
 
-        def lipschitz(posterior: Posterior) -> Floats:
-            return synthesizer.lipschitz(data, posterior, protected.of_record)
+        def lipschitz(posterior: Posterior, weights: Floats) -> Floats:
+            return synthesizer.lipschitz(data, posterior, protected.of_record, protected.spread(weights))
 
-        risk = lipschitz(synthesizer.fit(data, np.ones(design.n), sampler))
+        risk = synthesizer.lipschitz(data, synthesizer.fit(data, np.ones(design.n), sampler), protected.of_record)
 
         def alpha(c1: float) -> Floats:
             return mechanism.alpha(risk, c1, target)
@@ -392,7 +392,8 @@ def fit(
         else:
             start = _first_guess(synthesizer, data, protected, alpha, sampler, target)
             weighted = tune(
-                alpha, fitted, lipschitz, lambda a, p: synthesizer.log_likelihood(data, protected.spread(a), p),
+                alpha, fitted, lipschitz,
+                lambda a, b, p: synthesizer.log_ratio(data, protected.spread(a), protected.spread(b), p),
                 target, start=start, tolerance=tolerance,
             )  # fmt: skip
     return Fit(
@@ -565,8 +566,8 @@ def _first_guess(
     try:
         guess = tune(
             alpha, lambda a: pilot.fit(data, unit.spread(a), sampler),
-            lambda p: pilot.lipschitz(data, p, unit.of_record),
-            lambda a, p: pilot.log_likelihood(data, unit.spread(a), p), target,
+            lambda p, a: pilot.lipschitz(data, p, unit.of_record, unit.spread(a)),
+            lambda a, b, p: pilot.log_ratio(data, unit.spread(a), unit.spread(b), p), target,
         )  # fmt: skip
     except (ModelError, PrivacyError):  # too little data for the pilot
         return 1.0

@@ -47,7 +47,10 @@ class Posterior:
     weight : float array (S,)
         Probability of each draw; equal unless draws were carried over from nearby privacy weights.
     effects : dict of float arrays (S, groups, ...)
-        Draws of what belongs to single groups of records, such as effects of PSUs.
+        Draws of what belongs to single groups of records, such as effects of strata.
+    integrated : bool
+        Whether effects of PSUs were integrated out: a record's bound then depends on the privacy
+        weights of its PSU.
     """
 
     values: dict[str, Floats]
@@ -57,6 +60,7 @@ class Posterior:
     version: str
     weight: Floats = field(default_factory=lambda: np.empty(0))
     effects: dict[str, NDArray[Any]] = field(default_factory=dict)
+    integrated: bool = False
 
     def __post_init__(self) -> None:
         if self.weight.size == 0:
@@ -153,16 +157,22 @@ class Synthesizer(Protocol):
         """Draw from the alpha-weighted pseudo posterior (T eq. 1)."""
         ...
 
-    def lipschitz(self, data: Any, posterior: Posterior, unit: Codes | None = None) -> Floats:
-        """max over draws of |log p(record i | draw)|: (n,); or of its sum over the records of each unit: (U,)."""
+    def lipschitz(
+        self, data: Any, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+    ) -> Floats:
+        """max over draws of |log p(record i | draw)|: (n,); or of its sum over the records of each unit: (U,).
+
+        A bound is alpha times that.  Where effects of PSUs are integrated out, p is that of the
+        record given the others of its PSU, under ``alpha`` (n,) (default: 1).
+        """
         ...
 
-    def log_likelihood(self, data: Any, alpha: Floats, posterior: Posterior) -> Floats:
-        """sum_i alpha_i log p(record i | draw): (S,); alpha may be negative."""
+    def log_ratio(self, data: Any, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         ...
 
     def log_density(self, data: Any, records: Codes, posterior: Posterior) -> Floats:
-        """log p(record | draw) of some records: (S, records)."""
+        """log p(record | draw) of some records, effects that were integrated out being 0: (S, records)."""
         ...
 
     def biased(self, data: Any, unit: Codes | None) -> dict[str, bool]:

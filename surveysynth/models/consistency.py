@@ -34,8 +34,8 @@ In truth it is, e_g being the sum of residuals over a unit of privacy g (one rec
 
     T - K T_c K + V_c,   V_c = sum_g alpha_g^2 e_g e_g' / a_c^2,   K = 1 - sum_g alpha_g e_g e_g' / (Sigma sum alpha),
 
-T_c = T (1 + n_c T / Sigma)^-1: alpha is centred at the effect that the unweighted fit finds, which misses u_c by
-N(0, T_c), and draws m_c towards it.  V_c is less than Sigma_lim / a_c, so T comes out too small.  Its
+T_c = T (1 + n_c T / Sigma)^-1: alpha is centred at the effect that the PSU's other records find, which misses u_c
+by about N(0, T_c), and draws m_c towards it.  V_c is less than Sigma_lim / a_c, so T comes out too small.  Its
 score is that difference weighted by the squared information (a_c / (1 + a_c tau))^2, so
 
     T_true = T_draw + deficit,   deficit = the weighted mean of Sigma_lim / a_c - V_c + K T_c K,
@@ -337,36 +337,35 @@ def correct_with_effects(
     pattern, n_g = pattern[records], n_c[of][:, None]
 
     z, z_u = _standardized(rng, len(records), D), _standardized(rng, len(of), D)
-    mean_z = _sums(group, z, len(of)) / n_g
     shrunk = (n_c[:, None] * tau[0] / (1 + n_c[:, None] * tau[0])).mean(axis=1).sum()
     df = max(len(psu) - np.linalg.matrix_rank(C0) - shrunk, D + 1.0)
     T = _sigma_roots(df, D, draws, rng)
     noise = rng.standard_normal((draws, X.shape[1], D))
-    noise_u = rng.standard_normal((draws, len(of), D), dtype=np.float32)
+    nobody, ones = np.zeros((len(C0), 0)), np.ones(len(records))
 
-    def fit_by_itself(ratio: Floats) -> tuple[Floats, Floats, Floats]:
-        """Residuals, errors of B and errors of the effects, in units of L, where tau is ``ratio``."""
-        u, left = np.sqrt(ratio) * z_u, 1 / (1 + n_g * ratio)
-        missed = left * u - (1 - left) * mean_z  # u - u^, u^ = (1 - left)(u + mean z)
-        E, own, error = np.empty_like(noise), np.empty_like(z), np.sqrt(ratio * left) * noise_u
+    def fit_by_itself(ratio: Floats) -> tuple[Floats, Floats]:
+        """Residuals and errors of B in units of L, where tau is ``ratio``."""
+        E, own = np.empty_like(noise), np.empty_like(z)
         for j, r in enumerate(ratio):
             found = (r / (1 + n_c * r))[:, None] * s  # of B's error in each PSU, its effect takes this for its own
-            R, *_ = SufficientStatistics(0.0, C0 - s.T @ found, np.zeros((len(C0), 0)), np.zeros((0, 0))).reduced()
+            R, *_ = SufficientStatistics(0.0, C0 - s.T @ found, nobody, np.zeros((0, 0))).reduced()
             root = _posterior_root(R)
             E[:, :, j] = noise[:, : root.shape[1], j] @ root.T
-            error[:, :, j] -= E[:, :, j] @ found[of].T
             pull = ((X @ root)[pattern] * ((X[pattern] - found[of][group]) @ root)).sum(axis=1)
             own[:, j] = np.sqrt(np.maximum(1 - pull, 0))
-        back = T.transpose(0, 2, 1)
-        return own * (z + missed[group]), E @ back, error @ back
+        return own * z + (np.sqrt(ratio) * z_u)[group], E @ T.transpose(0, 2, 1)
 
     def limit(B: Floats, L: Floats, ratio: Floats, information: Floats) -> tuple[Floats, Floats]:
         """Sigma_lim and the deficit of T, in units of L."""
-        residual, E, error = fit_by_itself(ratio)
+        residual, E = fit_by_itself(ratio)
         Y = X[pattern] @ B + residual @ L.T
-        effects = gaussian.Effects(group, error @ L.T)
-        base, of_unit = log_base(Y), None if unit is None else among
-        f = gaussian.max_abs_log_density(Y, pattern, X, B + E @ L.T, L @ T, base, effects=effects, unit=of_unit)
+        psus = gaussian.PSUs(
+            group, ones, n_g[:, 0].astype(np.float64), s[of], _sums(group, Y, len(of)), np.tile(ratio, (draws, 1)), None
+        )
+        of_unit = None if unit is None else among
+        f = gaussian.max_abs_log_density(
+            Y, pattern, X, B + E @ L.T, L @ T, log_base(Y), unit=of_unit, psus=psus
+        )
         by_unit = alpha(f)
         a = by_unit[among]
         a_c = np.bincount(group, a, len(of))

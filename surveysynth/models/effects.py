@@ -243,10 +243,10 @@ def sample_with_effects(
 # ---- effects
 
 
-def draw_effects(
+def draw_strata(
     statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, rng: np.random.Generator
-) -> tuple[Singles, Singles | None]:
-    """Draw the effects of every group given everything else: v | B, then u | v, B, exactly.
+) -> Singles:
+    """Draw the effects of the highest level given (B, L, tau), those below integrated out, exactly.
 
     Parameters
     ----------
@@ -254,31 +254,65 @@ def draw_effects(
 
     Returns
     -------
-    total : float32 array (S, C, D)
-        v_h(c) + u_c.  Rounded once, here: the rounded effects are the draws, and densities given them are exact.
-    above : float32 array (S, H, D) or None
-        v_h, where there are two levels.
+    float32 array (S, H, D)
+        Rounded once, here: the rounded effects are the draws, and densities given them are exact.
     """
-    S, C, D = len(B), len(statistics.a), L.shape[1]
+    C, D = len(statistics.a), L.shape[1]
     member = None if statistics.parent is None else _membership(statistics.parent)
-    total = np.empty((S, C, D), dtype=np.float32)
-    above = None if member is None else np.empty((S, member.shape[0], D), dtype=np.float32)
+    out = np.empty((len(B), C if member is None else member.shape[0], D), dtype=np.float32)
     a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
     step = max(1, BLOCK // (C * D))
-    for s in range(0, S, step):
-        part = slice(s, min(S, s + step))
-        own, back = tau[part, 0, None], L[part].swapaxes(1, 2)  # (s, 1, D), (s, D, D)
-        contrast = np.concatenate([np.broadcast_to(np.eye(D), L[part].shape), -B[part]], axis=1)
-        residual = sums @ (contrast @ np.linalg.inv(L[part]).swapaxes(1, 2))  # r_cj of every draw: (s, C, D)
-        effect = np.zeros(1)
-        if member is not None and above is not None:
-            shrink = 1 / (1 + a * own)
-            v = _draw_means(_sums(member, a * shrink), _sums(member, residual * shrink), tau[part, 1, None], rng)
-            above[part] = v @ back
-            effect = v[:, statistics.parent]
-        effect = effect + _draw_means(a, residual - a * effect, own, rng)
-        total[part] = effect @ back
-    return total, above
+    for s in range(0, len(B), step):
+        part = slice(s, min(len(B), s + step))
+        residual = _residual_sums(sums, B[part], L[part])
+        weight = np.broadcast_to(a, residual.shape[1:])[None]
+        if member is not None:
+            shrink = 1 / (1 + a * tau[part, 0, None])
+            weight, residual = _sums(member, a * shrink), _sums(member, residual * shrink)
+        out[part] = _draw_means(weight, residual, tau[part, -1, None], rng) @ L[part].swapaxes(1, 2)
+    return out
+
+
+def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, above: Singles | None) -> Floats:
+    """Log pseudo likelihood with the effects of the lowest level integrated out: (S,).
+
+    Parameters
+    ----------
+    B, L, tau : float arrays (S, K, D), (S, D, D), (S, levels, D)
+    above : float32 array (S, H, D) or None
+        Effects of the second level, where there are two: the likelihood is given these.
+    """
+    total, C, D = statistics.total, len(statistics.a), L.shape[1]
+    a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
+    out = np.empty(len(B))
+    step = max(1, BLOCK // max(1, C * D))
+    for i in range(0, len(B), step):
+        part = slice(i, min(len(B), i + step))
+        W = np.linalg.inv(L[part])
+        contrast = _contrast(B[part]) @ W.swapaxes(1, 2)  # of [Y, x]: l_j' (Y - B' x)
+        cross = np.block([[total.Q, total.P.T], [total.P, total.C0]])
+        square = np.einsum("spj,pq,sqj->sj", contrast, cross, contrast, optimize=True)
+        residual = sums @ contrast
+        if above is not None:
+            v = (above[part].astype(np.float64) @ W.swapaxes(1, 2))[:, statistics.parent]
+            square += (a * v**2 - 2 * residual * v).sum(axis=1)
+            residual = residual - a * v
+        own = tau[part, 0, None]
+        square -= (own / (1 + a * own) * residual**2).sum(axis=1)
+        log_det = np.log1p(a * own).sum(axis=(1, 2)) / 2 + total.A * np.log(np.einsum("sdd->sd", L[part])).sum(axis=1)
+        out[part] = -square.sum(axis=1) / 2 - log_det - total.A * D / 2 * np.log(2 * np.pi)
+    return out
+
+
+def _contrast(B: Floats) -> Floats:
+    """What makes Y - B' x of [Y, x]: (S, D + K, D)."""
+    S, _, D = B.shape
+    return np.concatenate([np.broadcast_to(np.eye(D), (S, D, D)), -B], axis=1)
+
+
+def _residual_sums(sums: Floats, B: Floats, L: Floats) -> Floats:
+    """Sums of alpha l_j' (Y - B' x) of every group: (S, C, D)."""
+    return np.asarray(sums @ (_contrast(B) @ np.linalg.inv(L).swapaxes(1, 2)))
 
 
 def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> Floats:

@@ -39,9 +39,10 @@ from .categories import Categories, crossed
 from .effects import (
     GroupedStatistics,
     Groups,
-    draw_effects,
+    draw_strata,
     grouped_statistics,
     groups_of,
+    log_likelihood,
     new_effects,
     sample_with_effects,
 )
@@ -112,8 +113,7 @@ class JointRegression(ABC):
 
     Posteriors hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma; with
     effects also ``tau`` (S, levels, D) and ``T`` (S, D, D), the factor of the covariance of the
-    lowest level; and in ``effects`` the draws ``total`` (S, C, D) of every group and, with two
-    levels, ``above`` (S, H, D) of the strata.
+    lowest level; and in ``effects`` the draws ``strata`` (S, H, D), where strata have effects.
     """
 
     outcome: str | Sequence[str]
@@ -276,10 +276,12 @@ class JointRegression(ABC):
         if self.prior == "flat":
             _refuse_unseen(data, R)
         s = sample_with_effects(statistics, self.prior, sampler)  # type: ignore[arg-type]
-        total, above = draw_effects(statistics, s.B, s.L, s.tau, sampler.rng)
         values = {"B": s.B, "L": s.L, "tau": s.tau, "T": s.L * np.sqrt(s.tau[:, 0, None])}
-        effects = {"total": total} | ({} if above is None else {"above": above})
-        return Posterior(values, s.chain, s.diagnostics, s.engine, s.version, effects=effects)
+        kept = groups.parent is not None or not groups.sampled
+        effects = {"strata": draw_strata(statistics, s.B, s.L, s.tau, sampler.rng)} if kept else {}
+        return Posterior(
+            values, s.chain, s.diagnostics, s.engine, s.version, effects=effects, integrated=groups.sampled
+        )
 
     @abstractmethod
     def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
@@ -289,38 +291,55 @@ class JointRegression(ABC):
         """log p(record) minus the log of the normal density of (y~, w~), from working-scale values: (n,)."""
         return np.zeros(len(Y))
 
-    def lipschitz(self, data: Data, posterior: Posterior, unit: Codes | None = None) -> Floats:
+    def lipschitz(
+        self, data: Data, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+    ) -> Floats:
         """max over draws of |log p(record i | draw)| (T 1.4.1 steps 2-3): (n,); of units' sums: (U,).
 
-        Given the effects of a record's PSU and stratum, where there are effects.
+        Given the effect of a record's stratum, where strata have effects.  Effects of PSUs are
+        integrated out, given the other records of the PSU under ``alpha`` (n,): the bound is that of
+        what the record does to the pseudo likelihood of everything that is drawn.
         """
-        v = posterior.values
+        v, psus = posterior.values, None
+        if posterior.integrated and data.groups is not None:
+            alpha = np.ones(len(data.Y)) if alpha is None else alpha
+            g = grouped_statistics(data.X, data.pattern, data.Y, alpha, data.groups)
+            psus = gaussian.PSUs(data.groups.record, alpha, g.a, g.s, g.t, v["tau"][:, 0], g.parent)
         return gaussian.max_abs_log_density(
             data.Y, data.pattern, data.X, v["B"], v["L"], self.log_base(data, data.Y),
-            effects=_effects(data, posterior), unit=unit, offset=_log_share(data, posterior),
+            effects=_strata(data, posterior), offset=_log_share(data, posterior), unit=unit, psus=psus,
         )  # fmt: skip
 
+    def log_ratio(self, data: Data, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        if posterior.integrated:
+            return self.log_likelihood(data, after, posterior) - self.log_likelihood(data, before, posterior)
+        return self.log_likelihood(data, after - before, posterior)
+
     def log_likelihood(self, data: Data, alpha: Floats, posterior: Posterior) -> Floats:
-        """sum_i alpha_i log p(record i | draw), from sufficient statistics: (S,); alpha may be negative."""
-        s, B, L = self.sufficient_statistics(data, alpha), posterior.values["B"], posterior.values["L"]
-        cross = np.einsum("skd,ke->sde", B, s.P)
-        residual = s.Q - cross - cross.transpose(0, 2, 1) + B.transpose(0, 2, 1) @ s.C0 @ B
-        if data.groups is not None:
-            grouped = grouped_statistics(data.X, data.pattern, data.Y, alpha, data.groups)
-            residual += _from_effects(grouped, B, posterior.effects["total"])
-        W = np.linalg.inv(L)
-        log_det = np.log(np.einsum("sdd->sd", L)).sum(axis=1)
-        quadratic = np.einsum("sij,sjk,sik->s", W, residual, W)
-        base = alpha @ self.log_base(data, data.Y)
+        """sum_i alpha_i log p(record i | draw), from sufficient statistics: (S,); alpha may be negative.
+
+        With effects of PSUs the log of the pseudo likelihood in which they are integrated out; alpha is not negative.
+        """
+        B, L = posterior.values["B"], posterior.values["L"]
+        base = np.full(len(B), alpha @ self.log_base(data, data.Y))
         if data.categories is not None:
-            base = base + _shares_log_likelihood(data, data.categories, alpha, posterior)
-        return base - s.A * (L.shape[1] / 2 * np.log(2 * np.pi) + log_det) - quadratic / 2
+            base += _shares_log_likelihood(data, data.categories, alpha, posterior)
+        if data.groups is None:
+            s = self.sufficient_statistics(data, alpha)
+            everybody = GroupedStatistics(s, np.empty(0), np.empty((0, B.shape[1])), np.empty((0, L.shape[1])), None)
+            return base + log_likelihood(everybody, B, L, np.zeros((len(B), 1, L.shape[1])), None)
+        grouped = grouped_statistics(data.X, data.pattern, data.Y, alpha, data.groups)
+        tau, strata = posterior.values["tau"], posterior.effects.get("strata")
+        if not data.groups.sampled:  # their effects were drawn: those of a second level, and none of a first
+            grouped, tau = replace(grouped, parent=np.arange(data.groups.size)), np.zeros_like(tau)
+        return base + log_likelihood(grouped, B, L, tau, strata)
 
     def log_density(self, data: Data, records: Codes, posterior: Posterior) -> Floats:
-        """log p(record | draw) of some records on the working scale: (S, records)."""
+        """log p(record | draw) of some records on the working scale, effects of PSUs being 0: (S, records)."""
         v, Y = posterior.values, data.Y[records]
         return self.log_base(data, Y) + gaussian.log_density(
-            Y, data.pattern[records], data.X, v["B"], v["L"], _effects(data, posterior, records),
+            Y, data.pattern[records], data.X, v["B"], v["L"], _strata(data, posterior, records),
             _log_share(data, posterior, records),
         )  # fmt: skip
 
@@ -350,10 +369,11 @@ class JointRegression(ABC):
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
         if data.groups is None:
             return np.zeros((1, data.Y.shape[1]))
-        drawn = {name: effects[draw] for name, effects in posterior.effects.items()}
-        effect = drawn["total"].astype(np.float64)
+        strata = posterior.effects["strata"][draw] if "strata" in posterior.effects else None
         if data.groups.sampled:
-            effect = new_effects(posterior.values["T"][draw], data.groups, drawn.get("above"), rng)
+            effect = new_effects(posterior.values["T"][draw], data.groups, strata, rng)
+        else:
+            effect = np.asarray(strata, dtype=np.float64)
         return np.asarray(effect[data.groups.record])
 
     def consistent(
@@ -534,21 +554,12 @@ def _new_psus(data: Data) -> bool:
     return data.groups is not None and data.groups.sampled and data.Y.shape[1] > 0
 
 
-def _effects(data: Data, posterior: Posterior, records: Codes | slice = slice(None)) -> gaussian.Effects | None:
-    if data.groups is None:
+def _strata(data: Data, posterior: Posterior, records: Codes | slice = slice(None)) -> gaussian.Effects | None:
+    """Effects of strata as they were drawn."""
+    if data.groups is None or "strata" not in posterior.effects:
         return None
-    return gaussian.Effects(data.groups.record[records], posterior.effects["total"])
-
-
-def _from_effects(s: GroupedStatistics, B: Floats, u: NDArray[Any]) -> Floats:
-    """sum alpha (Y - xB - u)(Y - xB - u)' less the same without u: (S, D, D)."""
-    out = np.empty((len(B), u.shape[2], u.shape[2]))
-    for i in range(0, len(B), step := max(1, 4_000_000 // (u.shape[1] * u.shape[2]))):
-        effect = u[i : i + step].astype(np.float64)
-        back = effect.transpose(0, 2, 1)
-        cross = back @ s.t - (back @ s.s) @ B[i : i + step]
-        out[i : i + step] = (back * s.a) @ effect - cross - cross.transpose(0, 2, 1)
-    return out
+    group, parent = data.groups.record[records], data.groups.parent
+    return gaussian.Effects(group if parent is None else parent[group], posterior.effects["strata"])
 
 
 def _said_of_effects(groups: Groups) -> list[str]:
@@ -558,16 +569,16 @@ def _said_of_effects(groups: Groups) -> list[str]:
         "covariance for all; the ratio of its scales to those of the records has a half-normal(0, 1) prior"
     ]
     if groups.sampled:
-        said.append(
+        said += [
             "PSUs, their number and sizes are public; their labels are recoded, and every data set has new effects of "
-            "PSUs" + (", while those of strata are drawn from their posterior" if groups.parent is not None else "")
-        )
-    return [
-        *said,
-        "a record's density, and with it Delta, is that given the effects of its own "
-        f"{'PSU' if groups.sampled else 'stratum'}: epsilon is for a record that is added to, or removed from, a "
-        f"{'PSU' if groups.sampled else 'stratum'} that is known to be there",
-    ]
+            "PSUs" + (", while those of strata are drawn from their posterior" if groups.parent is not None else ""),
+            "Delta bounds what a record does to the likelihood of all that is drawn, in which effects of PSUs are "
+            "integrated out: its density given the other records of its PSU. epsilon is for a record that is added "
+            "to, or removed from, a PSU that is known to be there",
+        ]
+    else:
+        said.append("the effects of strata are drawn from their posterior, together with the parameters")
+    return said
 
 
 def _refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:

@@ -4,6 +4,9 @@ A fit under the weights alpha(c1) gives each record's M_i = max_s |log p_i|.  Ov
 the bound at another c1' is max_i alpha_i(c1') M_i, so the c1' that meets the target is found
 without a refit.  If it is near, the draws are carried over to alpha(c1') by the importance
 weights prod_i p_i^(alpha_i' - alpha_i), which hardly vary; if it is far, the model is fitted there.
+
+Where effects of PSUs are integrated out, M_i depends on the privacy weights of the PSU, a little:
+c1' is then found again with M_i at alpha(c1') until its own bound is the one that was looked for.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from ..models.base import Posterior
 
 Floats = NDArray[np.float64]
 FITS = 10  # two or three are usual
+CLOSER = 5  # times that c1 is looked for over the draws of one fit, where its bounds move with c1
 EFFICIENCY = 0.9  # least effective share of draws that may be carried over without a refit
 
 
@@ -47,19 +51,19 @@ class WeightedFit:
 
 
 def weighted_fit(
-    c1: float, alpha: Floats, fit: Callable[[Floats], Posterior], lipschitz: Callable[[Posterior], Floats]
+    c1: float, alpha: Floats, fit: Callable[[Floats], Posterior], lipschitz: Callable[[Posterior, Floats], Floats]
 ) -> tuple[WeightedFit, Floats]:
     """Fit under alpha; the fit with its bounds, and M_i = max over draws of |log p_i|."""
     posterior = fit(alpha)
-    M = lipschitz(posterior)
+    M = lipschitz(posterior, alpha)
     return WeightedFit(c1, alpha, posterior, times(alpha, M)), M
 
 
 def tune(
     alpha: Callable[[float], Floats],
     fit: Callable[[Floats], Posterior],
-    lipschitz: Callable[[Posterior], Floats],
-    log_likelihood: Callable[[Floats, Posterior], Floats],
+    lipschitz: Callable[[Posterior, Floats], Floats],
+    log_ratio: Callable[[Floats, Floats, Posterior], Floats],
     target: float,
     *,
     start: float = 1.0,
@@ -75,8 +79,9 @@ def tune(
     ----------
     alpha : function of c1
         Privacy weights (n,), none of them falling in c1.
-    fit, lipschitz, log_likelihood : functions
-        Of alpha, of a posterior, and of both: the fit, M_i (n,), and sum_i alpha_i log p_i (S,).
+    fit, lipschitz, log_ratio : functions
+        Of alpha, the fit; of a posterior and alpha, M_i (n,); of alpha before and after and a posterior,
+        the log of the ratio of pseudo likelihoods (S,).
     target : float
         epsilon / (2 m); never exceeded.
     start : float
@@ -98,12 +103,19 @@ def tune(
         here, M = weighted_fit(c1, alpha(c1), fit, lipschitz)
         if here.delta <= target and (best is None or here.delta > best.delta):
             best = here
-        c1 = _largest(alpha, M, target, tolerance, c1)
-        moved = alpha(c1)
-        weight = _importance(log_likelihood(moved - here.alpha, here.posterior))
-        if 1 / (weight @ weight) >= EFFICIENCY * weight.size:
+        for _ in range(CLOSER if here.posterior.integrated else 1):
+            c1 = _largest(alpha, M, target, tolerance, c1)
+            moved = alpha(c1)
+            weight = _importance(log_ratio(here.alpha, moved, here.posterior))
+            if not 1 / (weight @ weight) >= EFFICIENCY * weight.size:
+                break
             posterior = replace(here.posterior, weight=weight)
-            return WeightedFit(c1, moved, posterior, times(moved, M))
+            if posterior.integrated:
+                M = lipschitz(posterior, moved)
+            done = WeightedFit(c1, moved, posterior, times(moved, M))
+            near = done.delta <= target and (done.delta >= target * (1 - tolerance) or (moved >= alpha(2 * c1)).all())
+            if near or not posterior.integrated:
+                return done
     if best is not None:
         return best
     raise PrivacyError(

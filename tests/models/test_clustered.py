@@ -33,33 +33,86 @@ def fitted(design, synthesizer, draws=40, alpha=None, seed=1):
     return data, synthesizer.fit(data, np.ones(design.n) if alpha is None else alpha, sampler)
 
 
-ROLES = {
-    "PSUs": {"strata": None, "psu": ["stratum", "psu"]},
-    "PSUs and strata": {},
-    "strata": {"psu": None},
-}
+def normal_with_effects(data, posterior, s, records, alpha):
+    """Log of the integral over u of prod p(Y_i | u)^alpha_i p(u), records of one PSU: dense, in numpy."""
+    B, L = posterior.values["B"][s], posterior.values["L"][s]
+    T = posterior.values["T"][s] @ posterior.values["T"][s].T
+    residual = data.Y[records] - (data.X @ B)[data.pattern[records]]
+    if "strata" in posterior.effects:
+        parent = data.groups.parent[data.groups.record[records]]
+        residual = residual - posterior.effects["strata"][s].astype(float)[parent]
+    if not len(records):
+        return 0.0
+    Sigma, n, a = L @ L.T, len(records), alpha[records]
+    # p^alpha is a normal density with covariance Sigma / alpha, times a constant
+    spread = np.kron(np.diag(1 / a), Sigma) + np.kron(np.ones((n, n)), T)
+    constant = sum(-(x - 1) * np.log(2 * np.pi) - (x - 1) / 2 * np.linalg.slogdet(Sigma)[1] - np.log(x) for x in a)
+    return multivariate_normal(np.zeros(2 * n), spread).logpdf(residual.ravel()) + constant
 
 
 @pytest.mark.parametrize("make", [model, population_model], ids=["FBS", "FBP"])
-@pytest.mark.parametrize("groups", ROLES)
-def test_densities_are_those_of_the_normal_given_the_effects(groups, make):
-    frame = clustered_frame()
+@pytest.mark.parametrize("groups", ["PSUs", "PSUs and strata"])
+def test_a_records_bound_is_what_it_does_to_the_likelihood_without_the_effects(groups, make):
+    frame = clustered_frame(n=120, psus=24)
     frame["cluster"] = frame["stratum"] * 100 + frame["psu"]
-    roles = {"strata": None, "psu": "cluster"} if groups == "PSUs" else ROLES[groups]
+    roles = {"strata": None, "psu": "cluster"} if groups == "PSUs" else {}
+    rng = np.random.default_rng(2)
+    alpha, unit = rng.uniform(0.2, 1, 120), rng.permutation(120) % 50
     design, synthesizer = clustered(frame, **roles), make("gender")
+    data, posterior = fitted(design, synthesizer, draws=6, alpha=alpha)
+    assert posterior.integrated and (groups == "PSUs") == (not posterior.effects)
+    psu = data.groups.record
+    assert len({*zip(psu, frame["cluster"], strict=True)}) == frame["cluster"].nunique() == psu.max() + 1
+    base = data.Y[:, 1] if make is population_model else np.zeros(120)  # T eq. 6: the normal density divided by pi
+
+    def bounds(alpha, unit):
+        """max_s |log with all records - log without the unit's| / alpha of the unit."""
+        out = np.zeros((posterior.size, unit.max() + 1))
+        for s in range(posterior.size):
+            for g in range(unit.max() + 1):
+                for c in np.unique(psu[unit == g]):
+                    everybody = np.flatnonzero(psu == c)
+                    others = everybody[unit[everybody] != g]
+                    out[s, g] += normal_with_effects(data, posterior, s, everybody, alpha)
+                    out[s, g] -= normal_with_effects(data, posterior, s, others, alpha)
+                out[s, g] += alpha[unit == g] @ base[unit == g]
+        return np.abs(out).max(axis=0) / np.array([alpha[unit == g][0] for g in range(unit.max() + 1)])
+
+    ours = synthesizer.lipschitz(data, posterior, alpha=alpha)
+    np.testing.assert_allclose(ours, bounds(alpha, np.arange(120)), rtol=1e-7)
+    np.testing.assert_allclose(synthesizer.lipschitz(data, posterior), bounds(np.ones(120), np.arange(120)), rtol=1e-7)
+    shared = rng.uniform(0.1, 1, 50)[unit]
+    ours = synthesizer.lipschitz(data, posterior, unit, shared)
+    np.testing.assert_allclose(ours, bounds(shared, unit), rtol=1e-7)
+    ours = synthesizer.lipschitz(data, posterior, psu, np.full(120, 0.3))
+    np.testing.assert_allclose(ours, bounds(np.full(120, 0.3), psu), rtol=1e-7)
+
+    total = [
+        sum(normal_with_effects(data, posterior, s, np.flatnonzero(psu == c), a) for c in range(psu.max() + 1))
+        + a @ base
+        for a in (alpha, shared)
+        for s in range(posterior.size)
+    ]  # fmt: skip
+    before, after = np.reshape(total, (2, -1))
+    np.testing.assert_allclose(synthesizer.log_likelihood(data, alpha, posterior), before, rtol=1e-9)
+    np.testing.assert_allclose(synthesizer.log_ratio(data, alpha, shared, posterior), after - before, rtol=1e-7)
+    vanishing = synthesizer.lipschitz(data, posterior, alpha=np.where(np.arange(120) < 60, 0.0, alpha))
+    nearly = synthesizer.lipschitz(data, posterior, alpha=np.where(np.arange(120) < 60, 3e-6, alpha))
+    np.testing.assert_allclose(vanishing, nearly, rtol=1e-4)  # a record without weight has a bound, times 0
+
+
+@pytest.mark.parametrize("make", [model, population_model], ids=["FBS", "FBP"])
+def test_effects_of_strata_are_drawn_and_densities_are_given_them(make):
+    design, synthesizer = clustered(psu=None), make("gender")
     rng = np.random.default_rng(2)
     data, posterior = fitted(design, synthesizer, alpha=rng.uniform(0.2, 1, design.n))
-    code = data.groups.record
-    labels = {"strata": frame["stratum"]}.get(groups, frame["cluster"])
-    assert len({*zip(code, labels, strict=True)}) == labels.nunique() == code.max() + 1
-    Y = np.log(frame[["income", "wt"]].to_numpy() / [1, frame["wt"].mean()])
     expected = np.empty((posterior.size, design.n))
     for s in range(posterior.size):
         B, L = posterior.values["B"][s], posterior.values["L"][s]
-        mean = (data.X @ B)[data.pattern] + posterior.effects["total"][s].astype(float)[code]
-        expected[s] = multivariate_normal(np.zeros(2), L @ L.T).logpdf(Y - mean)
-    if make is population_model:  # T eq. 6: the normal density divided by pi
-        expected += Y[:, 1]
+        mean = (data.X @ B)[data.pattern] + posterior.effects["strata"][s].astype(float)[data.groups.record]
+        expected[s] = multivariate_normal(np.zeros(2), L @ L.T).logpdf(data.Y - mean)
+    if make is population_model:
+        expected += data.Y[:, 1]
     some = rng.permutation(design.n)[:50]
     np.testing.assert_allclose(synthesizer.log_density(data, some, posterior), expected[:, some], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(synthesizer.lipschitz(data, posterior), np.abs(expected).max(axis=0), rtol=1e-9)
@@ -84,14 +137,14 @@ def test_new_effects_are_drawn_for_psus_and_kept_for_strata():
         within = effect - (np.bincount(psu, effect) / np.bincount(psu))[psu]
         assert np.abs(within).max() < 1e-4
         effects.append(effect[np.unique(psu, return_index=True)[1]])
-    above = posterior.effects["above"][0][data.groups.parent, 0]
+    above = posterior.effects["strata"][0][data.groups.parent, 0]
     sd = posterior.values["T"][0, 0, 0]
     assert np.abs(np.mean(effects, axis=0) - above).max() < 4.5 * sd / np.sqrt(400)
     assert np.std(effects, axis=0) == pytest.approx(np.full(30, sd), rel=4.5 / np.sqrt(800))
     only_strata, kept = fitted(clustered(psu=None), synthesizer, draws=2)
     one, two = (synthesizer.effects_of_records(only_strata, kept, 1, rng) for _ in range(2))
     np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(one, kept.effects["total"][1][only_strata.groups.record])
+    np.testing.assert_array_equal(one, kept.effects["strata"][1][only_strata.groups.record])
 
 
 def test_fbp_carries_the_effects_of_selection_in_the_weights():
@@ -102,11 +155,11 @@ def test_fbp_carries_the_effects_of_selection_in_the_weights():
     u = np.random.default_rng(3).normal(size=(30, 2))
     fixed = Posterior(
         {"B": B[None], "L": L[None], "T": np.zeros((1, 2, 2))}, np.zeros(1, dtype=int), posterior.diagnostics, "", "",
-        effects={"above": u[None, :3].astype(np.float32), "total": np.zeros((1, 30, 2))},
+        effects={"strata": u[None, :3].astype(np.float32)},
     )  # fmt: skip
-    effect = fixed.effects["above"][0].astype(float)[data.groups.parent][data.groups.record]
+    effect = fixed.effects["strata"][0].astype(float)[data.groups.parent][data.groups.record]
     plain = Posterior(fixed.values, fixed.chain, fixed.diagnostics, "", "", effects={
-        "above": np.zeros((1, 3, 2), np.float32), "total": fixed.effects["total"]})  # fmt: skip
+        "strata": np.zeros((1, 3, 2), np.float32)})  # fmt: skip
     moved = synthesizer.simulate(data, fixed, 0, np.random.default_rng(8))
     still = synthesizer.simulate(data, plain, 0, np.random.default_rng(8))
     np.testing.assert_allclose(np.log(moved.outcomes / still.outcomes)[:, 0], effect[:, 0], rtol=1e-9, atol=1e-12)
@@ -165,10 +218,8 @@ def test_the_papers_fbp_has_no_effects():
 def test_units_of_several_records_share_an_alpha_and_their_densities_add_up():
     frame = clustered_frame().assign(household=lambda f: np.arange(len(f)) // 2)
     fit = ss.fit(clustered(frame), model("gender"), epsilon=30, m=2, seed=1, unit="household")
-    data, posterior = fit.data, fit.weighted.posterior
-    log_p = fit.synthesizer.log_density(data, np.arange(len(frame)), posterior)
-    sums = np.abs(log_p.reshape(posterior.size, -1, 2).sum(axis=2)).max(axis=0)
-    np.testing.assert_allclose(fit.weighted.bounds, fit.weighted.alpha * sums, rtol=1e-9)
+    M = fit.synthesizer.lipschitz(fit.data, fit.weighted.posterior, fit.unit.of_record, fit.weighted.alpha.repeat(2))
+    np.testing.assert_allclose(fit.weighted.bounds, fit.weighted.alpha * M, rtol=1e-12)
     assert 15 * 0.99 <= 2 * fit.delta <= 15 and len(fit.weighted.alpha) == 180
     release = fit.release()
     assert next(iter(release.privacy.neighbours)) == "add or remove all records of one 'household'"

@@ -9,7 +9,7 @@ from surveysynth import ModelError
 from surveysynth.models import consistency, gaussian
 from surveysynth.models.base import Sampler
 from surveysynth.models.consistency import correct_with_effects
-from surveysynth.models.effects import Groups, draw_effects, grouped_statistics, sample_with_effects
+from surveysynth.models.effects import Groups, grouped_statistics, sample_with_effects
 
 X = np.array([[1.0, h == 1, h == 2, g] for h in range(3) for g in range(2)])
 B = np.array([[10.0, 0.0], [0.3, -0.2], [0.1, 0.2], [-0.2, 0.1]])
@@ -74,8 +74,8 @@ def known(request):
         sampler = Sampler(lambda: None, rng, 4, 0, DRAWS // 4)
         statistics = grouped_statistics(X, pattern, Y, np.ones(n), groups)
         plain = sample_with_effects(statistics, "flat", sampler)
-        effects = gaussian.Effects(psu, draw_effects(statistics, plain.B, plain.L, plain.tau, rng)[0].astype(float))
-        f = gaussian.max_abs_log_density(Y, pattern, X, plain.B, plain.L, effects=effects, unit=unit)
+        psus = gaussian.PSUs(psu, np.ones(n), statistics.a, statistics.s, statistics.t, plain.tau[:, 0], None)
+        f = gaussian.max_abs_log_density(Y, pattern, X, plain.B, plain.L, unit=unit, psus=psus)
         alpha = inverse(c)(f) if unit is None else inverse(c)(f)[unit]
         weighted = sample_with_effects(grouped_statistics(X, pattern, Y, alpha, groups), "flat", sampler)
         three = slice(0, 3)

@@ -15,7 +15,7 @@ from surveysynth.models.base import Sampler
 from surveysynth.models.effects import (
     Groups,
     draw_coefficients,
-    draw_effects,
+    draw_strata,
     grouped_statistics,
     new_effects,
     sample_with_effects,
@@ -176,20 +176,16 @@ def test_coefficients_and_effects_are_drawn_from_their_joint_normal(levels, prio
     precision = design.T @ weight @ design + block_diag(B_precision, *T)
     covariance = np.linalg.inv(precision)
     mean = covariance @ design.T @ weight @ Y.flatten(order="F")
-    # vec B, the total effects of the PSUs, and the effects of the strata
-    total = np.kron(np.eye(D), np.eye(9))
-    if levels == 2:
-        strata = np.kron(np.eye(D), np.eye(4))
-        total = np.block([[total, np.kron(np.eye(D), np.eye(4)[STRATUM])], [np.zeros((4 * D, 9 * D)), strata]])
-    picked = block_diag(np.eye(3 * D), total)
+    # vec B, and the effects of the highest level
+    highest = np.eye(9 * D) if levels == 1 else np.hstack([np.zeros((4 * D, 9 * D)), np.eye(4 * D)])
+    picked = block_diag(np.eye(3 * D), highest)
 
     statistics = grouped_statistics(X, pattern, Y, alpha, groups)
     many = [np.tile(x, (S, *[1] * x.ndim)) for x in (L, tau, root)]
     B = draw_coefficients(effects._integrate(statistics), *many[:2], many[2] if prior == "proper" else None, rng)
-    effects_of_both = draw_effects(statistics, B, *many[:2], rng)
-    drawn = [x for x in effects_of_both if x is not None]
-    assert len(drawn) == levels and all(x.dtype == np.float32 for x in drawn)
-    draws = np.hstack([x.transpose(0, 2, 1).reshape(S, -1) for x in (B, *drawn)])
+    highest = draw_strata(statistics, B, *many[:2], rng)
+    assert highest.dtype == np.float32
+    draws = np.hstack([x.transpose(0, 2, 1).reshape(S, -1) for x in (B, highest)])
     moments_agree(draws, picked @ mean, picked @ covariance @ picked.T)
 
 
@@ -369,7 +365,7 @@ def test_extreme_groups(edge, prior):
     statistics = grouped_statistics(X, pattern, Y, alpha, groups)
     draws = sample_with_effects(statistics, prior, sampler(1, draws=500))
     assert draws.diagnostics.divergences == 0 and draws.diagnostics.rhat < 1.05
-    effect, _ = draw_effects(statistics, draws.B, draws.L, draws.tau, np.random.default_rng(1))
+    effect = draw_strata(statistics, draws.B, draws.L, draws.tau, np.random.default_rng(1))
     assert all(np.isfinite(x).all() for x in (draws.B, draws.L, draws.tau, effect))
     A = statistics.total.A
     assert (draws.tau > 0).all() and draws.tau.max() < np.sqrt((A + 2) / 2) + 6  # far inside the table

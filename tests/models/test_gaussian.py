@@ -24,7 +24,7 @@ def made(request):
 @pytest.fixture(scope="module", params=["effects and offset", "effects", "offset", "none"])
 def case(made, request):
     """Arguments, and the log densities (S, n) that scipy has for them."""
-    kept, psu = request.param, made["effects"].psu
+    kept, psu = request.param, made["effects"].group
     made = made | {"effects": made["effects"] if "effects" in kept else None}
     expected = np.zeros((S, n))
     if "offset" in kept:  # one number a pattern of a PSU and draw
@@ -37,7 +37,7 @@ def case(made, request):
         cov = made["L"][s] @ made["L"][s].T
         mean = np.array([made["X"][g] @ made["B"][s] for g in made["pattern"]])
         if made["effects"]:
-            mean += [made["effects"].u[s, c] for c in made["effects"].psu]
+            mean += [made["effects"].v[s, c] for c in made["effects"].group]
         expected[s] += multivariate_normal.logpdf(made["Y"] - mean, np.zeros(D), cov)
     return made, expected
 
@@ -75,7 +75,7 @@ def test_one_representative_of_each_cell_is_asked_for_its_offset(made):
         return np.zeros((len(i), S))
 
     max_abs_log_density(**made, offset=offset)
-    cells = np.column_stack([made["pattern"], made["effects"].psu])
+    cells = np.column_stack([made["pattern"], made["effects"].group])
     found = cells[np.concatenate(asked)]
     np.testing.assert_array_equal(np.unique(cells, axis=0), found[np.lexsort(found.T[::-1])])
 

@@ -46,7 +46,10 @@ class NormalMean:
         def alpha(c1):
             return MAPS[name](risk, c1, c2, target)
 
-        return tune(alpha, self.fit, self.lipschitz, self.log_likelihood, target, **options), alpha
+        return tune(
+            alpha, self.fit, lambda p, a: self.lipschitz(p), lambda a, b, p: self.log_likelihood(b - a, p), target,
+            **options,
+        ), alpha  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -91,7 +94,7 @@ def test_tuned_scale_where_densities_do_not_depend_on_the_draw(name, f, target, 
     def alpha(c):
         return MAPS[name](f, c, 0.0, target)
 
-    done = tune(alpha, fit, lambda p: f, lambda a, p: np.zeros(S), target, start=start)
+    done = tune(alpha, fit, lambda p, a: f, lambda a, b, p: np.zeros(S), target, start=start)
     assert c1 * 0.99 <= done.c1 <= c1 and target * 0.99 <= done.delta <= target
     assert len(fits) == 1  # the draws are carried over at no loss
 
@@ -119,7 +122,7 @@ def test_search_ends():
         return posterior(x=GRID)
 
     with pytest.raises(PrivacyError, match="no privacy weights were found"):
-        tune(lambda c: np.full(3, min(c, 1.0)), fit, lambda p: 1.1 / fits[-1], lambda a, p: 9 * GRID, 1.0)
+        tune(lambda c: np.full(3, min(c, 1.0)), fit, lambda p, a: 1.1 / fits[-1], lambda a, b, p: 9 * GRID, 1.0)
     assert len(fits) == 10
 
 
@@ -137,7 +140,10 @@ def test_a_search_that_does_not_settle_takes_the_best_fit_below_the_target():
     def apart(alpha, p):  # any change of weights leaves one draw with all the weight
         return np.append(1e6 * np.abs(alpha).sum(), np.zeros(S - 1))
 
-    done = tune(lambda c1: np.array([min(1.0, c1 / 2)]), fit, lipschitz, apart, 1.0, start=1.3)
+    done = tune(
+        lambda c1: np.array([min(1.0, c1 / 2)]), fit, lambda p, a: lipschitz(p), lambda a, b, p: apart(b - a, p), 1.0,
+        start=1.3,
+    )  # fmt: skip
     own = np.array(fits) * [lipschitz(posterior(fit=np.full(S, k + 1)))[0] for k in range(len(fits))]
     assert len(fits) == 10 and (own > 1).any()
     assert done.delta == own[own <= 1].max()
@@ -149,7 +155,7 @@ def test_records_without_weight_have_no_bound():
     infinite = times(np.array([0.5]), np.array([np.inf]))
     assert infinite == np.inf
     alpha = np.array([0.0, 1.0])
-    fit, M = weighted_fit(0.7, alpha, lambda a: posterior(x=GRID * a.sum()), lambda p: np.array([np.inf, 3.0]))
+    fit, M = weighted_fit(0.7, alpha, lambda a: posterior(x=GRID * a.sum()), lambda p, a: np.array([np.inf, 3.0]))
     assert (fit.c1, fit.delta) == (0.7, 3.0) and M[0] == np.inf
     np.testing.assert_array_equal(fit.posterior.values["x"], GRID)
 
@@ -174,8 +180,8 @@ def test_carried_draws_have_the_moments_of_the_new_pseudo_posterior():
     def run(start):
         fits.clear()
         return tune(
-            lambda c1: MAPS["inverse"](risk, c1, 0.0, 1.8), fit, lambda p: model.lipschitz(data, p),
-            lambda a, p: model.log_likelihood(data, a, p), 1.8, start=start,
+            lambda c1: MAPS["inverse"](risk, c1, 0.0, 1.8), fit, lambda p, a: model.lipschitz(data, p),
+            lambda a, b, p: model.log_ratio(data, a, b, p), 1.8, start=start,
         )  # fmt: skip
 
     done = run(1.12 * run(1.0).c1)

@@ -27,9 +27,13 @@ parameters {
 transformed parameters {
   matrix[D, D] L = diag_pre_multiply(s, L_S);
   matrix[C, D] effect = diag_post_multiply(z_u, sqrt(tau[1])) * L';
+  matrix[levels > 1 ? H : C, D] highest;
+  for (h in 1:rows(highest)) {
+    highest[h] = ((levels > 1 ? z_v[h] : z_u[h]) .* sqrt(tau[levels])) * L';
+  }
   if (levels > 1) {
     for (c in 1:C) {
-      effect[c] += (z_v[stratum[c]] .* sqrt(tau[2])) * L';
+      effect[c] += highest[stratum[c]];
     }
   }
 }

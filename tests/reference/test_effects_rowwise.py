@@ -13,7 +13,7 @@ from batches import moments
 
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
-from surveysynth.models.effects import Groups, draw_effects, grouped_statistics, sample_with_effects
+from surveysynth.models.effects import Groups, draw_strata, grouped_statistics, sample_with_effects
 
 PRIORS = {"flat": 0, "independent": 1, "paper": 2}
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])
@@ -33,7 +33,7 @@ def small_file(levels):
 
 
 def columns(B, L, tau, effect):
-    """(chains, draws, P): B, Sigma's lower triangle, log tau, effects; tau itself has too long a tail for batches."""
+    """(chains, draws, P): B, Sigma, log tau, effects of the highest level; tau has too long a tail for batches."""
     Sigma = (L @ L.swapaxes(-1, -2))[..., [0, 1, 1], [0, 0, 1]]
     parts = [B, Sigma, np.log(tau), effect]
     return np.concatenate([v.reshape(CHAINS, DRAWS, -1) for v in parts], axis=2)
@@ -51,7 +51,7 @@ def test_posterior_moments_of_all_that_is_drawn(prior, levels):
     rng = np.random.default_rng(1)
     draws = sample_with_effects(statistics, prior, Sampler(lambda: get_engine("embedded"), rng, CHAINS, 1000, DRAWS))
     assert draws.diagnostics.failures == ()
-    ours = columns(draws.B, draws.L, draws.tau, draw_effects(statistics, draws.B, draws.L, draws.tau, rng)[0])
+    ours = columns(draws.B, draws.L, draws.tau, draw_strata(statistics, draws.B, draws.L, draws.tau, rng))
 
     program = Path(__file__).with_name("fbs_effects_rowwise.stan")
     rowwise = stanli.Model(
@@ -63,11 +63,11 @@ def test_posterior_moments_of_all_that_is_drawn(prior, levels):
     )  # fmt: skip
     fit = rowwise.sample(chains=CHAINS, seed=3, samples=DRAWS, delta=0.99, refresh=0)
     assert fit.divergences.sum() <= CHAINS * DRAWS / 1000  # few enough to leave the reference what it is
-    theirs = columns(*[fit.draws(name) for name in ("B", "L", "tau", "effect")])
+    theirs = columns(*[fit.draws(name) for name in ("B", "L", "tau", "highest")])
 
     (m1, e1), (m2, e2) = moments(ours), moments(theirs)
     z = (m1 - m2) / np.hypot(e1, e2)
-    shown = [*range(9 + 2 * levels), *(9 + 2 * levels + np.arange(24))[:4]]
+    shown = [*range(9 + 2 * levels), *(9 + 2 * levels + np.arange(4))]
     table = pd.DataFrame(np.vstack([m1, m2, z]).T[shown], columns=["mean", "sd", "mean 2", "sd 2", "z mean", "z sd"])
     print(f"\nprior {prior}, {levels} levels\n{table.round(4).to_string()}")
     assert np.abs(z).max() < 4.5  # of 70 or so, correlated
