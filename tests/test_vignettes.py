@@ -7,6 +7,16 @@ import pytest
 
 VIGNETTES = Path(__file__).parents[1] / "vignettes"
 SAYS = {  # at least this, whatever the draws
+    "clustered_surveys.py": [  # the survey's own, and words of the reports
+        "all    all 9,189 87.18 0.49",
+        "clusters ignored: the design has PSUs ('psuid')",
+        "sqrt(1 + 2 / m): 1.29 for m = 3",
+        "highbp: 2 categories, multinomial within 3 cells",
+        "all 9,189  37.1 1.5",
+        "add or remove all records of one 'household'",
+        "epsilon 10.8: the privacy weights leave too little",
+        "a PSU that is known to be there",
+    ],
     "fbs_or_fbp.py": ["3.6 / 10.8 / 18", "refused", "normal scores"],
     "first_release.py": ["epsilon = 10.", "not for publication"],
     "samples_and_estimates.py": [  # what R says, and the census

@@ -53,6 +53,7 @@ Singles = NDArray[np.float32]
 
 TOLERANCE = 1e-14  # of the Chebyshev series, relative to the largest value
 GRID, FINE = {1: 100, 2: 40}, {1: 4096, 2: 512}  # points an axis: evaluated, and interpolated for the draws
+ENOUGH = 10  # PSUs that tell how weights depend on the number of their records
 ZOOMS = 20  # steps from the whole range to the part that matters; four or five do
 NEGLIGIBLE = 30.0  # log density below its largest value at which a grid ends
 CENTRING_DRAWS = 1000  # of the flat posterior, which place the sampler's coordinates
@@ -136,6 +137,18 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
     if design.clustered:
         return Groups(first.unit, first.stratum_of_unit.size, first.stratum_of_unit if loose else None)
     return Groups(first.stratum, first.sampled.size, sampled=False) if loose else None
+
+
+def sizes_that_tell(groups: Groups) -> Floats | None:
+    """Number of records of each record's PSU, (n,), where it differs between PSUs and there are enough to tell a slope.
+
+    Weights go down with it: PSUs of a two-stage sample stand for about as many units each, however
+    many of these are taken.  Without it, counts would vary between PSUs as their takes do.
+    """
+    size = np.bincount(groups.record, minlength=groups.size)
+    if not groups.sampled or groups.size < ENOUGH or np.ptp(size[size > 0]) == 0:
+        return None
+    return np.asarray(size[groups.record], dtype=np.float64)
 
 
 def _determine_strata(design: SurveyDesign, predictors: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from formulaic.transforms import TRANSFORMS
 from formulaic.utils.variables import Variable, get_required_variables
 from numpy.typing import NDArray
 
+from ..columns import codes
 from ..design import SurveyDesign
 from ..errors import InputError, guarded, rows
 from .categories import Categories
@@ -136,3 +137,11 @@ def predictor_rows(
     if not all(np.allclose(column, x[pattern]) for column, x in zip(of_records.T, X.T, strict=True)):
         raise InputError(f"the predictors {predictors!r} depend on the order of the records")
     return X, pattern, columns
+
+
+def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
+    """Predictor rows and patterns with one more public column (n,), in blocks of ``each`` rows as before."""
+    public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
+    first = np.unique(public, return_index=True)[1]
+    row = (pattern[first] // each)[:, None] * each + np.arange(each)
+    return np.column_stack([X[row.ravel()], np.repeat(column[first], each)]), public * each + pattern % each

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..columns import codes
 from ..design import SurveyDesign
 from ..errors import ModelError
 from .effects import Groups
@@ -99,11 +98,3 @@ def varies_within(weights: Floats, pattern: Codes) -> bool:
     np.minimum.at(low, pattern, weights)
     np.maximum.at(high, pattern, weights)
     return bool((high > low * (1 + EXACT)).any())
-
-
-def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
-    """Predictor rows and patterns with one more public column (n,), in blocks of ``each`` rows as before."""
-    public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
-    first = np.unique(public, return_index=True)[1]
-    row = (pattern[first] // each)[:, None] * each + np.arange(each)
-    return np.column_stack([X[row.ravel()], np.repeat(column[first], each)]), public * each + pattern % each

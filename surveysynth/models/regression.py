@@ -45,9 +45,10 @@ from .effects import (
     log_likelihood,
     new_effects,
     sample_with_effects,
+    sizes_that_tell,
 )
-from .predictors import discrete_predictors, formula_columns, predictor_rows, with_categories
-from .public_weights import LOG_WEIGHT, public_weight, varies_within, with_column
+from .predictors import discrete_predictors, formula_columns, predictor_rows, with_categories, with_column
+from .public_weights import LOG_WEIGHT, public_weight, varies_within
 from .scores import NormalScores
 from .sufficient import SufficientStatistics, sufficient_statistics
 from .transforms import Transform, as_transform
@@ -55,6 +56,7 @@ from .transforms import Transform, as_transform
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+LOG_SIZE = "log(records of the PSU)"
 FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 
 
@@ -234,6 +236,10 @@ class JointRegression(ABC):
         elif varies_within(public, pattern // each):
             X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
             columns = (*columns, LOG_WEIGHT)
+        size = None if groups is None else sizes_that_tell(groups)
+        if size is not None and public is None:
+            X, pattern = with_column(X, pattern, each, np.log(size))
+            columns = (*columns, LOG_SIZE)
         Y = np.column_stack(working) if working else np.empty((design.n, 0))
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
         _refuse_singular(Y, X, pattern, labels)
@@ -448,7 +454,7 @@ class JointRegression(ABC):
             )
         if data.categories is not None:
             said += self._said_of_categories(data.categories, data.cell_columns)
-        numeric = [c for c in data.columns if c not in ("Intercept", LOG_WEIGHT) and "[" not in c]
+        numeric = [c for c in data.columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE) and "[" not in c]
         if numeric:
             said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
         if data.public_weights is not None:
@@ -458,6 +464,11 @@ class JointRegression(ABC):
             said.append(
                 f"the survey weight is a function of the public {of} (found so on the file): it is public, it is "
                 f"kept, and only the outcome{'s are' if len(self.outcomes) > 1 else ' is'} modelled{also}"
+            )
+        if LOG_SIZE in data.columns:
+            said.append(
+                "the logarithm of the number of records of the PSU, which is public, is among the predictors: weights "
+                "go down where a PSU has more records"
             )
         return said + ([] if data.groups is None else _said_of_effects(data.groups))
 
