@@ -115,6 +115,9 @@ def check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequenc
         return
     for name in as_list(public):
         design.column(name)
+    both = [c for c in as_list(public) if c in synthesizer.outcomes]
+    if both:
+        raise InputError(f"public= names {', '.join(both)}, which is synthesized because it is not public")
     undeclared = [c for c in public_columns(design, synthesizer) if c not in as_list(public)]
     if undeclared:
         raise InputError(

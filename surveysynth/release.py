@@ -35,7 +35,6 @@ METHOD = (
     "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
     "corrected",
 )  # fmt: skip
-OF_NUMBERS = ("mean", "total", "ratio", "quantile")  # statistics that categories have not
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -120,7 +119,8 @@ class Release:
         -------
         pandas.DataFrame
             ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a
-            margin carries the label "all".  Standard errors by T App. A.
+            margin carries the label "all".  Standard errors by T App. A.  Where a ``by`` column is
+            synthesized, n is the least that a domain has in any of the data sets.
 
         Raises
         ------
@@ -172,11 +172,13 @@ class Release:
         InputError
             As :meth:`tables` and :func:`surveysynth.difference`.
         """
-        if isinstance(between, Mapping):
-            self._preserved([*between])
+        compared = self._preserved([*between]) if isinstance(between, Mapping) else []
+        outcomes = self._synthesized(outcome)
+        if outcome is None and "proportion" not in as_list(statistic):
+            outcomes = [name for name in outcomes if name not in self.categorical]
         return differences(
             self.datasets,
-            self._synthesized(outcome),
+            [name for name in outcomes if name not in compared],
             self._preserved(by),
             statistic,
             between=between,
@@ -237,16 +239,16 @@ class Release:
     ) -> list[tuple[list[str], list[str]]]:
         """Outcomes and their statistics: means are of numbers, proportions of categories."""
         outcomes = self._synthesized(outcome)
-        labels = [name for name in outcomes if name in self.categorical]
-        if statistic is not None:
-            statistics = as_list(statistic)
-            if outcome is None and set(statistics) & set(OF_NUMBERS):
-                outcomes = [name for name in outcomes if name not in labels]
-            return [(outcomes, statistics)]
-        numbers = [name for name in outcomes if name not in labels]
-        labels = [name for name in labels if name not in by]
-        asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
-        return [*asked, (labels, ["proportion"])] if labels else asked
+        numbers = [name for name in outcomes if name not in self.categorical]
+        labels = [name for name in outcomes if name in self.categorical and name not in by]
+        if statistic is None:
+            asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
+            return [*asked, (labels, ["proportion"])] if labels else asked
+        if outcome is not None or not labels:
+            return [(outcomes, as_list(statistic))]
+        of_labels = [s for s in as_list(statistic) if s == "proportion"]
+        of_numbers = [s for s in as_list(statistic) if s != "proportion"]
+        return [*([(numbers, of_numbers)] if of_numbers else []), *([(labels, of_labels)] if of_labels else [])]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
         """The names, if all are predictors or categories that were synthesized."""

@@ -50,12 +50,16 @@ NARROWED = (
     "less than they say"
 )
 CORRECTED = (
-    "corrected for what privacy weights do to it: {} (records in the tails, and in rare categories, are "
-    "weighted down, and a PSU's mean is less certain than it seems), under the model"
+    "corrected, under the model, for what privacy weights do to it (they weight down what is rare, and make a PSU's "
+    "mean less certain than it seems): {}"
 )
 NOT_CORRECTED = (
-    "privacy weights bias {} (the spread, and rare categories, come out too small); this is not corrected under the "
+    "privacy weights bias {}: the spread and rare categories come out too small. This is not corrected under the "
     "linear map, whose constants are not public, nor are shares where epsilon protects units of several records"
+)
+INDEPENDENT = (
+    "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
+    "so that standard errors do not carry what members of a unit have in common"
 )
 DEBIASED = (
     "the released draws were corrected for what the privacy weights do to the model (Fisher-consistent draws): the "
@@ -205,8 +209,11 @@ class Fit:
             DEBIASED if debias else NARROWED,
             *self.said,
         ]
-        for what in self.synthesizer.biased(self.data, self.unit.of_record):
-            said.append((CORRECTED if what in self._corrected else NOT_CORRECTED).format(what))
+        if self._corrected:
+            said.append(CORRECTED.format(" and ".join(self._corrected)))
+        left = [what for what in self.synthesizer.biased(self.data, self.unit.of_record) if what not in self._corrected]
+        if left:
+            said.append(NOT_CORRECTED.format(" and ".join(left)))
         if not posterior.diagnostics.exact:
             said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
         if posterior.efficiency < 1 - 1e-9:
@@ -365,6 +372,8 @@ def fit(
     design, rows, said = _without_missing(design, synthesizer)
     said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
     protected = unit_of(design, unit)
+    if unit is not None and not design.clustered:
+        said.append(INDEPENDENT)
 
     rng = np.random.default_rng(seed)
     chosen_engine = get_engine(engine)
@@ -658,7 +667,7 @@ def _said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str
     groups = groups_of(design, synthesizer.predictor_columns)
     if groups is None:
         return []
-    found = [f"PSUs ({design.psu_names[0]!r}), within which records are alike"] if groups.sampled else []
+    found = [f"PSUs ({design.psu_names[0]!r}, within which records are alike)"] if groups.sampled else []
     if groups.parent is not None or not groups.sampled:
         found.append(f"strata ({design.strata_name!r}) that the predictors do not determine")
     return [

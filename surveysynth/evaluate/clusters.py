@@ -32,9 +32,9 @@ is given for them.  With public weights they are the confidential ones, but for 
 total that they are scaled to: 1.
 
 Takes differ from PSU to PSU, and with probabilities proportional to size a larger take means
-smaller weights: the weights of a PSU add up to much the same.  New effects know nothing of it, so
-that sums over synthetic PSUs vary more than in the sample, of counts above all.  The number of
-records of a PSU is public; ``log(take)`` among the predictors tells the model.
+smaller weights: the weights of a PSU add up to much the same.  The number of records of a PSU is
+public, and FBS has its logarithm among the predictors; without it sums over synthetic PSUs, counts
+above all, would vary as the takes do.
 """
 
 from __future__ import annotations

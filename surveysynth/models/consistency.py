@@ -28,6 +28,10 @@ Shares behind the risks are Beta, as a Dirichlet posterior's are: a record of ca
 its cell's n_g, so the category has 1 + (n_g - 1) p_g[k] of them.  Likewise its row of predictors has
 1 - p_g[k] records more than the n_g p_g[k] of any row, which bounds the leverage of rare ones.
 
+Where PSUs tilt the shares, p_gc[k] ~ p_g[k] exp(b_c[k]), a category that is common in a PSU is less risky there,
+so log E[alpha | g, k, c] rises with b_c[k]: about A_g[k] + slope b_c[k].  Then log p_lim_g[k] = log p_g[k] + A_g[k] but
+for a constant, and the effects come out 1 + slope times as large as they are.
+
 **Effects of PSUs** (see effects.py).  A PSU tells of its effect u_c by its weighted mean residual
 m_c = sum alpha e / a_c, a_c = sum alpha.  The pseudo likelihood takes the variance of m_c for T + Sigma_lim / a_c.
 In truth it is, e_g being the sum of residuals over a unit of privacy g (one record, or several with one alpha),
@@ -114,11 +118,33 @@ class Shares:
         Cell, 0 to C - 1, of each public pattern: of each distinct row of public predictors.
     row : int array (P, K)
         Row of ``X`` that each public pattern has with each category.
+    tilts : Tilts, optional
+        Where PSUs have effects on the shares.
     """
 
     log_p: Floats
     cell: Codes
     row: Codes
+    tilts: Tilts | None = None
+
+
+@dataclass(frozen=True)
+class Tilts:
+    """Effects of R PSUs on log shares, as the model draws them: p_gc[k] ~ p_g[k] exp(b_c[k]).
+
+    Attributes
+    ----------
+    b : float array (m, R, K)
+        Of PSUs at random, for each released draw; they add up to 0 over the categories.
+    sigma : float array (m,)
+        Standard deviation of the effects of PSUs on log odds.
+    size : float array (R,)
+        Records of these PSUs.
+    """
+
+    b: Floats
+    sigma: Floats
+    size: Floats
 
 
 def correct(
@@ -160,7 +186,7 @@ def correct(
         The weights shrink the model so far that no truth explains the draw.
     """
     one = Shares(np.zeros((len(B), 1, 1)), np.zeros(len(X), dtype=np.intp), np.arange(len(X))[:, None])
-    B, L, _ = correct_with_shares(B, L, one, X, size, alpha, log_base, draws, rng)
+    B, L, _, _ = correct_with_shares(B, L, one, X, size, alpha, log_base, draws, rng)
     return B, L
 
 
@@ -174,7 +200,7 @@ def correct_with_shares(
     log_base: Callable[[Floats], Floats],
     draws: int,
     rng: np.random.Generator,
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Solve lim(theta, p) = (B, L L', p_draw) for theta and the shares of categories, draw by draw.
 
     Parameters
@@ -189,22 +215,33 @@ def correct_with_shares(
     -------
     B, L, log_p : float arrays
         Of the same shapes.
+    spread : float array (m,)
+        Factor of the effects on log shares; 1 where there are none.
 
     Raises
     ------
     ModelError
         The weights shrink the model so far that no truth explains the draw.
     """
-    (_, C, K), D = shares.log_p.shape, L.shape[1]
+    (m, C, K), D, tilts = shares.log_p.shape, L.shape[1], shares.tilts
     cell_size = np.bincount(shares.cell, size, C)
     among = shares.cell if K > 1 else np.zeros_like(shares.cell)
     some, size = _some_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
     cell, X = shares.cell[some], X[shares.row[some].ravel()]  # a row of X for each pair (pattern, category)
+    if tilts is not None:  # the same in each of R PSUs
+        R = tilts.b.shape[1]
+        cell, size, X = np.tile(cell, R), np.tile(size / R, R), np.tile(X, (R, 1))
     pair = (cell[:, None] * K + np.arange(K)).ravel()  # among cells and categories
+    b_draw, error = np.zeros((m, len(pair))), np.zeros(len(pair))
+    if tilts is not None:
+        b_draw = np.repeat(tilts.b, len(some), axis=1).reshape(m, len(pair))
 
-    def information(log_p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def shares_of_rows(log_p: Floats, b: Floats) -> Floats:
+        tilted = log_p[cell] + b.reshape(-1, K)
+        return np.asarray(np.exp(_normalized(tilted)).ravel())
+
+    def information(p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Records with each row of X, the root of C0^-1, leverages, and what is left of them with a record there."""
-        p = np.exp(log_p).ravel()[pair]
         mass = np.repeat(size, K) * p
         R, *_ = sufficient_statistics(
             X, np.arange(len(X)), np.zeros((len(X), 1)), mass if K == 1 else np.maximum(mass, NOBODY)
@@ -213,17 +250,18 @@ def correct_with_shares(
         leverage = ((X @ root) ** 2).sum(axis=1)
         return mass, root, leverage, 1 / (1 + (1 - p) * leverage)
 
-    rank = information(shares.log_p[0])[1].shape[1]
+    rank = information(shares_of_rows(shares.log_p[0], b_draw[0]))[1].shape[1]
     df = size.sum() - rank
     T = _sigma_roots(df, D, draws, rng)
     noise = rng.standard_normal((draws, rank if K == 1 else X.shape[1], D))
     beta_noise = None if K == 1 else (rng.standard_normal((2, draws)), -rng.standard_exponential((2, draws)))
+    tilt_noise = None if tilts is None else rng.standard_normal(draws)
     z, weight = normal_nodes(D)
     pattern = np.repeat(np.arange(len(X)), len(z))
 
-    def limit(B: Floats, L: Floats, log_p: Floats) -> tuple[Floats, Floats, Floats]:
-        """B_lim - B, which is 0 where no record sees B, Sigma_lim, and E alpha of cells and categories."""
-        mass, root, leverage, left = information(log_p)
+    def limit(B: Floats, L: Floats, p: Floats, error: Floats) -> tuple[Floats, Floats, Floats]:
+        """B_lim - B, which is 0 where no record sees B, Sigma_lim, and E alpha of the rows of X."""
+        mass, root, leverage, left = information(p)
         E = root @ noise[:, : root.shape[1]] @ T.transpose(0, 2, 1)
         own = np.sqrt(np.maximum(1 - leverage * left, 0))[:, None, None]
         mean, e = (X @ B)[:, None], z @ L.T
@@ -235,7 +273,7 @@ def correct_with_shares(
             # x B_s errs as far as the record itself lets it: rows and coefficients are twice as wide
             seen = np.hstack([X, np.sqrt(left)[:, None] * X])
             B_draws = np.concatenate([np.broadcast_to(B, E.shape), E @ L.T], axis=1)
-            log_share = _share_draws(np.exp(log_p).ravel()[pair], np.repeat(cell_size[cell], K), K, beta_noise)
+            log_share = _share_draws(p, np.repeat(cell_size[cell], K), K, beta_noise, error, tilt_noise)
 
             def offset(i: Codes) -> Floats:
                 return log_share(pattern[i])
@@ -244,8 +282,7 @@ def correct_with_shares(
             fit_by_itself, pattern, seen, B_draws, L @ T, log_base(fit_by_itself), offset=offset
         )
         a = alpha(f)
-        seen_by = np.bincount(pair, np.repeat(size, K) * (a.reshape(-1, len(z)) @ weight), C * K)
-        E_alpha = (seen_by / np.bincount(pair, np.repeat(size, K), C * K)).reshape(C, K)
+        E_alpha = a.reshape(-1, len(z)) @ weight
         if D == 0:
             return B, L, E_alpha
         fitted = sufficient_statistics(X, pattern, np.tile(e, (len(X), 1)), a * np.outer(mass, weight).ravel())
@@ -257,35 +294,67 @@ def correct_with_shares(
     # what the weights do: B_lim = B + shift, L_lim = L shrink, p_lim ~ p kept; draws are alike, so each
     # starts from the last
     shift, shrink = np.zeros((X.shape[1], D)), np.asarray(np.eye(D), dtype=np.float64)
-    log_kept = np.zeros((C, K))
+    log_kept, slope = np.zeros((C, K)), 0.0
     corrected = []
-    for B_draw, L_draw, log_p_draw in zip(B, L, shares.log_p, strict=True):
+    for draw, (B_draw, L_draw, log_p_draw) in enumerate(zip(B, L, shares.log_p, strict=True)):
         log_p = _normalized(log_p_draw - log_kept)
         for _ in range(STEPS):
             truth, root = B_draw - shift, L_draw @ np.linalg.inv(shrink)
-            before = shift, shrink, log_p
-            shift, Sigma_lim, E_alpha = limit(truth, root, log_p)
+            before = shift, shrink, log_p, slope
+            b = b_draw[draw] / (1 + slope)
+            p = shares_of_rows(log_p, b)
+            if tilts is not None:
+                error = _tilt_errors(p, tilts.sigma[draw] / (1 + slope), np.repeat(tilts.size, len(some) * K))
+            shift, Sigma_lim, E_alpha = limit(truth, root, p, error)
             change = 0.0
             if D > 0:
                 inverse = np.linalg.inv(root)
                 shrink = _root(inverse @ Sigma_lim @ inverse.T)
                 change = np.abs(X @ (shift - before[0])).max() / np.abs(root).max() + np.abs(shrink - before[1]).max()
             if K > 1:
-                if (log_p_draw[~(E_alpha > 0)] > np.log(CLOSE)).any():
+                kept, steeper = _kept(E_alpha, pair, np.repeat(size, K), p, b, C * K)
+                if (log_p_draw.ravel()[~(kept > 0)] > np.log(CLOSE)).any():
                     raise _beyond()
                 # a share that rises lowers its own risk: whole steps would overshoot
-                log_kept += PACE * (np.log(np.maximum(E_alpha, CLOSE)) - log_kept)
+                log_kept += PACE * (np.log(np.maximum(kept, CLOSE)).reshape(C, K) - log_kept)
+                slope += PACE * (steeper - slope)
                 log_p = _normalized(log_p_draw - log_kept)
-                change += np.abs(np.exp(log_p) - np.exp(before[2])).max()
+                change += np.abs(np.exp(log_p) - np.exp(before[2])).max() + abs(slope - before[3])
             if change < CLOSE:
                 break
             if not (np.isfinite(shrink).all() and shrink.diagonal().min(initial=np.inf) > WORST):
                 raise _beyond()
         else:
             raise _beyond()
-        corrected.append((B_draw - shift, L_draw @ np.linalg.inv(shrink), log_p if K > 1 else log_p_draw))
-    B_corrected, L_corrected, log_p_corrected = zip(*corrected, strict=True)
-    return np.array(B_corrected), np.array(L_corrected), np.array(log_p_corrected)
+        released = log_p if K > 1 else log_p_draw
+        corrected.append((B_draw - shift, L_draw @ np.linalg.inv(shrink), released, 1 / (1 + slope)))
+    B_corrected, L_corrected, log_p_corrected, spread = zip(*corrected, strict=True)
+    return np.array(B_corrected), np.array(L_corrected), np.array(log_p_corrected), np.array(spread)
+
+
+def _kept(
+    E_alpha: Floats, pair: Codes, size: Floats, p: Floats, b: Floats, pairs: int
+) -> tuple[Floats, float]:
+    """E alpha of cells and categories (pairs,), and how fast its logarithm rises with the effects of PSUs.
+
+    Where PSUs have effects, both are of a weighted regression of log E alpha on b: a PSU informs on
+    log odds by its records times p (1 - p).
+    """
+    if not b.any():
+        return np.bincount(pair, size * E_alpha, pairs) / np.bincount(pair, size, pairs), 0.0
+    log_alpha, weight = np.log(np.maximum(E_alpha, CLOSE)), size * np.maximum(p * (1 - p), CLOSE)
+    total = np.bincount(pair, weight, pairs)
+
+    def centred(x: Floats) -> Floats:
+        return x - (np.bincount(pair, weight * x, pairs) / total)[pair]
+
+    slope = float(weight @ (centred(b) * centred(log_alpha)) / (weight @ centred(b) ** 2))
+    return np.exp(np.bincount(pair, weight * (log_alpha - slope * b), pairs) / total), slope
+
+
+def _tilt_errors(p: Floats, sigma: float, n_c: Floats) -> Floats:
+    """Posterior standard deviations of effects on the log odds of rows' categories, by a normal approximation."""
+    return np.asarray(sigma / np.sqrt(1 + sigma**2 * n_c * p * (1 - p)))
 
 
 def correct_with_effects(
@@ -476,8 +545,13 @@ def _some_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generato
     return np.concatenate(some), np.concatenate(stands_for)
 
 
-def _share_draws(p: Floats, n: Floats, K: int, noise: tuple[Floats, Floats]) -> Callable[[Codes], Floats]:
-    """Draws of log shares (pairs, S) of some pairs: Beta, from gammas that move smoothly with the true p."""
+def _share_draws(
+    p: Floats, n: Floats, K: int, noise: tuple[Floats, Floats], error: Floats, tilt_noise: Floats | None
+) -> Callable[[Codes], Floats]:
+    """Draws of log shares (pairs, S) of some pairs: Beta, from gammas that move smoothly with the true p.
+
+    ``error`` (pairs,) times ``tilt_noise`` (S,) is what the effects of PSUs add to log odds.
+    """
     here, elsewhere = 1 / K + 1 + (n - 1) * p, 1 - 1 / K + (n - 1) * (1 - p)
 
     def log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
@@ -488,6 +562,8 @@ def _share_draws(p: Floats, n: Floats, K: int, noise: tuple[Floats, Floats]) -> 
 
     def draws(pairs: Codes) -> Floats:
         ours, others = (log_gamma(shape[pairs], z, u) for shape, z, u in zip((here, elsewhere), *noise, strict=True))
+        if tilt_noise is not None:
+            ours = ours + error[pairs, None] * tilt_noise
         return np.asarray(ours - np.logaddexp(ours, others))
 
     return draws

@@ -56,6 +56,7 @@ from .transforms import Transform, as_transform
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+TILTS, TILTED_ROWS = (6, 12), 300  # PSUs that stand for all, where shares are corrected, and what limits them
 LOG_SIZE = "log(records of the PSU)"
 FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 
@@ -222,7 +223,8 @@ class JointRegression(ABC):
             if not np.isfinite(z).all():
                 raise InputError(
                     f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(~np.isfinite(z))}; "
-                    "use transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
+                    "use transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative, and write "
+                    f"C({outcome}) if it is a category"
                 )
             working.append(z)
         cells = discrete_predictors(design, self.predictors, self.categorical)
@@ -364,12 +366,17 @@ class JointRegression(ABC):
         log_shares, cell = posterior.values["log_shares"][draw], data.categories.cell
         if data.groups is None:
             return categories.simulate(log_shares, cell, rng)
-        drawn = {name: effects[draw] for name, effects in posterior.effects.items()}
-        b = drawn["tilt"].astype(np.float64)
-        if data.groups.sampled:
-            sigma = posterior.values["sigma"][draw]
-            b = categories.new_effects(sigma, drawn.get("tilt_above"), data.categories.K, data.groups, rng)
+        b = self._tilt(data, posterior, draw, rng)
         return categories.simulate_with_effects(log_shares, b, cell, data.groups.record, rng)
+
+    def _tilt(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Floats:
+        """Effects on log shares in one data set: new ones of PSUs, those of strata as they were drawn."""
+        assert data.groups is not None and data.categories is not None
+        drawn = {name: effects[draw] for name, effects in posterior.effects.items()}
+        if not data.groups.sampled:
+            return np.asarray(drawn["tilt"], dtype=np.float64)
+        sigma = posterior.values["sigma"][draw]
+        return categories.new_effects(sigma, drawn.get("tilt_above"), data.categories.K, data.groups, rng)
 
     def effects_of_records(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
@@ -411,13 +418,30 @@ class JointRegression(ABC):
             row = np.arange(len(data.X)).reshape(-1, data.each)
             cell = np.empty(len(row), dtype=np.intp)
             cell[data.pattern // data.each] = data.categories.cell
-            shares = consistency.Shares(v["log_shares"], cell, row)
-            B, L, log_p = consistency.correct_with_shares(v["B"], v["L"], shares, data.X, size, alpha, base, S, rng)
+            shares = consistency.Shares(v["log_shares"], cell, row, self._tilts(data, posterior, draws, rng))
+            B, L, log_p, spread = consistency.correct_with_shares(
+                v["B"], v["L"], shares, data.X, size, alpha, base, S, rng
+            )
             changed = ({"B": B, "L": L} if debias else {}) | changed | {"log_shares": log_p}
+            if data.groups is not None:
+                changed["sigma"] = v["sigma"] * spread[:, None]
+                return _with_spread(posterior.some(draws, changed), spread)
         elif debias and data.groups is None and unit is None:
             B, L = consistency.correct(v["B"], v["L"], data.X, size, alpha, base, S, rng)
             changed = {"B": B, "L": L}
         return posterior.some(draws, changed)
+
+    def _tilts(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], rng: np.random.Generator
+    ) -> consistency.Tilts | None:
+        """Effects on log shares as some PSUs may have them, in some draws."""
+        if data.groups is None or data.categories is None:
+            return None
+        size = np.bincount(data.groups.record, minlength=data.groups.size)
+        many = int(np.clip(TILTED_ROWS // len(data.X), *TILTS))
+        some = rng.choice(size.size, many, p=size / size.sum())
+        b = [self._tilt(data, posterior, s, rng)[some] for s in draws]
+        return consistency.Tilts(np.array(b), posterior.values["sigma"][list(draws), 0], size[some].astype(np.float64))
 
     def describe(self, data: Data) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
@@ -470,7 +494,7 @@ class JointRegression(ABC):
                 "the logarithm of the number of records of the PSU, which is public, is among the predictors: weights "
                 "go down where a PSU has more records"
             )
-        return said + ([] if data.groups is None else _said_of_effects(data.groups))
+        return said + ([] if data.groups is None else _said_of_effects(data.groups, data))
 
 
 def _category(outcome: str) -> str | None:
@@ -516,11 +540,19 @@ def _and_shares(numeric: Posterior, data: Data, of: Categories, alpha: Floats, s
         return replace(numeric, values=numeric.values | {"log_shares": log_shares})
     s = categories.sample_with_effects(categories.grouped_counts(of, alpha, data.groups), sampler)
     mcmc = s if numeric.diagnostics.exact else numeric
-    return Posterior(
-        numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma}, mcmc.chain,
-        s.diagnostics.worst(numeric.diagnostics), mcmc.engine, mcmc.version,
+    return replace(
+        numeric, values=numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma},
         effects=numeric.effects | {"tilt": s.b} | ({} if s.strata is None else {"tilt_above": s.strata}),
+        diagnostics=s.diagnostics.worst(numeric.diagnostics), chain=mcmc.chain, engine=mcmc.engine,
+        version=mcmc.version,
     )  # fmt: skip
+
+
+def _with_spread(posterior: Posterior, spread: Floats) -> Posterior:
+    """Draws whose effects on log shares are multiplied by a factor each (m,)."""
+    names = [name for name in posterior.effects if name.startswith("tilt")]
+    scaled = {name: posterior.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
+    return replace(posterior, effects=posterior.effects | scaled)
 
 
 def _log_share(data: Data, posterior: Posterior, among: Codes | slice = slice(None)) -> gaussian.Offset | None:
@@ -573,23 +605,29 @@ def _strata(data: Data, posterior: Posterior, records: Codes | slice = slice(Non
     return gaussian.Effects(group if parent is None else parent[group], posterior.effects["strata"])
 
 
-def _said_of_effects(groups: Groups) -> list[str]:
-    names = groups.describe()
-    said = [
-        f"{names} have normal effects on what is modelled (given the predictors, on the working scale), with one "
-        "covariance for all; the ratio of its scales to those of the records has a half-normal(0, 1) prior"
+def _said_of_effects(groups: Groups, data: Data) -> list[str]:
+    names, said = groups.describe(), []
+    if data.Y.shape[1]:
+        said.append(
+            f"{names} have normal effects on outcomes and weight (given the predictors, on their scales), with one "
+            "covariance for all; the ratio of its scales to those of the records has a half-normal(0, 1) prior"
+        )
+    if data.categories is not None:
+        said.append(
+            f"{names} have normal effects on the log odds of categories, with one standard deviation for all, whose "
+            "prior is half-normal(0, 1)"
+        )
+    if not groups.sampled:
+        return [*said, "the effects of strata are drawn from their posterior, together with the parameters"]
+    kept = ", while those of strata are drawn from their posterior" if groups.parent is not None else ""
+    given = "; those on categories are drawn, and densities are given these" if data.categories is not None else ""
+    return [
+        *said,
+        "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "
+        f"and every data set has new effects of PSUs{kept}",
+        "Delta bounds what a record does to the likelihood of all that is drawn: its density given the other records "
+        f"of its PSU, effects of PSUs on numbers being integrated out{given}",
     ]
-    if groups.sampled:
-        said += [
-            "PSUs, their number and sizes are public; their labels are recoded, and every data set has new effects of "
-            "PSUs" + (", while those of strata are drawn from their posterior" if groups.parent is not None else ""),
-            "Delta bounds what a record does to the likelihood of all that is drawn, in which effects of PSUs are "
-            "integrated out: its density given the other records of its PSU. epsilon is for a record that is added "
-            "to, or removed from, a PSU that is known to be there",
-        ]
-    else:
-        said.append("the effects of strata are drawn from their posterior, together with the parameters")
-    return said
 
 
 def _refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:

@@ -27,7 +27,7 @@ class Unit:
     Attributes
     ----------
     column : str or None
-        Its name in the file; None for single records.
+        Its name in the file, after those of the strata and units that a PSU is in; None for single records.
     of_record : int array (n,) or None
         Unit of each record, 0 to U - 1.
     """
@@ -59,4 +59,4 @@ def unit_of(design: SurveyDesign, column: str | None) -> Unit:
         )
     above = [design.strata_name, *design.psu_names] if column in design.psu_names else []
     names = [name for name in above[: above.index(column) + 1] if name is not None] if above else [column]
-    return Unit(column, codes(*(design.frame[name] for name in names)))
+    return Unit(", ".join(names), codes(*(design.frame[name] for name in names)))

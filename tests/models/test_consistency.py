@@ -12,7 +12,7 @@ from scipy.stats import chi2, invwishart, multivariate_normal, norm
 from surveysynth import FBP, FBS, ModelError, SurveyDesign, fit
 from surveysynth.models import gaussian
 from surveysynth.models.categories import draw_log_shares
-from surveysynth.models.consistency import Shares, correct, correct_with_shares, normal_nodes
+from surveysynth.models.consistency import Shares, Tilts, correct, correct_with_shares, normal_nodes
 from surveysynth.models.sufficient import sufficient_statistics
 from surveysynth.synthesis import choose_draws
 
@@ -248,7 +248,7 @@ B_PAIRS = np.random.default_rng(5).normal(0, 0.4, size=(6, 2))
 def shares_corrected(p, size, alpha, D=0, draws=2, seed=0, Sigma=SIGMA):
     """One draw of shares p (3, 4) with D outcomes, corrected: shares, B and Sigma."""
     L = np.linalg.cholesky(Sigma)[:D, :D]
-    B, L, log_p = correct_with_shares(
+    B, L, log_p, _ = correct_with_shares(
         B_PAIRS[None, :, :D], L[None], Shares(np.log(p)[None], np.arange(3), ROW), X_PAIRS,
         np.asarray(size, dtype=float), alpha, none, draws, np.random.default_rng(seed),
     )  # fmt: skip
@@ -262,7 +262,7 @@ def test_one_category_is_none():
     size, L = rng.integers(1, 9, 400).astype(float), np.linalg.cholesky(SIGMA)[None]
     one = Shares(np.zeros((1, 5, 1)), np.arange(400) % 5, np.arange(400)[:, None])
     given = X, size, inverse(2.0), minus_log_pi, 50
-    B, L_one, log_p = correct_with_shares(B_CELLS[None, :2], L, one, *given, np.random.default_rng(1))
+    B, L_one, log_p, _ = correct_with_shares(B_CELLS[None, :2], L, one, *given, np.random.default_rng(1))
     plain = correct(B_CELLS[None, :2], L, *given, np.random.default_rng(1))
     np.testing.assert_array_equal(B, plain[0])
     np.testing.assert_array_equal(L_one, plain[1])
@@ -327,11 +327,11 @@ def test_patterns_of_a_cell_and_the_order_of_categories_do_not_matter(D):
     expected = shares_corrected(P, size, inverse(1.0), D, draws=50)[0]
     X, row = np.vstack([X_PAIRS, X_PAIRS[ROW[1]]]), np.vstack([ROW, np.arange(12, 16)])
     two = Shares(np.log(P)[None], np.array([0, 1, 2, 1]), row)
-    *_, log_p = correct_with_shares(B_PAIRS[None, :, :D], L, two, X, np.array([50, 80.0, 1000, 120]), *given,
+    *_, log_p, _ = correct_with_shares(B_PAIRS[None, :, :D], L, two, X, np.array([50, 80.0, 1000, 120]), *given,
                                     np.random.default_rng(0))  # fmt: skip
     np.testing.assert_allclose(np.exp(log_p[0]), expected, atol=1e-6)
     turned = Shares(np.log(P)[None, ::-1, ::-1], np.arange(3), ROW[::-1, ::-1])
-    *_, log_p = correct_with_shares(B_PAIRS[None, :, :D], L, turned, X_PAIRS, size[::-1], *given,
+    *_, log_p, _ = correct_with_shares(B_PAIRS[None, :, :D], L, turned, X_PAIRS, size[::-1], *given,
                                     np.random.default_rng(0))  # fmt: skip
     np.testing.assert_allclose(np.exp(log_p[0])[::-1, ::-1], expected, atol=1e-6)
 
@@ -385,7 +385,7 @@ def test_corrected_shares_are_the_true_ones(D):
         ))  # fmt: skip
         draws = draw_log_shares(np.bincount(pattern, a, 12).reshape(3, 4), 3, rng)
         B, L = (v[:3] for v in posterior(pattern, Y, a, rng))
-        _, L, log_p = correct_with_shares(
+        _, L, log_p, _ = correct_with_shares(
             B, L, Shares(draws, np.arange(3), ROW), X_PAIRS, np.bincount(cell) * 1.0, alpha, none, S, rng
         )
         released.append(np.exp(draws).mean(axis=0) - P)
@@ -487,3 +487,30 @@ def test_a_correction_uses_the_released_draws_and_public_numbers_only(kind):
     for name in "BL":
         np.testing.assert_array_equal(ours[name], theirs[name])
         assert (np.abs(ours[name] - posterior.values[name][[7, 500]]) > 1e-3).any()
+
+
+@pytest.mark.parametrize(("share", "sigma"), [(0.1, 0.8), (0.3, 0.5)])
+def test_shares_and_their_spread_between_psus_recover(share, sigma):
+    """Large PSUs: log odds come out as log odds + log alpha(|log p|) - log alpha(|log(1 - p)|), PSU by PSU."""
+    rng, alpha = np.random.default_rng(6), inverse(1.2)
+    b = sigma * rng.standard_normal(4000)
+
+    def limit(log_odds):
+        p = 1 / (1 + np.exp(-log_odds))
+        return log_odds + np.log(alpha(-np.log(p)) / alpha(-np.log1p(-p)))
+
+    true = np.log(share / (1 - share))
+    p = 1 / (1 + np.exp(-true - b))
+    steeper, level = np.polyfit(b, limit(true + b) - true - b, 1, w=np.sqrt(p * (1 - p)))
+    drawn = 1 / (1 + np.exp(-true - level))
+    m, R = 3, 24
+    z = rng.standard_normal((m, R))
+    z = (z - z.mean(axis=1, keepdims=True)) / z.std(axis=1, keepdims=True)
+    tilts = (1 + steeper) * sigma * z[:, :, None] * [-0.5, 0.5]
+    log_p = np.tile(np.log([1 - drawn, drawn]), (m, 1, 1))
+    given = Shares(log_p, np.zeros(1, dtype=int), np.arange(2)[None], Tilts(tilts, np.full(m, sigma), np.full(R, 1e9)))
+    B, L = np.empty((m, 1, 0)), np.empty((m, 0, 0))
+    *_, log_p, spread = correct_with_shares(B, L, given, np.ones((2, 1)), np.array([1e9]), alpha, none, 50, rng)
+    assert abs(drawn - share) > 0.02 and steeper > 0.05
+    np.testing.assert_allclose(np.exp(log_p)[:, 0, 1], share, rtol=0.04)  # 24 PSUs stand for all
+    np.testing.assert_allclose(spread * (1 + steeper), 1, rtol=0.04)

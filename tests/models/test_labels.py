@@ -1,10 +1,13 @@
 """Outcomes that are categories, and design variables that are not public, in FBS and FBP and in their releases."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 from surveys import make_frame, model, population_model
+from test_clustered import normal_with_effects
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
@@ -210,3 +213,43 @@ def test_population_weights_and_smoothed_ones_agree_on_counts_of_categories():
         ours, theirs = (pd.Series(d.weights).groupby(by, observed=True).sum() for d in (data, counts))
         np.testing.assert_allclose(ours, theirs, rtol=1e-10)
     assert population_model().categorical == ()
+
+
+def test_statistics_go_to_the_outcomes_that_have_them():
+    release = ss.synthesize(labelled(), both(), epsilon=60, m=2, seed=1)
+    shares = release.tables(by="gender", statistic="proportion")
+    assert set(shares["outcome"]) == {"employment", "disabled"}
+    assert set(release.tables(statistic=["mean", "count"])["outcome"]) == {"income", ""}
+    with pytest.raises(ss.InputError, match="not a number"):
+        release.tables(outcome="employment", statistic="mean")
+    apart = release.differences({"employment": ("full", "none")}, by="gender")
+    assert set(apart["outcome"]) == {"income"}
+    apart = release.differences({"disabled": (1, 0)}, outcome="employment", statistic="proportion")
+    assert apart.groupby("contrast")["estimate"].sum().abs().max() < 1e-12
+    with pytest.raises(ss.InputError, match="public= names income"):
+        ss.synthesize(labelled(), both(), epsilon=60, public=["gender", "income"])
+
+
+def test_effects_of_psus_on_numbers_are_integrated_out_and_those_on_categories_given():
+    frame = labelled_frame(600).assign(psu=np.arange(600) % 30)
+    synthesizer = ss.FBS(["C(disabled)", "income"], "gender", prior="flat")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = ss.fit(labelled(frame, psu="psu"), synthesizer, epsilon=40, m=2, seed=1, draws=300)
+    posterior, data = fit.weighted.posterior, fit.data
+    assert posterior.integrated and posterior.effects["tilt"].shape == (1200, 30, 2)
+    some = posterior.some([3, 900], {})
+    alpha, psu, k = np.random.default_rng(0).uniform(0.2, 1, 600), frame["psu"].to_numpy(), frame["disabled"].to_numpy()
+    cell = (frame["gender"] == "m").to_numpy().astype(int)
+    ours = synthesizer.lipschitz(data, some, alpha=alpha)
+    for i in range(0, 600, 40):
+        log_p = []
+        for s in range(2):
+            everybody = np.flatnonzero(psu == psu[i])
+            both_of = [normal_with_effects(data, some, s, e, alpha) for e in (everybody, everybody[everybody != i])]
+            odds = np.exp(some.values["log_shares"][s][cell[i]] + some.effects["tilt"][s][psu[i]])
+            log_p.append((both_of[0] - both_of[1]) / alpha[i] + np.log(odds[k[i]] / odds.sum()))
+        assert ours[i] == pytest.approx(np.abs(log_p).max(), rel=1e-7)
+    release = fit.release(accept_diagnostics=["rhat", "ess_bulk", "ess_tail"])
+    assert release.method["corrected"]["what"] == ["the spread between PSUs", "the shares of categories"]
+    assert "effects on the log odds" in str(release.privacy)
