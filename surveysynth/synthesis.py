@@ -57,6 +57,10 @@ NOT_CORRECTED = (
     "privacy weights bias {}: the spread and rare categories come out too small. This is not corrected under the "
     "linear map, whose constants are not public, nor are shares where epsilon protects units of several records"
 )
+UNITS_PUBLIC = (
+    "how many records the units have that epsilon protects, and where, is public as their predictors are: epsilon is "
+    "about what is synthesized of them"
+)
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
     "so that standard errors do not carry what members of a unit have in common"
@@ -237,6 +241,8 @@ class Fit:
         ]
         if self._manifest(debias)["weights"] != "public":
             depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
+        if self.synthesizer.categorical:
+            depends.append(f"which categories of {', '.join(self.synthesizer.categorical)} occur")
         if debias or self._corrected:
             depends.append(
                 f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
@@ -371,9 +377,12 @@ def fit(
     check_public(design, synthesizer, public)
     design, rows, said = _without_missing(design, synthesizer)
     said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
+    if unit is not None and unit in synthesizer.outcomes:
+        raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
     protected = unit_of(design, unit)
-    if unit is not None and not design.clustered:
-        said.append(INDEPENDENT)
+    if unit is not None:
+        said.append(UNITS_PUBLIC)
+        said += [] if design.clustered else [INDEPENDENT]
 
     rng = np.random.default_rng(seed)
     chosen_engine = get_engine(engine)

@@ -15,7 +15,7 @@ SAYS = {  # at least this, whatever the draws
         "all 9,189  37.1 1.5",
         "add or remove all records of one 'household'",
         "epsilon 10.8: the privacy weights leave too little",
-        "a PSU that is known to be there",
+        "which PSUs there are, and how many records each has, is public",
     ],
     "fbs_or_fbp.py": ["3.6 / 10.8 / 18", "refused", "normal scores"],
     "first_release.py": ["epsilon = 10.", "not for publication"],

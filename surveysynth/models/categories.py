@@ -114,8 +114,8 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
     Raises
     ------
     InputError
-        A missing value; values that cannot be sorted; fewer than five records a level; more than
-        1,000 categories in all.
+        A missing value; values that cannot be sorted, or are no text or numbers; fewer than five
+        records a level; more than 1,000 categories in all.
     ModelError
         A column with one level.
     """
@@ -159,6 +159,8 @@ def _levels(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
         TypeError,
         lambda kind: InputError(f"outcome {name!r} has values that cannot be sorted; make them text"),
     )
+    if not all(isinstance(level, str | int | float | bool | np.generic) for level in found.astype(object)):
+        raise InputError(f"outcome {name!r} has categories that are neither text nor numbers; make text of them")
     levels = found.astype(column.dtype)
     if isinstance(levels, pd.CategoricalIndex):
         levels = levels.remove_unused_categories()

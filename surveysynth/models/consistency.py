@@ -28,6 +28,9 @@ Shares behind the risks are Beta, as a Dirichlet posterior's are: a record of ca
 its cell's n_g, so the category has 1 + (n_g - 1) p_g[k] of them.  Likewise its row of predictors has
 1 - p_g[k] records more than the n_g p_g[k] of any row, which bounds the leverage of rare ones.
 
+The prior counts as one record a cell, 1 / K in each category, beside the A_g = n_g E[alpha] of the data: that is taken
+off, too, as far as a share is larger than what the prior gives it.
+
 Where PSUs tilt the shares, p_gc[k] ~ p_g[k] exp(b_c[k]), a category that is common in a PSU is less risky there,
 so log E[alpha | g, k, c] rises with b_c[k]: about A_g[k] + slope b_c[k].  Then log p_lim_g[k] = log p_g[k] + A_g[k] but
 for a constant, and the effects come out 1 + slope times as large as they are.
@@ -298,6 +301,7 @@ def correct_with_shares(
     corrected = []
     for draw, (B_draw, L_draw, log_p_draw) in enumerate(zip(B, L, shares.log_p, strict=True)):
         log_p = _normalized(log_p_draw - log_kept)
+        seen = log_p_draw
         for _ in range(STEPS):
             truth, root = B_draw - shift, L_draw @ np.linalg.inv(shrink)
             before = shift, shrink, log_p, slope
@@ -318,7 +322,8 @@ def correct_with_shares(
                 # a share that rises lowers its own risk: whole steps would overshoot
                 log_kept += PACE * (np.log(np.maximum(kept, CLOSE)).reshape(C, K) - log_kept)
                 slope += PACE * (steeper - slope)
-                log_p = _normalized(log_p_draw - log_kept)
+                seen = _without_prior(log_p_draw, cell_size * (np.exp(log_p + log_kept)).sum(axis=1))
+                log_p = _normalized(seen - log_kept)
                 change += np.abs(np.exp(log_p) - np.exp(before[2])).max() + abs(slope - before[3])
             if change < CLOSE:
                 break
@@ -350,6 +355,16 @@ def _kept(
 
     slope = float(weight @ (centred(b) * centred(log_alpha)) / (weight @ centred(b) ** 2))
     return np.exp(np.bincount(pair, weight * (log_alpha - slope * b), pairs) / total), slope
+
+
+def _without_prior(log_p: Floats, A: Floats) -> Floats:
+    """Log shares (C, K) without the prior's 1 / K of a record, where a cell's records weigh A (C,) in all.
+
+    p_draw tends to (1 / K + A p) / (1 + A).  A share below the prior's has nothing left: almost nothing is kept.
+    """
+    K = log_p.shape[1]
+    p = ((1 + A[:, None]) * np.exp(log_p) - 1 / K) / np.maximum(A[:, None], CLOSE)
+    return _normalized(np.log(np.maximum(p, CLOSE * np.exp(log_p))))
 
 
 def _tilt_errors(p: Floats, sigma: float, n_c: Floats) -> Floats:

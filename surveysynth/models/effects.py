@@ -133,10 +133,29 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
     Groups, or None where records are independent given the predictors.
     """
     first = design.stages[0]
-    loose = not _determine_strata(design, predictors)
-    if design.clustered:
-        return Groups(first.unit, first.stratum_of_unit.size, first.stratum_of_unit if loose else None)
+    loose = design.strata_name is not None and not _determine(design, predictors, design.strata_name, first.stratum)
+    psu = design.psu_names[0] if design.psu_names else None
+    if design.clustered and not _determine(design, predictors, psu, first.unit):
+        one_each = first.sampled.size == first.stratum_of_unit.size  # then PSU and stratum are one
+        return Groups(first.unit, first.stratum_of_unit.size, first.stratum_of_unit if loose and not one_each else None)
     return Groups(first.stratum, first.sampled.size, sampled=False) if loose else None
+
+
+def _determine(design: SurveyDesign, predictors: Sequence[str], name: str | None, group: Codes) -> bool:
+    """Whether the predictors tell which stratum or PSU a record is in."""
+    frame = design.frame
+    # a number enters as a slope, which does not give each group its own mean, unless it has two values
+    discrete = [
+        c
+        for c in predictors
+        if not pd.api.types.is_numeric_dtype(frame[c].dtype) or frame[c].nunique() <= 2 or c == design.strata_name
+    ]
+    if name in discrete and name == design.strata_name:
+        return True
+    if not discrete:
+        return False
+    groups = pd.Series(group).groupby([frame[c].to_numpy() for c in discrete], observed=True)
+    return bool((groups.nunique() <= 1).all())
 
 
 def sizes_that_tell(groups: Groups) -> Floats | None:
@@ -149,17 +168,6 @@ def sizes_that_tell(groups: Groups) -> Floats | None:
     if not groups.sampled or groups.size < ENOUGH or np.ptp(size[size > 0]) == 0:
         return None
     return np.asarray(size[groups.record], dtype=np.float64)
-
-
-def _determine_strata(design: SurveyDesign, predictors: Sequence[str]) -> bool:
-    if design.strata_name is None or design.strata_name in predictors:
-        return True
-    frame = design.frame
-    # a number enters as a slope, which does not give each stratum its own mean, unless it has two values
-    discrete = [c for c in predictors if not pd.api.types.is_numeric_dtype(frame[c].dtype) or frame[c].nunique() <= 2]
-    if not discrete:
-        return False
-    return bool((frame.groupby(discrete, observed=True)[design.strata_name].nunique() <= 1).all())
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:

@@ -36,7 +36,7 @@ from ..columns import codes
 from ..design import SurveyDesign
 from ..errors import InputError, ModelError
 from .base import Clusters, Posterior, Sampler, Synthetic
-from .regression import FLAT, Data, JointRegression
+from .regression import FLAT, LOG_SIZE, Data, JointRegression
 from .transforms import Transform
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ class PopulationData(Data):
 class FBP(JointRegression):
     """Fully Bayes synthesizer for the population: synthetic outcomes follow the population, not the sample.
 
-    Within a combination of predictors ("cell") synthetic records are equally weighted.  A file
+    Within a combination of predictors ("cell"), and a PSU, synthetic records are equally weighted.  A file
     carries two weights: the cell's mean smoothed weight, with which means and totals are
     estimated, and the record's own smoothed weight, ``<weight>_smoothed``, whose spread gives
     counts their standard errors.  Both add up to the same counts.
@@ -248,13 +248,18 @@ class FBP(JointRegression):
         outcomes = self.back(y + effect[:, :d])
         if data.public_weights is not None:
             return Synthetic(outcomes, data.public_weights, labels)
-        log_weight = -y @ kappa_y
+        log_weight, of_psu = -y @ kappa_y, effect[:, d]
+        if LOG_SIZE in data.columns:  # the PSU's, as its effect is: not averaged over the cell
+            size = data.columns.index(LOG_SIZE)
+            of_psu, kappa_x = of_psu - (data.X[:, size] * kappa_x[size])[row], np.where(
+                np.arange(len(kappa_x)) == size, 0.0, kappa_x
+            )
         if self.weights == "full":
             log_weight -= (data.X @ kappa_x)[row]
-        unit = np.broadcast_to(np.exp(effect[:, d]), len(y))  # the weight of a PSU, relative to its cells' own
-        smoothed = np.exp(log_weight - log_weight.max()) * unit
+        factor = np.broadcast_to(np.exp(of_psu), len(y))
+        smoothed = np.exp(log_weight - log_weight.max()) * factor
         cell = data.cell if category is None else codes(data.cell, category)
-        mean = (np.bincount(cell, smoothed) / np.bincount(cell, unit))[cell] * unit
+        mean = (np.bincount(cell, smoothed) / np.bincount(cell, factor))[cell] * factor
         return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
 
     def assumptions(self, data: Data) -> list[str]:
@@ -269,11 +274,12 @@ class FBP(JointRegression):
             "predictors; a weight that was calibrated or adjusted for nonresponse is not quite that, and the "
             "correction of the outcome to the population is then off by as much"
         )
+        of_psus = "" if data.groups is None else ", times what the effect of the record's PSU or stratum makes of them"
         form = "exp(-kappa_y y~ - x kappa_x)" if self.weights == "full" else "exp(-kappa_y y~), the form of the paper"
         said.append(
             "synthetic outcomes follow the population within cells of the predictors; the weight in the files is the "
-            f"cell's mean of the smoothed weights {form}; weighting by a record's own smoothed weight would correct "
-            "twice. Standard errors of counts come from the records' own smoothed weights, "
+            f"cell's mean of the smoothed weights {form}{of_psus}; weighting by a record's own smoothed weight would "
+            "correct twice. Standard errors of counts come from the records' own smoothed weights, "
             + ("by stratum" if self.variance == "stratified" else "without strata, as in the paper")
         )
         for name, limits in self.bands.items():

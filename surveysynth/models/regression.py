@@ -333,6 +333,8 @@ class JointRegression(ABC):
         base = np.full(len(B), alpha @ self.log_base(data, data.Y))
         if data.categories is not None:
             base += _shares_log_likelihood(data, data.categories, alpha, posterior)
+        if data.Y.shape[1] == 0:
+            return base
         if data.groups is None:
             s = self.sufficient_statistics(data, alpha)
             everybody = GroupedStatistics(s, np.empty(0), np.empty((0, B.shape[1])), np.empty((0, L.shape[1])), None)
@@ -380,7 +382,7 @@ class JointRegression(ABC):
 
     def effects_of_records(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
-        if data.groups is None:
+        if data.groups is None or data.Y.shape[1] == 0:
             return np.zeros((1, data.Y.shape[1]))
         strata = posterior.effects["strata"][draw] if "strata" in posterior.effects else None
         if data.groups.sampled:
@@ -407,13 +409,7 @@ class JointRegression(ABC):
         v = {name: values[list(draws)] for name, values in posterior.values.items()}
         size = np.bincount(data.pattern // data.each, minlength=len(data.X) // data.each).astype(np.float64)
         base, S = partial(self.log_base, data), posterior.size
-        changed: dict[str, Floats] = {}
-        if data.groups is not None and _new_psus(data):
-            tau, group = v["tau"][:, 0], data.groups.record
-            L, T = consistency.correct_with_effects(
-                v["B"], v["L"], tau, data.X, data.pattern, group, unit, alpha, base, S, rng
-            )
-            changed = {"T": T} | ({"L": L} if debias else {})
+        done = posterior.some(draws, {})
         if data.categories is not None and unit is None:
             row = np.arange(len(data.X)).reshape(-1, data.each)
             cell = np.empty(len(row), dtype=np.intp)
@@ -422,14 +418,19 @@ class JointRegression(ABC):
             B, L, log_p, spread = consistency.correct_with_shares(
                 v["B"], v["L"], shares, data.X, size, alpha, base, S, rng
             )
-            changed = ({"B": B, "L": L} if debias else {}) | changed | {"log_shares": log_p}
-            if data.groups is not None:
-                changed["sigma"] = v["sigma"] * spread[:, None]
-                return _with_spread(posterior.some(draws, changed), spread)
-        elif debias and data.groups is None and unit is None:
+            changed = {"log_shares": log_p} | ({"B": B, "L": L} if debias else {})
+            done = _with_spread(done.some(range(done.size), changed), spread)
+        elif debias and not _new_psus(data):
             B, L = consistency.correct(v["B"], v["L"], data.X, size, alpha, base, S, rng)
-            changed = {"B": B, "L": L}
-        return posterior.some(draws, changed)
+            done = done.some(range(done.size), {"B": B, "L": L})
+        if data.groups is not None and _new_psus(data):
+            # with categories as they are released: those of the file stay out of it
+            pattern = data.rows_of(self.categories_of_records(data, done, 0, rng))
+            L, T = consistency.correct_with_effects(
+                v["B"], v["L"], v["tau"][:, 0], data.X, pattern, data.groups.record, unit, alpha, base, S, rng
+            )
+            done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
+        return done
 
     def _tilts(
         self, data: Data, posterior: Posterior, draws: Sequence[int], rng: np.random.Generator
@@ -492,7 +493,8 @@ class JointRegression(ABC):
         if LOG_SIZE in data.columns:
             said.append(
                 "the logarithm of the number of records of the PSU, which is public, is among the predictors: weights "
-                "go down where a PSU has more records"
+                "go down where a PSU has more records. epsilon is for these published sizes held fixed: a record that "
+                "joins or leaves does not move the predictor of the others"
             )
         return said + ([] if data.groups is None else _said_of_effects(data.groups, data))
 
@@ -549,10 +551,11 @@ def _and_shares(numeric: Posterior, data: Data, of: Categories, alpha: Floats, s
 
 
 def _with_spread(posterior: Posterior, spread: Floats) -> Posterior:
-    """Draws whose effects on log shares are multiplied by a factor each (m,)."""
+    """Draws whose effects on log shares, and the standard deviations of these, are multiplied by a factor each (m,)."""
     names = [name for name in posterior.effects if name.startswith("tilt")]
     scaled = {name: posterior.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
-    return replace(posterior, effects=posterior.effects | scaled)
+    values = {"sigma": posterior.values["sigma"] * spread[:, None]} if names else {}
+    return replace(posterior, values=posterior.values | values, effects=posterior.effects | scaled)
 
 
 def _log_share(data: Data, posterior: Posterior, among: Codes | slice = slice(None)) -> gaussian.Offset | None:
@@ -610,7 +613,7 @@ def _said_of_effects(groups: Groups, data: Data) -> list[str]:
     if data.Y.shape[1]:
         said.append(
             f"{names} have normal effects on outcomes and weight (given the predictors, on their scales), with one "
-            "covariance for all; the ratio of its scales to those of the records has a half-normal(0, 1) prior"
+            "covariance for all; the ratio of its variances to those of the records has a half-normal(0, 1) prior"
         )
     if data.categories is not None:
         said.append(
@@ -625,8 +628,8 @@ def _said_of_effects(groups: Groups, data: Data) -> list[str]:
         *said,
         "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "
         f"and every data set has new effects of PSUs{kept}",
-        "Delta bounds what a record does to the likelihood of all that is drawn: its density given the other records "
-        f"of its PSU, effects of PSUs on numbers being integrated out{given}",
+        "Delta bounds what a record (or unit) does to the likelihood of all that is drawn: its density given the "
+        f"others of its PSU, effects of PSUs on numbers being integrated out{given}",
     ]
 
 

@@ -93,8 +93,6 @@ TYPES = {
     "arrow bool": pd.Series(CODE > 1, dtype="bool[pyarrow]"),
     "categorical": pd.Series(pd.Categorical(CODE.astype(str))),
     "ordered": pd.Series(pd.Categorical(CODE.astype(str), categories=["3", "1", "2"], ordered=True)),
-    "date": pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(CODE, "D")),
-    "intervals": pd.cut(pd.Series(CODE), [0, 1, 2, 3]),
 }
 
 
@@ -522,3 +520,11 @@ def test_chains_are_healthy(sigma, K):
     assert np.abs(draws.b.sum(axis=2)).max() < 1e-5
     low, high = np.quantile(draws.sigma, [0.0005, 0.9995], axis=0)
     assert (np.array(sigma) < high).all() and ((np.array(sigma) == 0) | (low < np.array(sigma))).all()
+
+
+@pytest.mark.parametrize("column", [
+    pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(CODE, "D")), pd.cut(pd.Series(CODE), [0, 1, 2, 3]),
+], ids=["dates", "intervals"])  # fmt: skip
+def test_categories_that_no_file_could_hold_are_refused(column):
+    with pytest.raises(InputError, match="neither text nor numbers"):
+        crossed(SurveyDesign(pd.DataFrame({"v": column, "w": 1.0}), weights="w"), ["v"], [])

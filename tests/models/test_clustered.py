@@ -264,3 +264,72 @@ def test_sizes_of_psus_predict_where_they_differ():
     frame = make_frame(600).assign(psu=np.arange(600) % 60)
     equal = model("gender").prepare(ss.SurveyDesign(frame, weights="wt", psu="psu"))
     assert equal.columns == ("Intercept", "gender[T.m]")
+
+
+def test_predictors_that_tell_the_psu_leave_it_no_effect():
+    """Its mean is a coefficient then; and where every stratum has one PSU, the two are one level."""
+    from surveysynth.models.effects import groups_of
+
+    frame = clustered_frame().assign(town=lambda f: "t" + (f["stratum"] * 100 + f["psu"]).astype(str))
+    design = ss.SurveyDesign(frame, weights="wt", psu="town")
+    assert groups_of(design, ["gender", "town"]) is None
+    assert groups_of(design, ["gender"]).describe() == "PSUs"
+    frame["same"] = frame["town"]
+    same = ss.SurveyDesign(frame, weights="wt", strata="town", psu="same", lonely_psu="remove")
+    assert groups_of(same, ["gender"]).describe() == "PSUs"
+    assert groups_of(same, ["gender", "town"]) is None
+
+
+def test_categories_alone_with_effects_and_a_public_weight():
+    """No number at all is modelled, and the PSUs' effects are those on the categories."""
+    frame = clustered_frame().assign(k=lambda f: (np.random.default_rng(1).random(len(f)) < 0.4).astype(int), one=10.0)
+    for roles in ({}, {"psu": None}):
+        design = clustered(frame, weights="one", **roles)
+        fit = ss.fit(design, ss.FBS("C(k)", "gender", prior="flat"), epsilon=30, m=2, seed=1, draws=300)
+        assert fit.data.Y.shape == (360, 0)
+        release = fit.release(accept_diagnostics=["rhat", "ess_bulk", "ess_tail"])
+        assert release.tables(statistic="proportion")["estimate"].between(0, 1).all()
+
+
+def test_corrections_do_not_know_whose_category_is_which():
+    frame = clustered_frame().assign(k=lambda f: (np.random.default_rng(1).random(len(f)) < 0.4).astype(int))
+    synthesizer = ss.FBS(["C(k)", "income"], "gender", prior="flat")
+    data, posterior = fitted(clustered(frame), synthesizer, draws=50)
+    moved = np.random.default_rng(2).permutation(360)
+    other = synthesizer.prepare(clustered(frame.assign(k=frame["k"].to_numpy()[moved])))
+    assert (other.pattern != data.pattern).any()
+
+    def alpha(f):
+        return np.minimum(1, 3 / f)
+
+    one, two = (
+        synthesizer.consistent(d, posterior, [3, 7], alpha, None, np.random.default_rng(5), debias=True)
+        for d in (data, other)
+    )
+    for name in one.values:
+        np.testing.assert_array_equal(one.values[name], two.values[name])
+
+
+def test_debias_is_done_where_only_strata_have_effects():
+    fit = ss.fit(clustered(psu=None), model("gender"), epsilon=12, m=2, seed=1)
+    chosen = [5, 900]
+    plain, better = (
+        fit.synthesizer.consistent(fit.data, fit.weighted.posterior, chosen, fit._public_map, None,
+                                   np.random.default_rng(1), debias=debias)
+        for debias in (False, True)
+    )  # fmt: skip
+    assert (better.values["L"][:, 0, 0] > 1.02 * plain.values["L"][:, 0, 0]).all()
+
+
+def test_fbp_weighs_psus_of_many_records_less_where_their_weights_are_small():
+    """Outcomes rise and weights fall with the size of a PSU: the mean is not that of equal weights."""
+    rng = np.random.default_rng(3)
+    psu = np.repeat(np.arange(80), rng.integers(5, 30, 80))
+    size = np.bincount(psu)[psu]
+    frame = make_frame(len(psu)).assign(psu=psu, income=np.sqrt(size) * np.exp(rng.normal(0, 0.3, len(psu))))
+    frame["wt"] = 1000 / size * np.exp(rng.normal(0, 0.2, len(psu)))
+    design = ss.SurveyDesign(frame, weights="wt", psu="psu")
+    release = ss.synthesize(design, population_model("gender"), epsilon=400, m=6, seed=1)
+    own, table = ss.estimate(design, "income"), release.tables(statistic="mean")
+    assert table.loc[0, "estimate"] == pytest.approx(own.loc[0, "estimate"], abs=2 * own.loc[0, "se"])
+    assert frame["income"].mean() > own.loc[0, "estimate"] + 3 * own.loc[0, "se"]

@@ -304,7 +304,8 @@ def test_shares_behind_the_risks_are_those_of_a_file_with_the_record_in_it():
             for k in range(4):
                 q = rng.dirichlet(1 / 4 + (n - 1) * p[g] + (np.arange(4) == k), size=S)[:, k]
                 limits[r, g, k] = p[g, k] * inverse(c)(-np.log(q).min())
-    limits /= limits.sum(axis=2, keepdims=True)
+    n = np.array(size)[:, None]
+    limits = (1 / 4 + n * limits) / (1 + n * limits.sum(axis=2, keepdims=True))
     error = 4 * np.sqrt((found.var(axis=0, ddof=1) + limits.var(axis=0, ddof=1)) / repeats) + 0.002
     assert (np.abs(limits.mean(axis=0) - P) < error).all()
     at_the_truth, *_ = shares_corrected(P, [HUGE] * 3, inverse(c))
@@ -312,9 +313,11 @@ def test_shares_behind_the_risks_are_those_of_a_file_with_the_record_in_it():
 
 
 @pytest.mark.parametrize("D", [0, 2])
-def test_full_weights_change_no_share(D):
-    p, B, Sigma = shares_corrected(P, [50, 200, 1000], np.ones_like, D, draws=50)
-    np.testing.assert_allclose(p, P, rtol=1e-9)
+def test_full_weights_take_nothing_off_but_the_prior(D):
+    """Whose 1 / K of a record stands in each category beside the n_g p records of the data."""
+    n = np.array([[50], [200], [1000]])
+    p, B, Sigma = shares_corrected(P, n.ravel(), np.ones_like, D, draws=50)
+    np.testing.assert_allclose((1 / 4 + n * p) / (1 + n), P, rtol=1e-9)
     np.testing.assert_allclose(B, B_PAIRS[:, :D], atol=1e-9)
     np.testing.assert_allclose(Sigma, SIGMA[:D, :D], rtol=1e-9)
 
