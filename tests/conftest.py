@@ -19,6 +19,13 @@ R_SETTINGS = {
     "_R_CHECK_PACKAGE_DEPENDS_IGNORE_MISSING_ENHANCES_": "true",  # srvyr, which Debian does not have
 }
 
+LONGEST = ("test_r_package.py", "test_vignettes.py")  # files that two workers are not to begin with at the end
+
+
+def pytest_collection_modifyitems(items):
+    """Files in the order in which they are handed to the workers: those that take minutes first."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
 
 @pytest.fixture(scope="session")
 def r():
