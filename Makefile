@@ -13,7 +13,7 @@ demo: .venv/.demo
 	.venv/bin/surveysynth demo --out demo-release
 
 test: lint
-	.venv/bin/pytest -n 2 --dist loadfile
+	.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 reference: .venv/.reference
 	.venv/bin/pytest -m reference

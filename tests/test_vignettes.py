@@ -9,7 +9,7 @@ VIGNETTES = Path(__file__).parents[1] / "vignettes"
 SAYS = {  # at least this, whatever the draws
     "clustered_surveys.py": [  # the survey's own, and words of the reports
         "all    all 9,189 87.18 0.49",
-        "clusters ignored: the design has PSUs ('psuid')",
+        "clusters ignored: the design has PSUs ('psuid', within which",
         "sqrt(1 + 2 / m): 1.29 for m = 3",
         "highbp: 2 categories, multinomial within 3 cells",
         "all 9,189  37.1 1.5",

@@ -395,7 +395,9 @@ corrected = done.synthesizer.consistent(
     done.weighted.posterior,
     draws,
     lambda f: done.mechanism.alpha(f, done.weighted.c1, done.target),
+    None,
     np.random.default_rng(SEED),
+    debias=True,
 ).values
 eight = {name: values[draws] for name, values in private.items()}
 show(pd.DataFrame([{"": "eight draws", **spreads(**eight)}, {"": "corrected", **spreads(**corrected)}]), 3)

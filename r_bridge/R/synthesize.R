@@ -55,7 +55,7 @@ synthesize <- function(design, synthesizer, epsilon = NULL, m = 3, population_to
                        accept_diagnostics = NULL, engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01,
                        chains = 4, warmup = 1000, draws = 1000, seed = NULL) {
   settings <- list(
-    epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = names_of(unit), debias = debias, engine = match.arg(engine),
+    epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), debias = debias, engine = match.arg(engine),
     accept_diagnostics = I(as.character(accept_diagnostics)), tolerance = tolerance, chains = chains, warmup = warmup,
     draws = draws, seed = seed
   )

@@ -5,9 +5,11 @@
 #' Tables are made of published data alone: they spend no privacy.
 #'
 #' @param release From [synthesize()] or [read_release()].
-#' @param by Predictors, by name or as a formula `~ field + gender`; nothing else is in the files.
+#' @param by Predictors, and outcomes that are categories, by name or as a formula `~ field + gender`; nothing else is in
+#'   the files.
 #' @param outcome Names of outcomes; default: all.
-#' @param statistic One or several of `"count"`, `"mean"`, `"total"`, `"proportion"`, `"ratio"`, `"quantile"`.
+#' @param statistic One or several of `"count"`, `"mean"`, `"total"`, `"proportion"`, `"ratio"`, `"quantile"`; default:
+#'   counts, means of numbers and proportions of categories.
 #' @param denominator Numeric column, by name or as a formula: a ratio is the total of the outcome over the
 #'   total of this.
 #' @param probs Of quantiles.
@@ -27,13 +29,14 @@
 #' tables(release, by = ~ field + gender)
 #' tables(release, by = "field", statistic = "quantile", probs = c(0.25, 0.5, 0.75))
 #' }
-tables <- function(release, by = NULL, outcome = NULL, statistic = c("count", "mean"), denominator = NULL, probs = 0.5,
+tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, probs = 0.5,
                    estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL) {
   check_release(release)
   estimator <- match.arg(estimator)
   in_folder(function(folder) {
     table <- frame_from_python(
-      "tables", folder, by = names_of(by), outcome = names_of(outcome), statistic = I(statistic),
+      "tables", folder, by = names_of(by), outcome = names_of(outcome),
+      statistic = if (!is.null(statistic)) I(statistic),
       denominator = one_name(denominator), probs = I(probs), estimator = estimator, min_cell = min_cell,
       cv_limit = cv_limit, objects = list(python_release(release))
     )

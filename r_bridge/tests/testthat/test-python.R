@@ -66,7 +66,7 @@ test_that("the folder of confidential data is private, and gone also after an er
   }), "on the way")
   expect_false(dir.exists(kept))
   need_python()
-  expect_error(synthesize(strat, fbs(api00 ~ awards, prior = "flat"), 9), "strata")
+  expect_error(synthesize(strat, fbp(api00 ~ awards), 9), "strata")
   expect_length(list.files(tempdir(), "^surveysynth"), 0)
 })
 
