@@ -2,7 +2,7 @@
 
     python benchmarks/effects.py [--sizes 10000,1000000] [--psus 62,600,6000] [--priors flat,paper] [--pairs 3]
 
-A fit is statistics of the records, sampling, and the draws of coefficients and effects; the Lipschitz
+A fit is statistics of the records, sampling, and the draws of coefficients; the Lipschitz
 pass, linear in n and in the number of draws, is timed apart.
 """
 
@@ -72,7 +72,6 @@ def compare(prepared: dict[int, Data], prior: str, n: int, pairs: int) -> None:
         for C, data in prepared.items():
             fits[C].append(seconds(lambda C=C, pair=pair: fit(C, np.random.default_rng(pair))))
             passes[C].append(seconds(lambda data=data, C=C: model.lipschitz(data, last[C])))
-            last[C] = replace(last[C], effects={})  # hundreds of megabytes
     without = f"fit {np.median(fits[0]):.2f} s, Lipschitz {np.median(passes[0]):.2f} s"
     print(f"n = {n:,}, prior {prior}, without effects: {without}")
     for C in prepared:

@@ -315,7 +315,9 @@ def price_command(
 def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
     by: Annotated[str | None, typer.Option(help="Variables of the table, by commas.")] = None,
-    statistic: Annotated[str, typer.Option(help="count, mean, total, quantile; by commas.")] = "count,mean",
+    statistic: Annotated[
+        str | None, typer.Option(help="count, mean, total, quantile, proportion; by commas.")
+    ] = None,
     probs: Annotated[str, typer.Option(help="Probabilities of quantiles, by commas.")] = "0.5",
     format: Annotated[
         Literal["csv", "xlsx", "html", "latex"] | None, typer.Option(help="Of the file; without one, it is printed.")
@@ -334,7 +336,7 @@ def tables_command(
         wanted = [float(prob) for prob in listed(probs) or []]
     except ValueError:
         raise InputError(f"--probs {probs!r} must be numbers between 0 and 1, by commas") from None
-    asked = listed(statistic) or []
+    asked = None if statistic is None else listed(statistic) or []
     table = loaded.tables(names, statistic=asked, probs=wanted, min_cell=min_cell, cv_limit=cv_limit)
     if format is None and out is None:
         _print(table, names)

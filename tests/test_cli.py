@@ -491,3 +491,12 @@ def test_a_warning_is_one_sentence(file, run):
     assert code == 0
     assert err.startswith("Warning: population_total is far from what the survey weights add up to")
     assert "UserWarning" not in err and ".py" not in err
+
+
+def test_categories_from_the_command_line(file, run):
+    """As an outcome, with the table's proportions printed, and from the folder again."""
+    save(make_frame(600).assign(part=lambda f: (f["id"] % 3 == 0).astype(int)).replace("NA", "n/a."))
+    code, out, err = run(*words(outcome="C(part),income", by="field,part", epsilon="40", prior="flat"))
+    assert (code, "count" in out) == (0, True), err
+    code, out, err = run("tables", "release", "--by", "field")
+    assert code == 0 and "proportion of part = 1" in out.replace("\n", " "), out + err
