@@ -154,15 +154,16 @@ def _max_abs_integrated(
                 spread[:] = 1.0
                 for d in range(D):
                     for s in range(width):
-                        t = tau[d, s0 + s]
-                        v = t / (1 + (a[c] - weight * n) * t)
-                        apart = first[d, s] / n - v * (S[c, d, s0 + s] - weight * first[d, s])
-                        more = 1 + weight * n * v
-                        twice[s] -= second[d, s] - first[d, s] ** 2 / n + n * apart**2 / more
+                        t, r = tau[d, s0 + s], first[d, s] / n
+                        without = 1 + (a[c] - weight * n) * t  # v = t / without, 1 + alpha n v = whole / without
+                        whole = without + weight * n * t
+                        apart = r * whole - t * S[c, d, s0 + s]  # of r from v S', times without
+                        each = 1 / (without * whole)
+                        twice[s] -= second[d, s] - n * r * r + n * apart * apart * each
                         if weight > LEAST:
-                            spread[s] *= more
+                            spread[s] *= whole * whole * each
                         else:
-                            twice[s] -= n * v
+                            twice[s] -= n * t / without
                 if weight > LEAST:
                     for s in range(width):
                         twice[s] -= np.log(spread[s]) / weight
