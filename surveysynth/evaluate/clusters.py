@@ -333,14 +333,14 @@ def describe(studies: Studies, tables: dict[str, pd.DataFrame]) -> str:
     ]
     for (icc, statistic, domains), part in tables["clusters"].groupby(["icc", "statistic", "domains"], sort=False):
         said += ["", f"icc {icc:g}, {statistic}s, {domains} domains ({part['number'].max()})"]
-        said.append(f"  {'':<68}coverage (MC se)   length     se   expected")
+        said.append(f"  {'':<70}coverage (MC se)   length     se   expected")
         for row in part.to_dict("records"):
             own = row["method"] == measures.CONFIDENTIAL
             name = LINES[("", "") if own else (row["clusters"], row["setting"])][0]
             budget = "" if own else f"m = {row['m']:g}, epsilon = {row['epsilon']:g}"
             expected = "" if own or pd.isna(row["expected"]) else f"{row['expected']:11.2f}"
             said.append(
-                f"  {name:<42}{budget:<26}{row['coverage']:8.3f} ({row['coverage_se']:.3f})"
+                f"  {name:<44}{budget:<26}{row['coverage']:8.3f} ({row['coverage_se']:.3f})"
                 f"{row['length_ratio']:9.2f}{row['se_ratio']:7.2f}{expected}"
             )
     seconds = sum(study.seconds for study in studies.values())
