@@ -21,6 +21,7 @@ from . import __version__
 from .design import SurveyDesign
 from .engines import get_engine
 from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, check_seed, positive, whole
+from .estimation.tables import OWN
 from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.effects import groups_of
 from .privacy.mechanisms import PseudoPosterior
@@ -375,6 +376,9 @@ def fit(
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
     check_public(design, synthesizer, public)
+    taken = [name for name in synthesizer.categorical if name in OWN]
+    if taken:
+        raise InputError(f"{', '.join(taken)}: tables have columns of that name, and could not be made by it; rename it")
     design, rows, said = _without_missing(design, synthesizer)
     said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
     if unit is not None and unit in synthesizer.outcomes:

@@ -187,6 +187,12 @@ def test_an_identifier_is_no_category():
         ss.FBS("C(name)", "gender", prior="flat").prepare(labelled(frame))
 
 
+def test_a_category_has_no_name_that_tables_need():
+    frame = labelled_frame().rename(columns={"disabled": "flag"})
+    with pytest.raises(ss.InputError, match="flag: tables have columns of that name"):
+        ss.synthesize(labelled(frame), ss.FBS("C(flag)", "gender", prior="flat"), epsilon=10)
+
+
 def test_transforms_are_of_numbers():
     with pytest.raises(ss.InputError, match="numeric outcomes"):
         both(transform={"income": "log", "employment": "log"})
