@@ -378,7 +378,7 @@ def fit(
     check_public(design, synthesizer, public)
     taken = [name for name in synthesizer.categorical if name in OWN]
     if taken:
-        raise InputError(f"{', '.join(taken)}: tables have columns of that name, and could not be made by it; rename it")
+        raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
     design, rows, said = _without_missing(design, synthesizer)
     said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
     if unit is not None and unit in synthesizer.outcomes:
