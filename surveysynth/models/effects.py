@@ -133,15 +133,14 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
     Groups, or None where records are independent given the predictors.
     """
     first = design.stages[0]
-    loose = design.strata_name is not None and not _determine(design, predictors, design.strata_name, first.stratum)
-    psu = design.psu_names[0] if design.psu_names else None
-    if design.clustered and not _determine(design, predictors, psu, first.unit):
+    loose = design.strata_name is not None and not _determine(design, predictors, first.stratum)
+    if design.clustered and not _determine(design, predictors, first.unit):
         one_each = first.sampled.size == first.stratum_of_unit.size  # then PSU and stratum are one
         return Groups(first.unit, first.stratum_of_unit.size, first.stratum_of_unit if loose and not one_each else None)
     return Groups(first.stratum, first.sampled.size, sampled=False) if loose else None
 
 
-def _determine(design: SurveyDesign, predictors: Sequence[str], name: str | None, group: Codes) -> bool:
+def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) -> bool:
     """Whether the predictors tell which stratum or PSU a record is in."""
     frame = design.frame
     # a number enters as a slope, which does not give each group its own mean, unless it has two values
@@ -150,8 +149,6 @@ def _determine(design: SurveyDesign, predictors: Sequence[str], name: str | None
         for c in predictors
         if not pd.api.types.is_numeric_dtype(frame[c].dtype) or frame[c].nunique() <= 2 or c == design.strata_name
     ]
-    if name in discrete and name == design.strata_name:
-        return True
     if not discrete:
         return False
     groups = pd.Series(group).groupby([frame[c].to_numpy() for c in discrete], observed=True)
@@ -305,13 +302,13 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
     """
     total, C, D = statistics.total, len(statistics.a), L.shape[1]
     a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
+    cross = np.block([[total.Q, total.P.T], [total.P, total.C0]])
     out = np.empty(len(B))
     step = max(1, BLOCK // max(1, C * D))
     for i in range(0, len(B), step):
         part = slice(i, min(len(B), i + step))
         W = np.linalg.inv(L[part])
         contrast = _contrast(B[part]) @ W.swapaxes(1, 2)  # of [Y, x]: l_j' (Y - B' x)
-        cross = np.block([[total.Q, total.P.T], [total.P, total.C0]])
         square = np.einsum("spj,pq,sqj->sj", contrast, cross, contrast, optimize=True)
         residual = sums @ contrast
         if above is not None:
