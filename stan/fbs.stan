@@ -30,7 +30,8 @@ data {
   cov_matrix[D] S0;
   matrix<lower=0>[K, D] b;
   matrix<lower=0, upper=1>[K, D] r;
-  int<lower=0, upper=1> correlated;  // 1: Omega ~ LKJ (prior "paper"); 0: Omega = I ("independent")
+  int<lower=0, upper=1> scaled;      // 1: sigma_beta has a prior; 0: it is 10 (prior "normal")
+  int<lower=0, upper=1> correlated;  // 1: Omega ~ LKJ (prior "paper"); 0: Omega = I
 }
 transformed data {
   vector[rank * D] z0 = to_vector(Z0);
@@ -41,12 +42,15 @@ transformed data {
 parameters {
   vector[D] u;                                     // M_ii = exp(u_i / sqrt(2 A))
   vector[(D * (D - 1)) %/% 2] v;                   // M_ij = v_ij / sqrt(A), i > j, by rows
-  matrix[K, D] t;
+  matrix[scaled ? K : 0, D] t;
   cholesky_factor_corr[correlated ? K : 1] L_Omega;
 }
 transformed parameters {
   matrix[D, D] L;                                  // lower Cholesky factor of Sigma
-  matrix[K, D] sigma_beta = b .* exp(fmax(t, 0) + r .* fmin(t - 1 + inv(r), 0)) ./ (1 - wall(t, r));
+  matrix[K, D] sigma_beta = rep_matrix(10, K, D);
+  if (scaled) {
+    sigma_beta = b .* exp(fmax(t, 0) + r .* fmin(t - 1 + inv(r), 0)) ./ (1 - wall(t, r));
+  }
   {
     matrix[D, D] M = diag_matrix(exp(u / sqrt(2 * A)));
     int at = 1;
@@ -82,10 +86,13 @@ model {
 
   sigma ~ student_t(3, 0, 10);
   L_Omega_S ~ lkj_corr_cholesky(6);
-  to_vector(sigma_beta) ~ student_t(3, 0, 10);
   L_Omega ~ lkj_corr_cholesky(6);
-  // Jacobians: t -> sigma_beta, (u, v) -> L, and row i of L -> (sigma_i, free entries of row i of L_Omega_S)
-  target += sum(u) / sqrt(2 * A) + sum(log(sigma_beta)) - sum(log1m(wall(t, r)));
+  if (scaled) {
+    to_vector(sigma_beta) ~ student_t(3, 0, 10);
+    target += sum(log(sigma_beta)) - sum(log1m(wall(t, r)));           // Jacobian of t -> sigma_beta
+  }
+  // Jacobians: (u, v) -> L, and row i of L -> (sigma_i, free entries of row i of L_Omega_S)
+  target += sum(u) / sqrt(2 * A);
   for (i in 1:D) {
     target += log(L_Omega_S[i, i]) - (i - 1) * log(sigma[i]);
   }

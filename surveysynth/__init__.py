@@ -12,13 +12,18 @@ from .errors import (
     SurveySynthError,
 )
 from .estimation import Regression, difference, estimate, regression
+from .histogram import perturbed_histogram
+from .models.beta import Beta
 from .models.fbp import FBP
 from .models.fbs import FBS
 from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
 from .noise import LaplaceTables, laplace_tables
+from .policy import Policy
 from .privacy.identification import attribute_risk, identification_risk, pairwise_weights
-from .privacy.mechanisms import PseudoPosterior
+from .privacy.ledger import Ledger
+from .privacy.mechanisms import Censored, PseudoPosterior, WeightedE
+from .privacy.membership import MembershipAttack, membership_attack
 from .release import Release, read_release
 from .synthesis import Fit, Price, fit, price, synthesize
 
@@ -28,15 +33,20 @@ __all__ = [
     "FBP",
     "FBS",
     "Asinh",
+    "Beta",
+    "Censored",
     "EngineError",
     "Fit",
     "Identity",
     "InputError",
     "LaplaceTables",
+    "Ledger",
     "Log",
+    "MembershipAttack",
     "ModelError",
     "NormalScores",
     "NotFitForRelease",
+    "Policy",
     "Price",
     "PrivacyError",
     "PseudoPosterior",
@@ -44,6 +54,7 @@ __all__ = [
     "Release",
     "SurveyDesign",
     "SurveySynthError",
+    "WeightedE",
     "attribute_risk",
     "datasets",
     "difference",
@@ -52,7 +63,9 @@ __all__ = [
     "fit",
     "identification_risk",
     "laplace_tables",
+    "membership_attack",
     "pairwise_weights",
+    "perturbed_histogram",
     "price",
     "r",
     "read_release",

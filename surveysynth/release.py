@@ -33,7 +33,7 @@ MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
 METHOD = (
     "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
-    "corrected",
+    "corrected", "limits", "weight_bound",
 )  # fmt: skip
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
@@ -376,6 +376,7 @@ class Release:
             f"{self.method['method']}, surveysynth {self.method['package']['surveysynth']}. "
             f"Synthesized: {', '.join(self.outcomes)}"
             + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
+            + (" (equal for all)" if self.method["weights"] == "equal" else "")
             + f". As in the survey: {', '.join(dict.fromkeys(kept)) or 'nothing'}.\n"
             "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
             "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
@@ -470,6 +471,7 @@ def _read_public(folder: Path, said: dict[str, Any]) -> Release:
         data_dependent=said["data_dependent"],
         publishable=not said["publication"].startswith("reproducible"),
         unit=said.get("unit"),
+        mechanism=said.get("mechanism", "pseudo posterior"),
     )
     method: dict[str, Any] = {k: said[k] for k in METHOD if k in said}
     return Release(

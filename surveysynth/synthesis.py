@@ -3,13 +3,15 @@
     f_i = max_s |log p_i|  under alpha = 1           (T 1.4.1 steps 1-2)
     alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
     c1 tuned until Delta <= epsilon / (2 m); m draws make m data sets; epsilon = 2 Delta m  (step 5)
+
+Under the censored mechanism (C 3) every alpha_i log p_i is clamped to +-epsilon / (2 m) in the fit itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -20,13 +22,15 @@ from rich.console import Console
 from . import __version__
 from .design import SurveyDesign
 from .engines import get_engine
-from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, check_seed, positive, whole
+from .errors import InputError, NotFitForRelease, PrivacyError, check_seed, positive, whole
 from .estimation.tables import OWN
 from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.effects import groups_of
-from .privacy.mechanisms import PseudoPosterior
+from .policy import Policy
+from .privacy.ledger import Ledger
+from .privacy.mechanisms import Censored, Kind, Mechanism, PseudoPosterior, WeightedE
 from .privacy.report import PrivacyReport, public_epsilon
-from .privacy.tuning import WeightedFit, tune, weighted_fit
+from .privacy.tuning import WeightedFit, censored_fit, first_guess, times, truncated, tune, weighted_fit
 from .privacy.units import Unit, unit_of
 from .public import (
     Total,
@@ -58,6 +62,18 @@ NOT_CORRECTED = (
     "privacy weights bias {}: the spread and rare categories come out too small. This is not corrected under the "
     "linear map, whose constants are not public, nor are shares where epsilon protects units of several records"
 )
+CLAMPED = (
+    "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
+    "most from the tails: the fitted distribution is narrower, so that means and intervals can be off"
+)
+NEIGHBOURS = (
+    "the number of records and their predictors are public and held fixed: neighbouring files differ in what one "
+    "record has of everything that is synthesized, taken out of the fit or put into it"
+)
+SCALED = "survey weights are modelled relative to N / n, population total over records, which is public"
+ONLY_WHETHER = (
+    "whether there is a release at all: a file can be refused, by checks of its values and of the sampler's diagnostics"
+)
 UNITS_PUBLIC = (
     "how many records the units have that epsilon protects, and where, is public as their predictors are: epsilon is "
     "about what is synthesized of them"
@@ -67,9 +83,9 @@ INDEPENDENT = (
     "so that standard errors do not carry what members of a unit have in common"
 )
 DEBIASED = (
-    "the released draws were corrected for what the privacy weights do to the model (Fisher-consistent draws): the "
-    "correction takes the normal model at its word; it falls short where residuals have heavier tails, and can add to "
-    "the error of means where they are skewed"
+    "the released draws were corrected for what {} do to the model (Fisher-consistent draws): the correction takes the "
+    "normal model at its word; it falls short where residuals have heavier tails, and can add to the error of means "
+    "where they are skewed"
 )
 
 
@@ -84,7 +100,8 @@ class Fit:
     design: SurveyDesign
     rows: Codes  # of the file, those of the design's records: some may have been left out
     synthesizer: Synthesizer
-    mechanism: PseudoPosterior
+    mechanism: Mechanism
+    policy: Policy | None
     data: Any
     unit: Unit
     risk: Floats  # of units, as everything that the weighted fit says of privacy
@@ -108,6 +125,18 @@ class Fit:
         return self.weighted.delta
 
     @property
+    def kind(self) -> Kind:
+        """The guarantee: ``asymptotic``, ``strict`` or ``strict given alpha``."""
+        return "strict" if self.policy is not None else self.mechanism.kind
+
+    def contributions(self, records: Codes) -> Floats:
+        """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp: (S, records)."""
+        alpha = self.unit.spread(self.weighted.alpha)[records]
+        added = times(alpha, self.synthesizer.log_density(self.data, records, self.weighted.posterior))
+        clamp = self.weighted.clamp
+        return added if clamp is None else np.clip(added, -clamp, clamp)
+
+    @property
     def epsilon_spent(self) -> float:
         """2 Delta times the data sets released from this fit so far (they add up)."""
         return 2 * self.delta * len(self.used)
@@ -119,6 +148,7 @@ class Fit:
         epsilon: float | None = None,
         debias: bool = False,
         accept_diagnostics: Sequence[str] = (),
+        ledger: Ledger | None = None,
     ) -> Release:
         """Release m weighted synthetic data sets from this fit.
 
@@ -131,10 +161,13 @@ class Fit:
         debias : bool
             Take off the released draws what the privacy weights do to the model, by the
             model's own rule (:mod:`surveysynth.models.consistency`).  Spends no privacy, but
-            publishes c1; assumes that the model is right.
+            publishes c1; assumes that the model is right.  Under ``Censored(weighted=False)`` the
+            clamp is all there is to take off, and it is policy.
         accept_diagnostics : list of str
             Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
             "ess_bulk", "ess_tail".
+        ledger : Ledger, optional
+            Where the epsilon is entered before anything is drawn.
 
         Raises
         ------
@@ -142,7 +175,7 @@ class Fit:
             debias under the linear map, whose constants are not public, in a paper's setting, of FBP with
             effects of PSUs, or of units of several records without such effects.
         PrivacyError
-            m data sets would spend more than epsilon, or no unused draws are left.
+            m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left.
         NotFitForRelease
             A diagnostic failed and was not accepted by name.
         """
@@ -151,7 +184,11 @@ class Fit:
         asked = self.epsilon if epsilon is None else positive(epsilon, "epsilon")
         exact = 2 * self.delta * m
         if asked is not None and exact > asked:
-            fitted = f"tuned for m = {self.m}" if self.mechanism.c1 is None else "made with a c1 that was given"
+            fitted = f"tuned for m = {self.m}"
+            if not isinstance(self.mechanism, PseudoPosterior):
+                fitted = f"made for m = {self.m}"
+            elif self.mechanism.c1 is not None:
+                fitted = "made with a c1 that was given"
             raise PrivacyError(
                 f"{m} data sets from this fit would spend more than epsilon = {asked:g}: it was {fitted}. Fit again, "
                 "or name a larger epsilon= here"
@@ -161,8 +198,15 @@ class Fit:
         posterior = self.weighted.posterior
         _refuse_failed(posterior, accept_diagnostics)
         chosen, lag = choose_draws(posterior, m, self.rng, self.used)
+        if ledger is not None:
+            ledger.spend(
+                public_epsilon(exact, asked), kind=self.kind, unit=self.unit.column or "record",
+                what=f"{m} data sets by {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
+            )  # fmt: skip
         corrected = debias or bool(self._corrected)
-        if corrected:
+        if debias and self.weighted.clamp is not None:
+            posterior = self.synthesizer.uncensored(self.data, posterior, chosen, self.weighted.clamp)
+        elif corrected:
             posterior = self.synthesizer.consistent(
                 self.data, posterior, chosen, self._public_map, self.unit.of_record, self.rng, debias=debias
             )
@@ -211,14 +255,9 @@ class Fit:
             f"columns in the files are: {', '.join(public_columns(self.design, self.synthesizer))}",
             said_of_total(self.population_total),
             *self.synthesizer.assumptions(self.data),
-            DEBIASED if debias else NARROWED,
+            *self._said_of_bias(debias),
             *self.said,
         ]
-        if self._corrected:
-            said.append(CORRECTED.format(" and ".join(self._corrected)))
-        left = [what for what in self.synthesizer.biased(self.data, self.unit.of_record) if what not in self._corrected]
-        if left:
-            said.append(NOT_CORRECTED.format(" and ".join(left)))
         if not posterior.diagnostics.exact:
             said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
         if posterior.efficiency < 1 - 1e-9:
@@ -235,20 +274,6 @@ class Fit:
             )
         if posterior.failures:  # all of them accepted, or nothing were released
             said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
-        tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
-        depends = [
-            f"the privacy weights (map {self.mechanism.map}){tuned}",
-            "the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up",
-        ]
-        if self._manifest(debias)["weights"] != "public":
-            depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
-        if self.synthesizer.categorical:
-            depends.append(f"which categories of {', '.join(self.synthesizer.categorical)} occur")
-        if debias or self._corrected:
-            depends.append(
-                f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
-                "published because the corrected draws depend on them"
-            )
         d = posterior.diagnostics
         internal = {
             "epsilon_exact": exact, "delta": self.delta, "delta_unweighted": float(self.risk.max()),
@@ -256,6 +281,7 @@ class Fit:
             "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
             "released_draws_lag_correlation": lag, "epsilon_spent_by_this_fit": self.epsilon_spent,
             "mean_alpha": float(self.unit.spread(self.weighted.alpha).mean()),
+            "clamp": self.weighted.clamp, "invocations": self.weighted.invocations,
         }  # fmt: skip
         if posterior.diagnostics.exact or m == 1:
             separated = ""
@@ -266,14 +292,54 @@ class Fit:
                 f" Released draws of one chain are apart: lag correlation {'below' if lag < 0.1 else 'ABOVE'} 0.1."
             )
         return PrivacyReport(
-            kind=self.mechanism.kind, epsilon=public_epsilon(exact, asked), epsilon_requested=asked, m=m,
-            draws=posterior.size, verdict=_verdict(posterior) + separated, assumptions=said,
-            data_dependent=depends, publishable=not self.seeded, unit=self.unit.column, internal=internal,
+            kind=self.kind, epsilon=public_epsilon(exact, asked), epsilon_requested=asked, m=m,
+            draws=posterior.size if self.weighted.clamp is None else 0, verdict=_verdict(posterior) + separated,
+            assumptions=said, data_dependent=self._depends(debias), publishable=not self.seeded,
+            unit=self.unit.column, mechanism=self.mechanism.name, internal=internal,
         )  # fmt: skip
+
+    def _said_of_bias(self, debias: bool) -> list[str]:
+        """What privacy weights, or the clamp, do to the model, and what was taken off."""
+        clamp = self.weighted.clamp
+        if clamp is not None:
+            said = [DEBIASED.format("the clamp") if debias else CLAMPED.format(clamp), NEIGHBOURS, SCALED]
+            return said + ([] if self.policy is None else [self.policy.describe()])
+        said = [DEBIASED.format("the privacy weights") if debias else NARROWED]
+        if self._corrected:
+            said.append(CORRECTED.format(" and ".join(self._corrected)))
+        left = [what for what in self.synthesizer.biased(self.data, self.unit.of_record) if what not in self._corrected]
+        if left:
+            said.append(NOT_CORRECTED.format(" and ".join(left)))
+        return said
+
+    def _depends(self, debias: bool) -> list[str]:
+        """What was computed from the confidential file and is not covered by epsilon."""
+        if self.kind == "strict":
+            return [ONLY_WHETHER]
+        tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
+        depends = [f"the privacy weights (map {self.mechanism.map}){tuned}"]
+        if self.weighted.clamp is not None:
+            return [*depends, ONLY_WHETHER]
+        if isinstance(self.mechanism, WeightedE):
+            depends.append("which records have weight 0, as their bound exceeded epsilon / (2 m)")
+        depends.append("the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up")
+        if self._manifest(debias)["weights"] != "public":
+            depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
+        if self.synthesizer.categorical:
+            depends.append(f"which categories of {', '.join(self.synthesizer.categorical)} occur")
+        if debias or self._corrected:
+            depends.append(
+                f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
+                "published because the corrected draws depend on them"
+            )
+        return depends
 
     def _manifest(self, debias: bool) -> dict[str, Any]:
         posterior = self.weighted.posterior
-        constants = {"map": self.mechanism.map, "c1": self._public_c1, "c2": self.mechanism.c2, "target": self.target}
+        c = self.mechanism
+        constants: dict[str, Any] = {"map": c.map, "c1": self._public_c1, "c2": c.c2, "target": self.target}
+        if self.weighted.clamp is not None:
+            constants = {"clamp": self.weighted.clamp}
         return {
             "package": {"surveysynth": __version__},
             "engine": {"name": posterior.engine, "version": posterior.version},
@@ -295,11 +361,12 @@ class Fit:
 
 def fit(
     design: SurveyDesign,
-    synthesizer: Synthesizer,
+    synthesizer: Synthesizer | None = None,
     *,
     epsilon: float | None = None,
-    m: int = 3,
-    mechanism: PseudoPosterior | None = None,
+    m: int | None = None,
+    mechanism: Mechanism | None = None,
+    policy: Policy | None = None,
     population_total: float | Mapping[Any, float] | None = None,
     public: Sequence[str] | None = None,
     clusters: Clusters = "model",
@@ -323,9 +390,13 @@ def fit(
         Privacy budget of a release of m data sets (add-or-remove neighbours); never exceeded.
         Not needed where the mechanism fixes c1.
     m : int
-        Number of synthetic data sets.
-    mechanism : PseudoPosterior, optional
-        The weight map and its constants.
+        Number of synthetic data sets; default 3.
+    mechanism : PseudoPosterior, WeightedE or Censored, optional
+        How records are protected; default ``PseudoPosterior()``.  ``Censored`` is the one whose guarantee is
+        strict; it needs a population_total.
+    policy : Policy, optional
+        Everything that a historical file set: the model, epsilon, m and the privacy weights of ``Censored``.
+        Nothing of this file sets them, and none of them is given here.
     population_total : float or mapping of stratum to float, optional
         Public number of population units that the synthetic weights add up to, in all or in
         each stratum (such totals then have no standard error); the default is the sum of the
@@ -361,14 +432,19 @@ def fit(
     EngineError
         The engine is missing or stopped.
     """
+    if policy is not None:
+        given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
+        synthesizer, epsilon, m, mechanism = _of_policy(policy, given)
+    if synthesizer is None:
+        raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
     _check_kinds(design, synthesizer, mechanism)
-    m = whole(m, "m")
+    m = whole(3 if m is None else m, "m")
     for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
         whole(number, name)
     check_seed(seed)
     mechanism = PseudoPosterior() if mechanism is None else mechanism
     epsilon = _one_epsilon(epsilon, mechanism)
-    if epsilon is None and mechanism.c1 is None:
+    if epsilon is None and not (isinstance(mechanism, PseudoPosterior) and mechanism.c1 is not None):
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
     population_total = check_total(population_total, design)
     if clusters not in get_args(Clusters):
@@ -387,51 +463,91 @@ def fit(
     if unit is not None:
         said.append(UNITS_PUBLIC)
         said += [] if design.clustered else [INDEPENDENT]
+    mean_weight = None
+    if isinstance(mechanism, Censored):
+        mean_weight = _public_mean_weight(design, population_total, unit)
 
     rng = np.random.default_rng(seed)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, rng, chains, warmup, draws)
     target = 1.0 if epsilon is None else epsilon / (2 * m)
+    model = synthesizer
     with _progress() as say:
         say("reading the file")
-        data = synthesizer.prepare(design, clusters)
-        say("unweighted fit: the records' risks")
+        data = model.prepare(design, clusters, mean_weight)
 
         def lipschitz(posterior: Posterior, weights: Floats) -> Floats:
-            return synthesizer.lipschitz(data, posterior, protected.of_record, protected.spread(weights))
-
-        risk = synthesizer.lipschitz(data, synthesizer.fit(data, np.ones(design.n), sampler), protected.of_record)
-
-        def alpha(c1: float) -> Floats:
-            return mechanism.alpha(risk, c1, target)
+            return model.lipschitz(data, posterior, protected.of_record, protected.spread(weights))
 
         def fitted(weights: Floats) -> Posterior:
             say("fit under privacy weights")
-            return synthesizer.fit(data, protected.spread(weights), sampler)
+            return model.fit(data, protected.spread(weights), sampler)
 
-        if mechanism.c1 is not None:
+        if policy is not None:
+            risk = policy.risk(data)
+        elif isinstance(mechanism, Censored) and not mechanism.weighted:
+            risk = np.full(design.n, np.nan)  # alpha = 1, whatever it is
+        else:
+            say("unweighted fit: the records' risks")
+            risk = model.lipschitz(data, model.fit(data, np.ones(design.n), sampler), protected.of_record)
+
+        def alpha(c1: float) -> Floats:
+            return mechanism.alpha(risk, c1, target, None if policy is None else policy.span)
+
+        if isinstance(mechanism, Censored):
+            say("censored fit")
+            weights = alpha(mechanism.c1) if mechanism.weighted else np.ones(design.n)
+            weighted = censored_fit(
+                mechanism.c1, weights, lambda a: model.censored(data, a, target, sampler), lipschitz, target
+            )
+        elif isinstance(mechanism, WeightedE):
+            weighted = truncated(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz, target)
+        elif mechanism.c1 is not None:
             weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz)
         else:
-            start = _first_guess(synthesizer, data, protected, alpha, sampler, target)
+            start = first_guess(model, data, protected, alpha, sampler, target)
             weighted = tune(
                 alpha, fitted, lipschitz,
-                lambda a, b, p: synthesizer.log_ratio(data, protected.spread(a), protected.spread(b), p),
+                lambda a, b, p: model.log_ratio(data, protected.spread(a), protected.spread(b), p),
                 target, start=start, tolerance=tolerance,
             )  # fmt: skip
     return Fit(
-        design, rows, synthesizer, mechanism, data, protected, risk, weighted, target, epsilon, m, population_total,
+        design, rows, model, mechanism, policy, data, protected, risk, weighted, target, epsilon, m, population_total,
         said, rng, seed is not None,
     )  # fmt: skip
 
 
+def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, float, int, Censored]:
+    """What a policy sets, if nothing of it was given beside it."""
+    if not isinstance(policy, Policy):
+        raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
+    twice = [name for name, value in given.items() if value is not None]
+    if twice:
+        raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
+    return policy.synthesizer, policy.epsilon, policy.m, policy.mechanism
+
+
+def _public_mean_weight(design: SurveyDesign, total: Total, unit: str | None) -> float:
+    """N / n, which no record moves (the censored mechanism needs it)."""
+    if unit is not None:
+        raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
+    if total is None:
+        raise InputError(
+            "the censored mechanism needs population_total=, a public number: the sum of the survey weights would tell "
+            "of every record's weight"
+        )
+    return float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
+
+
 def synthesize(
     design: SurveyDesign,
-    synthesizer: Synthesizer,
+    synthesizer: Synthesizer | None = None,
     *,
     epsilon: float | None = None,
-    m: int = 3,
+    m: int | None = None,
     debias: bool = False,
     accept_diagnostics: Sequence[str] = (),
+    ledger: Ledger | None = None,
     **settings: Any,
 ) -> Release:
     """Fit, tune to epsilon and release m weighted synthetic data sets, in one call.
@@ -440,7 +556,7 @@ def synthesize(
     ----------
     design, synthesizer, epsilon, m, **settings
         As for :func:`fit`.
-    debias, accept_diagnostics
+    debias, accept_diagnostics, ledger
         As for :meth:`Fit.release`.
 
     Returns
@@ -461,10 +577,13 @@ def synthesize(
     """
     _check_accepted(accept_diagnostics)
     if debias:
-        _check_kinds(design, synthesizer, settings.get("mechanism"))
-        _check_debias(synthesizer, settings.get("mechanism") or PseudoPosterior())
+        policy = settings.get("policy")
+        mechanism = settings.get("mechanism") if policy is None else policy.mechanism
+        if synthesizer is not None:
+            _check_kinds(design, synthesizer, mechanism)
+        _check_debias(synthesizer, mechanism or PseudoPosterior())
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
-    return done.release(debias=debias, accept_diagnostics=accept_diagnostics)
+    return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger)
 
 
 @dataclass(frozen=True)
@@ -505,7 +624,7 @@ def price(
     epsilon: float | None = None,
     m: int = 3,
     c1: float | None = None,
-    mechanism: PseudoPosterior | None = None,
+    mechanism: Mechanism | None = None,
     **settings: Any,
 ) -> Price:
     """Dry run: the epsilon that c1 means, or the c1 that epsilon means, without releasing.
@@ -529,7 +648,7 @@ def price(
     if c1 is not None:
         if mechanism.c1 is not None:
             raise InputError("c1 is given twice: to price and to the mechanism")
-        mechanism = PseudoPosterior(mechanism.map, c1, mechanism.c2, mechanism.epsilon)
+        mechanism = replace(mechanism, c1=c1)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
     posterior = done.weighted.posterior
     mean_alpha = float(done.unit.spread(done.weighted.alpha).mean())
@@ -578,24 +697,6 @@ def _autocorrelation(posterior: Posterior, chain: NDArray[np.intp], lag: int) ->
     return float(np.abs((x[lag:] * x[:-lag]).sum(axis=0) / (x**2).sum(axis=0)).max())
 
 
-def _first_guess(
-    synthesizer: Synthesizer, data: Any, unit: Unit, alpha: Callable[[float], Floats], sampler: Sampler, target: float
-) -> float:
-    """c1 by the model's pilot (FBS: the flat prior's exact draws), or 1: it saves fits, and decides nothing."""
-    pilot = synthesizer.pilot()
-    if pilot is None:
-        return 1.0
-    try:
-        guess = tune(
-            alpha, lambda a: pilot.fit(data, unit.spread(a), sampler),
-            lambda p, a: pilot.lipschitz(data, p, unit.of_record, unit.spread(a)),
-            lambda a, b, p: pilot.log_ratio(data, unit.spread(a), unit.spread(b), p), target,
-        )  # fmt: skip
-    except (ModelError, PrivacyError):  # too little data for the pilot
-        return 1.0
-    return guess.c1
-
-
 def _verdict(posterior: Posterior) -> str:
     failed = posterior.failures
     if posterior.diagnostics.exact and not failed:
@@ -605,13 +706,13 @@ def _verdict(posterior: Posterior) -> str:
     return "Sampler diagnostics passed: no divergences, R-hat at most 1.01, bulk and tail ESS at least 400."
 
 
-def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: PseudoPosterior | None) -> None:
+def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism | None) -> None:
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
     if isinstance(synthesizer, str) or not hasattr(synthesizer, "prepare"):
         raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
-    if not isinstance(mechanism, PseudoPosterior | None):
-        raise InputError("mechanism must be a surveysynth.PseudoPosterior(...)")
+    if not isinstance(mechanism, Mechanism | None):
+        raise InputError("mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...) or Censored(...)")
 
 
 def _check_accepted(accepted: Sequence[str]) -> None:
@@ -620,13 +721,18 @@ def _check_accepted(accepted: Sequence[str]) -> None:
         raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
 
 
-def _check_debias(synthesizer: Synthesizer, mechanism: PseudoPosterior) -> None:
-    if mechanism.map == "linear":
+def _check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism) -> None:
+    if isinstance(mechanism, WeightedE) or (isinstance(mechanism, Censored) and mechanism.weighted):
+        raise InputError(
+            "debias takes off what constants that can be published do: those of PseudoPosterior() or the clamp of "
+            "Censored(weighted=False)"
+        )
+    if mechanism.map == "linear" and not isinstance(mechanism, Censored):
         raise InputError(
             "debias needs the weight map's constants to be public, and the linear map has the file's own least and "
             "largest risk among them; use the inverse map"
         )
-    if synthesizer.as_in_paper:
+    if synthesizer is not None and synthesizer.as_in_paper:
         raise InputError("debias is no part of the paper's setting; use FBP(...) instead of FBP.paper(...)")
 
 
@@ -640,7 +746,7 @@ def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:
         )
 
 
-def _one_epsilon(epsilon: float | None, mechanism: PseudoPosterior) -> float | None:
+def _one_epsilon(epsilon: float | None, mechanism: Mechanism) -> float | None:
     if epsilon is not None and mechanism.epsilon is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
     epsilon = mechanism.epsilon if epsilon is None else epsilon

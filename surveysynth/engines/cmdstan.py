@@ -87,14 +87,15 @@ def to_draws(fit: CmdStanMCMC, version: str) -> Draws:
 def _compiled(source: Path, version: str) -> CmdStanModel:
     from cmdstanpy import CmdStanModel
 
-    text = source.read_text()
+    files = [source, *sorted(source.parent.glob("*.stanfunctions"))]  # what a program may include
+    text = "".join(file.read_text() for file in files)
     key = hashlib.sha256((version + text).encode()).hexdigest()[:16]
     base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "surveysynth" / key
     base.mkdir(parents=True, exist_ok=True)
-    copy = base / source.name
-    if not copy.exists():
-        shutil.copyfile(source, copy)
-    return CmdStanModel(stan_file=str(copy))
+    for file in files:
+        if not (base / file.name).exists():
+            shutil.copyfile(file, base / file.name)
+    return CmdStanModel(stan_file=str(base / source.name), stanc_options={"include-paths": [str(base)]})
 
 
 @contextmanager

@@ -29,7 +29,8 @@ class Embedded:
         """
 
         def sample() -> stanli.Fit:
-            model = stanli.Model(stan_file=str(program_path(program)), data=dict(data))
+            path = program_path(program)
+            model = stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
             return model.sample(chains=chains, warmup=warmup, samples=draws, seed=seed, delta=ADAPT_DELTA, refresh=0)
 
         def stopped(kind: str) -> EngineError:

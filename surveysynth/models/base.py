@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import SurveyDesign
-from ..engines import Diagnostics, Engine
+from ..engines import Diagnostics, Draws, Engine
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -30,6 +30,18 @@ class Sampler:
     chains: int = 4
     warmup: int = 1000
     draws: int = 1000
+
+    def sample(self, program: str, data: Mapping[str, Any]) -> Draws:
+        """Sample a program of ``stan/``."""
+        seed = int(self.rng.integers(2**31 - 1))
+        return self.engine().sample(
+            program, data, chains=self.chains, warmup=self.warmup, draws=self.draws, seed=seed
+        )
+
+    @property
+    def chain_of_draws(self) -> Codes:
+        """Chain of each draw, chains one after the other."""
+        return np.repeat(np.arange(self.chains), self.draws)
 
 
 @dataclass(frozen=True)
@@ -146,15 +158,20 @@ class Synthesizer(Protocol):
         """A relative of the model that fits the same data in no time, to start the tuning; None if there is none."""
         ...
 
-    def prepare(self, design: SurveyDesign, clusters: Clusters = "model") -> Any:
+    def prepare(self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None) -> Any:
         """Validate the file against the model and put it in the form that fits need.
 
         ``clusters``: whether PSUs, and strata that the predictors do not determine, are modelled.
+        ``mean_weight``: what survey weights are divided by; by default their mean, which every record moves.
         """
         ...
 
     def fit(self, data: Any, alpha: Floats, sampler: Sampler) -> Posterior:
         """Draw from the alpha-weighted pseudo posterior (T eq. 1)."""
+        ...
+
+    def censored(self, data: Any, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound] (C eq. 3.6)."""
         ...
 
     def lipschitz(
@@ -187,6 +204,18 @@ class Synthesizer(Protocol):
 
         With ``debias`` without what they do to anything else, too.
         """
+        ...
+
+    def uncensored(self, data: Any, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+        """Some draws of a censored fit, without what the clamp does to them."""
+        ...
+
+    def in_units(self, data: Any, posterior: Posterior) -> Posterior:
+        """The draws in terms that do not depend on the file: coefficients of predictors in their own units."""
+        ...
+
+    def from_units(self, data: Any, posterior: Posterior) -> Posterior:
+        """The inverse of :meth:`in_units`, for another file with the same columns."""
         ...
 
     def simulate(self, data: Any, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:

@@ -19,7 +19,8 @@ intercept), FBS's (B, Sigma) and FBP's parameters are one-to-one; with several o
 their covariance matrix and kappa_y a vector.
 
 Under T's priors (App. D) beta and kappa_x integrate out, and ``stan/fbp.stan`` samples the three
-parameters that are left.
+parameters that are left.  Under the censored pseudo likelihood (C eq. 3.6) nothing integrates out:
+``stan/fbp_censored.stan``.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ from ..columns import codes
 from ..design import SurveyDesign
 from ..errors import InputError, ModelError
 from .base import Clusters, Posterior, Sampler, Synthetic
+from .censored import Pilot
 from .regression import FLAT, LOG_SIZE, Data, JointRegression
 from .transforms import Transform
+from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -139,7 +142,9 @@ class FBP(JointRegression):
         """The paper's smoothed weights, or its counts' standard errors."""
         return "paper" in (self.weights, self.variance)
 
-    def prepare(self, design: SurveyDesign, clusters: Clusters = "model") -> PopulationData:
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
+    ) -> PopulationData:
         """As FBS, with the cells of the predictors.
 
         Raises
@@ -148,7 +153,7 @@ class FBP(JointRegression):
             As FBS; a formula without an intercept; a numeric predictor that makes no cells; effects
             of PSUs or strata under the paper's prior, or in a paper's setting.
         """
-        data = super().prepare(design, clusters)
+        data = super().prepare(design, clusters, mean_weight)
         if data.groups is not None and (self.as_in_paper or self.prior == "paper"):
             raise ModelError(
                 f"the design has {data.groups.describe()} whose effects FBP models with prior='flat' and with neither "
@@ -188,15 +193,8 @@ class FBP(JointRegression):
     def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
         """Three parameters by Markov chains, then beta and kappa_x from their exact conditionals."""
         assert isinstance(data, PopulationData)
-        U, root, V = np.linalg.svd(R)  # R = U diag(root) V; rows of V beyond the rank see no data
-        z, v = U.T @ Z0, U.T @ (R @ data.intercept)
-        sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
-        z, S = z * sign, S0 * np.outer(sign, sign)
-        fit = sampler.engine().sample(
-            "fbp", {"D": len(S), "rank": len(R), "A": A, "root": root, "Z": z, "v": v, "S": S},
-            chains=sampler.chains, warmup=sampler.warmup, draws=sampler.draws,
-            seed=int(sampler.rng.integers(2**31 - 1)),
-        )  # fmt: skip
+        root, V, z, v, S = _rotated(data, R, Z0, S0)
+        fit = sampler.sample("fbp", {"D": len(S), "rank": len(R), "A": A, "root": root, "Z": z, "v": v, "S": S})
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
@@ -217,8 +215,28 @@ class FBP(JointRegression):
             kappa_x = coefficients(z[:, 1] - kappa_y * z[:, 0], sigma[:, 1] ** 2, sigma[:, 1])
             B, L = to_sample(beta[:, :, None], L_y, kappa_y, kappa_x, sigma[:, 1], data.intercept)
             values = {"B": B, "L": L}
-        chain = np.repeat(np.arange(sampler.chains), sampler.draws)
-        return Posterior(values, chain, fit.diagnostics, fit.engine, fit.version)
+        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+        assert isinstance(data, PopulationData)
+        root, V, z, v, S = _rotated(data, pilot.R, pilot.Z0, pilot.S0)
+        basis = V.T.copy()
+        basis[:, : root.size] /= root
+        whitened = np.linalg.solve(pilot.L, (data.X @ pilot.B).T).T
+        fit = sampler.sample("fbp_censored", {
+            **records, "X": data.X @ basis, "mu_hat": whitened, "rank": len(root), "root": root, "Z": z, "v": v, "S": S,
+        })  # fmt: skip
+        values = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
+        coefficients, sigma = basis @ values["f"], values["sigma"]  # beta, kappa_x
+        if len(S) == 1:
+            values = {"B": coefficients, "L": sigma[:, :, None]}
+        else:
+            B, L = to_sample(
+                coefficients[:, :, :1], sigma[:, :1, None], values["kappa_y"], coefficients[:, :, 1], sigma[:, 1],
+                data.intercept,
+            )  # fmt: skip
+            values = {"B": B, "L": L}
+        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def consistent(
         self, data: Data, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
@@ -234,6 +252,15 @@ class FBP(JointRegression):
         if debias and data.groups is not None:
             raise InputError("debias of FBP is not to be had with effects of PSUs or strata: use FBS, or no debias")
         return super().consistent(data, posterior, draws, alpha, unit, rng, debias=debias)
+
+    def uncensored(self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+        """As FBS; the factor 1 / pi of the density moves the coefficients, too."""
+        if data.public_weights is not None:
+            return super().uncensored(data, posterior, draws, bound)
+        done = posterior.some(draws, {})
+        size = np.bincount(data.pattern, minlength=len(data.X)).astype(np.float64)
+        B, L = uncensored_tilted(done.values["B"], done.values["L"], data.X, size, bound)
+        return done.some(range(done.size), {"B": B, "L": L})
 
     def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the population model (T eq. 4), weights smoothed given y* (T 2.2)."""
@@ -288,6 +315,14 @@ class FBP(JointRegression):
                 f"band records weigh the same, as if selection did not depend on {name} there"
             )
         return said
+
+
+def _rotated(data: PopulationData, R: Floats, Z0: Floats, S0: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """root and V of R = U diag(root) V, and U' Z0, U' R e and S0 of (y~, log pi); V has rows that see no data, too."""
+    U, root, V = np.linalg.svd(R)
+    z, v = U.T @ Z0, U.T @ (R @ data.intercept)
+    sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
+    return root, V, z * sign, v, S0 * np.outer(sign, sign)
 
 
 def _rising(limits: object) -> bool:

@@ -3,25 +3,27 @@
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w),
 
 fitted under the alpha-weighted pseudo likelihood (T eq. 3).  B integrates out, ``stan/fbs.stan``
-samples what is left, and B is then drawn from its exact conditional.
+samples what is left, and B is then drawn from its exact conditional.  Under the censored pseudo
+likelihood (C eq. 3.6) nothing integrates out, and ``stan/fbs_censored.stan`` samples (B, Sigma) themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError, guarded
 from .base import Posterior, Sampler, Synthetic
+from .censored import Pilot
 from .regression import FLAT, Data, JointRegression
 from .transforms import Transform
 
 Floats = NDArray[np.float64]
-Prior = Literal["paper", "independent", "flat"]
+Prior = Literal["paper", "independent", "normal", "flat"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,9 @@ class FBS(JointRegression):
         Right-hand side of a model formula, for example ``"field + gender"``, as in R.  These
         columns are public: they are kept as they are and are released.  A categorical outcome may
         be among them, for its interactions: a design variable that is not public.
-    prior : {"paper", "independent", "flat"}
-        T App. C; the same with Omega = I (sensible with more than about 20 predictors); or
+    prior : {"paper", "independent", "normal", "flat"}
+        T App. C; the same with Omega = I (sensible with more than about 20 predictors); the same
+        with coefficients ~ N(0, 100), as FBP's are, which is fastest under censoring; or
         p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
     transform : str, transform, or dict of outcome to either
         ``"log"`` (the default), ``surveysynth.Identity(scale=)`` or ``surveysynth.Asinh(scale=)``.
@@ -66,6 +69,7 @@ class FBS(JointRegression):
     priors: ClassVar[dict[str, str]] = {
         "paper": "beta_y, beta_w ~ N(0, D Omega D), D = diag(half-t(3, 0, 10)), Omega ~ LKJ(6) (T App. C)",
         "independent": "as the paper's, with Omega = I",
+        "normal": "coefficients ~ N(0, 100)",
         "flat": FLAT,
     }
 
@@ -74,12 +78,9 @@ class FBS(JointRegression):
         b, r = _coefficient_size(R, Z0, S0 / A)
         stan_data = {
             "D": D, "K": K, "rank": rank, "A": A, "R": R, "Z0": Z0, "S0": S0,
-            "b": b, "r": r, "correlated": int(self.prior == "paper"),
+            "b": b, "r": r, **self._prior_flags(),
         }  # fmt: skip
-        fit = sampler.engine().sample(
-            "fbs", stan_data, chains=sampler.chains, warmup=sampler.warmup, draws=sampler.draws,
-            seed=int(sampler.rng.integers(2**31 - 1)),
-        )  # fmt: skip
+        fit = sampler.sample("fbs", stan_data)
         v = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
         L = v["L"]
         Omega_root = v["L_Omega"][:, None] if self.prior == "paper" else np.eye(K)
@@ -92,8 +93,19 @@ class FBS(JointRegression):
                 "predictors in larger units (thousands), or use prior='flat'"
             ),
         )
-        chain = np.repeat(np.arange(sampler.chains), sampler.draws)
-        return Posterior({"B": B, "L": L}, chain, fit.diagnostics, fit.engine, fit.version)
+        return Posterior({"B": B, "L": L}, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+        b, ratio = _coefficient_size(pilot.R, pilot.Z0, pilot.S0 / pilot.A)
+        fit = sampler.sample("fbs_censored", {
+            **records, "C0": pilot.R.T @ pilot.R, "P": pilot.R.T @ pilot.Z0, "B_hat": pilot.B, "b": b, "ratio": ratio,
+            **self._prior_flags(),
+        })  # fmt: skip
+        values = {name: fit.values[name].reshape(-1, *fit.values[name].shape[2:]) for name in ("B", "L")}
+        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def _prior_flags(self) -> dict[str, int]:
+        return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
     def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*) (T 2.1).

@@ -36,6 +36,7 @@ from ..errors import InputError, ModelError, as_list, rows
 from . import categories, consistency, gaussian
 from .base import Clusters, Posterior, Sampler
 from .categories import Categories, crossed
+from .censored import Pilot, censored_records, pilot_fit
 from .effects import (
     GroupedStatistics,
     Groups,
@@ -52,6 +53,7 @@ from .public_weights import LOG_WEIGHT, public_weight, varies_within
 from .scores import NormalScores
 from .sufficient import SufficientStatistics, sufficient_statistics
 from .transforms import Transform, as_transform
+from .uncensored import uncensored
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -183,7 +185,9 @@ class JointRegression(ABC):
         """The model under the flat prior, whose draws are exact and take milliseconds."""
         return None if self.prior == "flat" else replace(self, prior="flat")
 
-    def prepare(self, design: SurveyDesign, clusters: Clusters = "model") -> Data:
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
+    ) -> Data:
         """Working-scale values and distinct predictor rows, after the checks that belong to the model.
 
         Parameters
@@ -191,6 +195,8 @@ class JointRegression(ABC):
         design : SurveyDesign
         clusters : {"model", "ignore"}
             Whether PSUs, and strata that the predictors do not determine, get effects.
+        mean_weight : float, optional
+            A public number that weights are divided by, N / n; by default their mean.
 
         Raises
         ------
@@ -234,7 +240,7 @@ class JointRegression(ABC):
         each = 1 if labels_of is None else labels_of.K
         public = public_weight(design, self.predictor_columns, *_public_rows(X, pattern, each), groups)
         if public is None:
-            working.append(np.log(design.weights / design.weights.mean()))
+            working.append(np.log(design.weights / (mean_weight or design.weights.mean())))
         elif varies_within(public, pattern // each):
             X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
             columns = (*columns, LOG_WEIGHT)
@@ -247,6 +253,11 @@ class JointRegression(ABC):
         _refuse_singular(Y, X, pattern, labels)
         if groups is not None:
             _refuse_constant_within(groups, Y, labels)
+            if self.prior == "normal":
+                raise ModelError(
+                    f"the design has {groups.describe()}, whose effects are not modelled under prior='normal': use "
+                    "another prior, or clusters='ignore'"
+                )
         return Data(X, pattern, Y, public, columns, groups, labels_of, tuple(cells))
 
     def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
@@ -263,6 +274,33 @@ class JointRegression(ABC):
         """
         numeric = self._fit_numeric(data, alpha, sampler)
         return numeric if data.categories is None else _and_shares(numeric, data, data.categories, alpha, sampler)
+
+    def censored(self, data: Data, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+        """Draw (B, Sigma) from the censored pseudo posterior (C eq. 3.5-3.6): alpha_i log p_i clamped to +-bound.
+
+        Raises
+        ------
+        ModelError
+            Effects of PSUs or strata, categories, or a flat prior, under which the posterior is not
+            proper, as the censored likelihood is bounded away from 0; or next to nothing inside the clamp.
+        """
+        if data.groups is not None:
+            raise ModelError(
+                f"the design has {data.groups.describe()}, whose effects are not fitted under the censored mechanism: "
+                "say clusters='ignore' (standard errors from the synthetic files can then be far too small), make "
+                "strata predictors, or use the pseudo posterior"
+            )
+        if data.categories is not None:
+            raise ModelError("categories are not fitted under the censored mechanism; use the pseudo posterior")
+        if self.prior == "flat":
+            proper = ", ".join(f"{name!r}" for name in self.priors if name != "flat")
+            raise ModelError(
+                f"the censored posterior is not proper under a flat prior: use another one ({proper}) here"
+            )
+        base = self.log_base(data, data.Y)
+        pilot = pilot_fit(data.X, data.pattern, data.Y, alpha, base, bound)
+        records = censored_records(data.X, data.pattern, data.Y, alpha, base, bound, pilot)
+        return self._sample_censored(data, records, pilot, sampler)
 
     def _fit_numeric(self, data: Data, alpha: Floats, sampler: Sampler) -> Posterior:
         """(B, Sigma) and effects, of the numeric outcomes and the weight given everything else."""
@@ -294,6 +332,10 @@ class JointRegression(ABC):
     @abstractmethod
     def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
         """The same by Markov chains, under the model's own prior."""
+
+    @abstractmethod
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+        """Under the censored pseudo likelihood, in the coordinates of a pilot fit."""
 
     def log_base(self, data: Data, Y: Floats) -> Floats:
         """log p(record) minus the log of the normal density of (y~, w~), from working-scale values: (n,)."""
@@ -431,6 +473,25 @@ class JointRegression(ABC):
             )
             done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
         return done
+
+    def uncensored(self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+        """Some draws of a censored fit (alpha = 1), without what the clamp does to them: see uncensored.py.
+
+        Raises
+        ------
+        ModelError
+            The clamp is too tight.
+        """
+        done = posterior.some(draws, {})
+        return done.some(range(done.size), {"L": uncensored(done.values["L"], bound)})
+
+    def in_units(self, data: Data, posterior: Posterior) -> Posterior:
+        """As they are: predictors enter in their own units."""
+        return posterior
+
+    def from_units(self, data: Data, posterior: Posterior) -> Posterior:
+        """As they are."""
+        return posterior
 
     def _tilts(
         self, data: Data, posterior: Posterior, draws: Sequence[int], rng: np.random.Generator

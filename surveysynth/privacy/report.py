@@ -8,12 +8,29 @@ from typing import Any
 
 from .mechanisms import Kind
 
-GUARANTEES: dict[Kind, str] = {
-    "asymptotic": (
-        "Asymptotic differential privacy: epsilon = 2 * Delta * m, where Delta is the largest weighted absolute log "
-        "density of any {unit} under any of the posterior draws that were examined (more draws can only raise it). The "
-        "bound is local to this file; it becomes a differential privacy guarantee only as the number of {units} grows. "
-        "This is not a strict (epsilon, 0) guarantee at this sample size."
+LOCAL = (
+    "Asymptotic differential privacy: epsilon = 2 * Delta * m, where Delta is the largest weighted absolute log "
+    "density of any {unit} under any of the posterior draws that were examined (more draws can only raise it). The "
+    "bound is local to this file; it becomes a differential privacy guarantee only as the number of {units} grows. "
+    "This is not a strict (epsilon, 0) guarantee at this sample size."
+)
+CLAMPED = (
+    "every {unit} adds at most epsilon / (2 m) to the log likelihood, and takes at most as much from it, whatever the "
+    "parameters are: contributions are clamped there. So m exact draws from the posterior are epsilon-differentially "
+    "private, at any sample size, and what is computed from them is, too."
+)
+GUARANTEES: dict[str, str] = {
+    "pseudo posterior": LOCAL,
+    "weighted-e": f"{LOCAL} Records whose bound exceeded epsilon / (2 m) have weight 0.",
+    "censored": f"Strict differential privacy: {CLAMPED}",
+    "censored, strict given alpha": (
+        f"Differential privacy given the privacy weights: {CLAMPED} The privacy weights alpha, which come before the "
+        "clamp, were computed from this very file, and what they tell of a record is not covered: with weights from a "
+        "policy that a historical file set, or with none, the guarantee is strict."
+    ),
+    "perturbed histogram": (
+        "Strict differential privacy: Laplace noise in the counts of bins that do not depend on the file; all data "
+        "sets come from one noisy histogram."
     ),
 }
 
@@ -35,13 +52,15 @@ class PrivacyReport:
     epsilon : float
         Of the whole release, for neighbours that differ by one record (one unit) added or removed;
         rounded up at two decimals and never above ``epsilon_requested``.
+    mechanism : str
+        ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
     epsilon_replace_one : float
         The same bound for neighbours that differ in one record's (one unit's) values: twice epsilon.
     epsilon_requested : float or None
     m : int
         Synthetic data sets released.
     draws : int
-        Posterior draws behind the maximum, the released ones among them.
+        Posterior draws behind the maximum, the released ones among them; 0 where no maximum is behind epsilon.
     verdict : str
         Whether the sampler's diagnostics passed, in a sentence.
     assumptions, data_dependent : list of str
@@ -64,15 +83,17 @@ class PrivacyReport:
     data_dependent: list[str]
     publishable: bool
     unit: str | None = None
+    mechanism: str = "pseudo posterior"
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def guarantee(self) -> str:
         """The guarantee in words, with what it is not."""
+        text = GUARANTEES[f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism]
         if self.unit is None:
-            return GUARANTEES[self.kind].format(unit="record", units="records")
+            return text.format(unit="record", units="records")
         group = f"group of records with the same {self.unit!r} (their log densities add up)"
-        return GUARANTEES[self.kind].format(unit=group, units="such groups")
+        return text.format(unit=group, units="such groups")
 
     @property
     def epsilon_replace_one(self) -> float:
@@ -113,11 +134,13 @@ class PrivacyReport:
             self.guarantee,
             "Neighbour relations:",
             *(f"  - {name}: epsilon = {value:g}" for name, value in self.neighbours.items()),
-            f"Maximum over {self.draws:,} posterior draws, the released ones among them. {self.verdict}",
+            f"Maximum over {self.draws:,} posterior draws, the released ones among them. {self.verdict}"
+            if self.draws
+            else self.verdict,
             "Taken as public or as given:",
             *(f"  - {line}" for line in self.assumptions),
             "Computed from the confidential file, and not covered by epsilon:",
-            *(f"  - {line}" for line in self.data_dependent),
+            *(f"  - {line}" for line in self.data_dependent or ["nothing"]),
             f"Publication: {self.publication}.",
         ]
         return "\n".join(lines)

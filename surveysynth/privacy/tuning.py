@@ -1,4 +1,6 @@
-"""Tuning: the scale c1 at which the Lipschitz bound comes close below its target.
+"""Fits under privacy weights: c1 tuned to a target bound, weights cut off, or contributions clamped.
+
+**Tuning** finds the scale c1 at which the Lipschitz bound comes close below its target.
 
 A fit under the weights alpha(c1) gives each record's M_i = max_s |log p_i|.  Over the same draws
 the bound at another c1' is max_i alpha_i(c1') M_i, so the c1' that meets the target is found
@@ -13,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import PrivacyError
-from ..models.base import Posterior
+from ..errors import ModelError, PrivacyError
+from ..models.base import Posterior, Sampler, Synthesizer
+from .units import Unit
 
 Floats = NDArray[np.float64]
 FITS = 10  # two or three are usual
@@ -37,17 +41,24 @@ class WeightedFit:
     posterior : Posterior
     bounds : float array (n,)
         max over draws of alpha_i |log p_i|.
+    clamp : float, optional
+        Where contributions are clamped, to [-clamp, clamp]; ``bounds`` are those before the clamp.
+    invocations : int, optional
+        Records (units) that were cut off (Weighted-e), or whose contribution is at the clamp in one of the
+        draws at least (C Table 1).
     """
 
     c1: float
     alpha: Floats
     posterior: Posterior
     bounds: Floats
+    clamp: float | None = None
+    invocations: int | None = None
 
     @property
     def delta(self) -> float:
-        """The overall Lipschitz bound, max_i of ``bounds`` (T 1.4.1 step 4)."""
-        return float(self.bounds.max())
+        """The overall Lipschitz bound: max_i of ``bounds`` (T 1.4.1 step 4), or the clamp, which is policy."""
+        return float(self.bounds.max()) if self.clamp is None else self.clamp
 
 
 def weighted_fit(
@@ -122,6 +133,71 @@ def tune(
         "no privacy weights were found that bring the Lipschitz bound down to epsilon / (2 m). Ask for a larger "
         "epsilon, a smaller m, or use fewer predictors"
     )
+
+
+def truncated(
+    c1: float,
+    alpha: Floats,
+    fit: Callable[[Floats], Posterior],
+    lipschitz: Callable[[Posterior, Floats], Floats],
+    target: float,
+    steps: int = FITS,
+) -> WeightedFit:
+    """Weighted-e (C 2.2): alpha_i := 0 wherever a record's bound exceeds the target, and fit again.
+
+    Parameters
+    ----------
+    c1, alpha, fit, lipschitz
+        As for :func:`weighted_fit`.
+    target : float
+        epsilon / (2 m).
+    steps : int
+        How often at most; C does it once.
+
+    Raises
+    ------
+    PrivacyError
+        Nothing is left.
+    """
+    here, _ = weighted_fit(c1, alpha, fit, lipschitz)
+    for _ in range(steps):
+        kept = np.where(here.bounds > target, 0.0, here.alpha)
+        if (kept == here.alpha).all():
+            break
+        if not kept.any():
+            raise PrivacyError("every record exceeds epsilon / (2 m): ask for a larger epsilon or a smaller m")
+        here, _ = weighted_fit(c1, kept, fit, lipschitz)
+    return replace(here, invocations=int(((alpha > 0) & (here.alpha == 0)).sum()))
+
+
+def censored_fit(
+    c1: float,
+    alpha: Floats,
+    fit: Callable[[Floats], Posterior],
+    lipschitz: Callable[[Posterior, Floats], Floats],
+    clamp: float,
+) -> WeightedFit:
+    """A fit in which every alpha_i log p_i is clamped (C 3), and how often it was."""
+    here, _ = weighted_fit(c1, alpha, fit, lipschitz)
+    return replace(here, clamp=clamp, invocations=int((here.bounds >= clamp).sum()))
+
+
+def first_guess(
+    synthesizer: Synthesizer, data: Any, unit: Unit, alpha: Callable[[float], Floats], sampler: Sampler, target: float
+) -> float:
+    """Guess c1 by the model's pilot (FBS: the flat prior's exact draws), or 1: it saves fits, and decides nothing."""
+    pilot = synthesizer.pilot()
+    if pilot is None:
+        return 1.0
+    try:
+        guess = tune(
+            alpha, lambda a: pilot.fit(data, unit.spread(a), sampler),
+            lambda p, a: pilot.lipschitz(data, p, unit.of_record, unit.spread(a)),
+            lambda a, b, p: pilot.log_ratio(data, unit.spread(a), unit.spread(b), p), target,
+        )  # fmt: skip
+    except (ModelError, PrivacyError):  # too little data for the pilot
+        return 1.0
+    return guess.c1
 
 
 def times(alpha: Floats, bounds: Floats) -> Floats:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-WeightMap = Callable[[Floats, float, float, float], Floats]
+Span = tuple[float, float] | None
+WeightMap = Callable[[Floats, float, float, float, Span], Floats]
 
 
-def inverse_map(f: Floats, c1: float, c2: float, target: float) -> Floats:
+def inverse_map(f: Floats, c1: float, c2: float, target: float, span: Span = None) -> Floats:
     """alpha_i = clip(min(1, c1 * target / f_i) + c2, 0, 1), proportional to 1 / f_i (T 1.4.1 step 2).
 
     Parameters
@@ -22,22 +23,25 @@ def inverse_map(f: Floats, c1: float, c2: float, target: float) -> Floats:
         Scale and shift.
     target : float
         The overall Lipschitz bound aimed at, epsilon / (2 m).
+    span : pair of float, optional
+        Plays no part.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         alpha = np.clip(np.minimum(1.0, c1 * target / f) + c2, 0.0, 1.0)
     return np.where(np.isfinite(f), alpha, 0.0)
 
 
-def linear_map(f: Floats, c1: float, c2: float, target: float) -> Floats:
+def linear_map(f: Floats, c1: float, c2: float, target: float, span: Span = None) -> Floats:
     """alpha_i = clip(c1 (1 - f~_i) + c2, 0, 1), f~_i = (f_i - min f) / (max f - min f) (R Algorithm 2).
 
-    Parameters as for :func:`inverse_map`; the target plays no part.
+    Parameters as for :func:`inverse_map`; the target plays no part.  ``span`` is (min f, max f) where
+    these are not to depend on the file: f~ is then clipped to [0, 1].
     """
     finite = np.isfinite(f)
     if not finite.any():
         return np.zeros_like(f)
-    low, high = f[finite].min(), f[finite].max()
-    scaled = (f - low) / (high - low) if high > low else np.zeros_like(f)
+    low, high = (f[finite].min(), f[finite].max()) if span is None else span
+    scaled = np.clip((f - low) / (high - low), 0, 1) if high > low else np.zeros_like(f)
     return np.where(finite, np.clip(c1 * (1 - np.where(finite, scaled, 0.0)) + c2, 0.0, 1.0), 0.0)
 
 

@@ -1,0 +1,146 @@
+"""Fisher-consistent draws under censoring: what the clamp does to a normal regression, taken off.
+
+The censored estimator of t = (B, Sigma) solves, where the truth is theta,
+
+    E_theta[ 1(|log p(Y | x; t)| < M) d/dt log p(Y | x; t) ] = 0:
+
+records at the clamp do not pull.  The clamp M = epsilon / (2 m) is policy, so for a draw t of a strict
+release the theta that this equation has for its truth is post-processing of the draw.
+
+In r = L^-1 (y - B'x), whose density under t is log p = h - |r|^2 / 2, h = -(D/2) log 2 pi - log|L|, the
+records inside are those with 2(h - M) < |r|^2 < 2(h + M).  By symmetry B stays, and r ~ N(0, k I) with
+
+    E[ k D / dim - 1 ; 2(h - M) < k D < 2(h + M) ] = 0,      D ~ chi-squared_dim.
+
+FBP's density has the factor 1 / pi = exp(w~).  With a the row of L that belongs to w~, log p = h + mu_w +
+|a|^2 / 2 - |r - a|^2 / 2: the ring lies around a, the population's mean, its radii differ from one x to the
+next, and B moves, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import chi2
+
+from ..errors import ModelError, guarded
+
+Floats = NDArray[np.float64]
+
+WIDEST = 100.0  # variance of residuals over that of the draw: beyond, the draw does not tell of it
+STEPS, CLOSE = 1000, 1e-6  # fixed-point iteration: most steps, and the change at which it ends
+RADII, ANGLES = 48, 48  # quadrature nodes in a ring
+FAR = 8.0  # standard deviations
+
+
+def uncensored(L: Floats, bound: float) -> Floats:
+    """Factors of the Sigma whose censored estimate tends to L L', where log p is the normal density: (m, D, D).
+
+    Parameters
+    ----------
+    L : float array (m, D, D)
+        Released draws.
+    bound : float
+        M, the clamp.
+
+    Raises
+    ------
+    ModelError
+        The clamp is so tight that a draw does not tell of Sigma.
+    """
+    return np.array([root * np.sqrt(_spread(root, bound)) for root in L])
+
+
+def _spread(L: Floats, bound: float) -> float:
+    """k: the variance of residuals over that of the draw."""
+    dim, h = len(L), _height(L)
+    low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
+
+    def excess(k: float) -> float:
+        within = chi2.cdf([low / k, high / k], dim + 2), chi2.cdf([low / k, high / k], dim)
+        return float(k * np.diff(within[0])[0] - np.diff(within[1])[0])
+
+    lowest = 1e-3
+    if high <= 0 or not excess(lowest) < 0 < excess(WIDEST):
+        raise _beyond()
+    return float(brentq(excess, lowest, WIDEST, xtol=1e-10))
+
+
+def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
+    """(B, L) whose censored estimates tend to those of each draw, where log p is the normal density plus w~.
+
+    Parameters
+    ----------
+    B, L : float arrays (m, K, 2), (m, 2, 2)
+        Released draws for (y~, w~).
+    X : float array (G, K)
+        Distinct predictor rows.
+    size : float array (G,)
+        Records with each of them.
+    bound : float
+        M, the clamp.
+
+    Raises
+    ------
+    ModelError
+        The clamp is so tight that a draw does not tell of theta, or no theta explains it.
+    """
+    pairs = [_tilted(*draw, X, size, bound) for draw in zip(B, L, strict=True)]
+    return np.array([B for B, _ in pairs]), np.array([L for _, L in pairs])
+
+
+def _tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
+    a = L[-1]
+    h = _height(L) + X @ B[:, -1] + a @ a / 2
+    inside = h + bound > 0
+    if not inside.any():
+        raise _beyond()
+    X, size, h = X[inside], size[inside], h[inside]
+    r, area = _rings(h, bound, a)
+    shift, root = np.zeros(B.shape), np.asarray(np.eye(2))  # r ~ N(x shift, root root')
+    for _ in range(STEPS):
+        e = (r - (X @ shift)[:, None]) @ np.linalg.inv(root).T
+        p = size[:, None] * area * np.exp(-0.5 * (e**2).sum(axis=2)) / np.abs(np.linalg.det(root))
+        mass, first = p.sum(axis=1), np.einsum("gq,gqd->gd", p, r)
+        move = np.linalg.pinv((X * mass[:, None]).T @ X) @ (X.T @ first)
+        left = r - (X @ move)[:, None]
+        S = np.einsum("gq,gqd,gqe->de", p, left, left) / mass.sum()
+        inverse = np.linalg.inv(root)
+        before, shift = root, shift - move
+        root = np.asarray(np.linalg.inv(_factor(inverse @ S @ inverse.T)), dtype=np.float64)
+        if not np.isfinite(root).all() or np.abs(root).max() ** 2 > WIDEST:
+            raise _beyond()
+        if np.abs(X @ move).max() + np.abs(root - before).max() < CLOSE:
+            return B + shift @ L.T, L @ root
+    raise _beyond()
+
+
+def _factor(S: Floats) -> Floats:
+    return guarded(lambda: np.asarray(np.linalg.cholesky(S)), np.linalg.LinAlgError, lambda kind: _beyond())
+
+
+def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
+    """Nodes (G, Q, 2) and areas (G, Q) of the rings 2(h - M) < |r - a|^2 < 2(h + M)."""
+    farthest = FAR * 2 + np.linalg.norm(a)
+    low = np.sqrt(np.maximum(2 * (h - bound), 0))
+    high = np.minimum(np.sqrt(2 * (h + bound)), np.maximum(farthest, low + FAR))
+    x, weight = np.polynomial.legendre.leggauss(RADII)
+    radius = low[:, None] + (high - low)[:, None] * (1 + x) / 2
+    angle = 2 * np.pi * (np.arange(ANGLES) + 0.5) / ANGLES
+    direction = np.column_stack([np.cos(angle), np.sin(angle)])
+    nodes = a + radius[:, :, None, None] * direction
+    area = (high - low)[:, None] / 2 * weight * radius * (2 * np.pi / ANGLES) / (2 * np.pi)
+    return nodes.reshape(len(h), -1, 2), np.repeat(area, ANGLES, axis=1)
+
+
+def _height(L: Floats) -> float:
+    """Log density at r = 0."""
+    return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
+
+
+def _beyond() -> ModelError:
+    return ModelError(
+        "the clamp is so tight that its effect on the model cannot be undone: ask for a larger epsilon or a smaller m, "
+        "or leave out debias=True"
+    )
