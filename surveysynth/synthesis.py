@@ -9,7 +9,7 @@ Under the censored mechanism (C 3) every alpha_i log p_i is clamped to +-epsilon
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -83,9 +83,9 @@ INDEPENDENT = (
     "so that standard errors do not carry what members of a unit have in common"
 )
 DEBIASED = (
-    "the released draws were corrected for what {} do to the model (Fisher-consistent draws): the correction takes the "
-    "normal model at its word; it falls short where residuals have heavier tails, and can add to the error of means "
-    "where they are skewed"
+    "the released draws were corrected for the effect of {} on the model (Fisher-consistent draws): the correction "
+    "takes the normal model at its word; it falls short where residuals have heavier tails, and can add to the error "
+    "of means where they are skewed"
 )
 
 
@@ -321,7 +321,9 @@ class Fit:
         if self.weighted.clamp is not None:
             return [*depends, ONLY_WHETHER]
         if isinstance(self.mechanism, WeightedE):
-            depends.append("which records have weight 0, as their bound exceeded epsilon / (2 m)")
+            depends.append(
+                "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
+            )
         depends.append("the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up")
         if self._manifest(debias)["weights"] != "public":
             depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
@@ -434,7 +436,7 @@ def fit(
     """
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
-        synthesizer, epsilon, m, mechanism = _of_policy(policy, given)
+        synthesizer, m, mechanism = _of_policy(policy, given)
     if synthesizer is None:
         raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
     _check_kinds(design, synthesizer, mechanism)
@@ -483,6 +485,13 @@ def fit(
             say("fit under privacy weights")
             return model.fit(data, protected.spread(weights), sampler)
 
+        def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
+            return tune(
+                alpha, fitted, lipschitz,
+                lambda a, b, p: model.log_ratio(data, protected.spread(a), protected.spread(b), p), target,
+                start=first_guess(model, data, protected, alpha, sampler, target), tolerance=tolerance,
+            )  # fmt: skip
+
         if policy is not None:
             risk = policy.risk(data)
         elif isinstance(mechanism, Censored) and not mechanism.weighted:
@@ -494,6 +503,7 @@ def fit(
         def alpha(c1: float) -> Floats:
             return mechanism.alpha(risk, c1, target, None if policy is None else policy.span)
 
+        weighted: WeightedFit
         if isinstance(mechanism, Censored):
             say("censored fit")
             weights = alpha(mechanism.c1) if mechanism.weighted else np.ones(design.n)
@@ -502,29 +512,27 @@ def fit(
             )
         elif isinstance(mechanism, WeightedE):
             weighted = truncated(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz, target)
+            if weighted.delta > target:
+                cut = weighted
+                weighted = replace(tuned(lambda c: min(c, 1.0) * cut.alpha), invocations=cut.invocations)
         elif mechanism.c1 is not None:
             weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz)
         else:
-            start = first_guess(model, data, protected, alpha, sampler, target)
-            weighted = tune(
-                alpha, fitted, lipschitz,
-                lambda a, b, p: model.log_ratio(data, protected.spread(a), protected.spread(b), p),
-                target, start=start, tolerance=tolerance,
-            )  # fmt: skip
+            weighted = tuned(alpha)
     return Fit(
         design, rows, model, mechanism, policy, data, protected, risk, weighted, target, epsilon, m, population_total,
         said, rng, seed is not None,
     )  # fmt: skip
 
 
-def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, float, int, Censored]:
-    """What a policy sets, if nothing of it was given beside it."""
+def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
+    """What a policy sets, if nothing of it was given beside it; its mechanism holds the epsilon."""
     if not isinstance(policy, Policy):
         raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
     twice = [name for name, value in given.items() if value is not None]
     if twice:
         raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
-    return policy.synthesizer, policy.epsilon, policy.m, policy.mechanism
+    return policy.synthesizer, policy.m, policy.mechanism
 
 
 def _public_mean_weight(design: SurveyDesign, total: Total, unit: str | None) -> float:

@@ -141,9 +141,10 @@ def truncated(
     fit: Callable[[Floats], Posterior],
     lipschitz: Callable[[Posterior, Floats], Floats],
     target: float,
-    steps: int = FITS,
 ) -> WeightedFit:
     """Weighted-e (C 2.2): alpha_i := 0 wherever a record's bound exceeds the target, and fit again.
+
+    The bounds of the new fit can exceed the target, as in C 4.2.
 
     Parameters
     ----------
@@ -151,23 +152,21 @@ def truncated(
         As for :func:`weighted_fit`.
     target : float
         epsilon / (2 m).
-    steps : int
-        How often at most; C does it once.
 
     Raises
     ------
     PrivacyError
         Nothing is left.
     """
-    here, _ = weighted_fit(c1, alpha, fit, lipschitz)
-    for _ in range(steps):
-        kept = np.where(here.bounds > target, 0.0, here.alpha)
-        if (kept == here.alpha).all():
-            break
-        if not kept.any():
-            raise PrivacyError("every record exceeds epsilon / (2 m): ask for a larger epsilon or a smaller m")
-        here, _ = weighted_fit(c1, kept, fit, lipschitz)
-    return replace(here, invocations=int(((alpha > 0) & (here.alpha == 0)).sum()))
+    before, _ = weighted_fit(c1, alpha, fit, lipschitz)
+    kept = np.where(before.bounds > target, 0.0, alpha)
+    cut = int((kept < alpha).sum())
+    if cut == 0:
+        return replace(before, invocations=0)
+    if not kept.any():
+        raise PrivacyError("every record exceeds epsilon / (2 m): ask for a larger epsilon or a smaller m")
+    after, _ = weighted_fit(c1, kept, fit, lipschitz)
+    return replace(after, invocations=cut)
 
 
 def censored_fit(

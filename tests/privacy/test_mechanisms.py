@@ -1,0 +1,252 @@
+"""Mechanisms through the whole of synthesize: what epsilon is, what it is computed from, and what a policy fixes."""
+
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+
+N = 20_000.0
+DRAWS = {"chains": 4, "warmup": 500, "draws": 1000}
+FAST = DRAWS | {"population_total": N}
+
+
+def file(n=300, seed=1):
+    rng = np.random.default_rng(seed)
+    sex, region = rng.choice(["f", "m"], n), rng.choice(["a", "b", "c"], n)
+    y = 8 + 0.3 * (sex == "m") + 0.4 * rng.normal(size=n)
+    w = np.exp(0.5 * y + 0.3 * rng.normal(size=n))
+    return pd.DataFrame({"income": np.exp(y), "sex": sex, "region": region, "w": w})
+
+
+def design(**changes):
+    return ss.SurveyDesign(file(**changes), weights="w")
+
+
+NORMAL = ss.FBS("income", "sex + region", prior="normal")
+
+
+@pytest.fixture(scope="module")
+def strict():
+    return ss.fit(design(), NORMAL, epsilon=9.0, m=3, mechanism=ss.Censored(), seed=1, **FAST)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return ss.Policy.from_historical(
+        design(seed=2), NORMAL, epsilon=9.0, m=3, source="survey of 2025", population_total=N, seed=1, **DRAWS
+    )
+
+
+def test_epsilon_of_a_strict_release_is_the_one_asked_for_whatever_the_file(strict):
+    release = strict.release()
+    assert (release.privacy.kind, release.privacy.epsilon, strict.delta) == ("strict", 9.0, 1.5)
+    assert release.privacy.epsilon_replace_one == 18
+    text = str(release.privacy)
+    assert "epsilon = 9 (asked for: 9), strict" in text and "replace one record: epsilon = 18" in text
+    assert "Maximum over" not in text and "Monte Carlo stand in for exact draws" in text
+    assert "add or remove one record" in text and "N / n" in text
+    internal = release.privacy.internal
+    assert internal["clamp"] == 1.5 and 0 < internal["invocations"] <= 300
+    assert "invocations" not in json.dumps(release.manifest()) and str(internal["invocations"]) not in text
+
+
+def test_contributions_are_clamped_and_are_those_of_the_records(strict):
+    added = strict.contributions(np.arange(300))
+    assert np.abs(added).max() == 1.5
+    by_hand = strict.synthesizer.log_density(strict.data, np.arange(300), strict.weighted.posterior)
+    np.testing.assert_array_equal(added, np.clip(by_hand, -1.5, 1.5))
+    assert (np.abs(by_hand) >= 1.5).any(axis=0).sum() == strict.weighted.invocations
+
+
+def test_a_release_of_fewer_data_sets_spends_less_and_of_more_is_refused(strict):
+    assert strict.release(m=1).privacy.epsilon == 3.0
+    with pytest.raises(ss.PrivacyError, match="made for m = 3"):
+        strict.release(m=4)
+
+
+def test_a_record_moves_no_other_record_s_term():
+    """Its outcome and weight stand in its own row of the data and nowhere else (n and N are public)."""
+    frame = file()
+    other = frame.copy()
+    other.loc[7, ["income", "w"]] = [1e9, 4000.0]
+    a, b = (NORMAL.prepare(ss.SurveyDesign(f, weights="w"), "model", N / 300) for f in (frame, other))
+    rest = np.arange(300) != 7
+    np.testing.assert_array_equal(a.Y[rest], b.Y[rest])
+    np.testing.assert_array_equal(a.X, b.X)
+    assert (a.Y[7] != b.Y[7]).all()
+    free = [NORMAL.prepare(ss.SurveyDesign(f, weights="w")) for f in (frame, other)]
+    assert (free[0].Y[rest, 1] != free[1].Y[rest, 1]).all()  # weights relative to their own mean do move
+
+
+@pytest.mark.parametrize("map", ["inverse", "linear"])
+def test_privacy_weights_of_a_policy_depend_on_the_record_alone(map):
+    policy = ss.Policy.from_historical(
+        design(seed=2), NORMAL, epsilon=9.0, m=3, map=map, source="2025", population_total=N, seed=1, **DRAWS
+    )
+    frame = file()
+    other = frame.copy()
+    other.loc[7, ["income", "w"]] = [1e9, 4000.0]
+    alpha = []
+    for f in (frame, other):
+        data = policy.synthesizer.prepare(ss.SurveyDesign(f, weights="w"), "model", N / 300)
+        alpha.append(policy.mechanism.alpha(policy.risk(data), policy.mechanism.c1, 1.5, policy.span))
+    np.testing.assert_array_equal(np.delete(alpha[0], 7), np.delete(alpha[1], 7))
+    assert alpha[1][7] < alpha[0][7]
+    assert 0 < alpha[0].min() < alpha[0].max() <= 1
+
+
+def test_release_under_a_policy_is_strict_and_the_policy_survives_its_file(policy, tmp_path):
+    path = policy.save(tmp_path / "policy.npz")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    again = ss.Policy.load(path)
+    assert repr(again) == repr(policy) and again.synthesizer == policy.synthesizer
+    release = ss.synthesize(design(), policy=policy, seed=3, **FAST)
+    twin = ss.synthesize(design(), policy=again, seed=3, **FAST)
+    for one, two in zip(release.datasets, twin.datasets, strict=True):
+        pd.testing.assert_frame_equal(one.frame, two.frame)
+    assert (release.privacy.kind, release.privacy.epsilon) == ("strict", 9.0)
+    assert any("survey of 2025" in line for line in release.privacy.assumptions)
+    assert len(release.privacy.data_dependent) == 1 and "refused" in release.privacy.data_dependent[0]
+    # weighted down first, fewer records reach the clamp than with alpha = 1
+    unweighted = ss.fit(design(), NORMAL, epsilon=9.0, m=3, mechanism=ss.Censored(), seed=1, **FAST)
+    assert release.privacy.internal["invocations"] < unweighted.weighted.invocations / 2
+    with pytest.raises(ss.InputError, match="exists"):
+        policy.save(path)
+
+
+def test_a_policy_sets_everything_and_refuses_other_files(policy, tmp_path):
+    with pytest.raises(ss.InputError, match=r"epsilon=, m=: the policy sets this"):
+        ss.synthesize(design(), policy=policy, epsilon=3, m=2, population_total=N)
+    with pytest.raises(ss.InputError, match="a synthesizer: the policy"):
+        ss.synthesize(design(), NORMAL, policy=policy, population_total=N)
+    frame = file()
+    frame.loc[:20, "region"] = "d"
+    with pytest.raises(ss.InputError, match=r"new: region\[T.d\]; lacking: none"):
+        ss.synthesize(ss.SurveyDesign(frame, weights="w"), policy=policy, population_total=N)
+    with pytest.raises(ss.InputError, match="Policy"):
+        ss.synthesize(design(), policy="policy.npz", population_total=N)
+    damaged = tmp_path / "damaged.npz"
+    damaged.write_bytes(policy.save(tmp_path / "p.npz").read_bytes()[:-200])
+    for path in (damaged, tmp_path / "nothing.npz"):
+        with pytest.raises(ss.InputError, match=r"not a policy|not a file"):
+            ss.Policy.load(path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ss.FBP("income", "region", bands={}),
+        ss.FBS(["income"], "region", transform={"income": ss.Asinh(scale=1000.0)}),
+        ss.FBS("income", "region", transform=ss.NormalScores(range(100, 28_000, 2000), np.arange(1, 15) / 15, "p")),
+        ss.Beta("income", "region", bounds=(0, 1e6)),
+    ],
+)
+def test_every_model_can_be_kept_in_a_policy(model, tmp_path):
+    values = {"B": np.ones((3, 2))}
+    policy = ss.Policy(
+        model, 5.0, 1, ss.Censored(5.0, weighted=True), (0.5, 9.0), ("Intercept",), values, "2025", 2.4, 0.9
+    )
+    again = ss.Policy.load(policy.save(tmp_path / "policy.npz"))
+    assert again.synthesizer == model and again.span == (0.5, 9.0) and again.mechanism == policy.mechanism
+    np.testing.assert_array_equal(again.values["B"], policy.values["B"])
+
+
+def test_beta_risks_under_a_policy_do_not_depend_on_how_a_file_is_standardized():
+    """Coefficients are kept in the predictors' own units: the same record has the same risk in another file."""
+    rng = np.random.default_rng(3)
+
+    def survey(n, shift):
+        x = rng.normal(shift, 2, n)
+        return pd.DataFrame({"y": rng.beta(2, 3, n), "x": np.round(x, 1), "w": 1.0})
+
+    past, now = survey(400, 0.0), survey(300, 5.0)
+    model = ss.Beta("y", "x", bounds=(0, 1))
+    policy = ss.Policy.from_historical(
+        ss.SurveyDesign(past, weights="w"), model, epsilon=5, m=1, source="past", population_total=4000.0, seed=1,
+        chains=2, warmup=300, draws=200,
+    )  # fmt: skip
+    record = pd.DataFrame({"y": [0.4], "x": [1.0], "w": 1.0})
+    risks = [
+        policy.risk(model.prepare(ss.SurveyDesign(pd.concat([record, f], ignore_index=True), weights="w")))[0]
+        for f in (past, now)
+    ]
+    assert risks[0] == pytest.approx(risks[1], rel=1e-9)
+
+
+def test_weighted_e_cuts_off_and_never_exceeds_epsilon():
+    fit = ss.fit(design(), NORMAL, epsilon=7.0, m=2, mechanism=ss.WeightedE(), seed=1, **FAST)
+    cut = fit.weighted.alpha == 0
+    linear = ss.WeightedE().alpha(fit.risk, 1.0, 1.75)
+    assert fit.weighted.invocations == (cut & (linear > 0)).sum() > 20
+    factor = fit.weighted.alpha[~cut] / linear[~cut]
+    np.testing.assert_allclose(factor, factor[0])
+    assert 0 < factor[0] < 1 and 0.99 * 1.75 <= fit.delta <= 1.75
+    report = fit.release().privacy
+    assert report.kind == "asymptotic" and report.epsilon <= 7 and "weight 0" in str(report)
+
+
+def test_censored_with_weights_of_the_file_is_strict_given_alpha_only():
+    release = ss.synthesize(
+        design(), NORMAL, epsilon=9.0, mechanism=ss.Censored(weighted=True), seed=1, **FAST
+    )
+    assert release.privacy.kind == "strict given alpha"
+    assert "computed from this very file" in str(release.privacy)
+    assert any("privacy weights (map linear)" in line for line in release.privacy.data_dependent)
+
+
+def test_debias_takes_the_clamp_off(strict):
+    """Post-processing by public constants; the scale grows back to about that of the file."""
+    model = ss.FBS("income", "sex + region", prior="normal")
+    release = ss.synthesize(design(), model, epsilon=9.0, mechanism=ss.Censored(), debias=True, seed=1, **FAST)
+    assert release.method["debias"] == {"clamp": 1.5} and "the effect of the clamp" in str(release.privacy)
+    raw = np.log(strict.release(m=1).datasets[0].frame["income"])
+    back = np.mean([np.log(d.frame["income"]).std() for d in release.datasets])
+    assert raw.std() < 0.9 * back and back == pytest.approx(np.log(file()["income"]).std(), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"population_total": None}, "needs population_total="),
+        ({"unit": "region"}, "clamps record by record"),
+        ({"epsilon": None}, "how much privacy"),
+        ({"mechanism": ss.Censored(9.0)}, "given twice"),
+    ],
+)
+def test_what_the_censored_mechanism_needs(settings, said):
+    given = {"epsilon": 9.0, "mechanism": ss.Censored(), "population_total": N} | settings
+    with pytest.raises(ss.InputError, match=said):
+        ss.synthesize(design(), NORMAL, **given)
+
+
+@pytest.mark.parametrize("mechanism", [ss.Censored(9.0, weighted=True), ss.WeightedE(9.0, map="inverse")])
+def test_debias_needs_constants_that_can_be_published(mechanism):
+    with pytest.raises(ss.InputError, match="debias takes off"):
+        ss.synthesize(design(), NORMAL, mechanism=mechanism, population_total=N, debias=True)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ss.Censored(-1), lambda: ss.Censored(3, weighted="yes"), lambda: ss.Censored(3, map="no"),
+        lambda: ss.WeightedE(3, c1=None), lambda: ss.WeightedE(3, c1=0), lambda: ss.WeightedE(3, c2=2),
+    ],
+)  # fmt: skip
+def test_constants_out_of_range(make):
+    with pytest.raises(ss.InputError):
+        make()
+
+
+def test_the_ledger_is_asked_before_anything_is_drawn(strict, tmp_path):
+    ledger = ss.Ledger(tmp_path / "ledger.jsonl", "income survey", cap=10.0)
+    used = list(strict.used)
+    strict.release(m=1, ledger=ledger)
+    with pytest.raises(ss.PrivacyError, match="cap"):
+        strict.release(m=3, ledger=ledger)
+    assert float(ledger.spent) == 3.0 and len(strict.used) == len(used) + 1
+    entry = ledger.entries().iloc[0]
+    assert entry["kind"] == "strict" and "FBS" in entry["what"]
