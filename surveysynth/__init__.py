@@ -12,6 +12,7 @@ from .errors import (
     SurveySynthError,
 )
 from .estimation import Regression, difference, estimate, regression
+from .fitted import Fit
 from .histogram import perturbed_histogram
 from .models.beta import Beta
 from .models.fbp import FBP
@@ -25,7 +26,7 @@ from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, PseudoPosterior, WeightedE
 from .privacy.membership import MembershipAttack, membership_attack
 from .release import Release, read_release
-from .synthesis import Fit, Price, fit, price, synthesize
+from .synthesis import Price, fit, price, synthesize
 
 from . import datasets, evaluate, r, sampling  # isort: skip  # last: they build on all of these
 

@@ -13,9 +13,9 @@ from surveys import make_design, make_frame, model, population_model
 import surveysynth as ss
 from surveysynth import synthesis
 from surveysynth.engines import Diagnostics
+from surveysynth.fitted import choose_draws
 from surveysynth.models.base import Posterior
 from surveysynth.privacy.report import public_epsilon
-from surveysynth.synthesis import choose_draws
 
 
 @pytest.fixture(scope="module")

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from ..design import SurveyDesign
 from ..errors import SurveySynthError
 from ..estimation import estimate
+from ..fitted import Fit
 from ..models.fbp import FBP
 from ..models.fbs import FBS
 from ..noise import laplace_tables
 from ..privacy.mechanisms import PseudoPosterior
-from ..synthesis import Fit, fit
+from ..synthesis import fit
 from .measures import CONFIDENTIAL
 
 Method = Literal["fbs", "fbp", "laplace"]

@@ -1,0 +1,425 @@
+"""A fit and what is released from it: m draws, m synthetic data sets, and the report that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from . import __version__
+from .design import SurveyDesign
+from .errors import InputError, NotFitForRelease, PrivacyError, positive, whole
+from .models.base import Posterior, Synthesizer
+from .policy import Policy
+from .privacy.ledger import Ledger
+from .privacy.mechanisms import Censored, Kind, Mechanism, PseudoPosterior, WeightedE
+from .privacy.report import PrivacyReport, public_epsilon
+from .privacy.tuning import WeightedFit, times
+from .privacy.units import Unit
+from .public import (
+    Total,
+    assemble,
+    count_roles_of,
+    public_columns,
+    public_frame,
+    roles_of,
+    said_of_total,
+    totals_of,
+)
+from .release import Release
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+NARROWED = (
+    "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform such "
+    "as log, means are off, low or high as outcome and weight go together, and intervals of broad domains can cover "
+    "less than they say"
+)
+CORRECTED = (
+    "corrected, under the model, for what privacy weights do to it (they weight down what is rare, and make a PSU's "
+    "mean less certain than it seems): {}"
+)
+NOT_CORRECTED = (
+    "privacy weights bias {}: the spread and rare categories come out too small. This is not corrected under the "
+    "linear map, whose constants are not public, nor are shares where epsilon protects units of several records"
+)
+CLAMPED = (
+    "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
+    "most from the tails: the fitted distribution is narrower, so that means and intervals can be off"
+)
+NEIGHBOURS = (
+    "the number of records and their predictors are public and held fixed: neighbouring files differ in what one "
+    "record has of everything that is synthesized, taken out of the fit or put into it"
+)
+SCALED = "survey weights are modelled relative to N / n, population total over records, which is public"
+ONLY_WHETHER = (
+    "whether there is a release at all: a file can be refused, by checks of its values and of the sampler's diagnostics"
+)
+DEBIASED = (
+    "the released draws were corrected for the effect of {} on the model (Fisher-consistent draws): the correction "
+    "takes the normal model at its word; it falls short where residuals have heavier tails, and can add to the error "
+    "of means where they are skewed"
+)
+
+
+@dataclass
+class Fit:
+    """A synthesizer fitted to a design under tuned privacy weights; everything here is confidential.
+
+    One fit makes releases of several m: ``fit.release(m=3)``.  Each release spends its own
+    epsilon, and draws are never used twice.
+    """
+
+    design: SurveyDesign
+    rows: Codes  # of the file, those of the design's records: some may have been left out
+    synthesizer: Synthesizer
+    mechanism: Mechanism
+    policy: Policy | None
+    data: Any
+    unit: Unit
+    risk: Floats  # of units, as everything that the weighted fit says of privacy
+    weighted: WeightedFit
+    target: float
+    epsilon: float | None
+    m: int
+    population_total: Total
+    said: list[str]
+    rng: np.random.Generator = field(repr=False)
+    seeded: bool
+    used: list[int] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        said = verdict(self.weighted.posterior)
+        return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}. {said}"
+
+    @property
+    def delta(self) -> float:
+        """The overall Lipschitz bound Delta_alpha of this fit."""
+        return self.weighted.delta
+
+    @property
+    def kind(self) -> Kind:
+        """The guarantee: ``asymptotic``, ``strict`` or ``strict given alpha``."""
+        return "strict" if self.policy is not None else self.mechanism.kind
+
+    def contributions(self, records: Codes) -> Floats:
+        """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp: (S, records)."""
+        alpha = self.unit.spread(self.weighted.alpha)[records]
+        added = times(alpha, self.synthesizer.log_density(self.data, records, self.weighted.posterior))
+        clamp = self.weighted.clamp
+        return added if clamp is None else np.clip(added, -clamp, clamp)
+
+    @property
+    def epsilon_spent(self) -> float:
+        """2 Delta times the data sets released from this fit so far (they add up)."""
+        return 2 * self.delta * len(self.used)
+
+    def release(
+        self,
+        m: int | None = None,
+        *,
+        epsilon: float | None = None,
+        debias: bool = False,
+        accept_diagnostics: Sequence[str] = (),
+        ledger: Ledger | None = None,
+    ) -> Release:
+        """Release m weighted synthetic data sets from this fit.
+
+        Parameters
+        ----------
+        m : int, optional
+            How many; the default is the m that the fit was tuned for.
+        epsilon : float, optional
+            The most that this release may spend; the default is the epsilon of the fit.
+        debias : bool
+            Take off the released draws what the privacy weights do to the model, by the
+            model's own rule (:mod:`surveysynth.models.consistency`).  Spends no privacy, but
+            publishes c1; assumes that the model is right.  Under ``Censored(weighted=False)`` the
+            clamp is all there is to take off, and it is policy.
+        accept_diagnostics : list of str
+            Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
+            "ess_bulk", "ess_tail".
+        ledger : Ledger, optional
+            Where the epsilon is entered before anything is drawn.
+
+        Raises
+        ------
+        InputError
+            debias under the linear map, whose constants are not public, in a paper's setting, of FBP with
+            effects of PSUs, or of units of several records without such effects.
+        PrivacyError
+            m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left.
+        NotFitForRelease
+            A diagnostic failed and was not accepted by name.
+        """
+        m = whole(self.m if m is None else m, "m")
+        check_accepted(accept_diagnostics)
+        asked = self.epsilon if epsilon is None else positive(epsilon, "epsilon")
+        exact = 2 * self.delta * m
+        if asked is not None and exact > asked:
+            fitted = f"tuned for m = {self.m}"
+            if not isinstance(self.mechanism, PseudoPosterior):
+                fitted = f"made for m = {self.m}"
+            elif self.mechanism.c1 is not None:
+                fitted = "made with a c1 that was given"
+            raise PrivacyError(
+                f"{m} data sets from this fit would spend more than epsilon = {asked:g}: it was {fitted}. Fit again, "
+                "or name a larger epsilon= here"
+            )
+        if debias:
+            check_debias(self.synthesizer, self.mechanism)
+        posterior = self.weighted.posterior
+        _refuse_failed(posterior, accept_diagnostics)
+        chosen, lag = choose_draws(posterior, m, self.rng, self.used)
+        if ledger is not None:
+            ledger.spend(
+                public_epsilon(exact, asked), kind=self.kind, unit=self.unit.column or "record",
+                what=f"{m} data sets by {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
+            )  # fmt: skip
+        corrected = debias or bool(self._corrected)
+        if debias and self.weighted.clamp is not None:
+            posterior = self.synthesizer.uncensored(self.data, posterior, chosen, self.weighted.clamp)
+        elif corrected:
+            posterior = self.synthesizer.consistent(
+                self.data, posterior, chosen, self._public_map, self.unit.of_record, self.rng, debias=debias
+            )
+        self.used.extend(chosen)
+        recoded, outcomes = public_frame(self.design, self.synthesizer, self.rng), self.synthesizer.outcomes
+        simulated = [
+            self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if corrected else chosen)
+        ]
+        totals = totals_of(self.design, self.population_total)
+        roles = roles_of(self.design, outcomes, recoded, self.population_total)
+        count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
+        orders = [self.rng.permutation(self.design.n) for _ in simulated]
+        datasets = [
+            assemble(s, self.synthesizer, recoded, roles, count_roles, totals, order)
+            for s, order in zip(simulated, orders, strict=True)
+        ]
+        return Release(
+            datasets=tuple(datasets),
+            privacy=self._report(m, asked, exact, lag, debias),
+            predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
+            outcomes=outcomes,
+            categorical=self.synthesizer.categorical,
+            method=self._manifest(debias),
+            internal=self._internal() | {"rows": self.rows[np.array(orders)]},
+            count_roles=count_roles,
+        )
+
+    @property
+    def _corrected(self) -> tuple[str, ...]:
+        """What is always corrected, if the constants of the privacy weights can be published."""
+        biased = self.synthesizer.biased(self.data, self.unit.of_record)
+        public = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.map != "linear"
+        return tuple(what for what, can_be in biased.items() if can_be and public)
+
+    @property
+    def _public_c1(self) -> float:
+        """c1 as it is published: three digits."""
+        return float(f"{self.weighted.c1:.3g}")
+
+    def _public_map(self, f: Floats) -> Floats:
+        return self.mechanism.alpha(f, self._public_c1, self.target)
+
+    def _report(self, m: int, asked: float | None, exact: float, lag: float, debias: bool) -> PrivacyReport:
+        posterior = self.weighted.posterior
+        said = [
+            "the predictors, the design columns in the files and the number of records of every cell are public; the "
+            f"columns in the files are: {', '.join(public_columns(self.design, self.synthesizer))}",
+            said_of_total(self.population_total),
+            *self.synthesizer.assumptions(self.data),
+            *self._said_of_bias(debias),
+            *self.said,
+        ]
+        if not posterior.diagnostics.exact:
+            said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
+        if posterior.efficiency < 1 - 1e-9:
+            said.append(
+                "draws of a fit under nearby privacy weights were carried over to the weights of this release by "
+                "importance weights (effective share of the draws at least 90%)"
+            )
+        earlier = len(self.used) - m
+        if earlier:
+            together = public_epsilon(self.epsilon_spent, None)
+            said.append(
+                f"{earlier} data sets were released from the same fit before; together with these they spend "
+                f"epsilon = {together:g}"
+            )
+        if posterior.failures:  # all of them accepted, or nothing were released
+            said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
+        d, unweighted = posterior.diagnostics, float(self.risk.max())
+        internal = {
+            "epsilon_exact": exact, "delta": self.delta,
+            "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has no other numbers
+            "c1": self.weighted.c1, "c2": self.mechanism.c2, "map": self.mechanism.map, "delta_target": self.target,
+            "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
+            "released_draws_lag_correlation": lag, "epsilon_spent_by_this_fit": self.epsilon_spent,
+            "mean_alpha": float(self.unit.spread(self.weighted.alpha).mean()),
+            "clamp": self.weighted.clamp, "invocations": self.weighted.invocations,
+        }  # fmt: skip
+        if posterior.diagnostics.exact or m == 1:
+            separated = ""
+        elif lag == 0:
+            separated = " The released draws are from different chains."
+        else:
+            separated = (
+                f" Released draws of one chain are apart: lag correlation {'below' if lag < 0.1 else 'ABOVE'} 0.1."
+            )
+        return PrivacyReport(
+            kind=self.kind, epsilon=public_epsilon(exact, asked), epsilon_requested=asked, m=m,
+            draws=posterior.size if self.weighted.clamp is None else 0, verdict=verdict(posterior) + separated,
+            assumptions=said, data_dependent=self._depends(debias), publishable=not self.seeded,
+            unit=self.unit.column, mechanism=self.mechanism.name, internal=internal,
+        )  # fmt: skip
+
+    def _said_of_bias(self, debias: bool) -> list[str]:
+        """What privacy weights, or the clamp, do to the model, and what was taken off."""
+        clamp = self.weighted.clamp
+        if clamp is not None:
+            said = [DEBIASED.format("the clamp") if debias else CLAMPED.format(clamp), NEIGHBOURS, SCALED]
+            return said + ([] if self.policy is None else [self.policy.describe()])
+        said = [DEBIASED.format("the privacy weights") if debias else NARROWED]
+        if self._corrected:
+            said.append(CORRECTED.format(" and ".join(self._corrected)))
+        left = [what for what in self.synthesizer.biased(self.data, self.unit.of_record) if what not in self._corrected]
+        if left:
+            said.append(NOT_CORRECTED.format(" and ".join(left)))
+        return said
+
+    def _depends(self, debias: bool) -> list[str]:
+        """What was computed from the confidential file and is not covered by epsilon."""
+        if self.kind == "strict":
+            return [ONLY_WHETHER]
+        tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
+        depends = [f"the privacy weights (map {self.mechanism.map}){tuned}"]
+        if self.weighted.clamp is not None:
+            return [*depends, ONLY_WHETHER]
+        if isinstance(self.mechanism, WeightedE):
+            depends.append(
+                "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
+            )
+        depends.append("the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up")
+        if self._manifest(debias)["weights"] != "public":
+            depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
+        if self.synthesizer.categorical:
+            depends.append(f"which categories of {', '.join(self.synthesizer.categorical)} occur")
+        if debias or self._corrected:
+            depends.append(
+                f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
+                "published because the corrected draws depend on them"
+            )
+        return depends
+
+    def _manifest(self, debias: bool) -> dict[str, Any]:
+        posterior = self.weighted.posterior
+        c = self.mechanism
+        constants: dict[str, Any] = {"map": c.map, "c1": self._public_c1, "c2": c.c2, "target": self.target}
+        if self.weighted.clamp is not None:
+            constants = {"clamp": self.weighted.clamp}
+        return {
+            "package": {"surveysynth": __version__},
+            "engine": {"name": posterior.engine, "version": posterior.version},
+            **self.synthesizer.describe(self.data),
+            **({"debias": constants} if debias else {}),
+            **({"corrected": {"what": list(self._corrected), **constants}} if self._corrected else {}),
+        }
+
+    def _internal(self) -> dict[str, Any]:
+        """Record-level risks and weights, and the draws that were not released."""
+        posterior = self.weighted.posterior
+        unused = np.setdiff1d(np.arange(posterior.size), self.used)
+        columns = {"lipschitz": self.risk, "alpha": self.weighted.alpha, "bound": self.weighted.bounds}
+        of_records = {name: self.unit.spread(values) for name, values in columns.items()}
+        records = pd.DataFrame(of_records, index=pd.Index(self.rows, name="row"))
+        values = posterior.values | {"weight": posterior.weight}
+        return {"records": records, "draws": {name: draws[unused] for name, draws in values.items()}}
+
+
+def choose_draws(
+    posterior: Posterior, m: int, rng: np.random.Generator, used: Sequence[int] = ()
+) -> tuple[list[int], float]:
+    """Choose m well separated draws, from different chains where there are enough.
+
+    Returns
+    -------
+    draws : list of int
+        Positions in the posterior, none of them in ``used``.
+    lag_correlation : float
+        Largest absolute autocorrelation, over parameters, at the smallest lag between two
+        chosen draws of one chain; 0 where no two share a chain or draws are independent.
+    """
+    chains = rng.permutation(np.unique(posterior.chain))
+    chosen: list[int] = []
+    lag_correlation = 0.0
+    for k, chain in enumerate(chains):
+        wanted = m // len(chains) + (k < m % len(chains))
+        members = np.setdiff1d(np.flatnonzero(posterior.chain == chain), np.asarray(used, dtype=np.intp))
+        if wanted > members.size:
+            raise PrivacyError("no unused posterior draws are left for this many data sets; fit again with more draws")
+        if wanted == 0:
+            continue
+        # one draw from the first half of each of `wanted` stretches: no two are near
+        stretches = [s[: (s.size + 1) // 2] if wanted > 1 else s for s in np.array_split(members, wanted)]
+        weights = [posterior.weight[s] for s in stretches]
+        picked = [int(rng.choice(s, p=w / w.sum())) for s, w in zip(stretches, weights, strict=True)]
+        chosen += picked
+        if wanted > 1 and not posterior.diagnostics.exact:
+            lag = int(np.diff(picked).min())
+            whole = np.flatnonzero(posterior.chain == chain)
+            lag_correlation = max(lag_correlation, _autocorrelation(posterior, whole, lag))
+    return chosen, lag_correlation
+
+
+def _autocorrelation(posterior: Posterior, chain: NDArray[np.intp], lag: int) -> float:
+    x = np.column_stack([v[chain].reshape(chain.size, -1) for v in posterior.values.values()])
+    x = x[:, x.min(axis=0) < x.max(axis=0)] - x.mean(axis=0)[x.min(axis=0) < x.max(axis=0)]
+    return float(np.abs((x[lag:] * x[:-lag]).sum(axis=0) / (x**2).sum(axis=0)).max())
+
+
+def verdict(posterior: Posterior) -> str:
+    """Whether the sampler's diagnostics passed, in a sentence."""
+    failed = posterior.failures
+    if posterior.diagnostics.exact and not failed:
+        return "The draws are independent, without Markov chains."
+    if failed:
+        return f"Sampler diagnostics failed: {', '.join(failed)}."
+    return "Sampler diagnostics passed: no divergences, R-hat at most 1.01, bulk and tail ESS at least 400."
+
+
+def check_accepted(accepted: Sequence[str]) -> None:
+    """Refuse what is no list of names of diagnostics."""
+    names = ("divergences", "rhat", "ess_bulk", "ess_tail")
+    if isinstance(accepted, str) or not set(accepted) <= set(names):
+        raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
+
+
+def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism) -> None:
+    """Refuse to correct for privacy weights whose constants cannot be published, or a paper's setting."""
+    if isinstance(mechanism, WeightedE) or (isinstance(mechanism, Censored) and mechanism.weighted):
+        raise InputError(
+            "debias takes off what constants that can be published do: those of PseudoPosterior() or the clamp of "
+            "Censored(weighted=False)"
+        )
+    if mechanism.map == "linear" and not isinstance(mechanism, Censored):
+        raise InputError(
+            "debias needs the weight map's constants to be public, and the linear map has the file's own least and "
+            "largest risk among them; use the inverse map"
+        )
+    if synthesizer is not None and synthesizer.as_in_paper:
+        raise InputError("debias is no part of the paper's setting; use FBP(...) instead of FBP.paper(...)")
+
+
+def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:
+    failed = [name for name in posterior.failures if name not in accepted]
+    if failed:
+        raise NotFitForRelease(
+            f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. Run more draws "
+            "(draws=, warmup=), simplify the model, or take the failure on yourself by name: "
+            f"accept_diagnostics={failed}"
+        )
