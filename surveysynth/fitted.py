@@ -60,6 +60,10 @@ SCALED = "survey weights are modelled relative to N / n, population total over r
 ONLY_WHETHER = (
     "whether there is a release at all: a file can be refused, by checks of its values and of the sampler's diagnostics"
 )
+PUBLIC_OR_NOT = (
+    "whether the survey weight is a function of what is public, which decides whether it is kept or modelled: the "
+    "guarantee is for files that are alike in this, by their design"
+)
 DEBIASED = (
     "the released draws were corrected for the effect of {} on the model (Fisher-consistent draws): the correction "
     "takes the normal model at its word; it falls short where residuals have heavier tails, and can add to the error "
@@ -294,12 +298,13 @@ class Fit:
 
     def _depends(self, debias: bool) -> list[str]:
         """What was computed from the confidential file and is not covered by epsilon."""
+        found = [ONLY_WHETHER, PUBLIC_OR_NOT]
         if self.kind == "strict":
-            return [ONLY_WHETHER]
+            return found
         tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
         depends = [f"the privacy weights (map {self.mechanism.map}){tuned}"]
         if self.weighted.clamp is not None:
-            return [*depends, ONLY_WHETHER]
+            return [*depends, *found]
         if isinstance(self.mechanism, WeightedE):
             depends.append(
                 "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"

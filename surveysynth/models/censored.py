@@ -76,7 +76,7 @@ def _least_squares(statistics: SufficientStatistics) -> Pilot:
 def _too_tight() -> ModelError:
     return ModelError(
         "next to no record is inside the clamp, so the censored fit would be all prior: ask for a larger epsilon, a "
-        "smaller m, or use fewer predictors"
+        "smaller m, use fewer predictors, or, if an outcome varies little on its scale, a scale on which it varies more"
     )
 
 
