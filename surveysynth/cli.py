@@ -10,6 +10,7 @@ import sys
 import textwrap
 import traceback
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TextIO
 
@@ -23,11 +24,18 @@ from rich.table import Table
 from . import (
     FBP,
     FBS,
+    Beta,
+    Censored,
+    Ledger,
     NormalScores,
+    Policy,
     PseudoPosterior,
+    Release,
     SurveyDesign,
+    WeightedE,
     __version__,
     estimate,
+    perturbed_histogram,
     price,
     read_release,
     synthesize,
@@ -41,7 +49,9 @@ from .evaluate.cli import listed
 from .io import read_frame
 from .models import fbs
 from .models.base import Clusters as ClustersChoice
+from .models.base import Synthesizer
 from .models.transforms import as_transform
+from .privacy.mechanisms import MapName, Mechanism
 from .privacy.report import PrivacyReport
 from .r import R_PACKAGE
 from .release import check_place
@@ -137,21 +147,74 @@ def _design(
     )
 
 
+def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
+    """Refuse those of some options that were given, whatever their value."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
+    if given:
+        raise InputError(f"{', '.join(f'--{name}' for name in given)}: {why}")
+
+
 def _model(
+    context: typer.Context,
     model: ModelName,
     outcome: str,
     predictors: str,
+    bounds: str | None,
     prior: fbs.Prior,
     transform: str,
     scale: float | None,
     missing: Literal["fail", "drop"],
-) -> FBS | FBP:
+) -> FBS | FBP | Beta:
     names = listed(outcome)
     if not names:
         raise InputError("--outcome names no column")
+    if model == "beta":
+        _refuse(context, ("prior", "transform", "scale"), "not with --model beta, whose prior and scale are fixed")
+        if bounds is None:
+            raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
+        if len(names) != 1:
+            raise InputError("--model beta synthesizes one --outcome")
+        return Beta(names[0], predictors, bounds=_bounds(bounds), missing=missing)
+    _refuse(context, ("bounds",), "only with --model beta")
     scaled = NormalScores.load(transform) if transform.endswith(".json") else as_transform(transform, scale)
     make: Any = {"fbs": FBS, "fbp": FBP, "fbp-paper": FBP.paper}[model]
     return make(names, predictors, prior=prior, transform=scaled, missing=missing)
+
+
+def _bounds(text: str) -> tuple[float, float]:
+    numbers = _numbers(text, "--bounds")
+    if len(numbers) != 2:
+        raise InputError("--bounds takes two numbers, lowest and highest, by a comma")
+    return numbers[0], numbers[1]
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(part) for part in listed(text) or []]
+    except ValueError:
+        raise InputError(f"{option} takes numbers, by commas") from None
+
+
+def _mechanism(name: MechanismName, map: MapName | None, c1: float | None, c2: float | None) -> Mechanism:
+    given = {name: value for name, value in (("map", map), ("c1", c1), ("c2", c2)) if value is not None}
+    if name == "censored" and given:
+        raise InputError(
+            f"{', '.join(f'--{name}' for name in given)}: not with --mechanism censored, which has no privacy weights; "
+            "censored-weighted has"
+        )
+    return MECHANISMS[name](**given)
+
+
+def _ledger(file: Path | None, survey: str | None, cap: float | None) -> Ledger | None:
+    if file is None:
+        stray = [option for option, value in (("--survey", survey), ("--cap", cap)) if value is not None]
+        if stray:
+            raise InputError(f"{', '.join(stray)}: only with --ledger")
+        return None
+    if survey is None:
+        raise InputError("--ledger needs --survey, the name under which the epsilons of the survey add up")
+    return Ledger(file, survey, cap)
 
 
 def _stratum_totals(file: Path | None) -> dict[str, float] | None:
@@ -178,16 +241,39 @@ Lonely = Annotated[LonelyPSU, typer.Option(help="What a stratum with one PSU doe
 Outcome = Annotated[
     str, typer.Option(help="Columns to synthesize, by commas; 'C(employed)' for categories.", show_default=False)
 ]
+Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
-ModelName = Literal["fbs", "fbp", "fbp-paper"]
-Model = Annotated[ModelName, typer.Option(help="FBS; FBP; FBP as in the paper.")]
+ModelName = Literal["fbs", "fbp", "fbp-paper", "beta"]
+Model = Annotated[
+    ModelName, typer.Option(help="FBS; FBP; FBP as in the paper; a beta regression of one bounded outcome.")
+]
+Bounds = Annotated[
+    str | None, typer.Option(help="Public lowest and highest value of the outcome of --model beta: 0,200000.")
+]
 Prior = Annotated[fbs.Prior, typer.Option(help="Prior of the coefficients.")]
 Transform = Annotated[
     str, typer.Option(help="Working scale of the outcome: log, identity, asinh, or a file of normal scores (.json).")
 ]
 Scale = Annotated[float | None, typer.Option(help="Public scale of identity and asinh.")]
 Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
-Map = Annotated[Literal["inverse", "linear"], typer.Option(help="From risk to privacy weight.")]
+MechanismName = Literal["pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
+MECHANISMS: dict[MechanismName, Any] = {
+    "pseudo-posterior": PseudoPosterior,
+    "weighted-e": WeightedE,
+    "censored": Censored,
+    "censored-weighted": partial(Censored, weighted=True),
+}
+MechanismOption = Annotated[
+    MechanismName,
+    typer.Option(
+        "--mechanism",
+        help="How records are protected. Censored is strict; censored-weighted is strict given the privacy weights, or "
+        "strict with a policy.",
+    ),
+]
+Map = Annotated[MapName, typer.Option(help="From risk to privacy weight.")]
+C1 = Annotated[float | None, typer.Option(help="Scale of the map; default: tuned to epsilon.")]
+C2 = Annotated[float, typer.Option(help="Shift of the map.")]
 Clusters = Annotated[ClustersChoice, typer.Option(help="Effects of PSUs, and of strata that are not predictors.")]
 UnitColumn = Annotated[
     str | None, typer.Option("--unit", help="Column of what epsilon protects (households, say); default: a record.")
@@ -199,17 +285,39 @@ StratumTotals = Annotated[
     Path | None, typer.Option(help="File with two columns, stratum and its public population total.")
 ]
 Debias = Annotated[bool, typer.Option(help="Correct the released draws for what the privacy weights do to the model.")]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Privacy ledger, made where there is none. Epsilon is entered before the data sets leave, and stays spent "
+        "where the release then fails."
+    ),
+]
+Survey = Annotated[str | None, typer.Option(help="Name of the survey in the ledger; its epsilons add up.")]
+Cap = Annotated[float | None, typer.Option(help="The most that may be spent on the survey; recorded once.")]
+SyntheticFormat = Annotated[Literal["csv", "parquet"], typer.Option(help="Of the synthetic files.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace a release that is there.")]
 MinCell = Annotated[int | None, typer.Option(help="Suppress cells of fewer records.")]
 CvLimit = Annotated[float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")]
+
+SET_BY_POLICY = (
+    "model", "outcome", "predictors", "bounds", "prior", "transform", "scale", "missing", "epsilon", "m", "mechanism",
+    "map", "c1", "c2",
+)  # fmt: skip
 
 
 @app.command("synthesize")
 def synthesize_command(
+    context: typer.Context,
     file: File,
-    outcome: Outcome,
-    predictors: Predictors,
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole release.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)],
+    out: Out,
+    outcome: Annotated[
+        str | None, typer.Option(help="Columns to synthesize, by commas; 'C(employed)' for categories.")
+    ] = None,
+    predictors: Annotated[str | None, typer.Option(help="Formula of public columns, e.g. 'field + gender'.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget of the whole release.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="File by surveysynth policy: it sets the model, epsilon, m and the mechanism.")
+    ] = None,
     weights: Weights = None,
     probs: Probs = None,
     strata: Strata = None,
@@ -222,35 +330,62 @@ def synthesize_command(
     stratum_totals: StratumTotals = None,
     public: Annotated[str | None, typer.Option(help="Columns that you declare public, by commas.")] = None,
     model: Model = "fbs",
+    bounds: Bounds = None,
     prior: Prior = "paper",
     transform: Transform = "log",
     scale: Scale = None,
     missing: Missing = "fail",
-    map: Map = "inverse",
+    mechanism: MechanismOption = "pseudo-posterior",
+    map: Annotated[
+        MapName | None,
+        typer.Option(help="From risk to privacy weight; default inverse under the pseudo posterior, else linear."),
+    ] = None,
+    c1: Annotated[
+        float | None,
+        typer.Option(help="Scale of the map; default: tuned to epsilon under the pseudo posterior, else 1."),
+    ] = None,
+    c2: Annotated[float | None, typer.Option(help="Shift of the map; default 0.")] = None,
     clusters: Clusters = "model",
     unit: UnitColumn = None,
     debias: Debias = False,
     engine: Engine = "auto",
+    ledger: LedgerFile = None,
+    survey: Survey = None,
+    cap: Cap = None,
     min_cell: MinCell = None,
     cv_limit: CvLimit = None,
-    format: Annotated[Literal["csv", "parquet"], typer.Option(help="Of the synthetic files.")] = "csv",
+    format: SyntheticFormat = "csv",
     accept: Annotated[str | None, typer.Option(help="Failed diagnostics that you accept, by commas.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a release that is there.")] = False,
+    overwrite: Overwrite = False,
     seed: Seed = None,
 ) -> None:
-    """Fit FBS or FBP at a requested epsilon, release synthetic files and the tables made from them."""
-    synthesizer, names = _model(model, outcome, predictors, prior, transform, scale, missing), listed(by)
+    """Fit a model at a requested epsilon, release synthetic files and the tables made from them."""
+    chosen: dict[str, Any]
+    synthesizer: Synthesizer
+    if policy is not None:
+        _refuse(context, SET_BY_POLICY, "the --policy sets this; leave it out, or make another policy")
+        chosen = {"policy": Policy.load(policy)}
+        synthesizer = chosen["policy"].synthesizer
+    elif outcome is None or predictors is None or epsilon is None:
+        needed = (("outcome", outcome), ("predictors", predictors), ("epsilon", epsilon))
+        lacking = ", ".join(f"'--{name}'" for name, value in needed if value is None)
+        raise InputError(f"Missing option {lacking}: needed without a --policy")
+    else:
+        synthesizer = _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing)
+        chosen = {
+            "synthesizer": synthesizer, "epsilon": epsilon, "m": m, "mechanism": _mechanism(mechanism, map, c1, c2)
+        }  # fmt: skip
+    names = listed(by)
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
     check_limits(min_cell, cv_limit)
     for name in names or ():
         if name not in (*synthesizer.predictor_columns, *synthesizer.categorical):
             raise InputError(f"--by {name}: not a predictor, so the release would not preserve it")
+    design = _design(file, weights, probs, strata, psu, fpc, lonely_psu)
+    recorded = _ledger(ledger, survey, cap)
     release = synthesize(
-        _design(file, weights, probs, strata, psu, fpc, lonely_psu),
-        synthesizer,
-        epsilon=epsilon,
-        m=m,
-        mechanism=PseudoPosterior(map=map),
+        design,
+        **chosen,
         population_total=_one_total(population_total, stratum_totals),
         debias=debias,
         public=listed(public),
@@ -258,18 +393,154 @@ def synthesize_command(
         unit=unit,
         engine=engine,
         accept_diagnostics=listed(accept) or (),
+        ledger=recorded,
         seed=seed,
     )
     release.write(out, by=names, format=format, min_cell=min_cell, cv_limit=cv_limit, overwrite=overwrite)
     by_names = names if names is not None else release.table_predictors()
     _print(release.tables(by_names, min_cell=min_cell, cv_limit=cv_limit), by_names)
-    _print_report(release.privacy)
-    purpose = "to publish" if release.privacy.publishable else "NOT to publish: made with a seed"
-    _print_written(f"{out / 'public'} ({purpose}), {out / 'internal'} (to keep)")
+    _print_release(release, out, recorded)
+
+
+@app.command("policy")
+def policy_command(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Historical file, not the one to be released.", show_default=False)],
+    outcome: Outcome,
+    predictors: Predictors,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of each release.", show_default=False)],
+    source: Annotated[str, typer.Option(help="What to call the historical file; published.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File to make, e.g. policy.npz; confidential.", show_default=False)],
+    weights: Weights = None,
+    probs: Probs = None,
+    strata: Strata = None,
+    psu: Psu = None,
+    fpc: Fpc = None,
+    lonely_psu: Lonely = "fail",
+    m: M = 3,
+    population_total: Annotated[float | None, typer.Option(help="Public, of the historical file.")] = None,
+    stratum_totals: StratumTotals = None,
+    model: Model = "fbs",
+    bounds: Bounds = None,
+    prior: Prior = "paper",
+    transform: Transform = "log",
+    scale: Scale = None,
+    missing: Missing = "fail",
+    map: Map = "inverse",
+    c1: C1 = None,
+    c2: C2 = 0.0,
+    clusters: Clusters = "model",
+    engine: Engine = "auto",
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="For tests only.")] = None,
+) -> None:
+    """Fix everything that protects later releases on a historical file: they are then strict.
+
+    The releases are made by synthesize --policy.
+    """
+    if out.exists() and not overwrite:
+        raise InputError(f"--out {out} exists; choose another name, or --overwrite")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out {out}: its folder does not exist")
+    total = _one_total(population_total, stratum_totals)
+    if total is None:
+        raise InputError("say how many units the historical file stands for: --population-total or --stratum-totals")
+    made = Policy.from_historical(
+        _design(file, weights, probs, strata, psu, fpc, lonely_psu),
+        _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing),
+        epsilon=epsilon, source=source, population_total=total, m=m, map=map, c1=c1, c2=c2, clusters=clusters,
+        engine=engine, seed=seed,
+    )  # fmt: skip
+    made.save(out, overwrite=overwrite)
+    _print_filled(str(made))
+    _print_written(f"{out} (to keep)")
+
+
+@app.command("histogram")
+def histogram_command(
+    file: File,
+    outcome: Annotated[str, typer.Option(help="Numeric column to synthesize.", show_default=False)],
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy budget of the whole release, strict, whatever m.", show_default=False)
+    ],
+    bounds: Annotated[
+        str, typer.Option(help="Public lowest and highest value, chosen blindly: 0,200000.", show_default=False)
+    ],
+    population_total: Annotated[float, typer.Option(help="Public population total.", show_default=False)],
+    out: Out,
+    weights: Weights = None,
+    probs: Probs = None,
+    bins: Annotated[
+        str | None, typer.Option(help="Number of bins, or their public limits, by commas; default sqrt(n) bins.")
+    ] = None,
+    weight_bound: Annotated[
+        float | None, typer.Option(help="Public largest survey weight; needed where weights are not all equal.")
+    ] = None,
+    m: M = 3,
+    ledger: LedgerFile = None,
+    survey: Survey = None,
+    cap: Cap = None,
+    format: SyntheticFormat = "csv",
+    overwrite: Overwrite = False,
+) -> None:
+    """Synthetic values of one bounded outcome, drawn from a histogram with Laplace noise."""
+    check_place(out, overwrite=overwrite)
+    design = SurveyDesign.read(file, weights=weights, probs=probs)
+    recorded = _ledger(ledger, survey, cap)
+    release = perturbed_histogram(
+        design, outcome, epsilon=epsilon, bounds=_bounds(bounds), population_total=population_total, bins=_bins(bins),
+        m=m, weight_bound=weight_bound, ledger=recorded,
+    )  # fmt: skip
+    release.write(out, format=format, overwrite=overwrite)
+    _print(release.tables(), [])
+    _print_release(release, out, recorded)
+
+
+def _bins(text: str | None) -> int | list[float] | None:
+    """One whole number is how many; several numbers are limits."""
+    if text is None:
+        return None
+    numbers = _numbers(text, "--bins")
+    if len(numbers) != 1:
+        return numbers
+    if not text.strip().isdigit():
+        raise InputError("--bins takes a whole number, or several limits by commas")
+    return int(text)
+
+
+@app.command("ledger")
+def ledger_command(
+    file: Annotated[Path, typer.Argument(help="Ledger file.", show_default=False)],
+    survey: Annotated[str | None, typer.Option(help="Which survey; default: all of them.")] = None,
+    set_cap: Annotated[
+        float | None, typer.Option(help="Another cap for the survey; the old one stays on record.")
+    ] = None,
+    what: Annotated[str | None, typer.Option(help="Why the cap is changed, or who decided it.")] = None,
+) -> None:
+    """What the releases of a survey have spent, and what is left under its cap.
+
+    An epsilon is entered before the data sets leave. Where the release then fails, it stays spent.
+    """
+    if (set_cap is None) != (what is None):
+        raise InputError("--set-cap and --what go together: the cap, and why it is changed or who decided it")
+    if not file.exists():
+        raise InputError(f"there is no ledger {str(file)!r}; synthesize --ledger makes one")
+    if set_cap is not None and what is not None:
+        if survey is None:
+            raise InputError("--set-cap needs --survey")
+        Ledger(file, survey).set_cap(set_cap, what=what)
+    there = Ledger(file, survey or "any").surveys
+    if survey is not None and survey.strip() not in there:
+        raise InputError(f"the ledger {str(file)!r} has no survey {survey!r}; it has {', '.join(there) or 'none'}")
+    for name in there if survey is None else [survey]:
+        console.print(str(Ledger(file, name)), markup=False, highlight=False, soft_wrap=True)
+    if not there:
+        console.print(f"{str(file)!r} has no entries.", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("price")
 def price_command(
+    context: typer.Context,
     file: File,
     outcome: Outcome,
     predictors: Predictors,
@@ -283,6 +554,7 @@ def price_command(
     lonely_psu: Lonely = "fail",
     m: M = 3,
     model: Model = "fbs",
+    bounds: Bounds = None,
     prior: Prior = "paper",
     transform: Transform = "log",
     scale: Scale = None,
@@ -298,7 +570,7 @@ def price_command(
         raise InputError("say what to price: --epsilon or --c1")
     result = price(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),
-        _model(model, outcome, predictors, prior, transform, scale, missing),
+        _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing),
         epsilon=epsilon, m=m, c1=c1, mechanism=PseudoPosterior(map=map), clusters=clusters, unit=unit,
         engine=engine, seed=seed,
     )  # fmt: skip
@@ -475,12 +747,26 @@ def _number(x: float) -> str:
     return "" if pd.isna(x) else f"{x:,.5g}" if abs(x) < 1e5 else f"{x:,.0f}"
 
 
+def _print_release(release: Release, out: Path, ledger: Ledger | None) -> None:
+    """The report of a release that was written, where it is, and what the ledger says now."""
+    _print_report(release.privacy)
+    if ledger is not None:
+        heading = str(ledger).splitlines()[0]
+        console.print(f"\n{heading} ({ledger.path})", markup=False, highlight=False, soft_wrap=True)
+    purpose = "to publish" if release.privacy.publishable else "NOT to publish: made with a seed"
+    _print_written(f"{out / 'public'} ({purpose}), {out / 'internal'} (to keep)")
+
+
 def _print_report(report: PrivacyReport) -> None:
     console.print()
-    for line in str(report).splitlines():
+    _print_filled(str(report))
+
+
+def _print_filled(text: str) -> None:
+    for line in text.splitlines():
         indent = "    " if line.startswith("  - ") else ""
-        text = textwrap.fill(line, console.width, subsequent_indent=indent, break_on_hyphens=False)
-        console.print(text, markup=False, highlight=False)
+        filled = textwrap.fill(line, console.width, subsequent_indent=indent, break_on_hyphens=False)
+        console.print(filled, markup=False, highlight=False)
 
 
 def _print_written(what: str) -> None:

@@ -183,7 +183,7 @@ class Fit:
         if ledger is not None:
             ledger.spend(
                 public_epsilon(exact, asked), kind=self.kind, unit=self.unit.column or "record",
-                what=f"{m} data sets by {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
+                what=f"synthetic data, m = {m}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
             )  # fmt: skip
         corrected = debias or bool(self._corrected)
         if debias and self.weighted.clamp is not None:

@@ -22,6 +22,7 @@ from . import __version__
 from .design import SurveyDesign
 from .errors import InputError, positive, rows, whole
 from .noise import laplace
+from .privacy.ledger import Ledger
 from .privacy.report import PrivacyReport
 from .public import check_total
 from .release import Release
@@ -50,6 +51,7 @@ def perturbed_histogram(
     bins: int | Sequence[float] | None = None,
     m: int = 3,
     weight_bound: float | None = None,
+    ledger: Ledger | None = None,
 ) -> Release:
     """m synthetic data sets of one outcome from a noisy histogram: strict epsilon-differential privacy (C 2.3).
 
@@ -83,6 +85,8 @@ def perturbed_histogram(
         Public largest survey weight.  With it bin j holds sum min(w_i, weight_bound), so that synthetic
         values follow the population, and the noise is weight_bound times as large.  Needed where the
         weights are not all equal: else the values would follow the sample.
+    ledger : Ledger, optional
+        Where epsilon is entered before any noise is drawn.
 
     Returns
     -------
@@ -116,6 +120,8 @@ def perturbed_histogram(
             "the survey weights are not all equal, so a histogram of records would follow the sample and not the "
             "population; name the public largest weight, weight_bound=, for a histogram of weights"
         )
+    if ledger is not None:
+        ledger.spend(epsilon, kind="strict", what=f"perturbed histogram, m = {m}: {outcome}")
     C = histogram(y, w, limits)
     D, _ = laplace(C, sensitivity(design.n, weight_bound), epsilon)
 

@@ -43,6 +43,7 @@ from .estimation import taylor
 from .estimation.combining import Combined, interval
 from .estimation.suppression import additions
 from .estimation.tables import TOTAL, Partition, partitions_of
+from .privacy.ledger import Ledger
 from .replicates import LevelReplicates, Replicates, preston
 
 NoiseKind = Literal["local", "strict"]
@@ -145,6 +146,7 @@ def laplace_tables(
     replicates: int = 10,
     bounds: Mapping[str, Bounds] | None = None,
     consistent: bool = False,
+    ledger: Ledger | None = None,
 ) -> LaplaceTables:
     """Counts and means of cells, margins and total, with Laplace noise (T 2.4).
 
@@ -170,6 +172,8 @@ def laplace_tables(
         without looking at the file.
     consistent : bool
         Make counts and totals (mean times count) add up to their margins.
+    ledger : Ledger, optional
+        Where epsilon is entered before any noise is drawn; the local form as without a guarantee.
 
     Returns
     -------
@@ -209,6 +213,9 @@ def laplace_tables(
     y = {name: _outcome(design, name) for name in outcomes}
     partitions = list(partitions_of(design, names))
     boot = preston(design.stages, replicates, np.random.default_rng(), design.lonely_psu)
+    if ledger is not None:
+        what = f"Laplace tables of {', '.join(outcomes)} by {', '.join(names) or 'nothing'}"
+        ledger.spend(epsilon if box else None, kind="strict" if box else "none", what=what)
     noisy, budget = _query(design, y, partitions, boot, box, epsilon, point_share)
 
     labels = pd.concat([partition.labels for partition in partitions], ignore_index=True)

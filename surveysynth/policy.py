@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from .design import SurveyDesign
 from .engines import Diagnostics, get_engine
-from .errors import InputError, ModelError, check_seed, positive, whole
+from .errors import InputError, check_seed, positive, whole
 from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.beta import Beta
 from .models.fbp import FBP
@@ -139,15 +139,11 @@ class Policy:
             raise InputError("the historical file needs its population_total: weights are modelled relative to N / n")
         mean_weight = float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
         data = synthesizer.prepare(design, clusters, mean_weight)
+        synthesizer.check_censored(data)
         chosen = get_engine(engine)
         sampler = Sampler(lambda: chosen, np.random.default_rng(seed), chains, warmup, draws)
         target = epsilon / (2 * m)
         unweighted = synthesizer.fit(data, np.ones(design.n), sampler)
-        if unweighted.effects or unweighted.integrated or synthesizer.categorical:
-            raise ModelError(
-                "a policy is for the censored mechanism, which fits neither effects of PSUs or strata nor categories: "
-                "say clusters='ignore', or take the categories out"
-            )
         risk = synthesizer.lipschitz(data, unweighted)
 
         def alpha(c1: float) -> Floats:

@@ -164,6 +164,8 @@ def fit(
     with _progress() as say:
         say("reading the file")
         data = model.prepare(design, clusters, mean_weight)
+        if isinstance(mechanism, Censored):
+            model.check_censored(data)
 
         def lipschitz(posterior: Posterior, weights: Floats) -> Floats:
             return model.lipschitz(data, posterior, protected.of_record, protected.spread(weights))
@@ -277,6 +279,8 @@ def synthesize(
         if synthesizer is not None:
             _check_kinds(design, synthesizer, mechanism)
         check_debias(synthesizer, mechanism or PseudoPosterior())
+    if ledger is not None and epsilon is not None:
+        ledger.check(epsilon)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger)
 

@@ -197,8 +197,9 @@ def test_tables_are_written_in_every_form(asked, name, released, run):
 def test_version_and_help(run):
     assert run("--version") == (0, f"surveysynth {ss.__version__}\n", "")
     code, out, _ = run("--help")
-    assert code == 0 and all(c in out for c in ("synthesize", "price", "tables", "demo", "doctor"))
-    for command in ("synthesize", "price", "tables", "demo", "doctor"):
+    commands = ("synthesize", "policy", "histogram", "ledger", "price", "tables", "demo", "doctor")
+    assert code == 0 and all(c in out for c in commands)
+    for command in commands:
         assert run(command, "--help")[0] == 0
 
 
@@ -248,6 +249,159 @@ def test_demo_compares_with_the_truth(run, monkeypatch):
     assert "all workers │ " + " │ ".join(f"{x:,.0f}" for x in last) in squeezed(out)
     assert Path("here/demo/comparison.png").stat().st_size > 10_000
     assert ss.read_release("here/demo/release").datasets[0].weights.sum() == pytest.approx(len(population))
+
+
+MECHANISMS = {
+    "pseudo-posterior": (["--c1", "0.5", "--c2", "0.1"], ss.PseudoPosterior(c1=0.5, c2=0.1), "asymptotic"),
+    "weighted-e": (["--c1", "0.6", "--map", "inverse"], ss.WeightedE(map="inverse", c1=0.6), "asymptotic"),
+    "censored": ([], ss.Censored(), "strict"),
+    "censored-weighted": (["--c1", "0.9"], ss.Censored(weighted=True, c1=0.9), "strict given alpha"),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_is_the_one_that_python_has(name, file, run):
+    options, mechanism, kind = MECHANISMS[name]
+    prior = "normal" if name.startswith("censored") else "flat"
+    asked = words(mechanism=name, prior=prior, predictors="field", m="1", epsilon="40", population_total="2e4")
+    code, out, err = run(*asked, *options)
+    assert (code, err) == (0, "")
+    release = ss.read_release("release")
+    assert release.privacy.kind == kind and f", {kind}, m = 1" in out
+    design = ss.SurveyDesign.read("f.csv", weights="wt", strata="field")
+    synthesizer = ss.FBS("income", "field", prior=prior)
+    ours = ss.synthesize(
+        design, synthesizer, epsilon=40, m=1, mechanism=mechanism, population_total=2e4, seed=1
+    )  # fmt: skip
+    np.testing.assert_allclose(release.datasets[0].frame["income"], ours.datasets[0].frame["income"], rtol=1e-12)
+    assert release.privacy.epsilon == ours.privacy.epsilon
+
+
+@pytest.fixture
+def equal(folder):
+    """A file whose weights are all equal."""
+    save(make_frame().assign(wt=50.0).replace("NA", "n/a."))
+
+
+def test_a_bounded_outcome_by_a_beta_regression(equal, run):
+    options = {"model": "beta", "bounds": "-1000,300000", "predictors": "gender", "m": "1", "epsilon": "20"}
+    asked = words(drop=("prior", "strata"), **options)
+    code, out, err = run(*asked)
+    assert (code, err) == (0, "")
+    release = ss.read_release("release")
+    assert release.method["method"] == "Beta" and release.datasets[0].frame["income"].between(-1000, 300_000).all()
+    truth = ss.estimate(ss.SurveyDesign.read("f.csv", weights="wt"), "income").loc[0]
+    released = release.tables(statistic="mean").loc[0]
+    assert abs(released["estimate"] - truth["estimate"]) < 4 * np.hypot(truth["se"], released["se"])
+    asked[0] = "price"
+    code, out, _ = run(*(w for w in asked if w not in ("--out", "release")))
+    assert code == 0 and "nothing was released" in out
+
+
+def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run):
+    make_frame(seed=8).replace("NA", "n/a.").to_csv("old.csv", index=False)
+    settings = {"prior": "normal", "predictors": "field", "m": "1", "epsilon": "40", "population_total": "2e4"}
+    asked = words("policy", "old.csv", source="last year", out="policy.npz", c1="0.7", map="linear", **settings)
+    code, out, err = run(*asked)
+    assert (code, err) == (0, "")
+    policy = ss.Policy.load("policy.npz")
+    assert squeezed(str(policy)) in squeezed(out) and out.rstrip().endswith("Written: policy.npz (to keep)")
+    assert (policy.epsilon, policy.m, policy.source) == (40, 1, "last year")
+    assert policy.mechanism == ss.Censored(40.0, weighted=True, map="linear", c1=0.7)
+    assert policy.synthesizer == ss.FBS(["income"], "field", prior="normal", transform=ss.Log())
+    assert Path("policy.npz").stat().st_mode & 0o777 == 0o600
+    code, _, err = run(*asked)
+    assert code == 2 and "--out policy.npz exists" in err
+
+    set_by_policy = ("outcome", "predictors", "prior", "epsilon")
+    asked = words(drop=set_by_policy, policy="policy.npz", population_total="2e4", ledger="l.jsonl", survey="lfs")
+    code, out, err = run(*asked)
+    assert (code, err) == (0, "")
+    release = ss.read_release("release")
+    assert (release.privacy.kind, release.privacy.epsilon, release.m) == ("strict", 40, 1)
+    assert "set on a historical file (last year)" in squeezed(out)
+    assert ss.Ledger("l.jsonl", "lfs").entries()[["epsilon", "kind"]].values.tolist() == [[40, "strict"]]
+    for option, value in (("outcome", "income"), ("m", "3"), ("model", "fbs"), ("mechanism", "censored"), ("c1", "1")):
+        dropped = [name for name in set_by_policy if name != option]
+        code, out, err = run(*words(drop=dropped, policy="policy.npz", out="no", **{option: value}))
+        assert (code, out) == (2, "") and err.startswith(f"Error: --{option}: the --policy sets this")
+    code, _, err = run(*words(drop=set_by_policy, policy="f.csv", out="no"))
+    assert code == 2 and "'f.csv' is not a policy" in err
+
+
+def test_the_ledger_counts_what_is_released_and_stops_at_its_cap(file, run, monkeypatch):
+    recorded = {"ledger": "l.jsonl", "survey": "lfs", "m": "1"}
+    code, out, err = run(*words(epsilon="3", cap="7", **recorded))
+    assert (code, err) == (0, "")
+    first = ss.read_release("release").privacy.epsilon
+    entries = ss.Ledger("l.jsonl", "lfs").entries()
+    assert entries["epsilon"].tolist() == [first] and entries["kind"].tolist() == ["asymptotic"]
+    assert f"releases 1, epsilon = {first:g}, cap 7, {7 - first:.2f} left (l.jsonl)" in squeezed(out)
+    before = Path("l.jsonl").read_bytes()
+    code, out, err = run(*words(epsilon="6", out="second", **recorded))
+    assert (code, out) == (2, "") and "nothing was recorded, so do not release it" in err
+    assert Path("l.jsonl").read_bytes() == before and not Path("second").exists()
+    code, _, err = run(*words(epsilon="2", out="second", cap="9", **recorded))
+    assert code == 2 and "the cap of 'lfs' is 7" in err
+
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(ss.Release, "write", full)
+    code, _, err = run(*words(epsilon="3", out="second", **recorded))
+    assert (code, err) == (2, "Error: no space left\n") and not Path("second").exists()
+    spent = float(ss.Ledger("l.jsonl", "lfs").spent)
+    assert first < spent <= 6  # reserved stays spent
+
+    assert run("ledger", "l.jsonl", "--survey", "lfs", "--set-cap", "20", "--what", "the board, in May")[0] == 0
+    ss.Ledger("l.jsonl", "health").spend(1, kind="strict", what="tables of June")
+    code, out, err = run("ledger", "l.jsonl")
+    assert (code, err) == (0, "")
+    assert f"'lfs': releases 2, epsilon = {spent:g}, cap 20" in out
+    assert "'health': releases 1, epsilon = 1, no cap" in out
+    code, out, _ = run("ledger", "l.jsonl", "--survey", "health")
+    assert code == 0 and "tables of June" in out and "FBS" not in out
+
+
+def test_a_histogram_has_the_shares_of_the_bins_and_spends_once(equal, run):
+    frame = pd.read_csv("f.csv")
+    limits = np.array([0, 15_000, 30_000, 200_000])
+    true = np.histogram(frame["income"].clip(0, 200_000), limits)[0] / 400
+    code, out, err = run(
+        "histogram", "f.csv", "--weights", "wt", "--outcome", "income", "--bounds", "0,200000", "--bins",
+        "0,15000,30000,200000", "--epsilon", "1e6", "--population-total", "2e4", "-m", "20", "--out", "release",
+        "--ledger", "l.jsonl", "--survey", "lfs",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    release = ss.read_release("release")
+    assert (release.privacy.kind, release.privacy.epsilon, release.m) == ("strict", 1e6, 20)
+    drawn = np.concatenate([d.frame["income"] for d in release.datasets])
+    share = np.histogram(drawn, limits)[0] / drawn.size
+    assert (np.abs(share - true) < 4.5 * np.sqrt(true * (1 - true) / drawn.size)).all()  # of a binomial
+    assert all(d.weights.sum() == pytest.approx(2e4) for d in release.datasets)
+    assert "mean of income" in out and "Written: release/public (to publish)" in out
+    assert ss.Ledger("l.jsonl", "lfs").entries()[["epsilon", "what"]].values.tolist() == [
+        [1e6, "20 data sets by Perturbed histogram: income"]
+    ]
+
+
+def test_a_histogram_that_the_cap_does_not_allow_is_not_written(equal, run):
+    ss.Ledger("l.jsonl", "lfs", cap=1)
+    before = Path("l.jsonl").read_bytes()
+    asked = {"weights": "wt", "outcome": "income", "bounds": "0,200000", "epsilon": "2", "population-total": "2e4"}
+    asked |= {"out": "h", "ledger": "l.jsonl", "survey": "lfs"}
+    options = [w for k, v in asked.items() for w in (f"--{k}", v)]
+    code, out, err = run("histogram", "f.csv", *options)
+    assert (code, out) == (2, "") and "nothing was recorded" in err
+    assert Path("l.jsonl").read_bytes() == before and not Path("h").exists()
+
+
+@pytest.mark.parametrize(("bins", "number"), [("7", 7), (None, 20), ("0,1e5,200000", 2)])
+def test_bins_are_a_number_or_limits(bins, number, equal, run):
+    asked = ["histogram", "f.csv", "--weights", "wt", "--outcome", "income", "--bounds", "0,200000", "--epsilon", "9"]
+    code, _, err = run(*asked, "--population-total", "2e4", "--out", "h", *([] if bins is None else ["--bins", bins]))
+    assert (code, err) == (0, "")
+    assert len(ss.read_release("h").method["limits"]) == number + 1
 
 
 # what is refused, in one sentence and with exit code 2
@@ -352,9 +506,10 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
 
 @pytest.mark.parametrize(
     ("command", "message"),
-    [(["synthesize", "f.csv"], "Missing option '--outcome'"),
+    [(["synthesize", "f.csv"], "Missing option '--out'"),
+     (["synthesize", "f.csv", "--out", "release"], "Missing option '--outcome', '--predictors', '--epsilon'"),
      (["synthesize"], "Missing argument"),
-     (words(prior="jeffreys"), "'jeffreys' is not one of 'paper', 'independent', 'flat'"),
+     (words(prior="jeffreys"), "'jeffreys' is not one of 'paper', 'independent', 'normal', 'flat'"),
      (words(transform="sqrt"), "not one of log, identity, asinh"),
      (words(transform="none.json"), "'none.json' cannot be read as normal scores (FileNotFoundError)"),
      (words(model="fba"), "not one of 'fbs', 'fbp', 'fbp-paper'"),
@@ -402,6 +557,83 @@ def test_bad_requests_for_tables_get_a_sentence(asked, message, released, run):
     code, out, err = run("tables", *asked)
     assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
     assert sorted(os.listdir()) == ["f.csv", "release"]
+
+
+HISTOGRAM = {
+    "weights": "wt", "outcome": "income", "bounds": "0,200000", "epsilon": "2", "population_total": "2e4", "out": "new",
+}  # fmt: skip
+LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [(words(model="beta", drop=("prior",)), "--model beta needs --bounds"),
+     (words(model="beta", bounds="0,9", transform="log"), "--prior, --transform: not with --model beta"),
+     (words(model="beta", bounds="0,9", outcome="income,hours", drop=("prior",)), "synthesizes one --outcome"),
+     (words(model="beta", bounds="9,0", drop=("prior",)), "bounds must be two finite numbers, low < high"),
+     (words(model="beta", bounds="9", drop=("prior",)), "--bounds takes two numbers"),
+     (words(model="beta", bounds="0,many", drop=("prior",)), "--bounds takes numbers, by commas"),
+     (words(bounds="0,9"), "--bounds: only with --model beta"),
+     (words(mechanism="censored", map="linear", c2="0"), "--map, --c2: not with --mechanism censored"),
+     (words(mechanism="censored"), "needs population_total=, a public number"),
+     (words(mechanism="censored-weighted", unit="gender", population_total="2e4"), "goes with the pseudo posterior"),
+     ([*words(mechanism="weighted-e"), "--debias"], "debias takes off what constants that can be published do"),
+     (words(mechanism="weighted-e", c1="0"), "c1 must be a positive number"),
+     (words(c2="3"), "c2 must be a number between -1 and 1"),
+     (words(drop=("outcome", "epsilon")), "Missing option '--outcome', '--epsilon': needed without a --policy"),
+     (words(policy="none.npz", drop=("outcome", "predictors", "prior", "epsilon")), "'none.npz' is not a file"),
+     (words(survey="lfs"), "--survey: only with --ledger"),
+     (words(cap="3"), "--cap: only with --ledger"),
+     (words(ledger="l.jsonl"), "--ledger needs --survey"),
+     (words(**LEDGER | {"ledger": "f.csv"}), "'f.csv' is not a ledger"),
+     (words(**LEDGER | {"ledger": "no/l.jsonl"}), "its folder does not exist"),
+     (words(**LEDGER, cap="0"), "cap must be a positive number"),
+     (words("policy", source="x", out="p.npz"), "--population-total or --stratum-totals"),
+     (words("policy", source=" ", out="p.npz", population_total="2e4"), "source must say which historical file"),
+     (words("policy", source="x", out="no/p.npz"), "--out no/p.npz: its folder does not exist"),
+     (words("policy", source="x", out="f.csv"), "--out f.csv exists"),
+     (["ledger", "l.jsonl"], "there is no ledger 'l.jsonl'"),
+     (["ledger", "l.jsonl", "--survey", "lfs", "--set-cap", "3", "--what", "x"], "there is no ledger 'l.jsonl'"),
+     (["ledger", "f.csv"], "'f.csv' is not a ledger"),
+     (["ledger", "f.csv", "--set-cap", "3"], "--set-cap and --what go together"),
+     (["ledger", "f.csv", "--what", "x"], "--set-cap and --what go together"),
+     (["ledger", "f.csv", "--set-cap", "3", "--what", "x"], "--set-cap needs --survey"),
+     *((("histogram", "f.csv", *(w for k, v in (HISTOGRAM | asked).items() for w in (f"--{k.replace('_', '-')}", v))),
+        message) for asked, message in (
+         ({}, "the survey weights are not all equal"),
+         ({"bins": "0"}, "bins must be a whole number, at least 1"),
+         ({"bins": "2.5"}, "--bins takes a whole number, or several limits"),
+         ({"bins": "few"}, "--bins takes numbers"),
+         ({"bins": "0,5,3"}, "bins must be finite numbers, at least two, that rise"),
+         ({"bins": "0,5"}, "must begin and end with the bounds"),
+         ({"bounds": "5"}, "--bounds takes two numbers"),
+         ({"weight_bound": "0"}, "weight_bound must be a positive number"),
+         ({"epsilon": "0"}, "epsilon must be a positive number"),
+         ({"outcome": "gender"}, "'gender' is not a number"),
+         ({"outcome": "wt"}, "'wt' has a role"),
+         ({"cap": "3"}, "--cap: only with --ledger"),
+         ({"out": "f.csv"}, "'f.csv' exists"),
+     ))],
+    ids=lambda v: v if isinstance(v, str) else None,
+)  # fmt: skip
+def test_options_that_do_not_go_together_get_a_sentence(command, message, file, run):
+    code, out, err = run(*command)
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+    assert os.listdir() == ["f.csv"]
+
+
+def test_a_ledger_shows_only_surveys_that_it_has(file, run):
+    ss.Ledger("l.jsonl", "lfs", cap=3)
+    ss.Ledger("new.jsonl", "lfs")
+    for asked, message in (
+        (["l.jsonl", "--survey", "lsf"], "'l.jsonl' has no survey 'lsf'; it has lfs"),
+        (["new.jsonl", "--survey", "lfs"], "it has none"),
+        (["l.jsonl", "--survey", "lfs", "--set-cap", "-1", "--what", "x"], "cap must be a positive number"),
+    ):
+        code, out, err = run("ledger", *asked)
+        assert (code, out) == (2, "") and message in err
+    assert run("ledger", "new.jsonl") == (0, "'new.jsonl' has no entries.\n", "")
+    assert run("ledger", "l.jsonl")[1].startswith("Privacy ledger of 'lfs': releases 0, epsilon = 0, cap 3, 3 left\n")
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@
 #' @param release From [synthesize()] or [read_release()]; no Python is needed.
 #' @return A list of class `surveysynth_privacy`: `epsilon` (of the whole release, for files that differ by one
 #'   record added or removed), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours` (epsilon by
-#'   neighbour relation), `draws` (behind the maximum), `diagnostics`, `assumptions` (taken as public or as
-#'   given), `data_dependent` (computed from the confidential file and not covered by epsilon) and `publication`.
+#'   neighbour relation), `mechanism`, `draws` (behind the maximum, 0 where epsilon needs none), `diagnostics`,
+#'   `assumptions` (taken as public or as given), `data_dependent` (computed from the confidential file and not covered by epsilon) and `publication`.
 #' @export
 #' @examples
 #' privacy(read_release(system.file("example-release", package = "surveysynth")))
 privacy <- function(release) {
   check_release(release)
   said <- release$manifest
-  list_of <- c("epsilon", "epsilon_requested", "kind", "m", "guarantee", "neighbours", "diagnostics", "assumptions",
-               "data_dependent", "publication")
+  list_of <- c("epsilon", "epsilon_requested", "kind", "m", "guarantee", "neighbours", "mechanism", "diagnostics",
+               "assumptions", "data_dependent", "publication")
   structure(c(said[intersect(list_of, names(said))], list(draws = said$draws_behind_the_maximum)),
             class = "surveysynth_privacy")
 }
@@ -29,12 +29,14 @@ format.surveysynth_privacy <- function(x, ...) {
     x$guarantee,
     "Neighbour relations:",
     dashed(sprintf("%s: epsilon = %g", names(x$neighbours), unlist(x$neighbours))),
-    sprintf("Maximum over %s posterior draws, the released ones among them. %s", format(x$draws, big.mark = ","),
-            x$diagnostics),
+    if (identical(as.integer(x$draws), 0L)) x$diagnostics else {
+      sprintf("Maximum over %s posterior draws, the released ones among them. %s", format(x$draws, big.mark = ","),
+              x$diagnostics)
+    },
     "Taken as public or as given:",
     dashed(x$assumptions),
     "Computed from the confidential file, and not covered by epsilon:",
-    dashed(x$data_dependent),
+    dashed(if (length(x$data_dependent)) x$data_dependent else "nothing"),
     sprintf("Publication: %s.", x$publication)
   )
 }

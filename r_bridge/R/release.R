@@ -142,8 +142,8 @@ print.surveysynth_release <- function(x, ...) {
   m <- length(x$designs)
   cat(sprintf("%d synthetic data set%s of %d records by %s, epsilon = %g (%s)\n",
               m, if (m == 1) "" else "s", nrow(x$designs[[1]]$variables), said$method, said$epsilon, said$kind))
-  cat("Outcomes: ", paste(said$synthesized, collapse = ", "), "; predictors: ",
-      paste(said$public_predictors, collapse = ", "), "\n", sep = "")
+  predictors <- if (length(said$public_predictors)) paste(said$public_predictors, collapse = ", ") else "none"
+  cat("Outcomes: ", paste(said$synthesized, collapse = ", "), "; predictors: ", predictors, "\n", sep = "")
   cat(strwrap(paste("Publication:", said$publication), exdent = 2), sep = "\n")
   invisible(x)
 }

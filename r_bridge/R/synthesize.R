@@ -15,12 +15,16 @@
 #' a release that is written and read again has designs without replicates.
 #'
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
-#' @param synthesizer A model: [fbs()] or [fbp()].
+#' @param synthesizer A model: [fbs()], [fbp()] or [beta_regression()].
 #' @param epsilon Privacy budget of the whole release, for files that differ by one record added or removed.
-#' @param m Number of synthetic data sets.
+#' @param m Number of synthetic data sets; default 3.
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
 #'   each stratum, named by it. Default: the sum of the survey weights, which is then taken as public.
-#' @param mechanism [pseudo_posterior()], if not with its defaults.
+#' @param mechanism [pseudo_posterior()], the default; [weighted_e()]; or [censored()], whose guarantee is strict.
+#' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
+#'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
+#' @param ledger By [ledger()]: epsilon is entered there before any data set is drawn, if the cap allows it, and stays
+#'   spent where the release then fails.
 #' @param public The columns that you declare public, by name or as a formula. Given, it must hold every column of the
 #'   public files
 #'   that is not synthesized; without it the formula and the design name them.
@@ -50,22 +54,27 @@
 #' privacy(release)
 #' tables(release, by = ~ stype + awards)
 #' }
-synthesize <- function(design, synthesizer, epsilon = NULL, m = 3, population_total = NULL, mechanism = NULL,
-                       public = NULL, clusters = c("model", "ignore"), unit = NULL, debias = FALSE,
+synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
+                       policy = NULL, ledger = NULL, public = NULL, clusters = c("model", "ignore"), unit = NULL, debias = FALSE,
                        accept_diagnostics = NULL, engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01,
                        chains = 4, warmup = 1000, draws = 1000, seed = NULL) {
   settings <- list(
     epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), debias = debias, engine = match.arg(engine),
     accept_diagnostics = I(as.character(accept_diagnostics)), tolerance = tolerance, chains = chains, warmup = warmup,
-    draws = draws, seed = seed
+    draws = draws, seed = seed, ledger = if (!is.null(ledger)) check_ledger(ledger)
   )
   in_folder(function(folder) {
-    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit)
-    made <- do.call(ask_python, c(list("synthesize", folder = folder), given, settings))
-    frames <- lapply(file.path(folder, seq_len(made$said$m)), loaded)
-    release <- new_release(frames, made$said, list(object = made$object))
-    as_design_was(release, design)
+    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit, policy)
+    objects <- if (!is.null(policy)) list(python_policy(policy))
+    release_from_python(folder, design, "synthesize", c(given, settings), objects)
   })
+}
+
+# A release that a task of the bridge makes, its data sets in a folder.
+release_from_python <- function(folder, design, task, given, objects = list()) {
+  made <- do.call(ask_python, c(list(task, folder = folder), given, list(objects = objects)))
+  frames <- lapply(file.path(folder, seq_len(made$said$m)), loaded)
+  as_design_was(new_release(frames, made$said, list(object = made$object)), design)
 }
 
 #' What a release would cost
@@ -77,7 +86,7 @@ synthesize <- function(design, synthesizer, epsilon = NULL, m = 3, population_to
 #' @param epsilon Given alone, c1 is tuned to it.
 #' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (T 1.4.1, step 2), with
 #'   Delta_target = epsilon / (2 m), or 1 without an epsilon.
-#' @param ... Further arguments of [synthesize()] but for `debias` and `accept_diagnostics`.
+#' @param ... Further arguments of [synthesize()] but for `policy`, `ledger`, `debias` and `accept_diagnostics`.
 #' @return A list of class `surveysynth_price`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
 #'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left) and
 #'   `verdict` (of the sampler's diagnostics).
@@ -91,7 +100,8 @@ synthesize <- function(design, synthesizer, epsilon = NULL, m = 3, population_to
 #' }
 price <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechanism = NULL, ...) {
   further <- list(...)
-  allowed <- setdiff(names(formals(synthesize)), c(names(formals(price)), "debias", "accept_diagnostics"))
+  none_here <- c("policy", "ledger", "debias", "accept_diagnostics")
+  allowed <- setdiff(names(formals(synthesize)), c(names(formals(price)), none_here))
   unknown <- setdiff(if (length(further)) names(further), allowed)
   if (length(unknown)) refuse("price() has no argument ", paste(unknown, collapse = ", "))
   in_folder(function(folder) {
@@ -117,16 +127,20 @@ print.surveysynth_price <- function(x, ...) {
 }
 
 # The arguments that synthesize() and price() share and that need translation.
-model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL) {
-  if (!inherits(synthesizer, "surveysynth_synthesizer")) {
-    refuse("the second argument is a model: fbs(salary ~ field + gender) or fbp(...)")
+model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
+                            policy = NULL) {
+  if (is.null(policy) && !inherits(synthesizer, "surveysynth_synthesizer")) {
+    refuse("the second argument is a model: fbs(salary ~ field + gender), fbp(...) or beta_regression(...)",
+           if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy =")
   }
+  if (!is.null(policy) && !is.null(synthesizer)) refuse("the policy sets the model: leave the second argument out")
   if (!is.null(mechanism) && !inherits(mechanism, "surveysynth_mechanism")) {
-    refuse("a mechanism is pseudo_posterior(...)")
+    refuse("a mechanism is pseudo_posterior(...), weighted_e(...) or censored(...)")
   }
+  model <- if (is.null(policy)) synthesizer else check_policy(policy)
   parts <- synthesis_parts(design)
   public <- names_of(public)
-  columns <- c(synthesizer$outcomes, synthesizer$columns, names_of(unit))
+  columns <- c(model$outcomes, model$columns, names_of(unit))
   check_there(c(columns, public), names(parts$frame))
   list(
     design = design_for_python(parts, columns, folder), synthesizer = synthesizer, mechanism = mechanism,

@@ -20,7 +20,8 @@
 #' @param predictors A formula, `~ field + gender` (`~ 1` for none), or names of columns.
 #' @param prior `"paper"`, that of T; `"flat"`, p(B, Sigma) proportional to |Sigma|^(-(D+1)/2), whose posterior is
 #'   drawn exactly and in no time; for `fbs()` also `"independent"`, the paper's with independent
-#'   coefficients, sensible with more than about 20 predictors.
+#'   coefficients, sensible with more than about 20 predictors, and `"normal"`, coefficients ~ N(0, 100), the fastest
+#'   under [censored()].
 #' @param transform The scale on which outcomes are normal: `"log"`, [asinh_transform()], [identity_transform()] or
 #'   [normal_scores()]; several outcomes may have a list of them, by name.
 #' @param missing What a missing outcome does: `"fail"`, or `"drop"`, which leaves the record out and has
@@ -34,7 +35,7 @@
 #' fbs(cbind(wage, bonus) ~ field * gender, transform = list(wage = "log", bonus = asinh_transform(100)))
 #' fbs(cbind(factor(employed), wage) ~ field)
 #' fbp(salary ~ field + age, bands = list(age = c(25, 45, 65)))
-fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "flat"), transform = "log",
+fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "normal", "flat"), transform = "log",
                 missing = c("fail", "drop")) {
   synthesizer("FBS", outcome, predictors, prior = match.arg(prior), transform = transform, missing = match.arg(missing))
 }
@@ -50,6 +51,34 @@ fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transfor
                 weights = c("full", "paper"), variance = c("stratified", "paper"), bands = NULL) {
   synthesizer("FBP", outcome, predictors, prior = match.arg(prior), transform = transform, missing = match.arg(missing),
               weights = match.arg(weights), variance = match.arg(variance), bands = if (length(bands)) lapply(bands, I))
+}
+
+#' A beta regression of one bounded outcome
+#'
+#' The outcome lies between two public bounds and is beta distributed, the logit of its mean linear in the predictors
+#' (C 4.1 and 5). The model has no density of the survey weight and no effects of sampling units: weights must be a
+#' function of the predictors, and strata must be among them.
+#'
+#' @param outcome The confidential number that is synthesized, by name; or a formula, `salary ~ gender + age`, and then
+#'   no `predictors`.
+#' @param predictors,missing As for [fbs()]; the columns of the formula are public.
+#' @param bounds The outcome's lowest and highest possible value, public: chosen without looking at the file.
+#' @return A model, for [synthesize()] and [price()].
+#' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
+#' @export
+#' @examples
+#' beta_regression("salary", ~ gender + age, bounds = c(0, 2e5))
+#' beta_regression(salary ~ 1, bounds = c(0, 2e5))
+beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing = c("fail", "drop")) {
+  if (length(bounds) != 2 || !is.numeric(bounds)) {
+    refuse("bounds must be the outcome's lowest and highest possible value, which are public: bounds = c(0, 2e5)")
+  }
+  model <- synthesizer("Beta", outcome, predictors, bounds = I(bounds), missing = match.arg(missing))
+  if (!identical(c(model$arguments$outcome), model$outcomes) || length(model$outcomes) > 1) {
+    refuse("a beta regression synthesizes one number: beta_regression(salary ~ gender, bounds = c(0, 2e5))")
+  }
+  model$arguments$outcome <- model$outcomes
+  model
 }
 
 # A model for Python; `...` are its arguments.
@@ -189,6 +218,42 @@ transforms <- function(transform, outcomes = NULL) {
 #' pseudo_posterior("linear")
 pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0) {
   make("PseudoPosterior", "pseudo_posterior", map = match.arg(map), c1 = c1, c2 = c2, class = "surveysynth_mechanism")
+}
+
+#' Mechanisms that cut off or clamp
+#'
+#' `censored()` clamps every record's contribution to the log likelihood, alpha log p, to plus or minus epsilon / (2 m).
+#' The clamp holds whatever the parameters are, so the guarantee is no matter of the sample size: with
+#' `weighted = FALSE`, alpha = 1, it is **strict**. With `weighted = TRUE` records get privacy weights first, so that
+#' fewer are clamped; weights from this very file make it strict *given alpha*, weights by
+#' [policy_from_historical()] strict. The models are [fbs()] (not with its flat prior), [fbp()] and [beta_regression()],
+#' without effects of sampling units; `population_total` must be given.
+#'
+#' `weighted_e()` is [pseudo_posterior()] with weights cut off: alpha becomes 0 where a record's bound exceeds
+#' epsilon / (2 m), and the model is fitted again until none does. Its guarantee is asymptotic.
+#' @param epsilon Of the whole release of m data sets; may stand here or in [synthesize()].
+#' @param weighted Whether records get privacy weights before they are clamped.
+#' @param map,c1,c2 Of the privacy weights, as for [pseudo_posterior()]; c1 is not tuned.
+#' @return A mechanism, for [synthesize()].
+#' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
+#' @export
+#' @examples
+#' censored(epsilon = 10)
+#' weighted_e(c1 = 0.5)
+censored <- function(epsilon = NULL, weighted = FALSE, map = c("linear", "inverse"), c1 = 1, c2 = 0) {
+  weights <- if (!identical(weighted, FALSE)) list(map = match.arg(map), c1 = c1, c2 = c2)
+  if (is.null(weights) && !(missing(map) && missing(c1) && missing(c2))) {
+    refuse("map, c1 and c2 are of privacy weights, which censored() has with weighted = TRUE")
+  }
+  do.call(make, c(list("Censored", "censored", epsilon = epsilon, weighted = weighted), weights,
+                  class = "surveysynth_mechanism"))
+}
+
+#' @rdname censored
+#' @export
+weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 = 0) {
+  make("WeightedE", "weighted_e", epsilon = epsilon, map = match.arg(map), c1 = c1, c2 = c2,
+       class = "surveysynth_mechanism")
 }
 
 #' @method print surveysynth_synthesizer

@@ -170,6 +170,10 @@ class Synthesizer(Protocol):
         """Draw from the alpha-weighted pseudo posterior (T eq. 1)."""
         ...
 
+    def check_censored(self, data: Any) -> None:
+        """Refuse what cannot be fitted record by record under a clamp."""
+        ...
+
     def censored(self, data: Any, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
         """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound] (C eq. 3.6)."""
         ...

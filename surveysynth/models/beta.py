@@ -284,6 +284,9 @@ class Beta:
         a, s, t = sums.T
         return _sample("beta", {"a": a, "s": s, "t": t}, data.X, centre, root, sampler)
 
+    def check_censored(self, data: BetaData) -> None:
+        """Nothing to refuse."""
+
     def censored(self, data: BetaData, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
         """Draw from the censored pseudo posterior (C eq. 3.6): every alpha_i log p_i clamped to [-bound, bound].
 

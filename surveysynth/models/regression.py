@@ -275,14 +275,14 @@ class JointRegression(ABC):
         numeric = self._fit_numeric(data, alpha, sampler)
         return numeric if data.categories is None else _and_shares(numeric, data, data.categories, alpha, sampler)
 
-    def censored(self, data: Data, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
-        """Draw (B, Sigma) from the censored pseudo posterior (C eq. 3.5-3.6): alpha_i log p_i clamped to +-bound.
+    def check_censored(self, data: Data) -> None:
+        """Refuse what cannot be fitted under a clamp.
 
         Raises
         ------
         ModelError
             Effects of PSUs or strata, categories, or a flat prior, under which the posterior is not
-            proper, as the censored likelihood is bounded away from 0; or next to nothing inside the clamp.
+            proper, as the censored likelihood is bounded away from 0.
         """
         if data.groups is not None:
             raise ModelError(
@@ -297,6 +297,16 @@ class JointRegression(ABC):
             raise ModelError(
                 f"the censored posterior is not proper under a flat prior: use another one ({proper}) here"
             )
+
+    def censored(self, data: Data, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+        """Draw (B, Sigma) from the censored pseudo posterior (C eq. 3.5-3.6): alpha_i log p_i clamped to +-bound.
+
+        Raises
+        ------
+        ModelError
+            As :meth:`check_censored`; next to nothing is inside the clamp.
+        """
+        self.check_censored(data)
         base = self.log_base(data, data.Y)
         pilot = pilot_fit(data.X, data.pattern, data.Y, alpha, base, bound)
         records = censored_records(data.X, data.pattern, data.Y, alpha, base, bound, pilot)

@@ -200,6 +200,18 @@ class Ledger:
         assert isinstance(done, Entry)
         return done
 
+    def check(self, epsilon: float) -> None:
+        """Refuse, before the work of a fit, what :meth:`spend` would refuse now; records nothing.
+
+        Raises
+        ------
+        InputError
+            An epsilon that is not a positive number.
+        PrivacyError
+            The cap would be exceeded, or the ledger is damaged.
+        """
+        self._check_cap(self._own(), _decimal(epsilon, "epsilon"))
+
     def set_cap(self, cap: float, *, what: str) -> None:
         """Set another cap, from now on; the old one stays on record.
 
@@ -243,6 +255,11 @@ class Ledger:
     def left(self) -> Decimal | None:
         """Cap less what was spent, at least 0; None without a cap."""
         return _left(self._own())
+
+    @property
+    def surveys(self) -> list[str]:
+        """The surveys that the file has lines of, in the order of their first."""
+        return list(dict.fromkeys(line.survey for line in self._read().lines))
 
     def __str__(self) -> str:
         contents = self._read()

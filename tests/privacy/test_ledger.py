@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import surveysynth as ss
 from surveysynth import InputError, PrivacyError
 from surveysynth.privacy.ledger import Ledger
 
@@ -361,3 +363,21 @@ def test_places_where_no_ledger_can_be(path, tmp_path):
     with pytest.raises(InputError, match="is not a file"):
         spend(ledger)
     assert not path.exists()  # and it does not begin anew
+
+
+def test_everything_that_draws_noise_enters_it_first(tmp_path):
+    """Histograms, Laplace tables of both kinds; a refused one draws nothing."""
+    frame = pd.DataFrame({"y": np.linspace(1, 9, 40), "g": ["a", "b"] * 20, "w": 5.0, "s": [1, 1, 2, 2] * 10})
+    design = ss.SurveyDesign(frame, weights="w", strata="s")
+    ledger = ss.Ledger(tmp_path / "ledger.jsonl", "survey", cap=3)
+    box = {"weight": (1.0, 10.0), "y": (0.0, 10.0)}
+    ss.perturbed_histogram(design, "y", epsilon=1, bounds=(0, 10), population_total=200, ledger=ledger)
+    ss.laplace_tables(design, "y", "g", 1.5, kind="strict", bounds=box, ledger=ledger)
+    with pytest.raises(ss.PrivacyError, match="is left"):
+        ledger.check(0.6)
+    ledger.check(0.5)
+    with pytest.raises(ss.PrivacyError, match="is left"):
+        ss.perturbed_histogram(design, "y", epsilon=1, bounds=(0, 10), population_total=200, ledger=ledger)
+    with pytest.raises(ss.PrivacyError, match="no guarantee"):
+        ss.laplace_tables(design, "y", "g", 1.5, ledger=ledger)
+    assert ledger.entries()["epsilon"].tolist() == [1.0, 1.5] and ledger.surveys == ["survey"]

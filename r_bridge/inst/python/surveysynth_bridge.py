@@ -69,13 +69,55 @@ def start() -> tuple[None, str]:
     return None, ss.__version__
 
 
-def synthesize(folder: str, population_total: Any = None, **given: Any) -> tuple[ss.Release, dict[str, Any]]:
+def synthesize(
+    *policy: ss.Policy, folder: str, population_total: Any = None, **given: Any
+) -> tuple[ss.Release, dict[str, Any]]:
     """A release, with its data sets in the subfolders 1, 2, ..."""
-    release = ss.synthesize(**given, population_total=_by_level(population_total, given["design"]))
-    for number, design in enumerate(release.datasets, 1):
-        (Path(folder) / str(number)).mkdir()
-        exchange.save(design.frame, Path(folder) / str(number))
-    return release, release.manifest()
+    total = _by_level(population_total, given["design"])
+    return _released(ss.synthesize(**given, policy=policy[0] if policy else None, population_total=total), folder)
+
+
+def perturbed_histogram(folder: str, **given: Any) -> tuple[ss.Release, dict[str, Any]]:
+    """The same, from a noisy histogram."""
+    return _released(ss.perturbed_histogram(**given), folder)
+
+
+def policy_from_historical(population_total: Any = None, **given: Any) -> tuple[ss.Policy, dict[str, Any]]:
+    """A policy."""
+    total = _by_level(population_total, given["design"])
+    return _policy(ss.Policy.from_historical(**given, population_total=total))
+
+
+def read_policy(path: str) -> tuple[ss.Policy, dict[str, Any]]:
+    """The policy of a file."""
+    return _policy(ss.Policy.load(path))
+
+
+def write_policy(policy: ss.Policy, **given: Any) -> tuple[None, str]:
+    """Write a policy to a file."""
+    return None, str(policy.save(**given))
+
+
+def ledger(ledger: ss.Ledger) -> tuple[None, str]:
+    """What a ledger says of its survey."""
+    return None, str(ledger)
+
+
+def spend(ledger: ss.Ledger, epsilon: float | None = None, **given: Any) -> tuple[None, None]:
+    """Enter an epsilon, or None for what has no guarantee."""
+    ledger.spend(epsilon, **given)
+    return None, None
+
+
+def set_cap(ledger: ss.Ledger, **given: Any) -> tuple[None, None]:
+    """Change the cap."""
+    ledger.set_cap(**given)
+    return None, None
+
+
+def entries(ledger: ss.Ledger, folder: str) -> tuple[None, None]:
+    """What was spent, entry by entry."""
+    return _saved(ledger.entries(), folder)
 
 
 def price(population_total: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
@@ -119,6 +161,20 @@ def historical_scores(frame: pd.DataFrame, **given: Any) -> tuple[None, dict[str
     """Knots of normal scores from a frame with columns ``values`` and, where there are, ``weights``."""
     scores = ss.NormalScores.from_historical(frame["values"], weights=frame.get("weights"), **given)
     return None, {"amounts": scores.amounts, "probabilities": scores.probabilities}
+
+
+def _released(release: ss.Release, folder: str) -> tuple[ss.Release, dict[str, Any]]:
+    for number, design in enumerate(release.datasets, 1):
+        (Path(folder) / str(number)).mkdir()
+        exchange.save(design.frame, Path(folder) / str(number))
+    return release, release.manifest()
+
+
+def _policy(policy: ss.Policy) -> tuple[ss.Policy, dict[str, Any]]:
+    """With what it says of itself, and the columns that a file must have for it."""
+    model = policy.synthesizer
+    columns = {"outcomes": list(model.outcomes), "columns": list(model.predictor_columns)}
+    return policy, {"text": str(policy), **columns}
 
 
 def _saved(table: pd.DataFrame, folder: str, by: str | list[str] | None = None) -> tuple[None, None]:

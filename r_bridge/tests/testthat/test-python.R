@@ -29,6 +29,10 @@ test_that("Python's words are put into R's", {
   expect_identical(words("how much: epsilon=, or a larger epsilon= here"),
                    "how much: epsilon, or a larger epsilon here")
   expect_identical(words("or overwrite=True for a release"), "or overwrite = TRUE for a release")
+  expect_identical(words("of PseudoPosterior() or the clamp of Censored(weighted=False)"),
+                   "of pseudo_posterior() or the clamp of censored(weighted = FALSE)")
+  expect_identical(words("weight: use FBS, or put"), "weight: use fbs(), or put")
+  expect_identical(words("epsilon must be None for kind='none'"), "epsilon must be NULL for kind = \"none\"")
   expect_identical(words("for example [0.25, 0.5]"), "for example c(0.25, 0.5)")
 })
 

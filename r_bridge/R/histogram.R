@@ -1,0 +1,43 @@
+#' Synthetic values from a noisy histogram
+#'
+#' Values of one bounded outcome are drawn from a histogram with Laplace noise (C 2.3; Wasserman and Zhou 2010). The
+#' guarantee is strict, at any sample size; one noisy histogram makes all m data sets, so `epsilon` does not grow with m.
+#' The files have the outcome and a weight, equal for all, and no predictors.
+#'
+#' @param design The confidential file, as for [synthesize()]; only its weights are used.
+#' @param outcome A numeric column without missing values, by name or as a formula, `~ salary`.
+#' @param epsilon Of the whole release, for one record added or removed.
+#' @param bounds Public lowest and highest value, chosen without looking at the file; values outside are moved to
+#'   the nearest.
+#' @param population_total Public number of population units.
+#' @param bins Number of bins of equal length, or their public limits from bound to bound; default: the square root of
+#'   the number of records, rounded up.
+#' @param m Number of synthetic data sets.
+#' @param weight_bound Public largest survey weight; needed where the weights are not all equal. Larger ones are
+#'   lowered to it, and the noise is as many times as large.
+#' @return A release, as by [synthesize()]. It is never seeded.
+#' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
+#'   Wasserman and Zhou (2010), A statistical framework for differential privacy, JASA 105.
+#' @export
+#' @examples
+#' \dontrun{
+#' release <- perturbed_histogram(design, ~ salary, epsilon = 1, bounds = c(0, 2e5), population_total = 1150000,
+#'                                weight_bound = 500)
+#' privacy(release)
+#' combine(with(release, svyquantile(~salary, quantiles = 0.5)))
+#' }
+perturbed_histogram <- function(design, outcome, epsilon, bounds, population_total, bins = NULL, m = 3,
+                                weight_bound = NULL) {
+  parts <- design_parts(design)
+  parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs"))]
+  outcome <- one_name(outcome)
+  check_there(outcome, names(parts$frame))
+  in_folder(function(folder) {
+    given <- list(
+      design = design_for_python(parts, outcome, folder), outcome = outcome, epsilon = epsilon, bounds = I(bounds),
+      population_total = population_total, bins = if (length(bins) > 1) I(bins) else bins, m = m,
+      weight_bound = weight_bound
+    )
+    release_from_python(folder, design, "perturbed_histogram", given)
+  })
+}

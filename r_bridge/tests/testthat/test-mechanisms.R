@@ -1,0 +1,152 @@
+draws_of <- function(release) lapply(release$designs, function(d) d$variables$api00)
+
+few <- list(warmup = 400, draws = 400, seed = 3)
+
+test_that("mechanisms, a beta regression and a policy release the same from R and from Python, to the last bit", {
+  need_python()
+  csv <- tempfile()
+  write.csv(apistrat[c("stype", "api00", "api99", "pw")], csv, row.names = FALSE)
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  normal <- fbs(api00 ~ stype, prior = "normal")
+  run <- function(...) do.call(synthesize, c(list(design, population_total = 6194, m = 1, ...), few))
+  policy <- do.call(policy_from_historical, c(
+    list(design, fbs(api00 ~ stype, prior = "normal"), epsilon = 15, source = "last year", population_total = 6194,
+         m = 1, map = "linear", c1 = 0.6), few
+  ))
+  file <- tempfile(fileext = ".npz")
+  expect_identical(write_policy(policy, file), file)
+  expect_error(write_policy(policy, file), "or overwrite = TRUE", fixed = TRUE)
+  if (.Platform$OS.type == "unix") expect_identical(format(file.info(file)$mode), "600")
+  again <- read_policy(file)
+  ours <- list(
+    run(quick, 15, mechanism = weighted_e(map = "inverse", c1 = 0.8)),
+    run(normal, mechanism = censored(epsilon = 15)),
+    run(beta_regression(api00 ~ stype, bounds = c(200, 1e3)), 15),
+    do.call(synthesize, c(list(design, policy = again, population_total = 6194), few))
+  )
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+frame = pd.read_csv(sys.argv[1])
+design = ss.SurveyDesign(frame.assign(awards=sys.argv[2].split(',')), weights='pw', strata='stype')
+few = dict(warmup=400, draws=400, seed=3)
+run = lambda *given, **more: ss.synthesize(design, *given, population_total=6194, **more, **few)
+releases = [
+    run(ss.FBS('api00', 'stype + awards', prior='flat'), epsilon=15, m=1, mechanism=ss.WeightedE(map='inverse', c1=0.8)),
+    run(ss.FBS('api00', 'stype', prior='normal'), epsilon=15, m=1, mechanism=ss.Censored()),
+    run(ss.Beta('api00', 'stype', bounds=(200, 1000)), epsilon=15, m=1),
+    run(policy=ss.Policy.load(sys.argv[3])),
+]
+print(json.dumps([[r.datasets[0].frame['api00'].tolist(), r.privacy.kind, r.privacy.epsilon] for r in releases]))",
+  csv, paste(apistrat$awards, collapse = ","), file)
+  for (i in 1:4) {
+    expect_identical(draws_of(ours[[i]])[[1]], as.numeric(theirs[[i]][[1]]))
+    expect_identical(privacy(ours[[i]])$kind, theirs[[i]][[2]])
+    expect_equal(privacy(ours[[i]])$epsilon, theirs[[i]][[3]])
+  }
+  kinds <- vapply(ours, function(release) privacy(release)$kind, "")
+  expect_identical(kinds, c("asymptotic", "strict", "asymptotic", "strict"))
+  mechanisms <- vapply(ours, function(release) privacy(release)$mechanism, "")
+  expect_identical(mechanisms, c("weighted-e", "censored", "pseudo posterior", "censored"))
+  expect_match(format(privacy(ours[[4]])), "set on a historical file (last year)", fixed = TRUE, all = FALSE)
+  expect_no_match(format(privacy(ours[[2]])), "Maximum over")
+  expect_output(print(again), "Policy from 'last year': FBS of api00, epsilon = 15 for m = 1")
+  expect_output(print(again), "Confidential")
+
+  expect_error(synthesize(design, policy = again, m = 2, epsilon = 3), "epsilon, m: the policy sets this")
+  expect_error(synthesize(design, quick, policy = again), "leave the second argument out")
+  expect_error(synthesize(design, again, 9), "a policy is given by its name, policy =")
+  expect_error(synthesize(design, policy = again), "needs population_total, a public number")
+  expect_error(synthesize(design, policy = again, population_total = 6194, debias = TRUE),
+               "pseudo_posterior() or the clamp of censored(weighted = FALSE)", fixed = TRUE)
+  without <- svydesign(ids = ~1, weights = ~pw, data = apistrat["pw"])
+  expect_error(synthesize(without, policy = again, population_total = 6194), "no column .api00., .stype.")
+})
+
+test_that("mechanisms and beta regressions show themselves, and refuse what does not go together", {
+  shows <- function(x, text) expect_output(print(x), text, fixed = TRUE)
+  shows(censored(10), "censored(epsilon = 10, weighted = FALSE)")
+  shows(censored(weighted = TRUE, c1 = 0.9), "censored(weighted = TRUE, map = \"linear\", c1 = 0.9, c2 = 0)")
+  shows(weighted_e(), "weighted_e(map = \"linear\", c1 = 1, c2 = 0)")
+  shows(beta_regression("y", ~ a + b, bounds = c(0, 9)), "Beta: y ~ a + b\nbounds = c(0, 9), missing = \"fail\"")
+  expect_equal(beta_regression(y ~ a, bounds = 0:1)$arguments, beta_regression("y", ~ a, bounds = 0:1)$arguments)
+  expect_error(censored(c1 = 0.5), "with weighted = TRUE")
+  expect_error(weighted_e(map = "cubic"), "inverse")
+  expect_error(beta_regression(y ~ a), "bounds = c\\(0, 2e5\\)")
+  expect_error(beta_regression(cbind(y, z) ~ a, bounds = 0:1), "synthesizes one number")
+  expect_error(beta_regression(factor(y) ~ a, bounds = 0:1), "synthesizes one number")
+  expect_error(synthesize(strat, quick, 9, mechanism = "censored"), "censored\\(\\.\\.\\.\\)")
+  expect_error(synthesize(strat, policy = "policy.npz"), "read_policy\\(\\) return")
+  need_python()
+  expect_error(synthesize(strat, quick, 9, mechanism = censored()), "population_total, a public number")
+  expect_error(synthesize(strat, quick, 9, mechanism = censored(), population_total = 6194), "flat prior: use another")
+  expect_error(synthesize(strat, quick, 9, mechanism = censored(9)), "epsilon is given twice")
+  expect_error(synthesize(strat, quick, mechanism = weighted_e(-1)), "epsilon must be a positive number")
+  expect_error(synthesize(strat, beta_regression(api00 ~ stype, bounds = c(0, 1)), 9), "outside the bounds in 200 rows")
+  expect_error(synthesize(strat, beta_regression(api00 ~ awards, bounds = c(0, 1e3)), 9), "use fbs\\(\\)")
+  expect_error(read_policy(tempfile()), "is not a file")
+})
+
+test_that("a noisy histogram has the shares of the bins, and its report is Python's", {
+  need_python()
+  even <- svydesign(ids = ~1, weights = ~one, data = transform(apistrat, one = 31))
+  limits <- c(200, 500, 600, 700, 1000)
+  release <- perturbed_histogram(even, ~ api00, epsilon = 1e6, bounds = range(limits), population_total = 6194,
+                                 bins = limits, m = 40)
+  shares <- function(x) tabulate(findInterval(x, limits), 4) / length(x)
+  true <- shares(apistrat$api00)
+  drawn <- unlist(draws_of(release))
+  # a binomial's standard deviation, at 4.5 of which each of four shares is beyond once in 100,000
+  expect_true(all(abs(shares(drawn) - true) < 4.5 * sqrt(true * (1 - true) / length(drawn))))
+  expect_equal(vapply(release$designs, function(d) sum(weights(d)), 0), rep(6194, 40))
+  expect_output(print(release), "Outcomes: api00; predictors: none")
+  expect_identical(privacy(release)$kind, "strict")
+  folder <- tempfile("release")
+  write_release(release, folder)
+  text <- readLines(file.path(folder, "public", "report.txt"))
+  report <- format(privacy(read_release(folder)))
+  expect_identical(report, utils::tail(text, length(report)))
+  expect_identical(tables(read_release(folder))$statistic, c("count", "mean"))
+  wide <- perturbed_histogram(strat, "api00", 1, c(200, 1000), 6194, bins = 7, weight_bound = 50, m = 1)
+  expect_length(wide$manifest$limits, 8)
+  expect_error(perturbed_histogram(strat, "api00", 1, c(200, 1000), 6194), "weight_bound, for a histogram of weights")
+  expect_error(perturbed_histogram(strat, "nowhere", 1, c(200, 1000), 6194), "no column .nowhere.")
+  expect_error(perturbed_histogram(even, "api00", 1, c(1000, 200), 6194), "bounds must be .* that rise")
+})
+
+test_that("the ledger has what was released, and stops what its cap does not allow", {
+  need_python()
+  file <- tempfile(fileext = ".jsonl")
+  budget <- ledger(file, "schools", cap = 15)
+  release <- synthesize(strat, quick, 9, m = 1, seed = 1, ledger = budget)
+  expect_identical(spend(budget, 1, kind = "strict", what = "histogram", unit = "dnum"), budget)
+  entries <- as.data.frame(budget)
+  expect_equal(entries$epsilon, c(privacy(release)$epsilon, 1))
+  expect_equal(entries$sum, cumsum(entries$epsilon))
+  expect_identical(entries$kind, c("asymptotic", "strict"))
+  expect_identical(entries$unit, c("record", "dnum"))
+  expect_output(print(budget), "Privacy ledger of 'schools': releases 2, epsilon = [0-9.]+, cap 15, [0-9.]+ left")
+  before <- readLines(file)
+  expect_error(synthesize(strat, quick, 15, m = 1, seed = 1, ledger = budget), "nothing was recorded")
+  expect_error(spend(budget, 15, kind = "strict", what = "more"), "nothing was recorded")
+  expect_error(spend(budget, NULL, kind = "strict", what = "x"), "epsilon must be NULL for kind = \"none\"")
+  expect_error(spend(budget, 1, kind = "soft", what = "x"), "kind = \"soft\" is not one of")
+  expect_error(ledger(file, "schools", cap = 30), "cap names another; .* set_cap")
+  expect_identical(readLines(file), before)
+  set_cap(budget, 30, what = "the board")
+  expect_output(print(ledger(file, "schools")), "cap 30")
+  uncapped <- ledger(file, "households")
+  spend(uncapped, NULL, kind = "none", what = "local Laplace tables")
+  expect_identical(as.data.frame(uncapped)$epsilon, NaN)
+  expect_output(print(uncapped), "no guarantee")
+
+  old <- setwd(dirname(file)) # a relative path is where it was when the ledger was opened
+  on.exit(setwd(old))
+  here <- ledger(basename(file), "schools")
+  setwd(old)
+  expect_equal(as.data.frame(here)$epsilon, entries$epsilon)
+  unlink(file)
+  expect_error(spend(budget, 1, kind = "strict", what = "x"), "is gone: put back a copy")
+  expect_false(file.exists(file))
+  expect_error(synthesize(strat, quick, 9, ledger = file), "ledger\\(path, survey\\)")
+  expect_error(ledger(file.path(tempfile(), "l.jsonl"), "schools"), "its folder does not exist")
+})
