@@ -16,6 +16,16 @@ COLORS = {"confidential": "#7f7f7f", "fbs": "#0b6fa4", "fbp": "#d9820f", "laplac
 SETTINGS = {"default": "our default", "debias": "Fisher-consistent"}
 MARKERS = {"": "D", "paper": "o", "local": "o", "default": "s", "debias": "^"}
 STATISTICS = {"count": "Counts", "mean": "Means"}
+MECHANISMS = {
+    "data": "Data", "unweighted": "Unweighted", "weighted": "Weighted", "weighted_e": "Weighted-e",
+    "censor_w": "Censor_w", "censor_uw": "Censor_uw", "perturbed_histogram": "PH",
+    "perturbed_histogram_sqrt": "PH, sqrt(n) bins",
+}  # fmt: skip
+MECHANISM_COLORS = {
+    "data": "#7f7f7f", "unweighted": "#444444", "weighted": "#0b6fa4", "weighted_e": "#5fb0d9",
+    "censor_w": "#2a8c55", "censor_uw": "#d9820f", "perturbed_histogram": "#7a5195",
+    "perturbed_histogram_sqrt": "#b78fcf",
+}  # fmt: skip
 REFERENCE = "#c0392b"
 Floats = NDArray[np.float64]
 
@@ -204,6 +214,73 @@ def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) 
     for ax in axes[:, 0]:
         ax.set_ylabel("coefficient of variation")
     _legend(figure, list(dict.fromkeys(shown)))
+    return _save(figure, path, title)
+
+
+def mechanism_violins(
+    panels: Mapping[str, pd.DataFrame],
+    column: str,
+    path: str | Path,
+    *,
+    axis: str,
+    title: str,
+    lines: Mapping[str, float] | None = None,
+) -> Path:
+    """Violins of a measure over replicates by mechanism, a panel for each epsilon or c1 (C Fig. 2-8, 10-24).
+
+    Parameters
+    ----------
+    panels : mapping of heading to pandas.DataFrame
+        ``synthesizer`` and the measure, a row a replicate and mechanism.
+    column : str
+        The measure.
+    path : str or Path
+    axis : str
+        Its label.
+    title : str
+    lines : mapping of heading to float, optional
+        Where a panel has a dashed line.
+    """
+    shown = [name for name in MECHANISMS if any(name in set(part["synthesizer"]) for part in panels.values())]
+    width = max(9.0, (0.62 * len(shown) + 0.5) * len(panels) + 1.2)
+    figure, axes = _figure(1, len(panels), (width, 4.6), sharey=True)
+    for ax, (heading, part) in zip(axes[0], panels.items(), strict=True):
+        for x, name in enumerate(shown):
+            values = part.loc[part["synthesizer"] == name, column].to_numpy(dtype=float)
+            _violin(ax, values, x, 0.9, MECHANISM_COLORS[name])
+        if lines and heading in lines:
+            ax.axhline(lines[heading], color=REFERENCE, ls="--", lw=1)
+        ax.set_xticks(range(len(shown)), [MECHANISMS[name] for name in shown], rotation=40, ha="right")
+        ax.set_xlim(-0.6, len(shown) - 0.4)
+        ax.tick_params(axis="x", length=0)
+        ax.set_title(heading, fontsize=11)
+    axes[0, 0].set_ylabel(axis)
+    return _save(figure, path, title)
+
+
+def density_curves(
+    panels: Mapping[str, Mapping[str, tuple[Floats, Floats]]], path: str | Path, *, title: str
+) -> Path:
+    """Densities as lines, a panel each (C Fig. 1 and 9).
+
+    Parameters
+    ----------
+    panels : mapping of axis label to curves
+        Curves by name: points (k,) and densities (k,).
+    path : str or Path
+    title : str
+    """
+    names = list(next(iter(panels.values())))
+    known = {MECHANISMS[name]: color for name, color in MECHANISM_COLORS.items()}
+    colors = [known.get(name, color) for name, color in zip(names, (*COLORS.values(), *known.values()), strict=False)]
+    figure, axes = _figure(1, len(panels), (5.4 * len(panels) + 2.4 * (len(panels) == 1), 4.6))
+    for ax, (label, curves) in zip(axes[0], panels.items(), strict=True):
+        for color, (points, density) in zip(colors, curves.values(), strict=True):
+            ax.plot(points, density, color=color, lw=1.6)
+        ax.set_xlabel(label)
+        ax.set_ylim(bottom=0)
+    axes[0, 0].set_ylabel("density")
+    _legend(figure, [(name, color, "s") for name, color in zip(names, colors, strict=True)])
     return _save(figure, path, title)
 
 

@@ -200,7 +200,7 @@ def fit(
                 mechanism.c1, weights, lambda a: model.censored(data, a, target, sampler), lipschitz, target
             )
         elif isinstance(mechanism, WeightedE):
-            weighted = truncated(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz, target)
+            weighted = truncated(mechanism.c1, alpha(mechanism.c1), risk, fitted, lipschitz, target)
             if weighted.delta > target:
                 cut = weighted
                 weighted = replace(tuned(lambda c: min(c, 1.0) * cut.alpha), invocations=cut.invocations)

@@ -381,7 +381,7 @@ def test_a_histogram_has_the_shares_of_the_bins_and_spends_once(equal, run):
     assert all(d.weights.sum() == pytest.approx(2e4) for d in release.datasets)
     assert "mean of income" in out and "Written: release/public (to publish)" in out
     assert ss.Ledger("l.jsonl", "lfs").entries()[["epsilon", "what"]].values.tolist() == [
-        [1e6, "20 data sets by Perturbed histogram: income"]
+        [1e6, "perturbed histogram, m = 20: income"]
     ]
 
 

@@ -7,6 +7,15 @@ import pytest
 
 VIGNETTES = Path(__file__).parents[1] / "vignettes"
 SAYS = {  # at least this, whatever the draws
+    "censored_releases.py": [  # the file's own, and what is policy
+        "2,000 households; mean share 0.191, median 0.115, largest 0.96",
+        "Censored()             strict  2.00        1.00",
+        "Censored(weighted=True) strict given alpha  2.00",
+        "the clamp: epsilon 8.00 with and without",
+        "come from a policy, set on a historical file (tenants 2023): map linear",
+        "whether there is a release at all",
+        "of this year's households the clamp touches",
+    ],
     "clustered_surveys.py": [  # the survey's own, and words of the reports
         "all    all 9,189 87.18 0.49",
         "clusters ignored: the design has PSUs ('psuid', within which",

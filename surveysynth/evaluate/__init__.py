@@ -1,17 +1,24 @@
 """What private tables are worth: measures, repeated samples of a known population, methods side by side on a file."""
 
+from .censoring import CensoringStudy, censoring_study, compare_mechanisms, ecdf_differences
+from .censoring_outputs import invocations
 from .clusters import by_domain, cluster_study, compare_clusters, two_stage
 from .measures import compare_settings, compare_with_paper, overlap, rmse, rmse_ratios, summarize
 from .repeated import Population, Study, repeated_sampling, sdr
 
 __all__ = [
+    "CensoringStudy",
     "Population",
     "Study",
     "by_domain",
+    "censoring_study",
     "cluster_study",
     "compare_clusters",
+    "compare_mechanisms",
     "compare_settings",
     "compare_with_paper",
+    "ecdf_differences",
+    "invocations",
     "overlap",
     "repeated_sampling",
     "rmse",

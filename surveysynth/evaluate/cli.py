@@ -12,10 +12,11 @@ from rich.console import Console
 from ..datasets import SecondStage
 from ..design import SurveyDesign
 from ..errors import InputError
+from ..io import read_frame
 from ..models.base import Clusters
 from ..stages import LonelyPSU
+from . import censoring, censoring_outputs, outputs, own_file
 from . import clusters as two_stages
-from . import outputs, own_file
 from .repeated import repeated_sampling, sdr
 from .sample import METHODS, Prior
 
@@ -153,6 +154,65 @@ def clusters_command(
         raise
     two_stages.write(studies, out)
     _show(out)
+
+
+@app.command("censoring")
+def censoring_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    epsilon: Annotated[
+        str | None, typer.Option(help="Of one synthetic file each, by commas; default 5,4,3. With --data, one.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The histogram is never seeded.")] = None,
+    replicates: Annotated[int | None, _simulated("Number of files; default 100.", min=1)] = None,
+    n: Annotated[int | None, _simulated("Records of a file; default 2000.", min=1)] = None,
+    c1: Annotated[
+        str | None, _simulated("Scales of the privacy weights, all of them at the middle epsilon; default 1,0.8.")
+    ] = None,
+    workers: Annotated[int | None, _simulated("Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, _simulated("Address of a Dask scheduler, to use its workers.")] = None,
+    data: Annotated[Path | None, _own("Compare the mechanisms on this file.")] = None,
+    outcome: Annotated[str | None, _own("Confidential column of numbers.")] = None,
+    predictors: Annotated[str | None, _own("Formula of public columns; default none.")] = None,
+    bounds: Annotated[str | None, _own("Public least and largest possible outcome, as low,high.")] = None,
+) -> None:
+    """Pseudo posterior, Weighted-e, censored mechanisms and perturbed histogram: what each bounds, what it costs.
+
+    Without --data: repeated files from Beta(0.5, 3).  With --data: one synthetic file of each mechanism
+    for your own file, whose records count the same; the folder is then not for publication.
+    """
+    simulated = {"replicates": replicates, "n": n, "c1": c1, "workers": workers, "scheduler": scheduler}
+    own = {"outcome": outcome, "predictors": predictors, "bounds": bounds}
+    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
+    if strangers:
+        raise InputError(f"{', '.join(strangers)}: {'only' if data is None else 'not'} with --data")
+    if data is None:
+        try:
+            study = censoring.censoring_study(
+                replicates=replicates or 100, n=n or 2000, epsilon=_numbers(epsilon or "5,4,3", "--epsilon", float),
+                c1=_numbers(c1 or "1,0.8", "--c1", float), workers=workers or os.cpu_count() or 1,
+                scheduler=scheduler, out=out, seed=seed,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            _go_on(out)
+            raise
+        censoring_outputs.write(study, out)
+        _show(out)
+        return
+    given = {"outcome": outcome, "bounds": bounds, "epsilon": epsilon}
+    lacking = [f"--{name}" for name, value in given.items() if value is None]
+    if lacking:
+        raise InputError(f"--data needs {', '.join(lacking)}, too")
+    budgets, limits = _numbers(str(epsilon), "--epsilon", float), _numbers(str(bounds), "--bounds", float)
+    if len(budgets) != 1:
+        raise InputError("with --data, --epsilon is one number")
+    if len(limits) != 2:
+        raise InputError("--bounds takes two numbers: low,high")
+    own_file.check_place(out)
+    compared = censoring.compare_mechanisms(
+        read_frame(data), str(outcome), predictors or "1", bounds=(limits[0], limits[1]), epsilon=budgets[0], seed=seed
+    )
+    console.print(censoring_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _go_on(out: Path) -> None:

@@ -241,12 +241,13 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
     first = main if number == 1 else None
     return Replicate(
         number, estimates, pd.DataFrame([{"replicate": number} | row for row in bounds], columns=BOUNDS),
-        _stacked(first.records if first else []), _stacked(first.scatter if first else []),
+        stacked(first.records if first else []), stacked(first.scatter if first else []),
         [{"replicate": number} | failure for failure in failures], time.perf_counter() - begin,
     )  # fmt: skip
 
 
-def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of all frames that have any."""
     frames = [frame for frame in frames if len(frame)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
@@ -355,19 +356,19 @@ def repeated_sampling(
     for size in {plan.n, *plan.bounds_n}:  # a size that cannot be drawn is refused before the work begins
         population.sample(population.frame, size, seed_of(plan.seed, 1, size))
     settings = json.loads(json.dumps({**population.describe(), **asdict(plan), "surveysynth": __version__}))
-    _claim(out, settings)
+    claim(out, settings)
     folders = {number: out / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
     todo = [number for number, folder in folders.items() if not folder.is_dir()]
     population.truths  # noqa: B018  # computed once, and sent along with the population
-    with _progress(replicates, replicates - len(todo)) as advance:
+    with progress(replicates, replicates - len(todo)) as advance:
         for done in run(replicate, (population, plan), todo, workers=workers, scheduler=scheduler):
-            _keep(done, folders[done.number])
+            keep(done, folders[done.number])
             advance()
-    kept = [_read(number, folder) for number, folder in folders.items()]
+    kept = [read(number, folder) for number, folder in folders.items()]
     return Study(
         population, settings, replicates,
-        estimates=_stacked([one.estimates for one in kept]),
-        bounds=_stacked([one.bounds for one in kept]),
+        estimates=stacked([one.estimates for one in kept]),
+        bounds=stacked([one.bounds for one in kept]),
         records=kept[0].records,
         scatter=kept[0].scatter,
         failures=pd.DataFrame([row for one in kept for row in one.failures], columns=FAILURES),
@@ -394,7 +395,7 @@ def _settings(out: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _claim(out: Path, settings: dict[str, Any]) -> None:
+def claim(out: Path, settings: dict[str, Any]) -> None:
     """Make the folder of a study, or make sure that the one there is of this study."""
     if (out / SETTINGS).is_file():
         found = _settings(out)
@@ -418,7 +419,7 @@ def check_free(out: Path) -> None:
         raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
 
 
-def _keep(done: Replicate, folder: Path) -> None:
+def keep(done: Replicate, folder: Path) -> None:
     """Write a replicate to its folder, which appears whole or not at all."""
     staging = folder.with_name(f".{folder.name}")
     shutil.rmtree(staging, ignore_errors=True)  # of a study that was killed
@@ -432,7 +433,8 @@ def _keep(done: Replicate, folder: Path) -> None:
     staging.rename(folder)
 
 
-def _read(number: int, folder: Path) -> Replicate:
+def read(number: int, folder: Path) -> Replicate:
+    """A replicate as :func:`keep` left it."""
     try:
         frames = {
             name: pd.read_parquet(file) if (file := folder / f"{name}.parquet").is_file() else pd.DataFrame()
@@ -447,7 +449,7 @@ def _read(number: int, folder: Path) -> Replicate:
 
 
 @contextmanager
-def _progress(total: int, completed: int) -> Iterator[Callable[[], None]]:
+def progress(total: int, completed: int) -> Iterator[Callable[[], None]]:
     """A bar with the time that is left; silent where there is no terminal."""
     console = Console(stderr=True)
     columns = (

@@ -78,10 +78,10 @@ class PseudoPosterior(Mapped):
 class WeightedE(Mapped):
     """The pseudo posterior with weights cut off (C 2.2, "Weighted-e").
 
-    Wherever max_s alpha_i |log p_i| over the draws of the weighted fit exceeds epsilon / (2 m), alpha_i
-    becomes 0, and the model is fitted again.  Some bounds then still exceed epsilon / (2 m), and C leaves
+    Wherever alpha_i f_i, f_i the record's bound under the unweighted fit, exceeds epsilon / (2 m), alpha_i is
+    0, and the model is fitted under what is left.  Some bounds then still exceed epsilon / (2 m), and C leaves
     it at that.  Here epsilon is never exceeded: the weights that are left get a common factor, tuned as
-    c1 of :class:`PseudoPosterior` is.  (Cutting off again and again would leave nothing of some files.)
+    c1 of :class:`PseudoPosterior` is.
 
     Parameters
     ----------

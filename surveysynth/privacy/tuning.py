@@ -45,7 +45,7 @@ class WeightedFit:
         Where contributions are clamped, to [-clamp, clamp]; ``bounds`` are those before the clamp.
     invocations : int, optional
         Records (units) that were cut off (Weighted-e), or whose contribution is at the clamp in one of the
-        draws at least (C Table 1).
+        draws at least (Censored): what C Table 1 counts.
     """
 
     c1: float
@@ -138,18 +138,22 @@ def tune(
 def truncated(
     c1: float,
     alpha: Floats,
+    risk: Floats,
     fit: Callable[[Floats], Posterior],
     lipschitz: Callable[[Posterior, Floats], Floats],
     target: float,
 ) -> WeightedFit:
-    """Weighted-e (C 2.2): alpha_i := 0 wherever a record's bound exceeds the target, and fit again.
+    """Weighted-e (C 2.2): alpha_i := 0 wherever alpha_i f_i exceeds the target, and fit.
 
-    The bounds of the new fit can exceed the target, as in C 4.2.
+    f_i is the bound under the unweighted fit: with it, and not with that of the weighted fit, the counts of C
+    Table 1 come out.  The bounds of the new fit can exceed the target, as in C 4.2.
 
     Parameters
     ----------
     c1, alpha, fit, lipschitz
         As for :func:`weighted_fit`.
+    risk : float array (n,)
+        f_i.
     target : float
         epsilon / (2 m).
 
@@ -158,15 +162,11 @@ def truncated(
     PrivacyError
         Nothing is left.
     """
-    before, _ = weighted_fit(c1, alpha, fit, lipschitz)
-    kept = np.where(before.bounds > target, 0.0, alpha)
-    cut = int((kept < alpha).sum())
-    if cut == 0:
-        return replace(before, invocations=0)
-    if not kept.any():
+    cut = times(alpha, risk) > target
+    if not alpha[~cut].any():
         raise PrivacyError("every record exceeds epsilon / (2 m): ask for a larger epsilon or a smaller m")
-    after, _ = weighted_fit(c1, kept, fit, lipschitz)
-    return replace(after, invocations=cut)
+    here, _ = weighted_fit(c1, np.where(cut, 0.0, alpha), fit, lipschitz)
+    return replace(here, invocations=int(cut.sum()))
 
 
 def censored_fit(
