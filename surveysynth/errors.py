@@ -81,6 +81,13 @@ def whole(value: object, name: str) -> int:
     return int(value)
 
 
+def line_of_text(value: object, name: str) -> str:
+    """A text as it goes on a line of its own; what is not printable would disturb the file or its readers."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InputError(f"{name} must be a text of one line, without control characters, that says something")
+    return value.strip()
+
+
 def check_seed(seed: object) -> None:
     """Refuse a seed that is neither None nor a whole number from 0 on (InputError)."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):

@@ -58,8 +58,10 @@ NEIGHBOURS = (
 )
 SCALED = "survey weights are modelled relative to N / n, population total over records, which is public"
 ONLY_WHETHER = (
-    "whether there is a release at all: a file can be refused, by checks of its values and of the sampler's diagnostics"
+    "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its values "
+    "and of the sampler's diagnostics"
 )
+FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
 PUBLIC_OR_NOT = (
     "whether the survey weight is a function of what is public, which decides whether it is kept or modelled: the "
     "guarantee is for files that are alike in this, by their design"
@@ -154,8 +156,9 @@ class Fit:
         Raises
         ------
         InputError
-            debias under the linear map, whose constants are not public, in a paper's setting, of FBP with
-            effects of PSUs, or of units of several records without such effects.
+            accept_diagnostics under the censored mechanism; debias under the linear map, whose constants are not
+            public, in a paper's setting, of FBP with effects of PSUs, or of units of several records without
+            such effects.
         PrivacyError
             m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left.
         NotFitForRelease
@@ -178,6 +181,11 @@ class Fit:
         if debias:
             check_debias(self.synthesizer, self.mechanism)
         posterior = self.weighted.posterior
+        if self.weighted.clamp is not None and accept_diagnostics:
+            raise InputError(
+                "a strict release is one of exact draws, for which only chains that passed can stand in: leave "
+                "accept_diagnostics out, and run more draws if need be"
+            )
         _refuse_failed(posterior, accept_diagnostics)
         chosen, lag = choose_draws(posterior, m, self.rng, self.used)
         if ledger is not None:
@@ -193,14 +201,15 @@ class Fit:
                 self.data, posterior, chosen, self._public_map, self.unit.of_record, self.rng, debias=debias
             )
         self.used.extend(chosen)
-        recoded, outcomes = public_frame(self.design, self.synthesizer, self.rng), self.synthesizer.outcomes
+        order_rng = self.rng if self.seeded else np.random.default_rng()  # what is published tells nothing of the draws
+        recoded, outcomes = public_frame(self.design, self.synthesizer, order_rng), self.synthesizer.outcomes
         simulated = [
             self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if corrected else chosen)
         ]
         totals = totals_of(self.design, self.population_total)
         roles = roles_of(self.design, outcomes, recoded, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
-        orders = [self.rng.permutation(self.design.n) for _ in simulated]
+        orders = [order_rng.permutation(self.design.n) for _ in simulated]
         datasets = [
             assemble(s, self.synthesizer, recoded, roles, count_roles, totals, order)
             for s, order in zip(simulated, orders, strict=True)
@@ -242,7 +251,8 @@ class Fit:
             *self.said,
         ]
         if not posterior.diagnostics.exact:
-            said.append("draws by Markov chain Monte Carlo stand in for exact draws from the pseudo posterior")
+            what = "pseudo" if self.weighted.clamp is None else "censored"
+            said.append(f"draws by Markov chain Monte Carlo stand in for exact draws from the {what} posterior")
         if posterior.efficiency < 1 - 1e-9:
             said.append(
                 "draws of a fit under nearby privacy weights were carried over to the weights of this release by "
@@ -267,7 +277,7 @@ class Fit:
             "mean_alpha": float(self.unit.spread(self.weighted.alpha).mean()),
             "clamp": self.weighted.clamp, "invocations": self.weighted.invocations,
         }  # fmt: skip
-        if posterior.diagnostics.exact or m == 1:
+        if posterior.diagnostics.exact or len(self.used) == 1:
             separated = ""
         elif lag == 0:
             separated = " The released draws are from different chains."
@@ -286,8 +296,9 @@ class Fit:
         """What privacy weights, or the clamp, do to the model, and what was taken off."""
         clamp = self.weighted.clamp
         if clamp is not None:
-            said = [DEBIASED.format("the clamp") if debias else CLAMPED.format(clamp), NEIGHBOURS, SCALED]
-            return said + ([] if self.policy is None else [self.policy.describe()])
+            said = [DEBIASED.format("the clamp") if debias else CLAMPED.format(clamp), NEIGHBOURS]
+            said += [SCALED] if self._manifest(debias)["weights"] != "public" else []
+            return [*said, FLOATING_POINT] + ([] if self.policy is None else [self.policy.describe()])
         said = [DEBIASED.format("the privacy weights") if debias else NARROWED]
         if self._corrected:
             said.append(CORRECTED.format(" and ".join(self._corrected)))
@@ -354,29 +365,35 @@ def choose_draws(
     Returns
     -------
     draws : list of int
-        Positions in the posterior, none of them in ``used``.
+        Positions in the posterior, none of them in ``used`` and, of one chain, none of them near one.
     lag_correlation : float
         Largest absolute autocorrelation, over parameters, at the smallest lag between two
-        chosen draws of one chain; 0 where no two share a chain or draws are independent.
+        draws of one chain that are released, now or before; 0 where no two share a chain or draws are independent.
     """
     chains = rng.permutation(np.unique(posterior.chain))
+    before = np.asarray(used, dtype=np.intp)
     chosen: list[int] = []
     lag_correlation = 0.0
     for k, chain in enumerate(chains):
         wanted = m // len(chains) + (k < m % len(chains))
-        members = np.setdiff1d(np.flatnonzero(posterior.chain == chain), np.asarray(used, dtype=np.intp))
+        whole = np.flatnonzero(posterior.chain == chain)
+        members, earlier = np.setdiff1d(whole, before), np.intersect1d(whole, before)
         if wanted > members.size:
             raise PrivacyError("no unused posterior draws are left for this many data sets; fit again with more draws")
         if wanted == 0:
             continue
+        if earlier.size and not posterior.diagnostics.exact:
+            distance = np.abs(members[:, None] - earlier).min(axis=1)
+            far = members[distance >= whole.size // (4 * (earlier.size + wanted))]
+            members = far if far.size >= 2 * wanted else members
         # one draw from the first half of each of `wanted` stretches: no two are near
         stretches = [s[: (s.size + 1) // 2] if wanted > 1 else s for s in np.array_split(members, wanted)]
         weights = [posterior.weight[s] for s in stretches]
         picked = [int(rng.choice(s, p=w / w.sum())) for s, w in zip(stretches, weights, strict=True)]
         chosen += picked
-        if wanted > 1 and not posterior.diagnostics.exact:
-            lag = int(np.diff(picked).min())
-            whole = np.flatnonzero(posterior.chain == chain)
+        released = np.sort(np.concatenate([earlier, picked]))
+        if released.size > 1 and not posterior.diagnostics.exact:
+            lag = int(np.diff(released).min())
             lag_correlation = max(lag_correlation, _autocorrelation(posterior, whole, lag))
     return chosen, lag_correlation
 

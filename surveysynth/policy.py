@@ -9,8 +9,10 @@ record alone, nothing of the current file sets anything, and the guarantee is st
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -18,11 +20,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from .design import SurveyDesign
 from .engines import Diagnostics, get_engine
-from .errors import InputError, check_seed, positive, whole
+from .errors import InputError, ModelError, check_seed, line_of_text, positive, whole
+from .missing import without_missing
 from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.beta import Beta
 from .models.fbp import FBP
@@ -30,9 +34,9 @@ from .models.fbs import FBS
 from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
 from .privacy.mechanisms import Censored, MapName
-from .privacy.tuning import WeightedFit, first_guess, tune, weighted_fit
+from .privacy.tuning import WeightedFit, bound_of_a_draw, first_guess, tune, weighted_fit
 from .privacy.units import Unit
-from .public import check_total
+from .public import check_total, public_mean_weight
 
 Floats = NDArray[np.float64]
 
@@ -59,6 +63,12 @@ class Policy:
         The least and the largest risk in the historical file, between which the linear map runs.
     columns : tuple of str
         Of the model matrix; a later file must have the same.
+    levels : dict of str to list of str
+        Of the predictors that are labels; likewise.
+    public_weights : bool
+        Whether the survey weight was a function of the predictors; likewise.
+    digest : str
+        Of the historical outcomes, salted: to refuse that very file.
     values : dict of float arrays (S, ...)
         Draws of the unweighted posterior, under which f_i is computed.
     source : str
@@ -74,6 +84,9 @@ class Policy:
     mechanism: Censored
     span: tuple[float, float]
     columns: tuple[str, ...]
+    levels: dict[str, list[str]]
+    public_weights: bool
+    digest: str
     values: dict[str, Floats]
     source: str
     delta: float
@@ -128,21 +141,20 @@ class Policy:
         -----
         C 4.5.
         """
-        if not isinstance(source, str) or not source.strip():
-            raise InputError("source must say which historical file the policy comes from")
+        source = line_of_text(source, "source")
         check_seed(seed)
         epsilon, m = positive(epsilon, "epsilon"), whole(m, "m")
         # c1 is tuned below; until then any number will do
         mechanism = Censored(epsilon, weighted=True, map=map, c1=1.0 if c1 is None else c1, c2=c2)
         total = check_total(population_total, design)
-        if total is None:
-            raise InputError("the historical file needs its population_total: weights are modelled relative to N / n")
-        mean_weight = float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
-        data = synthesizer.prepare(design, clusters, mean_weight)
+        design, _, absent = without_missing(design, synthesizer)
+        if absent.any():
+            check_total(total, design)
+        data = synthesizer.prepare(design, clusters, public_mean_weight(design, total))
         synthesizer.check_censored(data)
         chosen = get_engine(engine)
         sampler = Sampler(lambda: chosen, np.random.default_rng(seed), chains, warmup, draws)
-        target = epsilon / (2 * m)
+        target = bound_of_a_draw(epsilon, m)
         unweighted = synthesizer.fit(data, np.ones(design.n), sampler)
         risk = synthesizer.lipschitz(data, unweighted)
 
@@ -164,28 +176,49 @@ class Policy:
                 alpha, fit, lipschitz, lambda a, b, p: synthesizer.log_ratio(data, a, b, p), target, start=start
             )
         finite = risk[np.isfinite(risk)]
+        if finite.size == 0:
+            raise ModelError("no record of the historical file has a finite risk: the model does not suit it")
         return cls(
             synthesizer, epsilon, m, replace(mechanism, c1=float(f"{weighted.c1:.4g}")),
-            (float(finite.min()), float(finite.max())), tuple(data.columns),
+            (float(finite.min()), float(finite.max())), tuple(data.columns), _levels(design, synthesizer),
+            data.public_weights is not None, _digest(design, synthesizer, secrets.token_hex(16)),
             synthesizer.in_units(data, unweighted).values, source, weighted.delta, float(weighted.alpha.mean()),
         )  # fmt: skip
 
-    def risk(self, data: Any) -> Floats:
+    def risk(self, design: SurveyDesign, data: Any) -> Floats:
         """f_i of the records of a file, under the historical draws: (n,).
+
+        Parameters
+        ----------
+        design : SurveyDesign
+        data : object
+            Of the design, as the synthesizer prepares it.
 
         Raises
         ------
         InputError
-            The file's predictors have other columns or levels than the historical file's.
+            The file is the historical one; or its predictors have other columns or levels, or its weights are
+            a function of the predictors where the historical file's were not, or the other way round.
         """
-        if tuple(data.columns) != self.columns:
-            new, gone = (
-                ", ".join(c for c in here if c not in there)
-                for here, there in ((data.columns, self.columns), (self.columns, data.columns))
-            )
+        if _digest(design, self.synthesizer, self.digest.partition(":")[0]) == self.digest:
             raise InputError(
-                f"the predictors are not those of the policy's file {self.source!r} (new: {new or 'none'}; lacking: "
-                f"{gone or 'none'}): make the policy from a file with the same levels, or merge rare ones in both"
+                "the policy was made from this very file: it must come from another one, a historical or a public one, "
+                "or what it sets depends on what it is to protect"
+            )
+        levels = _levels(design, self.synthesizer)
+        there = {*self.columns, *(f"{c} {label}" for c, labels in self.levels.items() for label in labels)}
+        here = {*data.columns, *(f"{c} {label}" for c, labels in levels.items() for label in labels)}
+        if here != there or tuple(data.columns) != self.columns:
+            raise InputError(
+                f"the predictors are not those of the policy's file {self.source!r} (new: "
+                f"{', '.join(sorted(here - there)) or 'none'}; lacking: {', '.join(sorted(there - here)) or 'none'}): "
+                "make the policy from a file with the same levels, or merge rare ones in both"
+            )
+        if (data.public_weights is not None) != self.public_weights:
+            was = "a function of the predictors" if self.public_weights else "no function of the predictors"
+            raise InputError(
+                f"in the policy's file {self.source!r} the survey weight was {was}, which is not so here: the model is "
+                "not the same, so make another policy"
             )
         S = len(next(iter(self.values.values())))
         draws = Posterior(self.values, np.zeros(S, dtype=np.intp), Diagnostics(), "", "")
@@ -197,7 +230,7 @@ class Policy:
         return (
             f"the privacy weights come from a policy, set on a historical file ({self.source}): map {c.map}, c1 = "
             f"{c.c1:g}, c2 = {c.c2:g}, and risks under posterior draws of that file; nothing of this file set them. "
-            "What they tell of records of the historical file is not covered by this epsilon"
+            "What they tell of the historical file, and so of people who are in both, is not covered by this epsilon"
         )
 
     def __repr__(self) -> str:
@@ -226,7 +259,8 @@ class Policy:
         said = {
             "format": FORMAT, "synthesizer": _plain(self.synthesizer), "epsilon": self.epsilon, "m": self.m,
             "map": self.mechanism.map, "c1": self.mechanism.c1, "c2": self.mechanism.c2, "span": self.span,
-            "columns": self.columns, "source": self.source, "delta": self.delta, "mean_alpha": self.mean_alpha,
+            "columns": self.columns, "levels": self.levels, "public_weights": self.public_weights,
+            "digest": self.digest, "source": self.source, "delta": self.delta, "mean_alpha": self.mean_alpha,
         }  # fmt: skip
         file, staging = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
         try:
@@ -235,6 +269,11 @@ class Policy:
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(staging, path)
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         except BaseException:
             Path(staging).unlink(missing_ok=True)
             raise
@@ -262,10 +301,27 @@ class Policy:
             low, high = said["span"]
             return cls(
                 _object(said["synthesizer"]), said["epsilon"], said["m"], mechanism, (low, high),
-                tuple(said["columns"]), values, said["source"], said["delta"], said["mean_alpha"],
+                tuple(said["columns"]), said["levels"], said["public_weights"], said["digest"], values, said["source"],
+                said["delta"], said["mean_alpha"],
             )  # fmt: skip
         except Exception as error:  # whatever a damaged file makes of zip, JSON and the classes
             raise InputError(f"{str(path)!r} is not a policy, or is damaged ({type(error).__name__})") from None
+
+
+def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[str]]:
+    """The labels of the predictors that are not numbers."""
+    columns = {name: design.column(name) for name in synthesizer.predictor_columns}
+    return {
+        name: sorted(set(column.astype(str)))
+        for name, column in columns.items()
+        if not pd.api.types.is_numeric_dtype(column.dtype)
+    }
+
+
+def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:
+    """Salt and hash of the outcomes, whatever the order of the records."""
+    values = np.sort(np.column_stack([design.numeric(outcome) for outcome in synthesizer.outcomes]), axis=0)
+    return f"{salt}:{hashlib.sha256(salt.encode() + values.tobytes()).hexdigest()}"
 
 
 def _arrays(values: Mapping[str, Floats]) -> dict[str, Any]:

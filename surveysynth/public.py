@@ -64,6 +64,22 @@ def _warn_if_far(total: float, design: SurveyDesign) -> None:
         )
 
 
+def public_mean_weight(design: SurveyDesign, total: Total) -> float:
+    """N / n, which no record moves, where the mean of the weights would tell of every record's.
+
+    Raises
+    ------
+    InputError
+        No total.
+    """
+    if total is None:
+        raise InputError(
+            "the censored mechanism needs population_total=, a public number: the sum of the survey weights would tell "
+            "of every record's weight"
+        )
+    return float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
+
+
 def said_of_total(total: Total) -> str:
     """The sentence of the report on the population total."""
     if total is None:

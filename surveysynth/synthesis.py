@@ -23,17 +23,18 @@ from .engines import get_engine
 from .errors import InputError, check_seed, positive, whole
 from .estimation.tables import OWN
 from .fitted import Fit, check_accepted, check_debias, verdict
+from .missing import said_of_missing, without_missing
 from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.effects import groups_of
 from .policy import Policy
 from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, Mechanism, PseudoPosterior, WeightedE
-from .privacy.tuning import WeightedFit, censored_fit, first_guess, truncated, tune, weighted_fit
-from .privacy.units import unit_of
+from .privacy.tuning import WeightedFit, bound_of_a_draw, censored_fit, first_guess, truncated, tune, weighted_fit
+from .privacy.units import Unit, unit_of
 from .public import (
-    Total,
     check_public,
     check_total,
+    public_mean_weight,
 )
 from .release import Release
 
@@ -144,7 +145,12 @@ def fit(
     taken = [name for name in synthesizer.categorical if name in OWN]
     if taken:
         raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
-    design, rows, said = _without_missing(design, synthesizer)
+    strict = isinstance(mechanism, Censored)
+    file = design
+    design, rows, absent = without_missing(file, synthesizer)
+    said = said_of_missing(file, absent, weights=not strict)
+    if absent.any():
+        check_total(population_total, design)  # by stratum: one may have nobody left
     said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
     if unit is not None and unit in synthesizer.outcomes:
         raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
@@ -152,66 +158,73 @@ def fit(
     if unit is not None:
         said.append(UNITS_PUBLIC)
         said += [] if design.clustered else [INDEPENDENT]
-    mean_weight = None
-    if isinstance(mechanism, Censored):
-        mean_weight = _public_mean_weight(design, population_total, unit)
+    if strict and unit is not None:
+        raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
+    mean_weight = public_mean_weight(design, population_total) if strict else None
 
     rng = np.random.default_rng(seed)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, rng, chains, warmup, draws)
-    target = 1.0 if epsilon is None else epsilon / (2 * m)
-    model = synthesizer
+    target = 1.0 if epsilon is None else bound_of_a_draw(epsilon, m)
     with _progress() as say:
         say("reading the file")
-        data = model.prepare(design, clusters, mean_weight)
-        if isinstance(mechanism, Censored):
-            model.check_censored(data)
-
-        def lipschitz(posterior: Posterior, weights: Floats) -> Floats:
-            return model.lipschitz(data, posterior, protected.of_record, protected.spread(weights))
-
-        def fitted(weights: Floats) -> Posterior:
-            say("fit under privacy weights")
-            return model.fit(data, protected.spread(weights), sampler)
-
-        def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
-            return tune(
-                alpha, fitted, lipschitz,
-                lambda a, b, p: model.log_ratio(data, protected.spread(a), protected.spread(b), p), target,
-                start=first_guess(model, data, protected, alpha, sampler, target), tolerance=tolerance,
-            )  # fmt: skip
-
-        if policy is not None:
-            risk = policy.risk(data)
-        elif isinstance(mechanism, Censored) and not mechanism.weighted:
-            risk = np.full(design.n, np.nan)  # alpha = 1, whatever it is
-        else:
-            say("unweighted fit: the records' risks")
-            risk = model.lipschitz(data, model.fit(data, np.ones(design.n), sampler), protected.of_record)
-
-        def alpha(c1: float) -> Floats:
-            return mechanism.alpha(risk, c1, target, None if policy is None else policy.span)
-
-        weighted: WeightedFit
-        if isinstance(mechanism, Censored):
-            say("censored fit")
-            weights = alpha(mechanism.c1) if mechanism.weighted else np.ones(design.n)
-            weighted = censored_fit(
-                mechanism.c1, weights, lambda a: model.censored(data, a, target, sampler), lipschitz, target
-            )
-        elif isinstance(mechanism, WeightedE):
-            weighted = truncated(mechanism.c1, alpha(mechanism.c1), risk, fitted, lipschitz, target)
-            if weighted.delta > target:
-                cut = weighted
-                weighted = replace(tuned(lambda c: min(c, 1.0) * cut.alpha), invocations=cut.invocations)
-        elif mechanism.c1 is not None:
-            weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz)
-        else:
-            weighted = tuned(alpha)
+        data = synthesizer.prepare(design, clusters, mean_weight)
+        risk, weighted = _protected(
+            design, synthesizer, data, protected, mechanism, policy, target, tolerance, sampler, say
+        )
     return Fit(
-        design, rows, model, mechanism, policy, data, protected, risk, weighted, target, epsilon, m, population_total,
-        said, rng, seed is not None,
+        design, rows, synthesizer, mechanism, policy, data, protected, risk, weighted, target, epsilon, m,
+        population_total, said, rng, seed is not None,
     )  # fmt: skip
+
+
+def _protected(
+    design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, mechanism: Mechanism, policy: Policy | None,
+    target: float, tolerance: float, sampler: Sampler, say: Callable[[str], None],
+) -> tuple[Floats, WeightedFit]:  # fmt: skip
+    """The risks of the records (units), and the fit that the mechanism makes of them."""
+
+    def lipschitz(posterior: Posterior, weights: Floats) -> Floats:
+        return model.lipschitz(data, posterior, unit.of_record, unit.spread(weights))
+
+    def fitted(weights: Floats) -> Posterior:
+        say("fit under privacy weights")
+        return model.fit(data, unit.spread(weights), sampler)
+
+    def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
+        return tune(
+            alpha, fitted, lipschitz,
+            lambda a, b, p: model.log_ratio(data, unit.spread(a), unit.spread(b), p), target,
+            start=first_guess(model, data, unit, alpha, sampler, target), tolerance=tolerance,
+        )  # fmt: skip
+
+    if isinstance(mechanism, Censored):
+        model.check_censored(data)
+    if policy is not None:
+        risk = policy.risk(design, data)
+    elif isinstance(mechanism, Censored) and not mechanism.weighted:
+        risk = np.full(design.n, np.nan)  # alpha = 1, whatever it is
+    else:
+        say("unweighted fit: the records' risks")
+        risk = model.lipschitz(data, model.fit(data, np.ones(design.n), sampler), unit.of_record)
+
+    def alpha(c1: float) -> Floats:
+        return mechanism.alpha(risk, c1, target, None if policy is None else policy.span)
+
+    if isinstance(mechanism, Censored):
+        say("censored fit")
+        weights = alpha(mechanism.c1) if mechanism.weighted else np.ones(design.n)
+        return risk, censored_fit(
+            mechanism.c1, weights, lambda a: model.censored(data, a, target, sampler), lipschitz, target
+        )
+    if isinstance(mechanism, WeightedE):
+        cut = truncated(mechanism.c1, alpha(mechanism.c1), risk, fitted, lipschitz, target)
+        if cut.delta <= target:
+            return risk, cut
+        return risk, replace(tuned(lambda c: min(c, 1.0) * cut.alpha), invocations=cut.invocations)
+    if mechanism.c1 is not None:
+        return risk, weighted_fit(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz)[0]
+    return risk, tuned(alpha)
 
 
 def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
@@ -222,18 +235,6 @@ def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, i
     if twice:
         raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
     return policy.synthesizer, policy.m, policy.mechanism
-
-
-def _public_mean_weight(design: SurveyDesign, total: Total, unit: str | None) -> float:
-    """N / n, which no record moves (the censored mechanism needs it)."""
-    if unit is not None:
-        raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
-    if total is None:
-        raise InputError(
-            "the censored mechanism needs population_total=, a public number: the sum of the survey weights would tell "
-            "of every record's weight"
-        )
-    return float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
 
 
 def synthesize(
@@ -279,8 +280,11 @@ def synthesize(
         if synthesizer is not None:
             _check_kinds(design, synthesizer, mechanism)
         check_debias(synthesizer, mechanism or PseudoPosterior())
-    if ledger is not None and epsilon is not None:
-        ledger.check(epsilon)
+    if ledger is not None:
+        mechanism = settings.get("mechanism") if settings.get("policy") is None else settings["policy"].mechanism
+        asked = epsilon if epsilon is not None or mechanism is None else mechanism.epsilon
+        if asked is not None:
+            ledger.check(asked)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger)
 
@@ -318,10 +322,10 @@ class Price:
 
 def price(
     design: SurveyDesign,
-    synthesizer: Synthesizer,
+    synthesizer: Synthesizer | None = None,
     *,
     epsilon: float | None = None,
-    m: int = 3,
+    m: int | None = None,
     c1: float | None = None,
     mechanism: Mechanism | None = None,
     **settings: Any,
@@ -343,8 +347,10 @@ def price(
     -------
     Price
     """
-    mechanism = PseudoPosterior() if mechanism is None else mechanism
     if c1 is not None:
+        mechanism = PseudoPosterior() if mechanism is None else mechanism
+        if not isinstance(mechanism, PseudoPosterior):
+            raise InputError(f"c1 of a {type(mechanism).__name__} is given to it: {type(mechanism).__name__}(c1=...)")
         if mechanism.c1 is not None:
             raise InputError("c1 is given twice: to price and to the mechanism")
         mechanism = replace(mechanism, c1=c1)
@@ -369,34 +375,6 @@ def _one_epsilon(epsilon: float | None, mechanism: Mechanism) -> float | None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
     epsilon = mechanism.epsilon if epsilon is None else epsilon
     return None if epsilon is None else positive(epsilon, "epsilon")
-
-
-def _without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, Codes, list[str]]:
-    """The records whose outcomes are there, where the model says ``missing="drop"``, and their rows in the file."""
-    everybody = np.arange(design.n)
-    if synthesizer.missing != "drop":
-        return design, everybody, []
-    absent = np.zeros(design.n, dtype=bool)
-    for outcome in synthesizer.outcomes:
-        label = outcome in synthesizer.categorical
-        absent |= design.column(outcome).isna().to_numpy() if label else np.isnan(design.numeric(outcome))
-    if not absent.any():
-        return design, everybody, []
-    if absent.all():
-        raise InputError(f"every record lacks an outcome ({', '.join(synthesizer.outcomes)})")
-    try:
-        roles = {role: value for role, value in design.roles().items() if role != "pps"}  # not needed to synthesize
-        kept = SurveyDesign(design.frame[~absent], **roles)
-    except InputError as error:
-        raise InputError(
-            f"once the {absent.sum():,} records without an outcome are left out and the rest are numbered anew, {error}"
-        ) from None
-    share = design.weights[absent].sum() / design.weights.sum()
-    return kept, everybody[~absent], [
-        f"{absent.sum():,} of {design.n:,} records, {share:.0%} of the survey weights, had no outcome and were left "
-        "out: the release, its population total too, speaks of the population whose outcome is known. These two "
-        "numbers are computed from the file and not covered by epsilon"
-    ]
 
 
 def _said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:

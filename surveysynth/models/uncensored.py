@@ -28,7 +28,7 @@ from ..errors import ModelError, guarded
 
 Floats = NDArray[np.float64]
 
-WIDEST = 100.0  # variance of residuals over that of the draw: beyond, the draw does not tell of it
+SMALLEST, WIDEST = 1e-3, 100.0  # variance of residuals over that of the draw: beyond, the draw does not tell of it
 STEPS, CLOSE = 1000, 1e-6  # fixed-point iteration: most steps, and the change at which it ends
 RADII, ANGLES = 48, 48  # quadrature nodes in a ring
 FAR = 8.0  # standard deviations
@@ -57,14 +57,19 @@ def _spread(L: Floats, bound: float) -> float:
     dim, h = len(L), _height(L)
     low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
 
-    def excess(k: float) -> float:
-        within = chi2.cdf([low / k, high / k], dim + 2), chi2.cdf([low / k, high / k], dim)
-        return float(k * np.diff(within[0])[0] - np.diff(within[1])[0])
+    def excess(log_k: float) -> float:
+        """E[k D; within the ring] less dim: it rises in k."""
+        k = np.exp(log_k)
+        if low / k > dim:  # far out a difference of upper tails keeps its digits
+            mass = [chi2.sf(low / k, d) - chi2.sf(high / k, d) for d in (dim, dim + 2)]
+        else:
+            mass = [chi2.cdf(high / k, d) - chi2.cdf(low / k, d) for d in (dim, dim + 2)]
+        return float(k * dim * mass[1] / mass[0] - dim) if mass[0] > 0 else low - dim
 
-    lowest = 1e-3
-    if high <= 0 or not excess(lowest) < 0 < excess(WIDEST):
+    lowest, widest = np.log(SMALLEST), np.log(WIDEST)
+    if high <= 0 or not excess(lowest) < 0 < excess(widest):
         raise _beyond()
-    return float(brentq(excess, lowest, WIDEST, xtol=1e-10))
+    return float(np.exp(brentq(excess, lowest, widest, xtol=1e-12)))
 
 
 def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:

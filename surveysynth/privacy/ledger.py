@@ -34,7 +34,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from ..errors import InputError, PrivacyError, positive
+from ..errors import InputError, PrivacyError, line_of_text, positive
 from .mechanisms import Kind
 
 HEADING = {"ledger": "surveysynth", "version": 1}
@@ -144,7 +144,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path, survey: str, cap: float | None = None) -> None:
-        self.path, self.survey = Path(path), _text(survey, "survey")
+        self.path, self.survey = Path(path), line_of_text(survey, "survey")
         wanted = None if cap is None else _decimal(cap, "cap")
         if not self.path.exists():
             _create(self.path)
@@ -190,7 +190,7 @@ class Ledger:
                 "cannot be added up"
             )
         exact = None if epsilon is None else _decimal(epsilon, "epsilon")
-        said, protected = _text(what, "what"), _text(unit, "unit")
+        said, protected = line_of_text(what, "what"), line_of_text(unit, "unit")
 
         def entry(own: list[Line], **numbered: Any) -> Line:
             self._check_cap(own, exact)
@@ -229,7 +229,7 @@ class Ledger:
         PrivacyError
             The ledger is damaged or cannot be written.
         """
-        exact, why = _decimal(cap, "cap"), _text(what, "what")
+        exact, why = _decimal(cap, "cap"), line_of_text(what, "what")
         self._append(lambda own, **numbered: Cap(what=why, cap=exact, **numbered))
 
     def entries(self) -> pd.DataFrame:
@@ -523,10 +523,3 @@ def _shown(amount: Decimal, rounding: str = ROUND_CEILING) -> str:
 def _decimal(value: object, name: str) -> Decimal:
     """A positive float as the decimal that it is printed as."""
     return Decimal(repr(positive(value, name)))
-
-
-def _text(value: object, name: str) -> str:
-    """A text as it goes on a line of its own; what is not printable would disturb the file or its readers."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InputError(f"{name} must be a text of one line, without control characters, that says something")
-    return value.strip()

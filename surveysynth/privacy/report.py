@@ -16,8 +16,10 @@ LOCAL = (
 )
 CLAMPED = (
     "every {unit} adds at most epsilon / (2 m) to the log likelihood, and takes at most as much from it, whatever the "
-    "parameters are: contributions are clamped there. So m exact draws from the posterior are epsilon-differentially "
-    "private, at any sample size, and what is computed from them is, too."
+    "parameters are: contributions are clamped there. So m exact draws from the posterior, and what is computed from "
+    "them and from what is public, are epsilon-differentially private at any sample size, between files that differ in "
+    "whether one {unit}'s values take part; between files where they are others, 2 epsilon. This takes as given what "
+    "is listed below, exact draws above all."
 )
 GUARANTEES: dict[str, str] = {
     "pseudo posterior": LOCAL,

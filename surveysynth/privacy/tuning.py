@@ -13,6 +13,7 @@ c1' is then found again with M_i at alpha(c1') until its own bound is the one th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,6 +60,14 @@ class WeightedFit:
     def delta(self) -> float:
         """The overall Lipschitz bound: max_i of ``bounds`` (T 1.4.1 step 4), or the clamp, which is policy."""
         return float(self.bounds.max()) if self.clamp is None else self.clamp
+
+
+def bound_of_a_draw(epsilon: float, m: int) -> float:
+    """epsilon / (2 m), rounded so that 2 m times it never exceeds epsilon."""
+    bound = epsilon / (2 * m)
+    while 2 * bound * m > epsilon:
+        bound = math.nextafter(bound, 0)
+    return bound
 
 
 def weighted_fit(

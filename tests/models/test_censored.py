@@ -244,6 +244,17 @@ def test_a_prototype_agrees_with_the_limit_of_the_clamp():
     np.testing.assert_allclose(np.linalg.norm(back, axis=1), [0.399, 0.563], rtol=0.02)
 
 
+@pytest.mark.parametrize(("sd", "bound"), [(0.1, 1.3), (0.1, 1.36), (0.2, 0.5), (0.1, 2.0)])
+def test_where_the_centre_is_above_the_clamp_the_ring_is_solved_too(sd, bound):
+    """E[r^2; ring] = P(ring) by a fine grid, r ~ N(0, k): the score equation of the scale in one dimension."""
+    k = (uncensored(np.array([[[sd]]]), bound)[0, 0, 0] / sd) ** 2
+    height = -0.5 * np.log(2 * np.pi) - np.log(sd)
+    low, high = np.sqrt(np.maximum(2 * (height - bound), 0)), np.sqrt(2 * (height + bound))
+    r = np.linspace(low, high, 200_001)
+    density = norm.pdf(r, 0, np.sqrt(k))
+    assert (r**2 * density).sum() / density.sum() == pytest.approx(1, rel=1e-4)
+
+
 def test_a_clamp_that_nothing_reaches_changes_nothing_and_one_too_tight_is_refused():
     np.testing.assert_allclose(uncensored(SIGMA[None], 60.0)[0], SIGMA, rtol=1e-6)
     B, L = uncensored_tilted(np.zeros((1, 1, 2)), SIGMA[None], np.ones((1, 1)), np.ones(1), 60.0)

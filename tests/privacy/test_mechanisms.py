@@ -2,12 +2,16 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import surveysynth as ss
+from surveysynth.privacy.tuning import bound_of_a_draw
 
 N = 20_000.0
 DRAWS = {"chains": 4, "warmup": 500, "draws": 1000}
@@ -93,7 +97,8 @@ def test_privacy_weights_of_a_policy_depend_on_the_record_alone(map):
     alpha = []
     for f in (frame, other):
         data = policy.synthesizer.prepare(ss.SurveyDesign(f, weights="w"), "model", N / 300)
-        alpha.append(policy.mechanism.alpha(policy.risk(data), policy.mechanism.c1, 1.5, policy.span))
+        risk = policy.risk(ss.SurveyDesign(f, weights="w"), data)
+        alpha.append(policy.mechanism.alpha(risk, policy.mechanism.c1, 1.5, policy.span))
     np.testing.assert_array_equal(np.delete(alpha[0], 7), np.delete(alpha[1], 7))
     assert alpha[1][7] < alpha[0][7]
     assert 0 < alpha[0].min() < alpha[0].max() <= 1
@@ -126,8 +131,16 @@ def test_a_policy_sets_everything_and_refuses_other_files(policy, tmp_path):
         ss.synthesize(design(), NORMAL, policy=policy, population_total=N)
     frame = file()
     frame.loc[:20, "region"] = "d"
-    with pytest.raises(ss.InputError, match=r"new: region\[T.d\]; lacking: none"):
+    with pytest.raises(ss.InputError, match=r"new: region d, region\[T.d\]; lacking: none"):
         ss.synthesize(ss.SurveyDesign(frame, weights="w"), policy=policy, population_total=N)
+    renamed = file().replace({"region": {"a": "A"}})
+    with pytest.raises(ss.InputError, match="new: region A; lacking: region a"):
+        ss.synthesize(ss.SurveyDesign(renamed, weights="w"), policy=policy, population_total=N)
+    with pytest.raises(ss.InputError, match="made from this very file"):
+        shuffled = file(seed=2).sample(frac=1, random_state=1)
+        ss.synthesize(ss.SurveyDesign(shuffled, weights="w"), policy=policy, population_total=N)
+    with pytest.raises(ss.InputError, match="no function of the predictors, which is not so here"):
+        ss.synthesize(ss.SurveyDesign(file().assign(w=60.0), weights="w"), policy=policy, population_total=N)
     with pytest.raises(ss.InputError, match="Policy"):
         ss.synthesize(design(), policy="policy.npz", population_total=N)
     damaged = tmp_path / "damaged.npz"
@@ -147,10 +160,12 @@ def test_a_policy_sets_everything_and_refuses_other_files(policy, tmp_path):
     ],
 )
 def test_every_model_can_be_kept_in_a_policy(model, tmp_path):
-    values = {"B": np.ones((3, 2))}
+    mechanism, levels = ss.Censored(5.0, weighted=True), {"region": ["a", "b"]}
     policy = ss.Policy(
-        model, 5.0, 1, ss.Censored(5.0, weighted=True), (0.5, 9.0), ("Intercept",), values, "2025", 2.4, 0.9
-    )
+        synthesizer=model, epsilon=5.0, m=1, mechanism=mechanism, span=(0.5, 9.0), columns=("Intercept",),
+        levels=levels, public_weights=False, digest="00:11", values={"B": np.ones((3, 2))}, source="2025", delta=2.4,
+        mean_alpha=0.9,
+    )  # fmt: skip
     again = ss.Policy.load(policy.save(tmp_path / "policy.npz"))
     assert again.synthesizer == model and again.span == (0.5, 9.0) and again.mechanism == policy.mechanism
     np.testing.assert_array_equal(again.values["B"], policy.values["B"])
@@ -171,10 +186,8 @@ def test_beta_risks_under_a_policy_do_not_depend_on_how_a_file_is_standardized()
         chains=2, warmup=300, draws=200,
     )  # fmt: skip
     record = pd.DataFrame({"y": [0.4], "x": [1.0], "w": 1.0})
-    risks = [
-        policy.risk(model.prepare(ss.SurveyDesign(pd.concat([record, f], ignore_index=True), weights="w")))[0]
-        for f in (past, now)
-    ]
+    files = [ss.SurveyDesign(pd.concat([record, f], ignore_index=True), weights="w") for f in (past, now)]
+    risks = [policy.risk(file, model.prepare(file))[0] for file in files]
     assert risks[0] == pytest.approx(risks[1], rel=1e-9)
 
 
@@ -201,13 +214,14 @@ def test_censored_with_weights_of_the_file_is_strict_given_alpha_only():
 
 
 def test_debias_takes_the_clamp_off(strict):
-    """Post-processing by public constants; the scale grows back to about that of the file."""
-    model = ss.FBS("income", "sex + region", prior="normal")
-    release = ss.synthesize(design(), model, epsilon=9.0, mechanism=ss.Censored(), debias=True, seed=1, **FAST)
+    """Post-processing by public constants; the residual scale, 0.4 in truth, comes back to where it was."""
+    release = ss.synthesize(design(), NORMAL, epsilon=9.0, mechanism=ss.Censored(), debias=True, seed=1, **FAST)
     assert release.method["debias"] == {"clamp": 1.5} and "the effect of the clamp" in str(release.privacy)
-    raw = np.log(strict.release(m=1).datasets[0].frame["income"])
-    back = np.mean([np.log(d.frame["income"]).std() for d in release.datasets])
-    assert raw.std() < 0.9 * back and back == pytest.approx(np.log(file()["income"]).std(), rel=0.15)
+    posterior, every = strict.weighted.posterior, range(0, 4000, 40)
+    before = posterior.values["L"][every, 0, 0]
+    after = strict.synthesizer.uncensored(strict.data, posterior, every, 1.5).values["L"][:, 0, 0]
+    assert before.mean() < 0.85 * 0.4
+    assert after.mean() == pytest.approx(0.4, abs=3 * after.std())
 
 
 @pytest.mark.parametrize(
@@ -241,6 +255,48 @@ def test_debias_needs_constants_that_can_be_published(mechanism):
 def test_constants_out_of_range(make):
     with pytest.raises(ss.InputError):
         make()
+
+
+@settings(derandomize=True)
+@given(epsilon=st.integers(1, 3000).map(lambda cents: cents / 100), m=st.integers(1, 20))
+@example(epsilon=14.37, m=3)
+@example(epsilon=6.03, m=3)
+def test_m_draws_at_the_clamp_never_exceed_epsilon_by_rounding(epsilon, m):
+    bound = bound_of_a_draw(epsilon, m)
+    assert 2 * bound * m <= epsilon and bound == pytest.approx(epsilon / (2 * m), rel=1e-15)
+    assert 2 * np.nextafter(np.nextafter(bound, 9e9), 9e9) * m > epsilon
+
+
+def test_a_strict_release_accepts_no_failed_chains(strict):
+    with pytest.raises(ss.InputError, match="exact draws"):
+        strict.release(accept_diagnostics=["rhat"])
+
+
+def test_who_lacks_an_outcome_is_said_without_their_weights_and_policies_leave_them_out(policy):
+    frame = file()
+    frame.loc[[3, 50], "income"] = np.nan
+    model = ss.FBS("income", "sex + region", prior="normal", missing="drop")
+    fit = ss.fit(
+        ss.SurveyDesign(frame, weights="w"), model, epsilon=9.0, mechanism=ss.Censored(), seed=1, **FAST
+    )
+    said = next(line for line in fit.release().privacy.assumptions if "had no outcome" in line)
+    assert "2 of 300 records had" in said and "%" not in said
+    past = file(seed=2)
+    past.loc[5, "income"] = np.nan
+    made = ss.Policy.from_historical(
+        ss.SurveyDesign(past, weights="w"), model, epsilon=9.0, source="2025", population_total=N, seed=1, **DRAWS
+    )
+    assert made.mechanism.c1 == pytest.approx(policy.mechanism.c1, rel=0.3)
+
+
+def test_draws_of_later_releases_keep_away_from_earlier_ones(strict):
+    """What one fit releases, at one time or another, is separated within its chain."""
+    fit = replace(strict, used=[])
+    for _ in range(12):
+        fit.release(m=1)
+    used = np.sort(fit.used)
+    gaps = [np.diff(used[used // 1000 == chain]).min() for chain in range(4) if (used // 1000 == chain).sum() > 1]
+    assert min(gaps) >= 1000 // (4 * 12)
 
 
 def test_the_ledger_is_asked_before_anything_is_drawn(strict, tmp_path):
