@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from . import __version__
 from .design import SurveyDesign
-from .errors import InputError, NotFitForRelease, PrivacyError, positive, whole
+from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, positive, whole
 from .models.base import Posterior, Synthesizer
 from .policy import Policy
 from .privacy.ledger import Ledger
@@ -60,6 +60,11 @@ SCALED = "survey weights are modelled relative to N / n, population total over r
 ONLY_WHETHER = (
     "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its values "
     "and of the sampler's diagnostics"
+)
+COST = (
+    "a clamp throws information away, which neither standard errors within files nor the combining rule know: under "
+    "the model, means vary about {:.3g} times as much as they say (variance), so that their standard errors are to be "
+    "taken {:.2g} times as large"
 )
 FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
 PUBLIC_OR_NOT = (
@@ -193,6 +198,7 @@ class Fit:
                 public_epsilon(exact, asked), kind=self.kind, unit=self.unit.column or "record",
                 what=f"synthetic data, m = {m}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
             )  # fmt: skip
+        factor = self._variance_factor(chosen, corrected=debias)
         corrected = debias or bool(self._corrected)
         if debias and self.weighted.clamp is not None:
             posterior = self.synthesizer.uncensored(self.data, posterior, chosen, self.weighted.clamp)
@@ -216,11 +222,11 @@ class Fit:
         ]
         return Release(
             datasets=tuple(datasets),
-            privacy=self._report(m, asked, exact, lag, debias),
+            privacy=self._report(m, asked, exact, lag, debias, factor),
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
             outcomes=outcomes,
             categorical=self.synthesizer.categorical,
-            method=self._manifest(debias),
+            method=self._manifest(debias) | ({} if factor is None else {"variance_factor": factor}),
             internal=self._internal() | {"rows": self.rows[np.array(orders)]},
             count_roles=count_roles,
         )
@@ -240,7 +246,21 @@ class Fit:
     def _public_map(self, f: Floats) -> Floats:
         return self.mechanism.alpha(f, self._public_c1, self.target)
 
-    def _report(self, m: int, asked: float | None, exact: float, lag: float, debias: bool) -> PrivacyReport:
+    def _variance_factor(self, draws: Sequence[int], *, corrected: bool) -> float | None:
+        """What the clamp costs, from the released draws and policy alone; under alpha = 1 only."""
+        clamp, mechanism = self.weighted.clamp, self.mechanism
+        if clamp is None or not isinstance(mechanism, Censored) or mechanism.weighted:
+            return None
+        posterior = self.weighted.posterior
+        try:
+            factor = self.synthesizer.variance_factor(self.data, posterior, draws, clamp, corrected=corrected)
+        except ModelError:  # too tight a clamp: nothing is known of what it does
+            return None
+        return None if factor is None else float(f"{factor:.3g}")
+
+    def _report(
+        self, m: int, asked: float | None, exact: float, lag: float, debias: bool, factor: float | None
+    ) -> PrivacyReport:
         posterior = self.weighted.posterior
         said = [
             "the predictors, the design columns in the files and the number of records of every cell are public; the "
@@ -248,6 +268,7 @@ class Fit:
             said_of_total(self.population_total),
             *self.synthesizer.assumptions(self.data),
             *self._said_of_bias(debias),
+            *([] if factor is None else [COST.format(factor, factor**0.5)]),
             *self.said,
         ]
         if not posterior.diagnostics.exact:

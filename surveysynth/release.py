@@ -33,7 +33,7 @@ MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
 METHOD = (
     "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
-    "corrected", "limits", "weight_bound",
+    "corrected", "variance_factor", "limits", "weight_bound",
 )  # fmt: skip
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 

@@ -214,6 +214,12 @@ class Synthesizer(Protocol):
         """Some draws of a censored fit, without what the clamp does to them."""
         ...
 
+    def variance_factor(
+        self, data: Any, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """How many times as variable the clamp makes means as files from some draws say; None where it is not known."""
+        ...
+
     def in_units(self, data: Any, posterior: Posterior) -> Posterior:
         """The draws in terms that do not depend on the file: coefficients of predictors in their own units."""
         ...

@@ -366,6 +366,12 @@ class Beta:
         """
         raise InputError("debias is not to be had for Beta: use FBS or FBP, or leave debias out")
 
+    def variance_factor(
+        self, data: BetaData, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """Not known."""
+        return None
+
     def in_units(self, data: BetaData, posterior: Posterior) -> Posterior:
         """Coefficients of predictors in their own units."""
         b = posterior.values["b"] / data.sd

@@ -262,6 +262,14 @@ class FBP(JointRegression):
         B, L = uncensored_tilted(done.values["B"], done.values["L"], data.X, size, bound)
         return done.some(range(done.size), {"B": B, "L": L})
 
+    def variance_factor(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """As FBS for a public weight; else not known."""
+        if data.public_weights is None:
+            return None
+        return super().variance_factor(data, posterior, draws, bound, corrected=corrected)
+
     def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the population model (T eq. 4), weights smoothed given y* (T 2.2)."""
         assert isinstance(data, PopulationData)

@@ -53,7 +53,7 @@ from .public_weights import LOG_WEIGHT, public_weight, varies_within
 from .scores import NormalScores
 from .sufficient import SufficientStatistics, sufficient_statistics
 from .transforms import Transform, as_transform
-from .uncensored import uncensored
+from .uncensored import uncensored, variance_factor
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -494,6 +494,18 @@ class JointRegression(ABC):
         """
         done = posterior.some(draws, {})
         return done.some(range(done.size), {"L": uncensored(done.values["L"], bound)})
+
+    def variance_factor(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """How many times as variable the clamp makes means as files from some draws say: see uncensored.py.
+
+        Raises
+        ------
+        ModelError
+            The clamp is too tight.
+        """
+        return variance_factor(posterior.values["L"][list(draws)], bound, corrected=corrected)
 
     def in_units(self, data: Data, posterior: Posterior) -> Posterior:
         """As they are: predictors enter in their own units."""

@@ -12,6 +12,11 @@ records inside are those with 2(h - M) < |r|^2 < 2(h + M).  By symmetry B stays,
 
     E[ k D / dim - 1 ; 2(h - M) < k D < 2(h + M) ] = 0,      D ~ chi-squared_dim.
 
+**What the clamp costs.**  With P the probability of the ring, the mean of n records is estimated with variance
+k^2 / (n P) in these units (the sandwich E[r r'; ring] / (d/dmu E[r; ring])^2, where the score equation makes
+E[r r'; ring] = P I and the derivative is P / k), and k / n without a clamp.  A synthetic file of the draw has
+residual variance 1, or k once it is corrected, so its own variances are short of k^2 / P, or of k / P.
+
 FBP's density has the factor 1 / pi = exp(w~).  With a the row of L that belongs to w~, log p = h + mu_w +
 |a|^2 / 2 - |r - a|^2 / 2: the ring lies around a, the population's mean, its radii differ from one x to the
 next, and B moves, too.
@@ -50,6 +55,22 @@ def uncensored(L: Floats, bound: float) -> Floats:
         The clamp is so tight that a draw does not tell of Sigma.
     """
     return np.array([root * np.sqrt(_spread(root, bound)) for root in L])
+
+
+def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
+    """How many times as variable means are as files from these draws (m, D, D) say, corrected or not.
+
+    Raises
+    ------
+    ModelError
+        As :func:`uncensored`.
+    """
+    factors = []
+    for root in L:
+        k, dim, h = _spread(root, bound), len(root), _height(root)
+        within = chi2.cdf(2 * (h + bound) / k, dim) - chi2.cdf(max(0.0, 2 * (h - bound)) / k, dim)
+        factors.append(k / within if corrected else k**2 / within)
+    return float(np.mean(factors))
 
 
 def _spread(L: Floats, bound: float) -> float:

@@ -217,6 +217,8 @@ def test_debias_takes_the_clamp_off(strict):
     """Post-processing by public constants; the residual scale, 0.4 in truth, comes back to where it was."""
     release = ss.synthesize(design(), NORMAL, epsilon=9.0, mechanism=ss.Censored(), debias=True, seed=1, **FAST)
     assert release.method["debias"] == {"clamp": 1.5} and "the effect of the clamp" in str(release.privacy)
+    factor, raw = release.method["variance_factor"], strict.release(m=1).method["variance_factor"]
+    assert 1.5 < factor < raw and f"about {factor:.3g} times as much" in str(release.privacy)
     posterior, every = strict.weighted.posterior, range(0, 4000, 40)
     before = posterior.values["L"][every, 0, 0]
     after = strict.synthesizer.uncensored(strict.data, posterior, every, 1.5).values["L"][:, 0, 0]
