@@ -589,7 +589,7 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(**LEDGER | {"ledger": "no/l.jsonl"}), "its folder does not exist"),
      (words(**LEDGER, cap="0"), "cap must be a positive number"),
      (words("policy", source="x", out="p.npz"), "--population-total or --stratum-totals"),
-     (words("policy", source=" ", out="p.npz", population_total="2e4"), "source must say which historical file"),
+     (words("policy", source=" ", out="p.npz", population_total="2e4"), "source must be a text of one line"),
      (words("policy", source="x", out="no/p.npz"), "--out no/p.npz: its folder does not exist"),
      (words("policy", source="x", out="f.csv"), "--out f.csv exists"),
      (["ledger", "l.jsonl"], "there is no ledger 'l.jsonl'"),

@@ -129,7 +129,7 @@ def test_without_effects_it_is_fbs(levels):
     data["L_hat"] = model.L_0  # where fbs.stan is centred
     S0 = statistics.total.reduced()[2]
     shared = {name: data[name] for name in ("D", "K", "rank", "A", "R", "Z0", "b", "r", "correlated")}
-    fbs = stanli.Model(stan_file=str(base.program_path("fbs")), data=shared | {"S0": S0})
+    fbs = stanli.Model(stan_file=str(base.program_path("fbs")), data=shared | {"S0": S0, "scaled": 1})
     with_effects, differences = program(data), []
     nothing = np.full(2 * levels, -60.0)
     for _ in range(10):

@@ -176,7 +176,7 @@ def test_outcomes_that_cannot_be_synthesized(columns, error, message):
     ("arguments", "message"),
     [
         ({"outcome": []}, "outcome must name"), ({"outcome": ["y", "y"]}, "outcome must name"),
-        ({"prior": "wide"}, "prior='wide' is not one of paper, independent, flat"),
+        ({"prior": "wide"}, "prior='wide' is not one of paper, independent, normal, flat"),
         ({"missing": "ignore"}, "is not one of fail, drop"),
         ({"transform": "sqrt"}, "is not one of log, identity, asinh"),
         ({"transform": "identity"}, r"identity needs a public scale.*surveysynth.Identity\(scale=\.\.\.\)"),

@@ -9,8 +9,9 @@ test_that("mechanisms, a beta regression and a policy release the same from R an
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
   normal <- fbs(api00 ~ stype, prior = "normal")
   run <- function(...) do.call(synthesize, c(list(design, population_total = 6194, m = 1, ...), few))
+  last_year <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = transform(apistrat, api00 = api99))
   policy <- do.call(policy_from_historical, c(
-    list(design, fbs(api00 ~ stype, prior = "normal"), epsilon = 15, source = "last year", population_total = 6194,
+    list(last_year, fbs(api00 ~ stype, prior = "normal"), epsilon = 15, source = "last year", population_total = 6194,
          m = 1, map = "linear", c1 = 0.6), few
   ))
   file <- tempfile(fileext = ".npz")
@@ -52,6 +53,7 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), r.privacy.kind, r.priv
   expect_output(print(again), "Policy from 'last year': FBS of api00, epsilon = 15 for m = 1")
   expect_output(print(again), "Confidential")
 
+  expect_error(synthesize(last_year, policy = again, population_total = 6194), "made from this very file")
   expect_error(synthesize(design, policy = again, m = 2, epsilon = 3), "epsilon, m: the policy sets this")
   expect_error(synthesize(design, quick, policy = again), "leave the second argument out")
   expect_error(synthesize(design, again, 9), "a policy is given by its name, policy =")
