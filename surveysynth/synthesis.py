@@ -31,15 +31,10 @@ from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, Mechanism, PseudoPosterior, WeightedE
 from .privacy.tuning import WeightedFit, bound_of_a_draw, censored_fit, first_guess, truncated, tune, weighted_fit
 from .privacy.units import Unit, unit_of
-from .public import (
-    check_public,
-    check_total,
-    public_mean_weight,
-)
+from .public import check_public, check_total, public_mean_weight
 from .release import Release
 
 Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 UNITS_PUBLIC = (
     "how many records the units have that epsilon protects, and where, is public as their predictors are: epsilon is "
@@ -49,6 +44,8 @@ INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
     "so that standard errors do not carry what members of a unit have in common"
 )
+
+
 def fit(
     design: SurveyDesign,
     synthesizer: Synthesizer | None = None,
