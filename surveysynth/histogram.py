@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import __version__
 from .design import SurveyDesign
-from .errors import InputError, positive, rows, whole
-from .noise import laplace
+from .errors import InputError, positive, whole
+from .noise import finite_outcome, laplace
 from .privacy.ledger import Ledger
 from .privacy.report import PrivacyReport
 from .public import check_total
@@ -110,7 +110,7 @@ def perturbed_histogram(
         raise InputError("population_total must be one public number: what the weights add up to")
     check_total(population_total, design)
     limits = _limits(bounds, bins, design.n)
-    y = _values(design, outcome)
+    y = finite_outcome(design, outcome)
     if weight_bound is not None:
         w = np.minimum(design.weights, positive(weight_bound, "weight_bound"))
     elif np.ptp(design.weights) <= EQUAL * design.weights.max():
@@ -200,16 +200,6 @@ def _report(epsilon: float, m: int, limits: Floats, weight_bound: float | None) 
         publishable=True,
         mechanism="perturbed histogram",
     )  # fmt: skip
-
-
-def _values(design: SurveyDesign, outcome: str) -> Floats:
-    y = design.numeric(outcome)
-    bad = ~np.isfinite(y)
-    if bad.any():
-        raise InputError(
-            f"outcome {outcome!r} is missing or infinite in {rows(bad)}; fill it in, or leave these records out"
-        )
-    return y
 
 
 def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Floats:

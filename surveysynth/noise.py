@@ -210,7 +210,7 @@ def laplace_tables(
     if kind == "local" and bounds is not None:
         raise InputError("bounds are for kind='strict'; the local form computes its sensitivities from the file")
     box = _box(bounds, outcomes) if kind == "strict" else {}
-    y = {name: _outcome(design, name) for name in outcomes}
+    y = {name: finite_outcome(design, name) for name in outcomes}
     partitions = list(partitions_of(design, names))
     boot = preston(design.stages, replicates, np.random.default_rng(), design.lonely_psu)
     if ledger is not None:
@@ -453,7 +453,8 @@ def _range(values: Floats, domain: Codes, domains: int) -> Floats:
     return high - low
 
 
-def _outcome(design: SurveyDesign, name: str) -> Floats:
+def finite_outcome(design: SurveyDesign, name: str) -> Floats:
+    """A numeric outcome (n,), refused (InputError) where it is missing or infinite."""
     y = design.numeric(name)
     bad = ~np.isfinite(y)
     if bad.any():

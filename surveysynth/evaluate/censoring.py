@@ -52,9 +52,8 @@ from ..models.base import Posterior, Sampler
 from ..models.beta import Beta, BetaData
 from ..privacy.tuning import WeightedFit, censored_fit, truncated, weighted_fit
 from ..privacy.weights import linear_map
-from .repeated import Replicate, claim, entropy, keep, progress, read, stacked
+from .repeated import Replicate, entropy, replicates_in, stacked
 from .sample import seed_of
-from .workers import run
 
 Floats = NDArray[np.float64]
 Job = tuple[str, float, float]  # synthesizer, epsilon (NaN where it plays no part), c1
@@ -374,14 +373,7 @@ def censoring_study(
     sampler = {"chains": CHAINS, "warmup": WARMUP, "draws": DRAWS}
     settings = {"study": "censoring", **asdict(plan), **sampler, "engine": "embedded", "surveysynth": __version__}
     settings = json.loads(json.dumps(settings))
-    claim(out, settings)
-    folders = {number: out / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
-    todo = [number for number, folder in folders.items() if not folder.is_dir()]
-    with progress(replicates, replicates - len(todo)) as advance:
-        for done in run(replicate, plan, todo, workers=workers, scheduler=scheduler):
-            keep(done, folders[done.number])
-            advance()
-    kept = [read(number, folder) for number, folder in folders.items()]
+    kept = replicates_in(out, settings, replicates, replicate, plan, workers=workers, scheduler=scheduler)
     failures = pd.DataFrame([row for one in kept for row in one.failures], columns=FAILURES)
     return CensoringStudy(
         settings, replicates, stacked([one.bounds for one in kept]), stacked([one.estimates for one in kept]),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -31,7 +28,7 @@ from .censoring import (
     measures_of,
     statistics_of,
 )
-from .own_file import check_place
+from .own_file import private_folder
 from .sample import seed_of
 
 Floats = NDArray[np.float64]
@@ -290,14 +287,9 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
     InputError
         The folder exists.
     """
-    folder = Path(out)
-    check_place(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))  # mode 0700
-    try:
+    with private_folder(out, NOTICE) as staging:
         table = side_by_side(comparison)
         summary = describe_comparison(comparison, table)
-        (staging / "NOT-FOR-PUBLICATION.txt").write_text(f"{NOTICE}\n", encoding="utf-8")
         (staging / "summary.txt").write_text(summary, encoding="utf-8")
         table.to_csv(staging / "table2.csv", index=False)
         outcome, epsilon = comparison.synthesizer.outcome, comparison.epsilon
@@ -305,9 +297,6 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
             {outcome: _densities(comparison)}, staging / "densities.png",
             title=f"{outcome} of {comparison.values.size:,} records, confidential and synthetic, epsilon = {epsilon:g}",
         )  # fmt: skip
-        os.rename(staging, folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     return summary
 
 

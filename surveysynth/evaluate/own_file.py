@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -140,12 +141,7 @@ def write(sample: SampleStudy, out: str | Path) -> str:
     InputError
         The folder exists.
     """
-    folder = Path(out)
-    check_place(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))  # mode 0700
-    try:
-        (staging / "NOT-FOR-PUBLICATION.txt").write_text(f"{NOTICE}\n", encoding="utf-8")
+    with private_folder(out, NOTICE) as staging:
         for statistic in ("count", "mean"):
             side_by_side(sample, statistic).to_csv(staging / f"table_{statistic}s.csv", index=False)
         errors = errors_of(sample)
@@ -154,10 +150,22 @@ def write(sample: SampleStudy, out: str | Path) -> str:
         summary = describe(sample, errors)
         (staging / "summary.txt").write_text(summary, encoding="utf-8")
         _draw(sample, errors, staging)
+    return summary
+
+
+@contextmanager
+def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
+    """A new folder (mode 0700) with a notice that it is not for publication, which appears whole or not at all."""
+    folder = Path(out)
+    check_place(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))  # mode 0700
+    try:
+        (staging / "NOT-FOR-PUBLICATION.txt").write_text(f"{notice}\n", encoding="utf-8")
+        yield staging
         os.rename(staging, folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    return summary
 
 
 def check_place(folder: Path) -> None:

@@ -356,15 +356,10 @@ def repeated_sampling(
     for size in {plan.n, *plan.bounds_n}:  # a size that cannot be drawn is refused before the work begins
         population.sample(population.frame, size, seed_of(plan.seed, 1, size))
     settings = json.loads(json.dumps({**population.describe(), **asdict(plan), "surveysynth": __version__}))
-    claim(out, settings)
-    folders = {number: out / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
-    todo = [number for number, folder in folders.items() if not folder.is_dir()]
     population.truths  # noqa: B018  # computed once, and sent along with the population
-    with progress(replicates, replicates - len(todo)) as advance:
-        for done in run(replicate, (population, plan), todo, workers=workers, scheduler=scheduler):
-            keep(done, folders[done.number])
-            advance()
-    kept = [read(number, folder) for number, folder in folders.items()]
+    kept = replicates_in(
+        out, settings, replicates, replicate, (population, plan), workers=workers, scheduler=scheduler
+    )
     return Study(
         population, settings, replicates,
         estimates=stacked([one.estimates for one in kept]),
@@ -374,6 +369,44 @@ def repeated_sampling(
         failures=pd.DataFrame([row for one in kept for row in one.failures], columns=FAILURES),
         seconds=sum(one.seconds for one in kept),
     )  # fmt: skip
+
+
+def replicates_in(
+    out: Path,
+    settings: dict[str, Any],
+    replicates: int,
+    work: Callable[[Any, int], Replicate],
+    shared: Any,
+    *,
+    workers: int,
+    scheduler: str | None,
+) -> list[Replicate]:
+    """Replicates 1 to R of a study: those that its folder holds, and the others, made and kept there one by one.
+
+    Parameters
+    ----------
+    out : Path
+        The folder, made where it is not there.
+    settings : dict
+        What every replicate is made with; as JSON reads it.
+    replicates : int
+        R.
+    work, shared, workers, scheduler
+        As for :func:`surveysynth.evaluate.workers.run`.
+
+    Raises
+    ------
+    InputError
+        A folder that holds something else, a study with other settings, or a damaged replicate.
+    """
+    _claim(out, settings)
+    folders = {number: out / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
+    todo = [number for number, folder in folders.items() if not folder.is_dir()]
+    with _progress(replicates, replicates - len(todo)) as advance:
+        for done in run(work, shared, todo, workers=workers, scheduler=scheduler):
+            _keep(done, folders[done.number])
+            advance()
+    return [_read(number, folder) for number, folder in folders.items()]
 
 
 def entropy(out: Path | None, seed: int | None) -> int:
@@ -395,7 +428,7 @@ def _settings(out: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def claim(out: Path, settings: dict[str, Any]) -> None:
+def _claim(out: Path, settings: dict[str, Any]) -> None:
     """Make the folder of a study, or make sure that the one there is of this study."""
     if (out / SETTINGS).is_file():
         found = _settings(out)
@@ -419,7 +452,7 @@ def check_free(out: Path) -> None:
         raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
 
 
-def keep(done: Replicate, folder: Path) -> None:
+def _keep(done: Replicate, folder: Path) -> None:
     """Write a replicate to its folder, which appears whole or not at all."""
     staging = folder.with_name(f".{folder.name}")
     shutil.rmtree(staging, ignore_errors=True)  # of a study that was killed
@@ -433,8 +466,7 @@ def keep(done: Replicate, folder: Path) -> None:
     staging.rename(folder)
 
 
-def read(number: int, folder: Path) -> Replicate:
-    """A replicate as :func:`keep` left it."""
+def _read(number: int, folder: Path) -> Replicate:
     try:
         frames = {
             name: pd.read_parquet(file) if (file := folder / f"{name}.parquet").is_file() else pd.DataFrame()
@@ -449,7 +481,7 @@ def read(number: int, folder: Path) -> Replicate:
 
 
 @contextmanager
-def progress(total: int, completed: int) -> Iterator[Callable[[], None]]:
+def _progress(total: int, completed: int) -> Iterator[Callable[[], None]]:
     """A bar with the time that is left; silent where there is no terminal."""
     console = Console(stderr=True)
     columns = (

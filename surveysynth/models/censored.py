@@ -35,6 +35,15 @@ class Pilot:
     B: Floats
     L: Floats
 
+    def residuals(self, X: Floats, pattern: Codes, Y: Floats) -> Floats:
+        """L^-1 (y_i - B'x_i): (n, D)."""
+        return np.asarray(np.linalg.solve(self.L, (Y - (X @ self.B)[pattern]).T).T, dtype=np.float64)
+
+
+def log_height(L: Floats) -> float:
+    """Log density of N(0, L L') at 0."""
+    return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
+
 
 def pilot_fit(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats, bound: float) -> Pilot:
     """A stationary point of the censored pseudo likelihood, or a point near it.
@@ -50,8 +59,7 @@ def pilot_fit(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats,
     weight, seen = alpha, [np.ones(len(Y), dtype=bool)]
     for _ in range(STEPS):
         pilot = _least_squares(sufficient_statistics(X, pattern, Y, weight))
-        e = np.linalg.solve(pilot.L, (Y - (X @ pilot.B)[pattern]).T)
-        log_p = base - Y.shape[1] / 2 * np.log(2 * np.pi) - np.log(np.diag(pilot.L)).sum() - 0.5 * (e**2).sum(axis=0)
+        log_p = base + log_height(pilot.L) - 0.5 * (pilot.residuals(X, pattern, Y) ** 2).sum(axis=1)
         inside = np.abs(alpha * log_p) < bound
         if any((inside == before).all() for before in seen[-4:]):
             break
@@ -89,9 +97,8 @@ def censored_records(
     covariance is I; records of alpha = 0 say nothing.
     """
     here = alpha > 0
-    e = np.linalg.solve(pilot.L, (Y - (X @ pilot.B)[pattern]).T).T
-    constant = base - Y.shape[1] / 2 * np.log(2 * np.pi) - np.log(np.diag(pilot.L)).sum()
-    table = np.column_stack([pattern, e, constant, alpha])[here]
+    residuals, constant = pilot.residuals(X, pattern, Y), base + log_height(pilot.L)
+    table = np.column_stack([pattern, residuals, constant, alpha])[here]
     table, count = np.unique(table, axis=0, return_counts=True)
     g, r = table[:, 0].astype(int), table[:, 1:-2]
     j, k = np.triu_indices(r.shape[1])

@@ -30,6 +30,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from ..errors import ModelError, guarded
+from .censored import log_height
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
     """
     factors = []
     for root in L:
-        k, dim, h = _spread(root, bound), len(root), _height(root)
+        k, dim, h = _spread(root, bound), len(root), log_height(root)
         within = chi2.cdf(2 * (h + bound) / k, dim) - chi2.cdf(max(0.0, 2 * (h - bound)) / k, dim)
         factors.append(k / within if corrected else k**2 / within)
     return float(np.mean(factors))
@@ -75,7 +76,7 @@ def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
 
 def _spread(L: Floats, bound: float) -> float:
     """k: the variance of residuals over that of the draw."""
-    dim, h = len(L), _height(L)
+    dim, h = len(L), log_height(L)
     low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
 
     def excess(log_k: float) -> float:
@@ -118,7 +119,7 @@ def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: floa
 
 def _tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
     a = L[-1]
-    h = _height(L) + X @ B[:, -1] + a @ a / 2
+    h = log_height(L) + X @ B[:, -1] + a @ a / 2
     inside = h + bound > 0
     if not inside.any():
         raise _beyond()
@@ -158,11 +159,6 @@ def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
     nodes = a + radius[:, :, None, None] * direction
     area = (high - low)[:, None] / 2 * weight * radius * (2 * np.pi / ANGLES) / (2 * np.pi)
     return nodes.reshape(len(h), -1, 2), np.repeat(area, ANGLES, axis=1)
-
-
-def _height(L: Floats) -> float:
-    """Log density at r = 0."""
-    return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 
 def _beyond() -> ModelError:
