@@ -25,6 +25,7 @@ from .privacy.identification import attribute_risk, identification_risk, pairwis
 from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, PseudoPosterior, WeightedE
 from .privacy.membership import MembershipAttack, membership_attack
+from .privacy.risk import Count, Lipschitz
 from .release import Release, read_release
 from .synthesis import Price, fit, price, synthesize
 
@@ -36,12 +37,14 @@ __all__ = [
     "Asinh",
     "Beta",
     "Censored",
+    "Count",
     "EngineError",
     "Fit",
     "Identity",
     "InputError",
     "LaplaceTables",
     "Ledger",
+    "Lipschitz",
     "Log",
     "MembershipAttack",
     "ModelError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from . import __version__
 from .design import SurveyDesign
 from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, positive, whole
-from .models.base import Posterior, Synthesizer
+from .models.base import Posterior, Sampler, Synthesizer
 from .policy import Policy
 from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, Kind, Mechanism, PseudoPosterior, WeightedE
 from .privacy.report import PrivacyReport, public_epsilon
-from .privacy.tuning import WeightedFit, times
+from .privacy.risk import Lipschitz
+from .privacy.tuning import PseudoLikelihood, WeightedFit, reweight, times
 from .privacy.units import Unit
 from .public import (
     Total,
@@ -45,8 +46,9 @@ CORRECTED = (
     "mean less certain than it seems): {}"
 )
 NOT_CORRECTED = (
-    "privacy weights bias {}: the spread and rare categories come out too small. This is not corrected under the "
-    "linear map, whose constants are not public, nor are shares where epsilon protects units of several records"
+    "privacy weights bias {}: the spread and rare categories come out too small. This is not corrected where the "
+    "weights do not follow from public constants (linear map, risks by counting, re-weighting), nor are shares where "
+    "epsilon protects units of several records"
 )
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
@@ -100,13 +102,18 @@ class Fit:
     m: int
     population_total: Total
     said: list[str]
-    rng: np.random.Generator = field(repr=False)
+    sampler: Sampler = field(repr=False)
     seeded: bool
     used: list[int] = field(default_factory=list)
 
     def __repr__(self) -> str:
         said = verdict(self.weighted.posterior)
         return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}. {said}"
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Where randomness comes from."""
+        return self.sampler.rng
 
     @property
     def delta(self) -> float:
@@ -117,6 +124,33 @@ class Fit:
     def kind(self) -> Kind:
         """The guarantee: ``asymptotic``, ``strict`` or ``strict given alpha``."""
         return "strict" if self.policy is not None else self.mechanism.kind
+
+    def reweighted(self, steps: int = 1, *, tolerance: float = 0.01) -> Fit:
+        """Raise privacy weights where bounds lie below the overall one, at no more epsilon (R Algorithm 1).
+
+        Parameters
+        ----------
+        steps : int
+            At most so many; it ends sooner with a step that does not raise the weights in sum.
+        tolerance : float
+            How far below this fit's Delta that of the new one may stay, as a share of it.
+
+        Returns
+        -------
+        Fit
+            A new one, from which nothing was released; what is released from either adds up.  This very fit's
+            privacy weights where nothing is to be gained.
+
+        Raises
+        ------
+        InputError
+            The mechanism clamps contributions: no bound is to be raised.
+        """
+        steps = check_steps(whole(steps, "steps"), self.mechanism)
+        if positive(tolerance, "tolerance") >= 1:
+            raise InputError("tolerance must be below 1")
+        pseudo = PseudoLikelihood(self.synthesizer, self.data, self.unit, self.sampler)
+        return replace(self, weighted=reweight(self.weighted, pseudo, steps, tolerance=tolerance), used=[])
 
     def contributions(self, records: Codes) -> Floats:
         """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp: (S, records)."""
@@ -161,9 +195,9 @@ class Fit:
         Raises
         ------
         InputError
-            accept_diagnostics under the censored mechanism; debias under the linear map, whose constants are not
-            public, in a paper's setting, of FBP with effects of PSUs, or of units of several records without
-            such effects.
+            accept_diagnostics under the censored mechanism; debias where privacy weights do not follow from public
+            constants (linear map, Count, re-weighting), in a paper's setting, of FBP with effects of PSUs, or of
+            units of several records without such effects.
         PrivacyError
             m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left.
         NotFitForRelease
@@ -184,7 +218,7 @@ class Fit:
                 "or name a larger epsilon= here"
             )
         if debias:
-            check_debias(self.synthesizer, self.mechanism)
+            check_debias(self.synthesizer, self.mechanism, self.weighted.steps > 0)
         posterior = self.weighted.posterior
         if self.weighted.clamp is not None and accept_diagnostics:
             raise InputError(
@@ -235,7 +269,7 @@ class Fit:
     def _corrected(self) -> tuple[str, ...]:
         """What is always corrected, if the constants of the privacy weights can be published."""
         biased = self.synthesizer.biased(self.data, self.unit.of_record)
-        public = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.map != "linear"
+        public = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.public and self.weighted.steps == 0
         return tuple(what for what, can_be in biased.items() if can_be and public)
 
     @property
@@ -288,7 +322,8 @@ class Fit:
             )
         if posterior.failures:  # all of them accepted, or nothing were released
             said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
-        d, unweighted = posterior.diagnostics, float(self.risk.max())
+        d, lipschitz = posterior.diagnostics, isinstance(self.mechanism.risk, Lipschitz)
+        unweighted = float(self.risk.max()) if lipschitz else np.nan
         internal = {
             "epsilon_exact": exact, "delta": self.delta,
             "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has no other numbers
@@ -296,6 +331,8 @@ class Fit:
             "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
             "released_draws_lag_correlation": lag, "epsilon_spent_by_this_fit": self.epsilon_spent,
             "mean_alpha": float(self.unit.spread(self.weighted.alpha).mean()),
+            "weighted_down": self.weighted.weighted_down,
+            "reweighting_steps": self.weighted.steps, "k": self.weighted.k,
             "clamp": self.weighted.clamp, "invocations": self.weighted.invocations,
         }  # fmt: skip
         if posterior.diagnostics.exact or len(self.used) == 1:
@@ -334,12 +371,17 @@ class Fit:
         if self.kind == "strict":
             return found
         tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
-        depends = [f"the privacy weights (map {self.mechanism.map}){tuned}"]
+        depends = [f"the privacy weights (map {self.mechanism.map} of {self.mechanism.risk.describe()}){tuned}"]
         if self.weighted.clamp is not None:
             return [*depends, *found]
         if isinstance(self.mechanism, WeightedE):
             depends.append(
                 "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
+            )
+        if self.weighted.steps:
+            depends.append(
+                "the privacy weights once more, which were raised where bounds lay below the overall one "
+                f"(re-weighting, steps taken: {self.weighted.steps})"
             )
         depends.append("the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up")
         if self._manifest(debias)["weights"] != "public":
@@ -371,7 +413,8 @@ class Fit:
         """Record-level risks and weights, and the draws that were not released."""
         posterior = self.weighted.posterior
         unused = np.setdiff1d(np.arange(posterior.size), self.used)
-        columns = {"lipschitz": self.risk, "alpha": self.weighted.alpha, "bound": self.weighted.bounds}
+        risk = self.mechanism.risk.name
+        columns = {risk: self.risk, "alpha": self.weighted.alpha, "bound": self.weighted.bounds}
         of_records = {name: self.unit.spread(values) for name, values in columns.items()}
         records = pd.DataFrame(of_records, index=pd.Index(self.rows, name="row"))
         values = posterior.values | {"weight": posterior.weight}
@@ -442,20 +485,37 @@ def check_accepted(accepted: Sequence[str]) -> None:
         raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
 
 
-def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism) -> None:
-    """Refuse to correct for privacy weights whose constants cannot be published, or a paper's setting."""
+def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweighted: bool) -> None:
+    """Refuse to correct for privacy weights that do not follow from public constants, or a paper's setting."""
     if isinstance(mechanism, WeightedE) or (isinstance(mechanism, Censored) and mechanism.weighted):
         raise InputError(
             "debias takes off what constants that can be published do: those of PseudoPosterior() or the clamp of "
             "Censored(weighted=False)"
         )
-    if mechanism.map == "linear" and not isinstance(mechanism, Censored):
+    if not (mechanism.public or isinstance(mechanism, Censored)):
         raise InputError(
-            "debias needs the weight map's constants to be public, and the linear map has the file's own least and "
-            "largest risk among them; use the inverse map"
+            "debias needs privacy weights that follow from a record and public constants: use the inverse map of "
+            "Lipschitz() risks. The linear map has the file's own least and largest risk among its constants, and a "
+            "risk by counting looks at the other records"
         )
+    if reweighted:
+        raise InputError("debias takes off what the inverse map does, and re-weighting changes it: use one of them")
     if synthesizer is not None and synthesizer.as_in_paper:
         raise InputError("debias is no part of the paper's setting; use FBP(...) instead of FBP.paper(...)")
+
+
+def check_steps(steps: int, mechanism: Mechanism) -> int:
+    """Steps of re-weighting as a number, if they are one and the mechanism has bounds to raise."""
+    if isinstance(steps, bool):
+        steps = int(steps)
+    if steps != 0:
+        whole(steps, "reweight")
+        if isinstance(mechanism, Censored):
+            raise InputError(
+                "re-weighting raises Lipschitz bounds that lie below the overall one; under the censored mechanism the "
+                "clamp is the bound of every record: use PseudoPosterior or WeightedE"
+            )
+    return steps
 
 
 def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ from .models.fbs import FBS
 from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
 from .privacy.mechanisms import Censored, MapName
-from .privacy.tuning import WeightedFit, bound_of_a_draw, first_guess, tune, weighted_fit
+from .privacy.tuning import PseudoLikelihood, bound_of_a_draw, first_guess, tune, weighted_fit
 from .privacy.units import Unit
 from .public import check_total, public_mean_weight
 
@@ -155,26 +155,17 @@ class Policy:
         chosen = get_engine(engine)
         sampler = Sampler(lambda: chosen, np.random.default_rng(seed), chains, warmup, draws)
         target = bound_of_a_draw(epsilon, m)
-        unweighted = synthesizer.fit(data, np.ones(design.n), sampler)
+        pseudo = PseudoLikelihood(synthesizer, data, Unit(), sampler)
+        unweighted = pseudo.fit(np.ones(design.n))
         risk = synthesizer.lipschitz(data, unweighted)
 
         def alpha(c1: float) -> Floats:
             return mechanism.alpha(risk, c1, target)
 
-        def fit(weights: Floats) -> Posterior:
-            return synthesizer.fit(data, weights, sampler)
-
-        def lipschitz(posterior: Posterior, weights: Floats) -> Floats:
-            return synthesizer.lipschitz(data, posterior, None, weights)
-
-        weighted: WeightedFit
         if c1 is not None:
-            weighted, _ = weighted_fit(c1, alpha(c1), fit, lipschitz)
+            weighted, _ = weighted_fit(c1, alpha(c1), pseudo)
         else:
-            start = first_guess(synthesizer, data, Unit(), alpha, sampler, target)
-            weighted = tune(
-                alpha, fit, lipschitz, lambda a, b, p: synthesizer.log_ratio(data, a, b, p), target, start=start
-            )
+            weighted = tune(alpha, pseudo, target, start=first_guess(alpha, pseudo, target))
         finite = risk[np.isfinite(risk)]
         if finite.size == 0:
             raise ModelError("no record of the historical file has a finite risk: the model does not suit it")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, get_args
 
 import numpy as np
@@ -22,15 +23,26 @@ from .design import SurveyDesign
 from .engines import get_engine
 from .errors import InputError, check_seed, positive, whole
 from .estimation.tables import OWN
-from .fitted import Fit, check_accepted, check_debias, verdict
+from .fitted import Fit, check_accepted, check_debias, check_steps, verdict
 from .missing import said_of_missing, without_missing
 from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.effects import groups_of
 from .policy import Policy
+from .privacy import tuning
 from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, Mechanism, PseudoPosterior, WeightedE
-from .privacy.tuning import WeightedFit, bound_of_a_draw, censored_fit, first_guess, truncated, tune, weighted_fit
-from .privacy.units import Unit, unit_of
+from .privacy.risk import Lipschitz
+from .privacy.tuning import (
+    PseudoLikelihood,
+    WeightedFit,
+    bound_of_a_draw,
+    censored_fit,
+    first_guess,
+    truncated,
+    tune,
+    weighted_fit,
+)
+from .privacy.units import unit_of
 from .public import check_public, check_total, public_mean_weight
 from .release import Release
 
@@ -58,6 +70,7 @@ def fit(
     public: Sequence[str] | None = None,
     clusters: Clusters = "model",
     unit: str | None = None,
+    reweight: int = 0,
     engine: str = "auto",
     tolerance: float = 0.01,
     chains: int = 4,
@@ -98,6 +111,10 @@ def fit(
     unit : str, optional
         Column of the units that epsilon protects, where these are groups of records: households,
         or PSUs.  Their records' log densities add up.  Default: single records.
+    reweight : int
+        Steps of re-weighting (R Algorithm 1): the privacy weights of records whose bounds lie below the overall one
+        are raised, at the same epsilon.  True is one step, as in R; ``reweight=10`` goes on while
+        weights rise, for 10 steps at most.
     engine : {"auto", "embedded", "cmdstan"}
     tolerance : float
         How far below epsilon the result may stay, as a share of it.
@@ -143,6 +160,7 @@ def fit(
     if taken:
         raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
     strict = isinstance(mechanism, Censored)
+    reweight = check_steps(reweight, mechanism)
     file = design
     design, rows, absent = without_missing(file, synthesizer)
     said = said_of_missing(file, absent, weights=not strict)
@@ -166,34 +184,25 @@ def fit(
     with _progress() as say:
         say("reading the file")
         data = synthesizer.prepare(design, clusters, mean_weight)
-        risk, weighted = _protected(
-            design, synthesizer, data, protected, mechanism, policy, target, tolerance, sampler, say
-        )
+        pseudo = PseudoLikelihood(synthesizer, data, protected, sampler)
+        risk, weighted = _protected(design, pseudo, mechanism, policy, target, tolerance, reweight, say)
     return Fit(
         design, rows, synthesizer, mechanism, policy, data, protected, risk, weighted, target, epsilon, m,
-        population_total, said, rng, seed is not None,
+        population_total, said, sampler, seed is not None,
     )  # fmt: skip
 
 
 def _protected(
-    design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, mechanism: Mechanism, policy: Policy | None,
-    target: float, tolerance: float, sampler: Sampler, say: Callable[[str], None],
+    design: SurveyDesign, pseudo: PseudoLikelihood, mechanism: Mechanism, policy: Policy | None, target: float,
+    tolerance: float, reweight: int, say: Callable[[str], None],
 ) -> tuple[Floats, WeightedFit]:  # fmt: skip
     """The risks of the records (units), and the fit that the mechanism makes of them."""
+    model, data, unit = pseudo.model, pseudo.data, pseudo.unit
 
-    def lipschitz(posterior: Posterior, weights: Floats) -> Floats:
-        return model.lipschitz(data, posterior, unit.of_record, unit.spread(weights))
-
-    def fitted(weights: Floats) -> Posterior:
-        say("fit under privacy weights")
-        return model.fit(data, unit.spread(weights), sampler)
-
-    def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
-        return tune(
-            alpha, fitted, lipschitz,
-            lambda a, b, p: model.log_ratio(data, unit.spread(a), unit.spread(b), p), target,
-            start=first_guess(model, data, unit, alpha, sampler, target), tolerance=tolerance,
-        )  # fmt: skip
+    @cache
+    def unweighted() -> Posterior:
+        say("unweighted fit: the records' risks")
+        return pseudo.fit(np.ones(unit.count(design.n)))
 
     if isinstance(mechanism, Censored):
         model.check_censored(data)
@@ -202,26 +211,32 @@ def _protected(
     elif isinstance(mechanism, Censored) and not mechanism.weighted:
         risk = np.full(design.n, np.nan)  # alpha = 1, whatever it is
     else:
-        say("unweighted fit: the records' risks")
-        risk = model.lipschitz(data, model.fit(data, np.ones(design.n), sampler), unit.of_record)
+        risk = mechanism.risk.of(design, model, data, unit, unweighted)
 
     def alpha(c1: float) -> Floats:
         return mechanism.alpha(risk, c1, target, None if policy is None else policy.span)
 
+    def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
+        return tune(alpha, pseudo, target, start=first_guess(alpha, pseudo, target), tolerance=tolerance)
+
     if isinstance(mechanism, Censored):
         say("censored fit")
         weights = alpha(mechanism.c1) if mechanism.weighted else np.ones(design.n)
-        return risk, censored_fit(
-            mechanism.c1, weights, lambda a: model.censored(data, a, target, sampler), lipschitz, target
-        )
+        return risk, censored_fit(mechanism.c1, weights, pseudo, target)
+    say("fits under privacy weights")
     if isinstance(mechanism, WeightedE):
-        cut = truncated(mechanism.c1, alpha(mechanism.c1), risk, fitted, lipschitz, target)
-        if cut.delta <= target:
-            return risk, cut
-        return risk, replace(tuned(lambda c: min(c, 1.0) * cut.alpha), invocations=cut.invocations)
-    if mechanism.c1 is not None:
-        return risk, weighted_fit(mechanism.c1, alpha(mechanism.c1), fitted, lipschitz)[0]
-    return risk, tuned(alpha)
+        bounds = Lipschitz().of(design, model, data, unit, unweighted)
+        weighted = truncated(mechanism.c1, alpha(mechanism.c1), bounds, pseudo, target)
+        if weighted.delta > target:
+            left = weighted.alpha
+            weighted = replace(tuned(lambda c: min(c, 1.0) * left), invocations=weighted.invocations)
+    elif mechanism.c1 is not None:
+        weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), pseudo)
+    else:
+        weighted = tuned(alpha)
+    if reweight:
+        say("re-weighted fits")
+    return risk, tuning.reweight(weighted, pseudo, reweight, tolerance=tolerance)
 
 
 def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
@@ -276,7 +291,7 @@ def synthesize(
         mechanism = settings.get("mechanism") if policy is None else policy.mechanism
         if synthesizer is not None:
             _check_kinds(design, synthesizer, mechanism)
-        check_debias(synthesizer, mechanism or PseudoPosterior())
+        check_debias(synthesizer, mechanism or PseudoPosterior(), bool(settings.get("reweight")))
     if ledger is not None:
         mechanism = settings.get("mechanism") if settings.get("policy") is None else settings["policy"].mechanism
         asked = epsilon if epsilon is not None or mechanism is None else mechanism.epsilon
@@ -304,6 +319,8 @@ class Price:
         2 Delta m.
     mean_alpha : float
         Mean privacy weight: the share of the file's information that is left.
+    weighted_down : float
+        Share of the records with a privacy weight below 1.
     verdict : str
         Whether the sampler's diagnostics passed.
     """
@@ -314,6 +331,7 @@ class Price:
     delta: float
     epsilon: float
     mean_alpha: float
+    weighted_down: float
     verdict: str
 
 
@@ -355,7 +373,10 @@ def price(
     posterior = done.weighted.posterior
     mean_alpha = float(done.unit.spread(done.weighted.alpha).mean())
     spent = 2 * done.delta * done.m
-    return Price(done.m, done.weighted.c1, done.target, done.delta, spent, mean_alpha, verdict(posterior))
+    return Price(
+        done.m, done.weighted.c1, done.target, done.delta, spent, mean_alpha, done.weighted.weighted_down,
+        verdict(posterior),
+    )  # fmt: skip
 
 
 def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism | None) -> None:

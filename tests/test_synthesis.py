@@ -32,7 +32,7 @@ def sampled():
 
 def fresh(fit):
     """The same fit with no draws spent."""
-    return replace(fit, used=[], rng=np.random.default_rng(5))
+    return replace(fit, used=[], sampler=replace(fit.sampler, rng=np.random.default_rng(5)))
 
 
 def released(design=None, synthesizer=None, **settings):

@@ -48,9 +48,10 @@ from ..design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError, SurveySynthError, check_seed, positive, rows, whole
 from ..histogram import perturbed_histogram
-from ..models.base import Posterior, Sampler
+from ..models.base import Sampler
 from ..models.beta import Beta, BetaData
-from ..privacy.tuning import WeightedFit, censored_fit, truncated, weighted_fit
+from ..privacy.tuning import PseudoLikelihood, WeightedFit, censored_fit, truncated, weighted_fit
+from ..privacy.units import Unit
 from ..privacy.weights import linear_map
 from .repeated import Replicate, entropy, replicates_in, stacked
 from .sample import seed_of
@@ -150,10 +151,15 @@ class Mechanisms:
     data: BetaData
     sampler: Sampler
 
+    @property
+    def pseudo(self) -> PseudoLikelihood:
+        """The model and the file, to be fitted under privacy weights."""
+        return PseudoLikelihood(self.synthesizer, self.data, Unit(), self.sampler)
+
     @cached_property
     def unweighted(self) -> tuple[WeightedFit, Floats]:
         """The fit under alpha = 1, and the records' risks f_i (n,)."""
-        return self._fit(np.ones(self.design.n))
+        return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)
 
     def alpha(self, c1: float) -> Floats:
         """Privacy weights by the linear map, c2 = 0: (n,)."""
@@ -167,27 +173,12 @@ class Mechanisms:
         if synthesizer == "unweighted":
             return self._simulated(self.unweighted[0])
         if synthesizer == "weighted":
-            return self._simulated(self._fit(self.alpha(c1))[0])
+            return self._simulated(weighted_fit(c1, self.alpha(c1), self.pseudo)[0])
         bound = epsilon / 2
         if synthesizer == "weighted_e":
-            risk = self.unweighted[1]
-            return self._simulated(truncated(c1, self.alpha(c1), risk, self.fit, self._lipschitz, bound))
+            return self._simulated(truncated(c1, self.alpha(c1), self.unweighted[1], self.pseudo, bound))
         alpha = self.alpha(c1) if synthesizer == "censor_w" else np.ones(self.design.n)
-        return self._simulated(censored_fit(c1, alpha, lambda a: self.censored(a, bound), self._lipschitz, bound))
-
-    def _fit(self, alpha: Floats) -> tuple[WeightedFit, Floats]:
-        return weighted_fit(1.0, alpha, self.fit, self._lipschitz)
-
-    def fit(self, alpha: Floats) -> Posterior:
-        """A fit under privacy weights."""
-        return self.synthesizer.fit(self.data, alpha, self.sampler)
-
-    def censored(self, alpha: Floats, bound: float) -> Posterior:
-        """A fit in which every alpha_i log p_i is clamped to [-bound, bound]."""
-        return self.synthesizer.censored(self.data, alpha, bound, self.sampler)
-
-    def _lipschitz(self, posterior: Posterior, alpha: Floats) -> Floats:
-        return self.synthesizer.lipschitz(self.data, posterior)
+        return self._simulated(censored_fit(c1, alpha, self.pseudo, bound))
 
     def _simulated(self, fitted: WeightedFit) -> Made:
         rng, posterior, largest = self.sampler.rng, fitted.posterior, float(fitted.bounds.max())

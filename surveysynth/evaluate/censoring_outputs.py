@@ -156,7 +156,8 @@ def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: f
     as well, and is about as wide as before.
     """
     mechanisms = drawn(n, stats.beta(0.5, 2), seed_of(seed, 0, n))
-    fits = {"posterior": mechanisms.unweighted[0].posterior, "censored": mechanisms.censored(np.ones(n), epsilon / 2)}
+    censored = mechanisms.pseudo.censored(np.ones(n), epsilon / 2)
+    fits = {"posterior": mechanisms.unweighted[0].posterior, "censored": censored}
     draws = {f"{name}, sd {p.values['lambda'].std():.3f}": p.values["lambda"] for name, p in fits.items()}
     middle = [values.mean() for values in draws.values()]
     far = 5 * max(values.std() for values in draws.values())

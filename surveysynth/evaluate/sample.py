@@ -123,7 +123,8 @@ class SampleStudy:
         """Tables from the first data sets of one release, for every m."""
         if not m:
             return
-        same = replace(done, rng=np.random.default_rng(self._seed(method, delta, max(m))), used=[])
+        rng = np.random.default_rng(self._seed(method, delta, max(m)))
+        same = replace(done, sampler=replace(done.sampler, rng=rng), used=[])
         release = same.release(max(m), epsilon=2 * delta * max(m), debias=debias)
         for size in m:
             table = replace(release, datasets=release.datasets[:size]).tables(self.by, estimator="onepass")

@@ -1,30 +1,12 @@
 """Identification risk of synthetic records, marginal and by pairs (E 2.1 and 3.1), and the weights made of it.
 
-An intruder knows some variables of record i that were not synthesized, and its true value y_i.  The
-records with the same known variables are its pattern, M of them; among their synthetic values y*_h
-the intruder looks for those in the closed ball B_i around y_i.  With T_i = 1 where y*_i is in B_i,
-
-    IR_i  = T_i #{h : y*_h not in B_i} / M                         (E eq. 8)
-    IR_ij = T_i T_j #{h : y*_h neither in B_i nor in B_j} / M      (E eq. 11)
-    alpha~_i = 1 - sum_{j != i} IR_ij / (M - 1)                    (E eq. 14)
-
-with h over the whole pattern, i and j included; all three are averaged over the synthetic data sets.
-
-The sum over pairs needs no pairs.  Let K be the number of j in the pattern with T_j = 1, and c_h that
-of those among them whose ball holds y*_h.  For h outside of B_i, i itself is in K but not in c_h, so
-
-    sum_{j != i} IR_ij = T_i / M sum_{h not in B_i} (K - 1 - c_h).
-
-A ball is an interval of the sorted synthetic values of its pattern, and a sum over it the difference
-of two prefix sums: both measures cost no more than the sort.
+What an intruder is taken to know and to do, and the measures, are in :mod:`surveysynth.privacy.balls`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
-import numba as nb
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -33,6 +15,7 @@ from ..columns import codes, listing, numeric
 from ..design import SurveyDesign
 from ..errors import InputError, as_list, rows
 from ..release import Release
+from .balls import Balls, Sizes, attribute, balls_of, ends, marginal, pairwise, sizes
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -40,7 +23,6 @@ Bools = NDArray[np.bool_]
 File = pd.DataFrame | SurveyDesign
 Files = File | Sequence[File] | Release
 Names = str | Sequence[str]
-Sizes = float | Sequence[float]
 
 
 def identification_risk(
@@ -102,7 +84,7 @@ def identification_risk(
     and a synthetic value of its pattern that is in the ball of the first value, at most n M: put
     the most telling value first.  Memory is O(n).
     """
-    return _averaged(_marginal, "identification_risk", original, synthetic, known, value, radius, relative, floor)
+    return _averaged(marginal, "identification_risk", original, synthetic, known, value, radius, relative, floor)
 
 
 def pairwise_weights(
@@ -140,7 +122,7 @@ def pairwise_weights(
     -----
     Time and memory as for :func:`identification_risk`, not O(M^3) of a sum over pairs.
     """
-    return _averaged(_pairwise, "pairwise_weight", original, synthetic, known, value, radius, relative, floor)
+    return _averaged(pairwise, "pairwise_weight", original, synthetic, known, value, radius, relative, floor)
 
 
 def attribute_risk(
@@ -173,119 +155,11 @@ def attribute_risk(
     InputError
         As :func:`identification_risk`.
     """
-    return _averaged(_attribute, "attribute_risk", original, synthetic, known, value, radius, relative, floor)
-
-
-@dataclass(frozen=True)
-class _Balls:
-    """The balls of n confidential records among the n synthetic values of one data set.
-
-    Synthetic values are numbered in the order of their patterns, and within these of the first
-    value: those in a ball, by its first value, are ``first[i]`` to ``last[i] - 1``.
-    """
-
-    pattern: Codes  # (n,) of each record
-    order: Codes  # (n,) record of each synthetic value
-    first: Codes  # (n,)
-    last: Codes  # (n,)
-    hit: Bools  # (n,) T_i: the record's own synthetic value is in its ball
-    low: Floats  # (n, d) of each record
-    high: Floats  # (n, d)
-    value: Floats  # (n, d) synthetic, in their order
-
-    @property
-    def M(self) -> Codes:
-        """Records of the pattern of each record (n,)."""
-        return np.bincount(self.pattern)[self.pattern]
-
-    def inside(self, x: Codes) -> Codes:
-        """For each record the sum over the synthetic values in its ball of x (n,), which goes by their order."""
-        if self.low.shape[1] == 1:
-            below = np.concatenate([[0], np.cumsum(x)])
-            return np.asarray(below[self.last] - below[self.first])
-        return np.asarray(_sums(self.first, self.last, self.low, self.high, self.value, x))
-
-    def cover(self) -> Codes:
-        """For each synthetic value, in their order, the number c_h of records with T = 1 whose balls hold it."""
-        first, last, n = self.first[self.hit], self.last[self.hit], self.hit.size
-        if self.low.shape[1] == 1:
-            steps = np.bincount(first, minlength=n + 1) - np.bincount(last, minlength=n + 1)
-            return np.cumsum(steps)[:-1]
-        return np.asarray(_cover(first, last, self.low[self.hit], self.high[self.hit], self.value))
-
-
-def _balls(pattern: Codes, low: Floats, high: Floats, synthetic: Floats) -> _Balls:
-    order = np.lexsort((synthetic[:, 0], pattern))
-    value = synthetic[order]
-    end = np.cumsum(np.bincount(pattern))
-    start = np.concatenate([[0], end[:-1]])
-    leading = np.ascontiguousarray(value[:, 0])
-    first, last = _spans(leading, start[pattern], end[pattern], low[:, 0].copy(), high[:, 0].copy())
-    hit = np.asarray(((low <= synthetic) & (synthetic <= high)).all(axis=1))
-    return _Balls(pattern, order, first, last, hit, low, high, value)
-
-
-@nb.njit(cache=True)
-def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
-    """Where the values from low to high lie, both included, among those sorted from ``start`` to ``end - 1``."""
-    first, last = np.empty_like(start), np.empty_like(start)
-    for i in range(start.size):
-        own = value[start[i] : end[i]]
-        first[i] = start[i] + np.searchsorted(own, low[i])
-        last[i] = start[i] + np.searchsorted(own, high[i], side="right")
-    return first, last
-
-
-@nb.njit(cache=True)
-def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x: Codes) -> Codes:
-    """For each box the sum of x over the values in it, of which the first is known to be."""
-    total = np.zeros_like(first)
-    for i in range(first.size):
-        for h in range(first[i], last[i]):
-            if _in_box(value[h], low[i], high[i]):
-                total[i] += x[h]
-    return total
-
-
-@nb.njit(cache=True)
-def _cover(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats) -> Codes:
-    """For each value the number of boxes that hold it."""
-    boxes = np.zeros(len(value), dtype=first.dtype)
-    for i in range(first.size):
-        for h in range(first[i], last[i]):
-            boxes[h] += _in_box(value[h], low[i], high[i])
-    return boxes
-
-
-@nb.njit(cache=True)
-def _in_box(value: Floats, low: Floats, high: Floats) -> bool:
-    inside = True
-    for k in range(1, value.size):  # the first one is
-        inside &= low[k] <= value[k] <= high[k]
-    return inside
-
-
-def _marginal(balls: _Balls) -> Floats:
-    return np.where(balls.hit, 1 - _attribute(balls), 0.0)
-
-
-def _attribute(balls: _Balls) -> Floats:
-    return np.asarray(balls.inside(np.ones_like(balls.order)) / balls.M)
-
-
-def _pairwise(balls: _Balls) -> Floats:
-    pattern, M = balls.pattern, balls.M
-    of_value = pattern[balls.order]
-    K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)
-    uncovered = K[of_value] - 1 - balls.cover()
-    ends = np.flatnonzero(np.diff(of_value, append=-1))
-    everywhere = np.diff(np.cumsum(uncovered)[ends], prepend=0)  # the sum over each pattern
-    pairs = np.where(balls.hit, everywhere[pattern] - balls.inside(uncovered), 0)
-    return np.asarray(1 - pairs / (M * np.maximum(M - 1, 1)))  # alone in its pattern: no pairs, 1 - 0
+    return _averaged(attribute, "attribute_risk", original, synthetic, known, value, radius, relative, floor)
 
 
 def _averaged(
-    measure: Callable[[_Balls], Floats],
+    measure: Callable[[Balls], Floats],
     name: str,
     original: File,
     synthetic: Files,
@@ -299,12 +173,11 @@ def _averaged(
     known, value = as_list(known), as_list(value)
     if not value or set(value) & set(known):
         raise InputError("value must name one column or more that are not in known")
-    radii, floors = _sizes(radius, "radius", len(value)), _sizes(floor, "floor", len(value))
+    radii, floors = sizes(radius, "radius", len(value)), sizes(floor, "floor", len(value))
     confidential = _frame(original, "original")
     kept, files = _aligned(confidential, synthetic)
     y = _values(confidential, known, value, kept, "original")
-    width = np.maximum(radii * np.abs(y) if relative else radii, floors)
-    low, high = y - width, y + width
+    low, high = ends(y, radii, floors, relative)
     truth = confidential.iloc[kept]
     pattern = codes(*(truth[c] for c in known)) if known else np.zeros(kept.size, dtype=np.intp)
     public = [c for c in synthetic.predictors if c in truth] if isinstance(synthetic, Release) else []
@@ -313,19 +186,10 @@ def _averaged(
         file = f"synthetic data set {number}"
         values = _values(frame, known, value, np.arange(len(frame)), file)
         _check_same(truth, frame, dict.fromkeys([*known, *public]), kept, len(confidential), file)
-        total += measure(_balls(pattern, low, high, values))
+        total += measure(balls_of(pattern, low, high, values))
     averaged = np.full(len(confidential), np.nan)
     averaged[kept] = total / len(files)
     return pd.Series(averaged, index=confidential.index, name=name)
-
-
-def _sizes(given: Sizes, name: str, d: int) -> Floats:
-    """One size for each value."""
-    sizes = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
-    numbers = all(isinstance(s, (int, float, np.number)) and not isinstance(s, bool) for s in sizes)
-    if len(sizes) != d or not numbers or not all(np.isfinite(s) and s >= 0 for s in sizes):
-        raise InputError(f"{name} must be a finite number, not negative, or a list with one for each value")
-    return np.array(sizes, dtype=np.float64)
 
 
 def _frame(file: object, name: str) -> pd.DataFrame:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, positive
+from .risk import Lipschitz, Risk
 from .weights import MAPS
 
 Floats = NDArray[np.float64]
@@ -22,8 +23,11 @@ class Mapped:
     map: MapName
     c1: float | None
     c2: float
+    risk: Risk
 
     def _check(self) -> None:
+        if isinstance(self.risk, type) or not hasattr(self.risk, "span"):
+            raise InputError("risk must be a measure: surveysynth.Lipschitz() or surveysynth.Count(radius=0.2)")
         if self.map not in MAPS:
             raise InputError(f"map={self.map!r} is not one of {', '.join(MAPS)}")
         if self.c1 is not None and not (_is_number(self.c1) and self.c1 > 0):
@@ -34,9 +38,14 @@ class Mapped:
     def alpha(self, f: Floats, c1: float, target: float, span: tuple[float, float] | None = None) -> Floats:
         """Privacy weights (n,) of records with Lipschitz bounds ``f``, for a target bound.
 
-        ``span`` is the least and the largest risk, where they are not those of ``f``.
+        ``span`` is the least and the largest risk, where a policy sets them.
         """
-        return MAPS[self.map](f, c1, self.c2, target, span)
+        return MAPS[self.map](f, c1, self.c2, target, self.risk.span if span is None else span)
+
+    @property
+    def public(self) -> bool:
+        """Whether alpha is a function of the record and of constants that can be published: c1, c2 and the target."""
+        return self.map != "linear" and isinstance(self.risk, Lipschitz)
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,9 @@ class PseudoPosterior(Mapped):
         Shift of the map.
     epsilon : float, optional
         May stand here instead of in ``synthesize``, never in both.
+    risk : Lipschitz or Count
+        How the risk of a record is measured; the guarantee is about Lipschitz bounds whatever it is.  R's "LW" is
+        ``map="linear"``, its "CW" ``map="linear", risk=Count(radius=0.2)``, under which alpha_i = c1 (1 - IR_i) + c2.
 
     Raises
     ------
@@ -66,6 +78,7 @@ class PseudoPosterior(Mapped):
     c1: float | None = None
     c2: float = 0.0
     epsilon: float | None = None
+    risk: Risk = field(default_factory=Lipschitz)
 
     name: ClassVar[str] = "pseudo posterior"
     kind: ClassVar[Kind] = "asymptotic"
@@ -90,6 +103,8 @@ class WeightedE(Mapped):
     map, c1, c2
         Of the weights that are cut off; C has the linear map with c1 = 1, and c1 below 1 for
         "downscaling" (C 4.4).
+    risk : Lipschitz or Count
+        As for :class:`PseudoPosterior`.
 
     Raises
     ------
@@ -101,6 +116,7 @@ class WeightedE(Mapped):
     map: MapName = "linear"
     c1: float = 1.0
     c2: float = 0.0
+    risk: Risk = field(default_factory=Lipschitz)
 
     name: ClassVar[str] = "weighted-e"
     kind: ClassVar[Kind] = "asymptotic"
@@ -126,7 +142,7 @@ class Censored(Mapped):
     epsilon : float, optional
         For the whole release of m data sets; may stand here instead of in ``synthesize``.
     weighted : bool
-    map, c1, c2
+    map, c1, c2, risk
         Of the privacy weights, as for :class:`WeightedE`; of no use with ``weighted=False``.
 
     Raises
@@ -140,6 +156,7 @@ class Censored(Mapped):
     map: MapName = "linear"
     c1: float = 1.0
     c2: float = 0.0
+    risk: Risk = field(default_factory=Lipschitz)
 
     name: ClassVar[str] = "censored"
 

@@ -1,4 +1,4 @@
-"""Fits under privacy weights: c1 tuned to a target bound, weights cut off, or contributions clamped.
+"""Fits under privacy weights: c1 tuned to a target bound, weights cut off or re-weighted, or contributions clamped.
 
 **Tuning** finds the scale c1 at which the Lipschitz bound comes close below its target.
 
@@ -9,6 +9,16 @@ weights prod_i p_i^(alpha_i' - alpha_i), which hardly vary; if it is far, the mo
 
 Where effects of PSUs are integrated out, M_i depends on the privacy weights of the PSU, a little:
 c1' is then found again with M_i at alpha(c1') until its own bound is the one that was looked for.
+
+**Re-weighting** (R Algorithm 1) raises the weights of records whose bounds alpha_i M_i lie below the overall one,
+
+    alpha^w_i = clip(k alpha_i Delta / (alpha_i M_i), 0, 1) = min(1, k Delta / M_i),
+
+with k such that the bound of the new fit is not above the first one.  So whatever the weights were, one step makes
+of them those of the inverse map, with M_i of the weighted fit for f_i of the unweighted one; only records with
+weight 0 keep it.  Repeated, it comes to rest where alpha_i = min(1, Delta / M_i) under the fit that has these very
+weights: every bound is Delta, or else its record counts in full; but for M_i, a maximum over draws, which is never
+the same in two fits.
 """
 
 from __future__ import annotations
@@ -27,11 +37,41 @@ from .units import Unit
 
 Floats = NDArray[np.float64]
 FITS = 10  # two or three are usual
+START = 0.95  # first k (R 2.2)
 CLOSER = 5  # times that c1 is looked for over the draws of one fit, where its bounds move with c1
 EFFICIENCY = 0.9  # least effective share of draws that may be carried over without a refit
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class PseudoLikelihood:
+    """A model and its file, to be fitted under privacy weights of the units that are protected (T eq. 1).
+
+    Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.
+    """
+
+    model: Synthesizer
+    data: Any
+    unit: Unit
+    sampler: Sampler
+
+    def fit(self, alpha: Floats) -> Posterior:
+        """Draws under privacy weights."""
+        return self.model.fit(self.data, self.unit.spread(alpha), self.sampler)
+
+    def censored(self, alpha: Floats, bound: float) -> Posterior:
+        """Draws where, besides, contributions are clamped to [-bound, bound]; units are single records."""
+        return self.model.censored(self.data, alpha, bound, self.sampler)
+
+    def lipschitz(self, posterior: Posterior, alpha: Floats) -> Floats:
+        """M_i = max over draws of |log p_i| (U,)."""
+        return self.model.lipschitz(self.data, posterior, self.unit.of_record, self.unit.spread(alpha))
+
+    def log_ratio(self, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        return self.model.log_ratio(self.data, self.unit.spread(before), self.unit.spread(after), posterior)
+
+
+@dataclass(frozen=True, repr=False)
 class WeightedFit:
     """One fit under privacy weights, and the Lipschitz bounds that were checked on it.
 
@@ -47,6 +87,10 @@ class WeightedFit:
     invocations : int, optional
         Records (units) that were cut off (Weighted-e), or whose contribution is at the clamp in one of the
         draws at least (Censored): what C Table 1 counts.
+    k : float, optional
+        Of the last step of re-weighting; c1 is that of the weights it began with.
+    steps : int
+        Of re-weighting.
     """
 
     c1: float
@@ -55,6 +99,19 @@ class WeightedFit:
     bounds: Floats
     clamp: float | None = None
     invocations: int | None = None
+    k: float | None = None
+    steps: int = 0
+
+    @property
+    def weighted_down(self) -> float:
+        """Share of the records (units) with alpha_i < 1, which must vanish as n grows for the asymptotic guarantee."""
+        return float((self.alpha < 1).mean())
+
+    @property
+    def flatness(self) -> float:
+        """Least bound of the records with 0 < alpha_i < 1, as a share of Delta; 1 where there are none."""
+        some = (self.alpha > 0) & (self.alpha < 1)
+        return float(self.bounds[some].min() / self.bounds.max()) if some.any() else 1.0
 
     @property
     def delta(self) -> float:
@@ -70,20 +127,16 @@ def bound_of_a_draw(epsilon: float, m: int) -> float:
     return bound
 
 
-def weighted_fit(
-    c1: float, alpha: Floats, fit: Callable[[Floats], Posterior], lipschitz: Callable[[Posterior, Floats], Floats]
-) -> tuple[WeightedFit, Floats]:
+def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[WeightedFit, Floats]:
     """Fit under alpha; the fit with its bounds, and M_i = max over draws of |log p_i|."""
-    posterior = fit(alpha)
-    M = lipschitz(posterior, alpha)
+    posterior = pseudo.fit(alpha)
+    M = pseudo.lipschitz(posterior, alpha)
     return WeightedFit(c1, alpha, posterior, times(alpha, M)), M
 
 
 def tune(
     alpha: Callable[[float], Floats],
-    fit: Callable[[Floats], Posterior],
-    lipschitz: Callable[[Posterior, Floats], Floats],
-    log_ratio: Callable[[Floats, Floats, Posterior], Floats],
+    pseudo: PseudoLikelihood,
     target: float,
     *,
     start: float = 1.0,
@@ -99,9 +152,7 @@ def tune(
     ----------
     alpha : function of c1
         Privacy weights (n,), none of them falling in c1.
-    fit, lipschitz, log_ratio : functions
-        Of alpha, the fit; of a posterior and alpha, M_i (n,); of alpha before and after and a posterior,
-        the log of the ratio of pseudo likelihoods (S,).
+    pseudo : PseudoLikelihood
     target : float
         epsilon / (2 m); never exceeded.
     start : float
@@ -120,18 +171,18 @@ def tune(
     """
     c1, best = start, None
     for _ in range(FITS):
-        here, M = weighted_fit(c1, alpha(c1), fit, lipschitz)
+        here, M = weighted_fit(c1, alpha(c1), pseudo)
         if here.delta <= target and (best is None or here.delta > best.delta):
             best = here
         for _ in range(CLOSER if here.posterior.integrated else 1):
             c1 = _largest(alpha, M, target, tolerance, c1)
             moved = alpha(c1)
-            weight = _importance(log_ratio(here.alpha, moved, here.posterior))
+            weight = _importance(pseudo.log_ratio(here.alpha, moved, here.posterior))
             if not 1 / (weight @ weight) >= EFFICIENCY * weight.size:
                 break
             posterior = replace(here.posterior, weight=weight)
             if posterior.integrated:
-                M = lipschitz(posterior, moved)
+                M = pseudo.lipschitz(posterior, moved)
             done = WeightedFit(c1, moved, posterior, times(moved, M))
             near = done.delta <= target and (done.delta >= target * (1 - tolerance) or (moved >= alpha(2 * c1)).all())
             if near or not posterior.integrated:
@@ -144,14 +195,7 @@ def tune(
     )
 
 
-def truncated(
-    c1: float,
-    alpha: Floats,
-    risk: Floats,
-    fit: Callable[[Floats], Posterior],
-    lipschitz: Callable[[Posterior, Floats], Floats],
-    target: float,
-) -> WeightedFit:
+def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, target: float) -> WeightedFit:
     """Weighted-e (C 2.2): alpha_i := 0 wherever alpha_i f_i exceeds the target, and fit.
 
     f_i is the bound under the unweighted fit: with it, and not with that of the weighted fit, the counts of C
@@ -159,7 +203,7 @@ def truncated(
 
     Parameters
     ----------
-    c1, alpha, fit, lipschitz
+    c1, alpha, pseudo
         As for :func:`weighted_fit`.
     risk : float array (n,)
         f_i.
@@ -174,38 +218,70 @@ def truncated(
     cut = times(alpha, risk) > target
     if not alpha[~cut].any():
         raise PrivacyError("every record exceeds epsilon / (2 m): ask for a larger epsilon or a smaller m")
-    here, _ = weighted_fit(c1, np.where(cut, 0.0, alpha), fit, lipschitz)
+    here, _ = weighted_fit(c1, np.where(cut, 0.0, alpha), pseudo)
     return replace(here, invocations=int(cut.sum()))
 
 
-def censored_fit(
-    c1: float,
-    alpha: Floats,
-    fit: Callable[[Floats], Posterior],
-    lipschitz: Callable[[Posterior, Floats], Floats],
-    clamp: float,
-) -> WeightedFit:
+def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float = 0.01) -> WeightedFit:
+    """Raise the weights of records whose bounds lie below the overall one (R Algorithm 1), step by step.
+
+    Every step is a fit of its own, with its own draws and its own Delta: weights that were computed from a fit's draws
+    are not judged by them.  M_i, a maximum over draws, moves from fit to fit; later steps take its geometric mean
+    over the fits since the first step.
+
+    Parameters
+    ----------
+    first : WeightedFit
+        Its Delta is the guarantee: no later fit exceeds it, however often the weights are changed.
+    pseudo : PseudoLikelihood
+    steps : int
+        At most so many; it ends sooner with a step that does not raise the weights in sum.
+    tolerance : float
+        How far below the first Delta a later one may stay, as a share of it: tau of the algorithm.
+
+    Returns
+    -------
+    WeightedFit
+        ``first`` itself where there is nothing to be gained.
+    """
+    done, k, logs = first, START, []
+    for step in range(1, steps + 1):
+        kept = done.alpha > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            M = np.where(kept, done.bounds / done.alpha, np.inf)  # 0 for a record without a bound
+            logs = [*(logs if step > 2 else []), np.log(M)]
+            raised = first.delta * np.exp(-np.mean(logs, axis=0))
+
+        def alpha(k: float, raised: Floats = raised) -> Floats:
+            return np.minimum(k * raised, 1.0)
+
+        try:
+            moved = tune(alpha, pseudo, first.delta, start=k, tolerance=tolerance)
+        except PrivacyError:
+            break
+        if moved.alpha.sum() <= done.alpha.sum():
+            break
+        k = moved.c1
+        done = replace(moved, c1=first.c1, k=k, steps=first.steps + step, invocations=first.invocations)
+    return done
+
+
+def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> WeightedFit:
     """A fit in which every alpha_i log p_i is clamped (C 3), and how often it was."""
-    here, _ = weighted_fit(c1, alpha, fit, lipschitz)
-    return replace(here, clamp=clamp, invocations=int((here.bounds >= clamp).sum()))
+    posterior = pseudo.censored(alpha, clamp)
+    bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
+    return WeightedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))
 
 
-def first_guess(
-    synthesizer: Synthesizer, data: Any, unit: Unit, alpha: Callable[[float], Floats], sampler: Sampler, target: float
-) -> float:
+def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
     """Guess c1 by the model's pilot (FBS: the flat prior's exact draws), or 1: it saves fits, and decides nothing."""
-    pilot = synthesizer.pilot()
+    pilot = pseudo.model.pilot()
     if pilot is None:
         return 1.0
     try:
-        guess = tune(
-            alpha, lambda a: pilot.fit(data, unit.spread(a), sampler),
-            lambda p, a: pilot.lipschitz(data, p, unit.of_record, unit.spread(a)),
-            lambda a, b, p: pilot.log_ratio(data, unit.spread(a), unit.spread(b), p), target,
-        )  # fmt: skip
+        return tune(alpha, replace(pseudo, model=pilot), target).c1
     except (ModelError, PrivacyError):  # too little data for the pilot
         return 1.0
-    return guess.c1
 
 
 def times(alpha: Floats, bounds: Floats) -> Floats:

@@ -35,6 +35,10 @@ class Unit:
     column: str | None = None
     of_record: Codes | None = None
 
+    def count(self, n: int) -> int:
+        """Number of units U of n records."""
+        return n if self.of_record is None else int(self.of_record.max()) + 1
+
     def spread(self, values: Floats) -> Floats:
         """Values of units (U,) as values of their records (n,)."""
         return values if self.of_record is None else values[self.of_record]

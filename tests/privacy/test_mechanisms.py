@@ -210,7 +210,8 @@ def test_censored_with_weights_of_the_file_is_strict_given_alpha_only():
     )
     assert release.privacy.kind == "strict given alpha"
     assert "computed from this very file" in str(release.privacy)
-    assert any("privacy weights (map linear)" in line for line in release.privacy.data_dependent)
+    said = "privacy weights (map linear of each record's Lipschitz bound"
+    assert any(said in line for line in release.privacy.data_dependent)
 
 
 def test_debias_takes_the_clamp_off(strict):

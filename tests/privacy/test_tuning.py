@@ -1,5 +1,7 @@
 """Tuning on models whose answer is known, and draws carried from one set of privacy weights to another."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +23,11 @@ def posterior(**values):
     return Posterior(values, np.zeros(S, dtype=np.intp), Diagnostics(exact=True), "exact", "1")
 
 
+def pseudo(fit, lipschitz, log_ratio):
+    """What tuning needs of a model and a file."""
+    return SimpleNamespace(fit=fit, lipschitz=lipschitz, log_ratio=log_ratio)
+
+
 class NormalMean:
     """y_i ~ N(mu, 1), mu flat: mu | alpha ~ N(sum alpha y / A, 1 / A), its draws a grid of quantiles."""
 
@@ -34,11 +41,11 @@ class NormalMean:
     def log_density(self, p):
         return norm.logpdf(self.y, p.values["mu"][:, None])
 
-    def lipschitz(self, p):
+    def lipschitz(self, p, alpha=None):
         return np.abs(self.log_density(p)).max(axis=0)
 
-    def log_likelihood(self, alpha, p):
-        return self.log_density(p) @ alpha
+    def log_ratio(self, before, after, p):
+        return self.log_density(p) @ (after - before)
 
     def tune(self, name, target, c2=0.0, **options):
         risk = self.lipschitz(self.fit(np.ones(self.y.size)))
@@ -46,10 +53,7 @@ class NormalMean:
         def alpha(c1):
             return MAPS[name](risk, c1, c2, target)
 
-        return tune(
-            alpha, self.fit, lambda p, a: self.lipschitz(p), lambda a, b, p: self.log_likelihood(b - a, p), target,
-            **options,
-        ), alpha  # fmt: skip
+        return tune(alpha, self, target, **options), alpha
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -94,7 +98,7 @@ def test_tuned_scale_where_densities_do_not_depend_on_the_draw(name, f, target, 
     def alpha(c):
         return MAPS[name](f, c, 0.0, target)
 
-    done = tune(alpha, fit, lambda p, a: f, lambda a, b, p: np.zeros(S), target, start=start)
+    done = tune(alpha, pseudo(fit, lambda p, a: f, lambda a, b, p: np.zeros(S)), target, start=start)
     assert c1 * 0.99 <= done.c1 <= c1 and target * 0.99 <= done.delta <= target
     assert len(fits) == 1  # the draws are carried over at no loss
 
@@ -122,7 +126,9 @@ def test_search_ends():
         return posterior(x=GRID)
 
     with pytest.raises(PrivacyError, match="no privacy weights were found"):
-        tune(lambda c: np.full(3, min(c, 1.0)), fit, lambda p, a: 1.1 / fits[-1], lambda a, b, p: 9 * GRID, 1.0)
+        tune(
+            lambda c: np.full(3, min(c, 1.0)), pseudo(fit, lambda p, a: 1.1 / fits[-1], lambda a, b, p: 9 * GRID), 1.0
+        )  # fmt: skip
     assert len(fits) == 10
 
 
@@ -141,8 +147,8 @@ def test_a_search_that_does_not_settle_takes_the_best_fit_below_the_target():
         return np.append(1e6 * np.abs(alpha).sum(), np.zeros(S - 1))
 
     done = tune(
-        lambda c1: np.array([min(1.0, c1 / 2)]), fit, lambda p, a: lipschitz(p), lambda a, b, p: apart(b - a, p), 1.0,
-        start=1.3,
+        lambda c1: np.array([min(1.0, c1 / 2)]),
+        pseudo(fit, lambda p, a: lipschitz(p), lambda a, b, p: apart(b - a, p)), 1.0, start=1.3,
     )  # fmt: skip
     own = np.array(fits) * [lipschitz(posterior(fit=np.full(S, k + 1)))[0] for k in range(len(fits))]
     assert len(fits) == 10 and (own > 1).any()
@@ -155,7 +161,8 @@ def test_records_without_weight_have_no_bound():
     infinite = times(np.array([0.5]), np.array([np.inf]))
     assert infinite == np.inf
     alpha = np.array([0.0, 1.0])
-    fit, M = weighted_fit(0.7, alpha, lambda a: posterior(x=GRID * a.sum()), lambda p, a: np.array([np.inf, 3.0]))
+    fixed = pseudo(lambda a: posterior(x=GRID * a.sum()), lambda p, a: np.array([np.inf, 3.0]), None)
+    fit, M = weighted_fit(0.7, alpha, fixed)
     assert (fit.c1, fit.delta) == (0.7, 3.0) and M[0] == np.inf
     np.testing.assert_array_equal(fit.posterior.values["x"], GRID)
 
@@ -180,8 +187,9 @@ def test_carried_draws_have_the_moments_of_the_new_pseudo_posterior():
     def run(start):
         fits.clear()
         return tune(
-            lambda c1: MAPS["inverse"](risk, c1, 0.0, 1.8), fit, lambda p, a: model.lipschitz(data, p),
-            lambda a, b, p: model.log_ratio(data, a, b, p), 1.8, start=start,
+            lambda c1: MAPS["inverse"](risk, c1, 0.0, 1.8),
+            pseudo(fit, lambda p, a: model.lipschitz(data, p), lambda a, b, p: model.log_ratio(data, a, b, p)), 1.8,
+            start=start,
         )  # fmt: skip
 
     done = run(1.12 * run(1.0).c1)

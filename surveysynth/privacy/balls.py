@@ -1,0 +1,163 @@
+"""Identification risk of synthetic records, marginal and by pairs (E 2.1 and 3.1), and the weights made of it.
+
+An intruder knows some variables of record i that were not synthesized, and its true value y_i.  The
+records with the same known variables are its pattern, M of them; among their synthetic values y*_h
+the intruder looks for those in the closed ball B_i around y_i.  With T_i = 1 where y*_i is in B_i,
+
+    IR_i  = T_i #{h : y*_h not in B_i} / M                         (E eq. 8)
+    IR_ij = T_i T_j #{h : y*_h neither in B_i nor in B_j} / M      (E eq. 11)
+    alpha~_i = 1 - sum_{j != i} IR_ij / (M - 1)                    (E eq. 14)
+
+with h over the whole pattern, i and j included; all three are averaged over the synthetic data sets.
+
+The sum over pairs needs no pairs.  Let K be the number of j in the pattern with T_j = 1, and c_h that
+of those among them whose ball holds y*_h.  For h outside of B_i, i itself is in K but not in c_h, so
+
+    sum_{j != i} IR_ij = T_i / M sum_{h not in B_i} (K - 1 - c_h).
+
+A ball is an interval of the sorted synthetic values of its pattern, and a sum over it the difference
+of two prefix sums: both measures cost no more than the sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+Sizes = float | Sequence[float]
+
+
+def sizes(given: Sizes, name: str, d: int) -> Floats:
+    """One size for each value."""
+    sizes = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
+    numbers = all(isinstance(s, (int, float, np.number)) and not isinstance(s, bool) for s in sizes)
+    if len(sizes) != d or not numbers or not all(np.isfinite(s) and s >= 0 for s in sizes):
+        raise InputError(f"{name} must be a finite number, not negative, or a list with one for each value")
+    return np.array(sizes, dtype=np.float64)
+
+
+def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floats, Floats]:
+    """Lower and upper ends of the balls around values y (n, d); radius and floor are (d,)."""
+    width = np.maximum(radius * np.abs(y) if relative else radius, floor)
+    return y - width, y + width
+
+
+@dataclass(frozen=True)
+class Balls:
+    """The balls of n confidential records among the n synthetic values of one data set.
+
+    Synthetic values are numbered in the order of their patterns, and within these of the first
+    value: those in a ball, by its first value, are ``first[i]`` to ``last[i] - 1``.
+    """
+
+    pattern: Codes  # (n,) of each record
+    order: Codes  # (n,) record of each synthetic value
+    first: Codes  # (n,)
+    last: Codes  # (n,)
+    hit: Bools  # (n,) T_i: the record's own synthetic value is in its ball
+    low: Floats  # (n, d) of each record
+    high: Floats  # (n, d)
+    value: Floats  # (n, d) synthetic, in their order
+
+    @property
+    def M(self) -> Codes:
+        """Records of the pattern of each record (n,)."""
+        return np.bincount(self.pattern)[self.pattern]
+
+    def inside(self, x: Codes) -> Codes:
+        """For each record the sum over the synthetic values in its ball of x (n,), which goes by their order."""
+        if self.low.shape[1] == 1:
+            below = np.concatenate([[0], np.cumsum(x)])
+            return np.asarray(below[self.last] - below[self.first])
+        return np.asarray(_sums(self.first, self.last, self.low, self.high, self.value, x))
+
+    def cover(self) -> Codes:
+        """For each synthetic value, in their order, the number c_h of records with T = 1 whose balls hold it."""
+        first, last, n = self.first[self.hit], self.last[self.hit], self.hit.size
+        if self.low.shape[1] == 1:
+            steps = np.bincount(first, minlength=n + 1) - np.bincount(last, minlength=n + 1)
+            return np.cumsum(steps)[:-1]
+        return np.asarray(_cover(first, last, self.low[self.hit], self.high[self.hit], self.value))
+
+
+def balls_of(pattern: Codes, low: Floats, high: Floats, synthetic: Floats) -> Balls:
+    """The balls from ``low`` to ``high`` of records in patterns (n,), among synthetic values (n, d)."""
+    order = np.lexsort((synthetic[:, 0], pattern))
+    value = synthetic[order]
+    end = np.cumsum(np.bincount(pattern))
+    start = np.concatenate([[0], end[:-1]])
+    leading = np.ascontiguousarray(value[:, 0])
+    first, last = _spans(leading, start[pattern], end[pattern], low[:, 0].copy(), high[:, 0].copy())
+    hit = np.asarray(((low <= synthetic) & (synthetic <= high)).all(axis=1))
+    return Balls(pattern, order, first, last, hit, low, high, value)
+
+
+@nb.njit(cache=True)
+def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
+    """Where the values from low to high lie, both included, among those sorted from ``start`` to ``end - 1``."""
+    first, last = np.empty_like(start), np.empty_like(start)
+    for i in range(start.size):
+        own = value[start[i] : end[i]]
+        first[i] = start[i] + np.searchsorted(own, low[i])
+        last[i] = start[i] + np.searchsorted(own, high[i], side="right")
+    return first, last
+
+
+@nb.njit(cache=True)
+def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x: Codes) -> Codes:
+    """For each box the sum of x over the values in it, of which the first is known to be."""
+    total = np.zeros_like(first)
+    for i in range(first.size):
+        for h in range(first[i], last[i]):
+            if _in_box(value[h], low[i], high[i]):
+                total[i] += x[h]
+    return total
+
+
+@nb.njit(cache=True)
+def _cover(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats) -> Codes:
+    """For each value the number of boxes that hold it."""
+    boxes = np.zeros(len(value), dtype=first.dtype)
+    for i in range(first.size):
+        for h in range(first[i], last[i]):
+            boxes[h] += _in_box(value[h], low[i], high[i])
+    return boxes
+
+
+@nb.njit(cache=True)
+def _in_box(value: Floats, low: Floats, high: Floats) -> bool:
+    inside = True
+    for k in range(1, value.size):  # the first one is
+        inside &= low[k] <= value[k] <= high[k]
+    return inside
+
+
+def marginal(balls: Balls) -> Floats:
+    """IR_i (E eq. 8): (n,)."""
+    return np.where(balls.hit, 1 - attribute(balls), 0.0)
+
+
+def attribute(balls: Balls) -> Floats:
+    """Share of the synthetic values of the pattern that are in the ball: (n,)."""
+    return np.asarray(balls.inside(np.ones_like(balls.order)) / balls.M)
+
+
+def pairwise(balls: Balls) -> Floats:
+    """alpha~_i (E eq. 14): (n,)."""
+    pattern, M = balls.pattern, balls.M
+    of_value = pattern[balls.order]
+    K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)
+    uncovered = K[of_value] - 1 - balls.cover()
+    ends = np.flatnonzero(np.diff(of_value, append=-1))
+    everywhere = np.diff(np.cumsum(uncovered)[ends], prepend=0)  # the sum over each pattern
+    pairs = np.where(balls.hit, everywhere[pattern] - balls.inside(uncovered), 0)
+    return np.asarray(1 - pairs / (M * np.maximum(M - 1, 1)))  # alone in its pattern: no pairs, 1 - 0

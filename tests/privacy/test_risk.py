@@ -1,0 +1,108 @@
+"""Risks of records against their definitions, one record at a time."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from surveys import make_design, model
+
+import surveysynth as ss
+from surveysynth.privacy.risk import Count, Lipschitz
+from surveysynth.privacy.units import Unit
+
+VALUES = arrays.arrays(float, st.integers(2, 40), elements=st.integers(-8, 30).map(float))
+
+
+def of(risk, *columns, unit=None):
+    """The risk of a file with these outcomes."""
+    frame = pd.DataFrame({f"y{k}": y for k, y in enumerate(columns)}).assign(w=1.0)
+    synthesizer = ss.FBS(list(frame.columns[:-1]), "1", transform=ss.Identity(scale=1))
+    no_fit = lambda: pytest.fail("a count needs no fit")  # noqa: E731
+    return risk.of(ss.SurveyDesign(frame, weights="w"), synthesizer, None, Unit("u", unit), no_fit)
+
+
+@settings(deadline=None, derandomize=True)
+@given(y=VALUES, radius=st.sampled_from([0.0, 0.25, 1.0, 3.0]), relative=st.booleans(), floor=st.sampled_from([0, 2]))
+def test_count_is_the_share_of_records_outside_the_closed_ball(y, radius, relative, floor):
+    expected = []
+    for center in y:  # R Algorithm 3, steps 2 and 3
+        r = max(radius * abs(center) if relative else radius, floor)
+        expected.append(sum(abs(other - center) > r for other in y) / len(y))
+    np.testing.assert_allclose(of(Count(radius, relative, floor), y), expected, atol=1e-12)
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(y=VALUES, seed=st.integers(0, 2**32 - 1))
+def test_ball_of_several_outcomes_is_a_box_and_a_unit_is_as_risky_as_its_riskiest_record(y, seed):
+    rng = np.random.default_rng(seed)
+    x, unit = rng.integers(0, 5, y.size).astype(float), rng.permutation(np.arange(y.size) // 2)
+    inside = (np.abs(y[:, None] - y) <= 3) & (np.abs(x[:, None] - x) <= 1)
+    expected = 1 - inside.mean(axis=1)
+    np.testing.assert_allclose(of(Count((3, 1), relative=False), y, x), expected, atol=1e-12)
+    of_units = [expected[unit == u].max() for u in range(unit.max() + 1)]
+    np.testing.assert_allclose(of(Count([3, 1], relative=False), y, x, unit=unit), of_units, atol=1e-12)
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(y=VALUES, seed=st.integers(0, 2**32 - 1))
+def test_count_knows_neither_the_order_of_the_records_nor_the_unit_of_the_outcome(y, seed):
+    order = np.random.default_rng(seed).permutation(y.size)
+    np.testing.assert_array_equal(of(Count(0.25), y)[order], of(Count(0.25), y[order]))
+    np.testing.assert_array_equal(of(Count(0.25), y), of(Count(0.25), 8 * y))
+
+
+def test_weights_by_counting_are_algorithm_3_and_need_no_further_constants():
+    mechanism = ss.PseudoPosterior(map="linear", risk=Count(0.2), c2=0.05)
+    np.testing.assert_allclose(mechanism.alpha(np.array([0, 0.4, 0.9, 1]), 0.8, 1.8), [0.85, 0.53, 0.13, 0.05])
+    inverse = ss.PseudoPosterior(risk=Count())
+    np.testing.assert_allclose(inverse.alpha(np.array([0.1, 0.5, 1]), 0.1, 1.8), [1, 0.36, 0.18])
+    assert not mechanism.public and not inverse.public and ss.PseudoPosterior().public
+
+
+@pytest.mark.parametrize("synthesizer", [model(), ss.FBP("income", "field + gender", prior="flat")], ids=["FBS", "FBP"])
+@pytest.mark.parametrize("weight_map", ["linear", "inverse"])
+def test_any_risk_goes_with_any_map_and_model(synthesizer, weight_map):
+    design = make_design()
+    mechanism = ss.PseudoPosterior(map=weight_map, risk=Count(0.2))
+    fit = ss.fit(design, synthesizer, epsilon=10.8, m=3, mechanism=mechanism, seed=1)
+    y = design.frame["income"].to_numpy()
+    outside = (np.abs(y - y[:, None]) > 0.2 * y[:, None]).mean(axis=1)
+    np.testing.assert_allclose(fit.risk, outside, atol=1e-12)
+    assert 0.99 * 1.8 <= fit.delta <= 1.8 and np.corrcoef(fit.weighted.alpha, outside)[0, 1] < -0.5
+
+
+def test_weighted_e_cuts_off_by_lipschitz_bounds_whatever_the_risk():
+    mechanism = ss.WeightedE(9.0, risk=Count(0.5))
+    fit = ss.fit(make_design(), model(), m=3, mechanism=mechanism, seed=1)
+    bounds = ss.fit(make_design(), model(), epsilon=9, m=3, seed=1).risk
+    cut = (1 - fit.risk) * bounds > 1.5
+    assert fit.weighted.invocations == cut.sum() > 0 and (fit.weighted.alpha[cut] == 0).all()
+
+
+def test_lipschitz_is_what_the_model_says():
+    fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1)
+    assert isinstance(fit.mechanism.risk, Lipschitz) and fit.mechanism.risk == ss.Lipschitz()
+    assert "Lipschitz bound under the model without privacy weights" in str(fit.release().privacy)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [(lambda: Count(-1), "radius must be a finite number, not negative"),
+     (lambda: Count("wide"), "radius must be a finite"),
+     (lambda: Count(True), "radius must be a finite"), (lambda: Count(floor=np.nan), "floor must be a finite"),
+     (lambda: Count(relative="yes"), "relative must be True or False"),
+     (lambda: ss.PseudoPosterior(risk="count"), r"risk must be a measure: surveysynth.Lipschitz\(\)"),
+     (lambda: ss.PseudoPosterior(risk=Count), "risk must be a measure"),
+     (lambda: of(Count((0.1, 0.2)), np.arange(5.0)), "one for each value")],
+)  # fmt: skip
+def test_errors(make, match):
+    with pytest.raises(ss.InputError, match=match):
+        make()
+
+
+def test_categories_alone_cannot_be_counted():
+    with pytest.raises(ss.InputError, match="Count looks at numeric outcomes, and there are none"):
+        frame = pd.DataFrame({"a": list("xyxyxy"), "w": 1.0})
+        Count().of(ss.SurveyDesign(frame, weights="w"), ss.FBS("C(a)", "1"), None, Unit(), lambda: None)
