@@ -15,6 +15,7 @@ from .estimation import Regression, difference, estimate, regression
 from .fitted import Fit
 from .histogram import perturbed_histogram
 from .models.beta import Beta
+from .models.counts import NegativeBinomial, Poisson
 from .models.fbp import FBP
 from .models.fbs import FBS
 from .models.scores import NormalScores
@@ -48,8 +49,10 @@ __all__ = [
     "Log",
     "MembershipAttack",
     "ModelError",
+    "NegativeBinomial",
     "NormalScores",
     "NotFitForRelease",
+    "Poisson",
     "Policy",
     "Price",
     "PrivacyError",

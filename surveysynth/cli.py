@@ -26,8 +26,12 @@ from . import (
     FBS,
     Beta,
     Censored,
+    Count,
     Ledger,
+    Lipschitz,
+    NegativeBinomial,
     NormalScores,
+    Poisson,
     Policy,
     PseudoPosterior,
     Release,
@@ -53,6 +57,7 @@ from .models.base import Synthesizer
 from .models.transforms import as_transform
 from .privacy.mechanisms import MapName, Mechanism
 from .privacy.report import PrivacyReport
+from .privacy.risk import Risk
 from .r import R_PACKAGE
 from .release import check_place
 from .report import SUFFIX, write_table
@@ -165,21 +170,25 @@ def _model(
     transform: str,
     scale: float | None,
     missing: Literal["fail", "drop"],
-) -> FBS | FBP | Beta:
+) -> Synthesizer:
     names = listed(outcome)
     if not names:
         raise InputError("--outcome names no column")
+    if model in ("beta", *COUNTS) and len(names) != 1:
+        raise InputError(f"--model {model} synthesizes one --outcome")
     if model == "beta":
         _refuse(context, ("prior", "transform", "scale"), "not with --model beta, whose prior and scale are fixed")
         if bounds is None:
             raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
-        if len(names) != 1:
-            raise InputError("--model beta synthesizes one --outcome")
         return Beta(names[0], predictors, bounds=_bounds(bounds), missing=missing)
     _refuse(context, ("bounds",), "only with --model beta")
+    if model in COUNTS:
+        _refuse(context, ("transform", "scale"), f"not with --model {model}: a count stays as it is")
+        if prior not in COUNTS[model].priors:
+            raise InputError(f"--prior {prior}: --model {model} has {' and '.join(COUNTS[model].priors)}")
+        return COUNTS[model](names[0], predictors, prior=prior, missing=missing)
     scaled = NormalScores.load(transform) if transform.endswith(".json") else as_transform(transform, scale)
-    make: Any = {"fbs": FBS, "fbp": FBP, "fbp-paper": FBP.paper}[model]
-    return make(names, predictors, prior=prior, transform=scaled, missing=missing)
+    return SEVERAL[model](names, predictors, prior=prior, transform=scaled, missing=missing)
 
 
 def _bounds(text: str) -> tuple[float, float]:
@@ -196,14 +205,34 @@ def _numbers(text: str, option: str) -> list[float]:
         raise InputError(f"{option} takes numbers, by commas") from None
 
 
-def _mechanism(name: MechanismName, map: MapName | None, c1: float | None, c2: float | None) -> Mechanism:
+def _mechanism(
+    context: typer.Context, name: MechanismName, map: MapName | None, c1: float | None, c2: float | None, risk: Risk
+) -> Mechanism:
+    if name == "censored":
+        why = "not with --mechanism censored, which has no privacy weights; censored-weighted has"
+        _refuse(context, ("map", "c1", "c2", "risk"), why)
     given = {name: value for name, value in (("map", map), ("c1", c1), ("c2", c2)) if value is not None}
-    if name == "censored" and given:
-        raise InputError(
-            f"{', '.join(f'--{name}' for name in given)}: not with --mechanism censored, which has no privacy weights; "
-            "censored-weighted has"
-        )
-    return MECHANISMS[name](**given)
+    return MECHANISMS[name](risk=risk, **given)
+
+
+def _risk(
+    context: typer.Context, risk: RiskName, radius: str | None, absolute: bool, floor: str | None
+) -> Lipschitz | Count:
+    if risk == "lipschitz":
+        _refuse(context, ("radius", "absolute", "floor"), "only with --risk count")
+        return Lipschitz()
+    if absolute and radius is None:
+        raise InputError("--absolute needs --radius, in the unit of the outcome")
+    given = (("radius", radius), ("floor", floor))
+    return Count(relative=not absolute, **{name: _sizes(text, f"--{name}") for name, text in given if text is not None})
+
+
+def _sizes(text: str, option: str) -> float | tuple[float, ...]:
+    """One for all outcomes, or one for each."""
+    numbers = _numbers(text, option)
+    if not numbers:
+        raise InputError(f"{option} takes a number, or one for each outcome by commas")
+    return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
 def _ledger(file: Path | None, survey: str | None, cap: float | None) -> Ledger | None:
@@ -243,9 +272,15 @@ Outcome = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
-ModelName = Literal["fbs", "fbp", "fbp-paper", "beta"]
+ModelName = Literal["fbs", "fbp", "fbp-paper", "beta", "nb", "poisson"]
+SEVERAL: dict[str, Any] = {"fbs": FBS, "fbp": FBP, "fbp-paper": FBP.paper}  # of several outcomes
+COUNTS: dict[str, Any] = {"nb": NegativeBinomial, "poisson": Poisson}
 Model = Annotated[
-    ModelName, typer.Option(help="FBS; FBP; FBP as in the paper; a beta regression of one bounded outcome.")
+    ModelName,
+    typer.Option(
+        help="FBS; FBP; FBP as in the paper; a beta regression of one bounded outcome; a negative binomial or Poisson "
+        "regression of one count."
+    ),
 ]
 Bounds = Annotated[
     str | None, typer.Option(help="Public lowest and highest value of the outcome of --model beta: 0,200000.")
@@ -274,6 +309,34 @@ MechanismOption = Annotated[
 Map = Annotated[MapName, typer.Option(help="From risk to privacy weight.")]
 C1 = Annotated[float | None, typer.Option(help="Scale of the map; default: tuned to epsilon.")]
 C2 = Annotated[float, typer.Option(help="Shift of the map.")]
+RiskName = Literal["lipschitz", "count"]
+RiskOption = Annotated[
+    RiskName,
+    typer.Option(
+        "--risk",
+        help="How the risk of a record is measured: by its Lipschitz bound, or by the share of records that are not "
+        "near it.",
+    ),
+]
+Radius = Annotated[
+    str | None,
+    typer.Option(
+        help="How near is near under --risk count, as a share of the record's value; one number, or one for each "
+        "numeric outcome by commas; default 0.2."
+    ),
+]
+Absolute = Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the outcome.")]
+Floor = Annotated[
+    str | None, typer.Option(help="Least radius, in the unit of the outcome; one, or one for each; default 0.")
+]
+Reweight = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Steps of re-weighting at most: privacy weights rise where a record's bound leaves room, at the same "
+        "epsilon. 1 is the paper's; more go on while weights rise.",
+    ),
+]
 Clusters = Annotated[ClustersChoice, typer.Option(help="Effects of PSUs, and of strata that are not predictors.")]
 UnitColumn = Annotated[
     str | None, typer.Option("--unit", help="Column of what epsilon protects (households, say); default: a record.")
@@ -301,7 +364,7 @@ CvLimit = Annotated[float | None, typer.Option(help="Flag estimates with a large
 
 SET_BY_POLICY = (
     "model", "outcome", "predictors", "bounds", "prior", "transform", "scale", "missing", "epsilon", "m", "mechanism",
-    "map", "c1", "c2",
+    "map", "c1", "c2", "risk", "radius", "absolute", "floor", "reweight",
 )  # fmt: skip
 
 
@@ -345,6 +408,11 @@ def synthesize_command(
         typer.Option(help="Scale of the map; default: tuned to epsilon under the pseudo posterior, else 1."),
     ] = None,
     c2: Annotated[float | None, typer.Option(help="Shift of the map; default 0.")] = None,
+    risk: RiskOption = "lipschitz",
+    radius: Radius = None,
+    absolute: Absolute = False,
+    floor: Floor = None,
+    reweight: Reweight = 0,
     clusters: Clusters = "model",
     unit: UnitColumn = None,
     debias: Debias = False,
@@ -372,8 +440,10 @@ def synthesize_command(
         raise InputError(f"Missing option {lacking}: needed without a --policy")
     else:
         synthesizer = _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing)
+        measure = _risk(context, risk, radius, absolute, floor)
         chosen = {
-            "synthesizer": synthesizer, "epsilon": epsilon, "m": m, "mechanism": _mechanism(mechanism, map, c1, c2)
+            "synthesizer": synthesizer, "epsilon": epsilon, "m": m, "reweight": reweight,
+            "mechanism": _mechanism(context, mechanism, map, c1, c2, measure),
         }  # fmt: skip
     names = listed(by)
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
@@ -560,6 +630,11 @@ def price_command(
     scale: Scale = None,
     missing: Missing = "fail",
     map: Map = "inverse",
+    risk: RiskOption = "lipschitz",
+    radius: Radius = None,
+    absolute: Absolute = False,
+    floor: Floor = None,
+    reweight: Reweight = 0,
     clusters: Clusters = "model",
     unit: UnitColumn = None,
     engine: Engine = "auto",
@@ -568,16 +643,17 @@ def price_command(
     """Dry run, nothing is released: what a c1 or an epsilon means on this file.  For internal use."""
     if epsilon is None and c1 is None:
         raise InputError("say what to price: --epsilon or --c1")
+    synthesizer = _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing)
+    mechanism = PseudoPosterior(map=map, risk=_risk(context, risk, radius, absolute, floor))
     result = price(
-        _design(file, weights, probs, strata, psu, fpc, lonely_psu),
-        _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing),
-        epsilon=epsilon, m=m, c1=c1, mechanism=PseudoPosterior(map=map), clusters=clusters, unit=unit,
-        engine=engine, seed=seed,
+        _design(file, weights, probs, strata, psu, fpc, lonely_psu), synthesizer, epsilon=epsilon, m=m, c1=c1,
+        mechanism=mechanism, reweight=reweight, clusters=clusters, unit=unit, engine=engine, seed=seed,
     )  # fmt: skip
     console.print(
         f"m = {result.m}, c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g}): "
         f"Lipschitz bound {result.delta:.4g}, epsilon = {result.epsilon:.4g}; "
-        f"the privacy weights keep {result.mean_alpha:.0%} of the file's information. {result.verdict}\n"
+        f"the privacy weights keep {result.mean_alpha:.0%} of the file's information, and are below 1 for "
+        f"{100 * result.weighted_down:.3g}% of the records. {result.verdict}\n"
         "These numbers are computed from the confidential file; nothing was released.",
         highlight=False,
     )

@@ -26,6 +26,14 @@ MECHANISM_COLORS = {
     "censor_w": "#2a8c55", "censor_uw": "#d9820f", "perturbed_histogram": "#7a5195",
     "perturbed_histogram_sqrt": "#b78fcf",
 }  # fmt: skip
+WEIGHTINGS = {
+    "data": "Data", "unweighted": "Unweighted", "inverse": "Inverse map", "LW": "LW", "LW_final": "LW_final",
+    "LW_flat": "LW_flat", "CW": "CW", "CW_final": "CW_final", "CW_flat": "CW_flat",
+}  # fmt: skip
+WEIGHTING_COLORS = {
+    "data": "#7f7f7f", "unweighted": "#444444", "inverse": "#2a8c55", "LW": "#5fb0d9", "LW_final": "#0b6fa4",
+    "LW_flat": "#08415c", "CW": "#e8b267", "CW_final": "#d9820f", "CW_flat": "#8f4f00",
+}  # fmt: skip
 REFERENCE = "#c0392b"
 Floats = NDArray[np.float64]
 
@@ -360,3 +368,138 @@ def _save(figure: Any, path: str | Path, title: str) -> Path:
     path = Path(path)
     figure.savefig(path, dpi=150)
     return path
+
+
+def weighting_violins(
+    panels: Mapping[str, tuple[pd.DataFrame, str]],
+    path: str | Path,
+    *,
+    title: str,
+    lines: Mapping[str, float] | None = None,
+    notes: Mapping[str, str] | None = None,
+) -> Path:
+    """Violins by synthesizer, a panel a measure, each with its own axis (R Fig. 1, 4, 5, 7 to 13).
+
+    Parameters
+    ----------
+    panels : mapping of axis label to (pandas.DataFrame, column)
+        The frame has ``synthesizer`` and the measure, a row a record, a file or a replicate; where rows are few, they
+        are drawn as points.
+    path : str or Path
+    title : str
+    lines : mapping of axis label to float, optional
+        Where a panel has a dashed line.
+    notes : mapping of synthesizer to str, optional
+        Written below its name.
+    """
+    across = min(3, len(panels)) if len(panels) != 4 else 2
+    down = -(-len(panels) // across)
+    figure, axes = _figure(down, across, (max(7.5, 5.0 * across), 3.7 * down + 0.5))
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    for ax, (label, (frame, column)) in zip(axes.flat, panels.items(), strict=False):
+        shown = [name for name in WEIGHTINGS if name in set(frame.loc[frame[column].notna(), "synthesizer"])]
+        for x, name in enumerate(shown):
+            values = frame.loc[frame["synthesizer"] == name, column].to_numpy(dtype=float)
+            _violin(ax, values, x, 0.9, WEIGHTING_COLORS[name], points=values.size <= 100)
+        if lines and label in lines:
+            ax.axhline(lines[label], color=REFERENCE, ls="--", lw=1)
+        names = [WEIGHTINGS[name] + (f"\n{notes[name]}" if notes and name in notes else "") for name in shown]
+        turned = {"rotation": 30, "ha": "right"} if len(shown) > 4 and not notes else {}
+        ax.set_xticks(range(len(shown)), names, **turned)
+        ax.set_xlim(-0.6, len(shown) - 0.4)
+        ax.tick_params(axis="x", length=0)
+        ax.set_ylabel(label)
+        ax.yaxis.set_major_formatter("{x:,.6g}")
+    return _save(figure, path, title)
+
+
+def bounds_against_weights(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
+    """Lipschitz bound of every record against its privacy weight, with a line at the largest bound (R Fig. 2, 3, 6).
+
+    Parameters
+    ----------
+    records : pandas.DataFrame
+        ``synthesizer, alpha, bound``, a row a record: a line of panels for LW, one for CW.
+    path : str or Path
+    title : str
+    """
+    present = set(records["synthesizer"])
+    kinds = [[name for name in WEIGHTINGS if name.startswith(risk) and name in present] for risk in ("LW", "CW")]
+    kinds = [line for line in kinds if line]
+    across = max(len(line) for line in kinds)
+    figure, axes = _figure(len(kinds), across, (3.9 * across, 3.3 * len(kinds) + 0.5), sharex=True, sharey="row")
+    for line, names in zip(axes, kinds, strict=True):
+        for ax in line[len(names) :]:
+            ax.set_visible(False)
+        for ax, name in zip(line, names, strict=False):
+            here = records[records["synthesizer"] == name]
+            color = WEIGHTING_COLORS[name]
+            ax.scatter(here["alpha"], here["bound"], s=8, alpha=0.5, lw=0, color=color, rasterized=True)
+            ax.axhline(here["bound"].max(), color=REFERENCE, ls="--", lw=1)
+            ax.set_title(f"{WEIGHTINGS[name]}: largest bound {here['bound'].max():.2f}", fontsize=10)
+            ax.set_ylim(bottom=0)
+        line[0].set_ylabel("Lipschitz bound of a record")
+    axes[0, 0].set_xlim(-0.03, 1.03)
+    for ax in axes[-1]:
+        ax.set_xlabel("privacy weight")
+    return _save(figure, path, title)
+
+
+def weight_changes(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
+    """Privacy weights by synthesizer, and those after re-weighting against those before (R Fig. 4 and 7, B to D).
+
+    Parameters
+    ----------
+    records : pandas.DataFrame
+        ``synthesizer, record, alpha``.
+    path : str or Path
+    title : str
+    """
+    weights = records.pivot_table(index="record", columns="synthesizer", values="alpha", sort=False)
+    shown = [name for name in WEIGHTINGS if name in weights and name != "unweighted"]
+    figure, axes = _figure(1, 2, (10.5, 4.6))
+    for x, name in enumerate(shown):
+        _violin(axes[0, 0], weights[name].to_numpy(dtype=float), x, 0.9, WEIGHTING_COLORS[name], points=False)
+    axes[0, 0].set_xticks(range(len(shown)), [WEIGHTINGS[name] for name in shown], rotation=30, ha="right")
+    axes[0, 0].set_ylabel("privacy weight")
+    axes[0, 1].plot([0, 1], [0, 1], color=REFERENCE, ls="--", lw=1)
+    after = [name for name in shown if "_" in name]
+    for name in after:
+        before = weights[name.partition("_")[0]]
+        axes[0, 1].scatter(before, weights[name], s=9, alpha=0.5, lw=0, color=WEIGHTING_COLORS[name], rasterized=True)
+    axes[0, 1].set(xlabel="privacy weight before re-weighting", ylabel="after", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    _legend(figure, [(WEIGHTINGS[name], WEIGHTING_COLORS[name], "o") for name in after])
+    return _save(figure, path, title)
+
+
+def epsilon_curves(
+    panels: Mapping[str, pd.DataFrame], measures: Mapping[str, str], path: str | Path, *, title: str
+) -> Path:
+    """Measures of utility against epsilon, a line a synthesizer.
+
+    Parameters
+    ----------
+    panels : mapping of heading to pandas.DataFrame
+        ``synthesizer, epsilon`` and the measures; a column of panels each.
+    measures : mapping of column to axis label
+        A line of panels each; the first is a ratio, with a line at 1.
+    path : str or Path
+    title : str
+    """
+    size = (4.6 * len(panels), 3.3 * len(measures) + 0.8)
+    figure, axes = _figure(len(measures), len(panels), size, sharex="col")
+    names = [name for name in WEIGHTINGS if any(name in set(part["synthesizer"]) for part in panels.values())]
+    for column, (heading, part) in zip(axes.T, panels.items(), strict=True):
+        for ax, measure in zip(column, measures, strict=True):
+            for name in names:
+                here = part[part["synthesizer"] == name].sort_values("epsilon")
+                style = {"color": WEIGHTING_COLORS[name], "ls": "-" if "_" in name or name == "inverse" else "--"}
+                ax.plot(here["epsilon"], here[measure], marker="o", ms=4, lw=1.6, **style)
+        column[0].axhline(1, color=REFERENCE, ls=":", lw=1)
+        column[0].set_title(heading, fontsize=11)
+        column[-1].set_xlabel("epsilon")
+    for ax, label in zip(axes[:, 0], measures.values(), strict=True):
+        ax.set_ylabel(label)
+    _legend(figure, [(WEIGHTINGS[name], WEIGHTING_COLORS[name], "o") for name in names])
+    return _save(figure, path, title)

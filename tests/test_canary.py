@@ -110,6 +110,24 @@ def test_no_public_number_is_a_confidential_one(public):
         assert (nearest > 1e-9 * values).all()
 
 
+def test_a_release_of_counts_by_counted_risks_and_re_weighted_holds_no_mark(tmp_path):
+    frame = FRAME.assign(visits=np.random.default_rng(1).negative_binomial(2, 0.2, N))
+    design = ss.SurveyDesign(frame, weights="wt")
+    release = ss.synthesize(
+        design, ss.NegativeBinomial("visits", "age + region"), epsilon=24, m=3, seed=SEED, reweight=2,
+        mechanism=ss.PseudoPosterior(map="linear", risk=ss.Count(0.2, floor=1)),
+    )  # fmt: skip
+    public = release.write(tmp_path / "release", by="region") / "public"
+    assert release.privacy.internal["reweighting_steps"] >= 1
+    for file in public.iterdir():
+        assert not MARKS.findall(decoded(file)), file.name
+    weights = np.concatenate([data.weights for data in release.datasets])
+    assert (np.abs(weights[:, None] / frame["wt"].to_numpy() - 1).min(axis=1) > 1e-9).all()
+    internal = release.privacy.internal
+    said = str(release) + str(release.privacy) + json.dumps(release.manifest())
+    assert not any(f"{internal[name]:.6g}" in said for name in ("k", "mean_alpha", "weighted_down", "delta"))
+
+
 def test_a_public_file_has_no_column_but_its_own(public, release):
     for file, data in zip(sorted(public.glob("synthetic_*")), release.datasets, strict=True):
         frame = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)

@@ -159,6 +159,26 @@ def test_price_says_the_cost_and_releases_nothing(asked, file, run):
     assert "nothing was released" in out and sorted(os.listdir()) == ["f.csv"]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "options", "mechanism", "steps"),
+    [("income,hours", "--risk count --radius 0.5,0.3 --floor 100,0 --map linear --reweight 2",
+      ss.PseudoPosterior(map="linear", risk=ss.Count((0.5, 0.3), floor=(100, 0))), 2),
+     ("income", "--risk count --radius 5e3 --absolute", ss.PseudoPosterior(risk=ss.Count(5e3, relative=False)), 0),
+     ("income", "--risk lipschitz --reweight 1", ss.PseudoPosterior(), 1)],
+    ids=lambda v: v if isinstance(v, str) else "",
+)  # fmt: skip
+def test_risks_and_re_weighting_are_priced_as_by_python(outcome, options, mechanism, steps, file, run):
+    code, out, err = run(*words("price", outcome=outcome, m="1", epsilon="14"), *options.split())
+    assert (code, err) == (0, "")
+    design = ss.SurveyDesign.read("f.csv", weights="wt", strata="field")
+    synthesizer = ss.FBS(outcome.split(","), "field + gender", prior="flat")
+    p = ss.price(design, synthesizer, epsilon=14, m=1, mechanism=mechanism, reweight=steps, seed=1)
+    said = f"Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}"
+    assert f"c1 = {p.c1:.4g} (Delta_target 7): {said}" in squeezed(out)
+    kept = f"keep {p.mean_alpha:.0%} of the file's information, and are below 1 for {100 * p.weighted_down:.3g}% of the"
+    assert 0 < p.weighted_down and kept in squeezed(out)
+
+
 def test_tables_are_printed_from_the_public_files(released, run, monkeypatch):
     (released / "internal").rename("elsewhere")
     release = ss.read_release(released)
@@ -298,6 +318,41 @@ def test_a_bounded_outcome_by_a_beta_regression(equal, run):
     assert code == 0 and "nothing was released" in out
 
 
+@pytest.fixture
+def visits(folder):
+    """A file with counts and weights that are all equal."""
+    frame = make_frame().assign(wt=50.0, visits=np.random.default_rng(4).negative_binomial(3, 0.4, 400))
+    save(frame.replace("NA", "n/a."))
+
+
+COUNTS = {
+    "nb": (
+        ["--map", "linear", "--risk", "count", "--radius", "0.5", "--floor", "1", "--reweight", "1"],
+        ss.NegativeBinomial("visits", "gender", prior="independent"),
+        {"mechanism": ss.PseudoPosterior(map="linear", risk=ss.Count(0.5, floor=1)), "reweight": 1},
+    ),
+    "poisson": (
+        ["--mechanism", "weighted-e", "--risk", "count", "--radius", "2", "--absolute"],
+        ss.Poisson("visits", "gender", prior="independent"),
+        {"mechanism": ss.WeightedE(risk=ss.Count(2, relative=False))},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_are_synthesized_as_by_python(name, visits, run):
+    options, model, settings = COUNTS[name]
+    asked = {"model": name, "outcome": "visits", "predictors": "gender", "prior": "independent", "epsilon": "12"}
+    code, out, err = run(*words(drop=("strata",), m="1", **asked), *options)
+    assert (code, err) == (0, "")
+    release = ss.read_release("release")
+    design = ss.SurveyDesign.read("f.csv", weights="wt")
+    ours = ss.synthesize(design, model, epsilon=12, m=1, seed=1, **settings)
+    np.testing.assert_array_equal(release.datasets[0].frame["visits"], ours.datasets[0].frame["visits"])
+    assert release.privacy.epsilon == ours.privacy.epsilon and release.method["method"] == model.name
+    assert "share of records whose values are further from the record's than a radius" in squeezed(out)
+
+
 def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run):
     make_frame(seed=8).replace("NA", "n/a.").to_csv("old.csv", index=False)
     settings = {"prior": "normal", "predictors": "field", "m": "1", "epsilon": "40", "population_total": "2e4"}
@@ -321,7 +376,8 @@ def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run)
     assert (release.privacy.kind, release.privacy.epsilon, release.m) == ("strict", 40, 1)
     assert "set on a historical file (last year)" in squeezed(out)
     assert ss.Ledger("l.jsonl", "lfs").entries()[["epsilon", "kind"]].values.tolist() == [[40, "strict"]]
-    for option, value in (("outcome", "income"), ("m", "3"), ("model", "fbs"), ("mechanism", "censored"), ("c1", "1")):
+    for option, value in (("outcome", "income"), ("m", "3"), ("model", "fbs"), ("mechanism", "censored"), ("c1", "1"),
+                          ("risk", "count"), ("floor", "2"), ("reweight", "1")):  # fmt: skip
         dropped = [name for name in set_by_policy if name != option]
         code, out, err = run(*words(drop=dropped, policy="policy.npz", out="no", **{option: value}))
         assert (code, out) == (2, "") and err.startswith(f"Error: --{option}: the --policy sets this")
@@ -519,6 +575,9 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
      (words(stratum_totals="f.csv", population_total="1e5"), "are both given"),
      (words(missing="impute"), "not one of 'fail', 'drop'"),
      (words(map="cubic"), "not one of 'inverse', 'linear'"),
+     (words(risk="all"), "not one of 'lipschitz', 'count'"),
+     (words(reweight="-1"), "--reweight"),
+     (words("price", reweight="1.5"), "--reweight"),
      (words(clusters="yes"), "not one of 'model', 'ignore'"),
      (words(engine="jags"), "not one of 'auto', 'embedded', 'cmdstan'"),
      (words(lonely_psu="certainty"), "not one of 'fail', 'remove', 'adjust', 'average'"),
@@ -574,6 +633,25 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(model="beta", bounds="9", drop=("prior",)), "--bounds takes two numbers"),
      (words(model="beta", bounds="0,many", drop=("prior",)), "--bounds takes numbers, by commas"),
      (words(bounds="0,9"), "--bounds: only with --model beta"),
+     (words(model="nb", bounds="0,9"), "--bounds: only with --model beta"),
+     (words(model="nb", transform="log", scale="3"), "--transform, --scale: not with --model nb"),
+     (words(model="poisson", prior="normal"), "--prior normal: --model poisson has paper and independent"),
+     (words("price", model="nb", drop=("prior",), outcome="income,hours"), "--model nb synthesizes one --outcome"),
+     (words("policy", model="nb", source="x", out="p.npz", population_total="2e4"), "--prior flat: --model nb has"),
+     (words(model="nb", drop=("prior",)), "'income' is not a count, 0, 1, 2 and so on, in 400 rows"),
+     (words(radius="0.3"), "--radius: only with --risk count"),
+     (words("price", floor="3"), "--floor: only with --risk count"),
+     ([*words(risk="lipschitz"), "--absolute"], "--absolute: only with --risk count"),
+     ([*words(risk="count"), "--absolute"], "--absolute needs --radius, in the unit of the outcome"),
+     (words(risk="count", radius="wide"), "--radius takes numbers, by commas"),
+     (words(risk="count", floor=","), "--floor takes a number, or one for each outcome by commas"),
+     (words(risk="count", radius="-1"), "radius must be a finite number, not negative"),
+     (words("price", risk="count", radius="1,2"), "radius must be a finite number, not negative, or a list with one"),
+     (words("price", outcome="C(gender)", predictors="field", risk="count"), "Count looks at numeric outcomes"),
+     (words(mechanism="censored", risk="lipschitz"), "--risk: not with --mechanism censored"),
+     (words(mechanism="censored-weighted", reweight="1"), "under the censored mechanism the clamp is the bound"),
+     ([*words(risk="count"), "--debias"], "use the inverse map of Lipschitz() risks"),
+     ([*words(reweight="1"), "--debias"], "re-weighting changes it: use one of them"),
      (words(mechanism="censored", map="linear", c2="0"), "--map, --c2: not with --mechanism censored"),
      (words(mechanism="censored"), "needs population_total=, a public number"),
      (words(mechanism="censored-weighted", unit="gender", population_total="2e4"), "goes with the pseudo posterior"),

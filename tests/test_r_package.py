@@ -26,6 +26,7 @@ SAME = {
         'fbs(cbind(api00, api99) ~ stype + awards, prior = "flat")',
         ss.FBS(["api00", "api99"], "stype + awards", prior="flat"),
     ),
+    "a count": ("negbin(enroll ~ stype + awards)", ss.NegativeBinomial("enroll", "stype + awards")),
 }  # fmt: skip
 
 

@@ -26,6 +26,18 @@ SAYS = {  # at least this, whatever the draws
         "epsilon 10.8: the privacy weights leave too little",
         "which PSUs there are, and how many records each has, is public",
     ],
+    "counts_and_reweighting.py": [  # the file's own, and words of the reports
+        "20,190 person-years, a sample of 1,500: mean 2.94, variance 24.0, 29.9% without a visit, at most 76",
+        "the file   0.30 0.00 2.00 7.00  2.94     23.98",
+        "(asked for: 36), asymptotic, m = 3",
+        "which at a fixed epsilon it need not",
+        "the survey weight is a function of the public predictors",
+        "privacy weights (map inverse of each record's Lipschitz bound under the model without privacy weights)",
+        "all 1500      2.94 0.13",
+        "5 visits or more: 20.0% of the population",
+        "linear in log(1 + count)",
+        "shared  20521",
+    ],
     "fbs_or_fbp.py": ["3.6 / 10.8 / 18", "refused", "normal scores"],
     "first_release.py": ["epsilon = 10.", "not for publication"],
     "samples_and_estimates.py": [  # what R says, and the census

@@ -23,18 +23,27 @@ IN_WORDS_OF_R <- c(
   "(surveysynth\\.)?Identity\\(scale=" = "identity_transform(",
   "use FBP\\(\\.\\.\\.\\) instead of FBP\\.paper\\(\\.\\.\\.\\)" = "leave weights and variance of fbp() alone",
   "\\buse FBS\\b" = "use fbs()",
+  "\\bfbs\\(\\) or FBP\\b" = "fbs() or fbp()",
+  "\\bNegativeBinomial\\b" = "negbin()",
+  "\\bPoisson (is|has|needs)\\b" = "poisson_counts() \\1",
+  "\\bfor Poisson\\b" = "for poisson_counts()",
+  "\\bPseudoPosterior or WeightedE\\b" = "pseudo_posterior() or weighted_e()",
   "\\bPseudoPosterior\\(" = "pseudo_posterior(",
   "\\bCensored\\(" = "censored(",
+  "\\bLipschitz\\(" = "lipschitz_risk(",
+  "\\bCount\\(" = "count_risk(",
+  "\\bCount looks at" = "count_risk() looks at",
   "must be None for" = "must be NULL for",
   "\\bC\\((`?[[:alnum:]_.]+`?)\\)" = "factor(\\1)",
   "\\{'(\\w+)': \\[([^]]*)\\]\\}" = "list(\\1 = c(\\2))",
   "=\\[('[^]]*)\\]" = " = c(\\1)",
   "choose lonely_psu='(\\w+)'" = "set options(survey.lonely.psu = \"\\1\")",
   "\\[(-?[0-9.]+(, -?[0-9.]+)*)\\]" = "c(\\1)",
+  "\\bTrue or False\\b" = "TRUE or FALSE",
   "(\\w)=True\\b" = "\\1 = TRUE",
   "(\\w)=False\\b" = "\\1 = FALSE",
   "(\\w+)='([^']*)'" = "\\1 = \"\\2\"",
-  "(\\w)=([ ,;:]|$)" = "\\1\\2"
+  "(\\w)=([ ,;:)]|$)" = "\\1\\2"
 )
 
 in_words_of_r <- function(text) {

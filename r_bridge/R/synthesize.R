@@ -15,7 +15,7 @@
 #' a release that is written and read again has designs without replicates.
 #'
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
-#' @param synthesizer A model: [fbs()], [fbp()] or [beta_regression()].
+#' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()] or [poisson_counts()].
 #' @param epsilon Privacy budget of the whole release, for files that differ by one record added or removed.
 #' @param m Number of synthetic data sets; default 3.
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
@@ -33,6 +33,9 @@
 #'   independently given the predictors, and the report says so.
 #' @param unit Column of the units that epsilon protects, where these are groups of records: households, or sampling
 #'   units. Default: single records.
+#' @param reweight Steps of re-weighting at most: privacy weights of records whose bounds lie below the overall one are
+#'   raised, at the same epsilon. `TRUE` or 1 is the one step of the paper (Hu, Savitsky and Williams, algorithm 1);
+#'   `reweight = 10` goes on while weights rise, for 10 steps at most. Not under [censored()], nor with `debias`.
 #' @param debias Take off the released draws what the privacy weights do to the model; spends no privacy.
 #' @param accept_diagnostics Diagnostics of the sampler whose failure you accept, by name: `"divergences"`,
 #'   `"rhat"`, `"ess_bulk"`, `"ess_tail"`.
@@ -46,6 +49,9 @@
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
 #' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
 #'   Microdata Generation.
+#'
+#'   Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under Differential
+#'   Privacy.
 #' @export
 #' @examples
 #' \dontrun{
@@ -55,13 +61,15 @@
 #' tables(release, by = ~ stype + awards)
 #' }
 synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
-                       policy = NULL, ledger = NULL, public = NULL, clusters = c("model", "ignore"), unit = NULL, debias = FALSE,
-                       accept_diagnostics = NULL, engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01,
-                       chains = 4, warmup = 1000, draws = 1000, seed = NULL) {
+                       policy = NULL, ledger = NULL, public = NULL, clusters = c("model", "ignore"), unit = NULL,
+                       reweight = 0, debias = FALSE, accept_diagnostics = NULL,
+                       engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = 1000,
+                       draws = 1000, seed = NULL) {
   settings <- list(
-    epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), debias = debias, engine = match.arg(engine),
-    accept_diagnostics = I(as.character(accept_diagnostics)), tolerance = tolerance, chains = chains, warmup = warmup,
-    draws = draws, seed = seed, ledger = if (!is.null(ledger)) check_ledger(ledger)
+    epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), reweight = reweight,
+    debias = debias, engine = match.arg(engine), accept_diagnostics = I(as.character(accept_diagnostics)),
+    tolerance = tolerance, chains = chains, warmup = warmup, draws = draws, seed = seed,
+    ledger = if (!is.null(ledger)) check_ledger(ledger)
   )
   in_folder(function(folder) {
     given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit, policy)
@@ -88,8 +96,8 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #'   Delta_target = epsilon / (2 m), or 1 without an epsilon.
 #' @param ... Further arguments of [synthesize()] but for `policy`, `ledger`, `debias` and `accept_diagnostics`.
 #' @return A list of class `surveysynth_price`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
-#'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left) and
-#'   `verdict` (of the sampler's diagnostics).
+#'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left), `weighted_down` (the
+#'   share of the records with a privacy weight below 1) and `verdict` (of the sampler's diagnostics).
 #' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
 #'   Microdata Generation.
 #' @export
@@ -97,6 +105,7 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' \dontrun{
 #' price(design, fbs(salary ~ field), epsilon = 10.8)
 #' price(design, fbs(salary ~ field), c1 = 1)
+#' price(design, fbs(salary ~ field), epsilon = 10.8, reweight = 10)
 #' }
 price <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechanism = NULL, ...) {
   further <- list(...)
@@ -121,6 +130,7 @@ print.surveysynth_price <- function(x, ...) {
               x$epsilon, x$m, x$delta, x$c1, x$delta_target),
       sprintf("mean privacy weight: %.3f (1: all of the file's information%s)\n", x$mean_alpha,
               if (x$mean_alpha >= 0.9995) "; more epsilon buys nothing" else ""),
+      sprintf("privacy weight below 1: %.3g%% of the records\n", 100 * x$weighted_down),
       if (x$mean_alpha < 0.3) "little of the file's information is left\n", x$verdict,
       "\nInternal: computed from the confidential file.\n", sep = "")
   invisible(x)
@@ -130,7 +140,8 @@ print.surveysynth_price <- function(x, ...) {
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
                             policy = NULL) {
   if (is.null(policy) && !inherits(synthesizer, "surveysynth_synthesizer")) {
-    refuse("the second argument is a model: fbs(salary ~ field + gender), fbp(...) or beta_regression(...)",
+    refuse("the second argument is a model: fbs(salary ~ field + gender), fbp(...), beta_regression(...), negbin(...) ",
+           "or poisson_counts(...)",
            if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy =")
   }
   if (!is.null(policy) && !is.null(synthesizer)) refuse("the policy sets the model: leave the second argument out")

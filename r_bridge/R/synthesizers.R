@@ -73,10 +73,55 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
   if (length(bounds) != 2 || !is.numeric(bounds)) {
     refuse("bounds must be the outcome's lowest and highest possible value, which are public: bounds = c(0, 2e5)")
   }
-  model <- synthesizer("Beta", outcome, predictors, bounds = I(bounds), missing = match.arg(missing))
-  if (!identical(c(model$arguments$outcome), model$outcomes) || length(model$outcomes) > 1) {
-    refuse("a beta regression synthesizes one number: beta_regression(salary ~ gender, bounds = c(0, 2e5))")
-  }
+  one_number(
+    synthesizer("Beta", outcome, predictors, bounds = I(bounds), missing = match.arg(missing)),
+    "a beta regression synthesizes one number: beta_regression(salary ~ gender, bounds = c(0, 2e5))"
+  )
+}
+
+#' Regressions of a count
+#'
+#' `negbin()` is a negative binomial regression: of visits, children, or dollars with zeros among them. The log of
+#' the mean mu is linear in the predictors, and the variance is mu + mu^2 / phi, with one phi for all (Hu, Savitsky
+#' and Williams, section 2.1). `poisson_counts()` is the same with variance mu. The outcome has no transform, and its
+#' density is a probability, which has no unit.
+#'
+#' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal given the
+#' predictors and the count, and smoothed weights are released. There are no effects of sampling units, and strata must
+#' be among the predictors. Not under [censored()], and not with `debias = TRUE`.
+#'
+#' @param outcome The confidential count that is synthesized (0, 1, 2 and so on), by name; or a formula,
+#'   `visits ~ age + sex`, and then no `predictors`.
+#' @param predictors,missing As for [fbs()]; the columns of the formula are public.
+#' @param prior `"paper"`, that of the program of the paper's authors: coefficients of predictors with mean 0 and
+#'   standard deviation 1 are normal, with scales of their own and correlations among them; `"independent"`, the same
+#'   without correlations, sensible with more than about 20 predictors.
+#' @return A model, for [synthesize()] and [price()].
+#' @references Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
+#'   Differential Privacy.
+#' @export
+#' @examples
+#' negbin(visits ~ age + sex)
+#' poisson_counts("visits", ~ 1)
+negbin <- function(outcome, predictors = NULL, prior = c("paper", "independent"), missing = c("fail", "drop")) {
+  one_number(
+    synthesizer("NegativeBinomial", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing)),
+    "a negative binomial regression synthesizes one count: negbin(visits ~ age + sex)"
+  )
+}
+
+#' @rdname negbin
+#' @export
+poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "independent"), missing = c("fail", "drop")) {
+  one_number(
+    synthesizer("Poisson", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing)),
+    "a Poisson regression synthesizes one count: poisson_counts(visits ~ age + sex)"
+  )
+}
+
+# A model of one outcome, which is no category.
+one_number <- function(model, otherwise) {
+  if (!identical(c(model$arguments$outcome), model$outcomes) || length(model$outcomes) > 1) refuse(otherwise)
   model$arguments$outcome <- model$outcomes
   model
 }
@@ -206,18 +251,63 @@ transforms <- function(transform, outcomes = NULL) {
 #' Each record's likelihood is raised to a privacy weight alpha in \[0, 1\], the smaller the riskier
 #' the record: f is the largest absolute log density of the record under any posterior draw (T 1.4.1).
 #' The guarantee is asymptotic.
-#' @param map From risk f to alpha: `"inverse"`, c1 Delta / f + c2 (T 1.4.1, step 2), or `"linear"` (Savitsky, Hu and
-#'   Williams, algorithm 2).
+#' @param map From risk f to alpha: `"inverse"`, c1 Delta / f + c2 (T 1.4.1, step 2), or `"linear"` (M, algorithm 2).
 #' @param c1 Scale of the map; `NULL` tunes it to the epsilon that is asked for.
 #' @param c2 Shift of the map, between -1 and 1.
+#' @param risk How the risk of a record is measured: [lipschitz_risk()] or [count_risk()].
 #' @return A mechanism, for [synthesize()] and [price()].
 #' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
 #'   Microdata Generation.
+#'
+#'   M: Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
+#'   Differential Privacy.
 #' @export
 #' @examples
 #' pseudo_posterior("linear")
-pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0) {
-  make("PseudoPosterior", "pseudo_posterior", map = match.arg(map), c1 = c1, c2 = c2, class = "surveysynth_mechanism")
+#' pseudo_posterior("linear", risk = count_risk(radius = 0.2))
+pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0, risk = lipschitz_risk()) {
+  make("PseudoPosterior", "pseudo_posterior", map = match.arg(map), c1 = c1, c2 = c2, risk = check_risk(risk),
+       class = "surveysynth_mechanism")
+}
+
+#' How the risk of a record is measured
+#'
+#' Privacy weights are a map of the records' risks, smaller for the riskier. Whatever the measure, the guarantee is
+#' about Lipschitz bounds.
+#'
+#' `lipschitz_risk()` is the record's own bound: its largest absolute log density under any draw of the model without
+#' privacy weights (M, algorithm 2). `count_risk()` is the share of the records whose values are outside of a closed
+#' ball around the record's (M, algorithm 3): who has few others near is easily told from them. It takes no model, and
+#' looks at numeric outcomes only; with several of them a record is near when each of them is.
+#'
+#' With `map = "linear"` these are the weights that M calls LW and CW.
+#' @param radius Of the ball: a share of the record's value, or in its unit where not `relative`; one, or one for each
+#'   numeric outcome. It is published.
+#' @param relative Whether `radius` is a share.
+#' @param floor Least radius, in the unit of the outcome; one, or one for each. Without it zeros are near zeros alone.
+#' @return A measure of risk, for the argument `risk` of [pseudo_posterior()], [weighted_e()] and [censored()].
+#' @references M: Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
+#'   Differential Privacy.
+#' @export
+#' @examples
+#' count_risk(radius = 0.2, floor = 1)
+#' count_risk(radius = c(500, 2), relative = FALSE)
+lipschitz_risk <- function() make("Lipschitz", "lipschitz_risk()", class = "surveysynth_risk")
+
+#' @rdname lipschitz_risk
+#' @export
+count_risk <- function(radius = 0.2, relative = TRUE, floor = 0) {
+  for (size in list(radius = radius, floor = floor)) {
+    if (!is.numeric(size) || !length(size) || !all(is.finite(size)) || any(size < 0)) {
+      refuse("radius and floor of count_risk() are numbers, not negative: one, or one for each numeric outcome")
+    }
+  }
+  make("Count", "count_risk", radius = radius, relative = relative, floor = floor, class = "surveysynth_risk")
+}
+
+check_risk <- function(risk) {
+  if (!inherits(risk, "surveysynth_risk")) refuse("a risk is lipschitz_risk() or count_risk(radius = 0.2)")
+  risk
 }
 
 #' Mechanisms that cut off or clamp
@@ -233,17 +323,18 @@ pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0) {
 #' epsilon / (2 m), and the model is fitted again until none does. Its guarantee is asymptotic.
 #' @param epsilon Of the whole release of m data sets; may stand here or in [synthesize()].
 #' @param weighted Whether records get privacy weights before they are clamped.
-#' @param map,c1,c2 Of the privacy weights, as for [pseudo_posterior()]; c1 is not tuned.
+#' @param map,c1,c2,risk Of the privacy weights, as for [pseudo_posterior()]; c1 is not tuned.
 #' @return A mechanism, for [synthesize()].
 #' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
 #' @export
 #' @examples
 #' censored(epsilon = 10)
 #' weighted_e(c1 = 0.5)
-censored <- function(epsilon = NULL, weighted = FALSE, map = c("linear", "inverse"), c1 = 1, c2 = 0) {
-  weights <- if (!identical(weighted, FALSE)) list(map = match.arg(map), c1 = c1, c2 = c2)
-  if (is.null(weights) && !(missing(map) && missing(c1) && missing(c2))) {
-    refuse("map, c1 and c2 are of privacy weights, which censored() has with weighted = TRUE")
+censored <- function(epsilon = NULL, weighted = FALSE, map = c("linear", "inverse"), c1 = 1, c2 = 0,
+                     risk = lipschitz_risk()) {
+  weights <- if (!identical(weighted, FALSE)) list(map = match.arg(map), c1 = c1, c2 = c2, risk = check_risk(risk))
+  if (is.null(weights) && !(missing(map) && missing(c1) && missing(c2) && missing(risk))) {
+    refuse("map, c1, c2 and risk are of privacy weights, which censored() has with weighted = TRUE")
   }
   do.call(make, c(list("Censored", "censored", epsilon = epsilon, weighted = weighted), weights,
                   class = "surveysynth_mechanism"))
@@ -251,8 +342,8 @@ censored <- function(epsilon = NULL, weighted = FALSE, map = c("linear", "invers
 
 #' @rdname censored
 #' @export
-weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 = 0) {
-  make("WeightedE", "weighted_e", epsilon = epsilon, map = match.arg(map), c1 = c1, c2 = c2,
+weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 = 0, risk = lipschitz_risk()) {
+  make("WeightedE", "weighted_e", epsilon = epsilon, map = match.arg(map), c1 = c1, c2 = c2, risk = check_risk(risk),
        class = "surveysynth_mechanism")
 }
 

@@ -5,10 +5,12 @@ from .censoring_outputs import invocations
 from .clusters import by_domain, cluster_study, compare_clusters, two_stage
 from .measures import compare_settings, compare_with_paper, overlap, rmse, rmse_ratios, summarize
 from .repeated import Population, Study, repeated_sampling, sdr
+from .reweighting import ReweightingStudy, compare_weightings, reweighting_study
 
 __all__ = [
     "CensoringStudy",
     "Population",
+    "ReweightingStudy",
     "Study",
     "by_domain",
     "censoring_study",
@@ -16,11 +18,13 @@ __all__ = [
     "compare_clusters",
     "compare_mechanisms",
     "compare_settings",
+    "compare_weightings",
     "compare_with_paper",
     "ecdf_differences",
     "invocations",
     "overlap",
     "repeated_sampling",
+    "reweighting_study",
     "rmse",
     "rmse_ratios",
     "sdr",

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..io import read_frame
 from ..models.base import Clusters
 from ..stages import LonelyPSU
-from . import censoring, censoring_outputs, outputs, own_file
+from . import censoring, censoring_outputs, outputs, own_file, reweighting, reweighting_outputs
 from . import clusters as two_stages
 from .repeated import repeated_sampling, sdr
 from .sample import METHODS, Prior
@@ -212,6 +212,61 @@ def censoring_command(
         read_frame(data), str(outcome), predictors or "1", bounds=(limits[0], limits[1]), epsilon=budgets[0], seed=seed
     )
     console.print(censoring_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("reweighting")
+def reweighting_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    replicates: Annotated[int | None, _simulated("Number of files; default 100.", min=1)] = None,
+    n: Annotated[int | None, _simulated("Records of a file; default 1000.", min=1)] = None,
+    epsilon: Annotated[str | None, _simulated("Of the curve, by commas; default 4,5,6,8,10,14,20.")] = None,
+    sizes: Annotated[
+        str | None, _simulated("Records of larger files, for the share weighted down; default 500,2000,8000,32000.")
+    ] = None,
+    curves: Annotated[
+        int | None, _simulated("Replicates that have the curve and larger files, too; default 10.", min=1)
+    ] = None,
+    workers: Annotated[int | None, _simulated("Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, _simulated("Address of a Dask scheduler, to use its workers.")] = None,
+    data: Annotated[Path | None, _own("Compare privacy weights on this file.")] = None,
+    outcome: Annotated[str | None, _own("Confidential column of counts, or of money in whole units.")] = None,
+    predictors: Annotated[str | None, _own("Formula of public columns; default none.")] = None,
+) -> None:
+    """Privacy weights before and after re-weighting: the same epsilon, and what is gained.
+
+    Without --data: repeated files of negative binomial and Poisson counts, and a curve of utility against epsilon.
+    With --data: synthetic counts under every kind of weights for your own file, whose records count the same; the
+    folder is then not for publication.
+    """
+    simulated = {
+        "replicates": replicates, "n": n, "epsilon": epsilon, "sizes": sizes, "curves": curves, "workers": workers,
+        "scheduler": scheduler,
+    }  # fmt: skip
+    own = {"outcome": outcome, "predictors": predictors}
+    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
+    if strangers:
+        raise InputError(f"{', '.join(strangers)}: {'only' if data is None else 'not'} with --data")
+    if data is None:
+        try:
+            study = reweighting.reweighting_study(
+                replicates=replicates or 100, n=n or 1000,
+                epsilon=_numbers(epsilon or "4,5,6,8,10,14,20", "--epsilon", float),
+                sizes=_numbers(sizes or "500,2000,8000,32000", "--sizes", int), curves=curves or 10,
+                workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            _go_on(out)
+            raise
+        reweighting_outputs.write(study, out)
+        _show(out)
+        return
+    if outcome is None:
+        raise InputError("--data needs --outcome, too")
+    own_file.check_place(out)
+    compared = reweighting.compare_weightings(read_frame(data), outcome, predictors or "1", seed=seed)
+    console.print(reweighting_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -19,7 +19,7 @@ nearly standard normal, whatever n is; centre and root are constants of the samp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import lgamma
 from typing import Any, ClassVar, Literal
@@ -37,6 +37,7 @@ from .base import Clusters, Posterior, Sampler, Synthetic
 from .effects import groups_of
 from .predictors import formula_columns, predictor_rows
 from .public_weights import public_weight
+from .row_density import blocks, max_abs_log_density
 from .sufficient import sufficient_statistics
 
 Floats = NDArray[np.float64]
@@ -51,35 +52,11 @@ PRIOR_REGRESSION = (
     "with mean 0 and standard deviation 1 ~ N(0, 2.5^2); lambda ~ Pareto(0.1, 1.5)"
 )
 
-BLOCK_BYTES = 64_000_000  # memory for what the rows of one block have in every draw
-TILE = 512  # draws that a core works on at a time: they stay in its cache
 FIRST, STEPS = 12, 30  # steps of the normal approximation: of each start, and of the best one
 MOST = 16.0  # factor by which a step of it may change a variance
 WIDEST = 5.0  # standard deviation of any coefficient: more than the priors have
 STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1.5, 1.5)]  # of b_1 and log lambda
 NEGLIGIBLE, BARRIER = 9.0, 5.0  # log probability of a mode that may be missed; log density that chains get across
-
-
-# loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
-@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _max_abs_sum(logs: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: Floats, out: Floats) -> None:
-    """out_u = max_s |sum of log p_is over the records of unit u|, from start_u to before start_(u+1)."""
-    S = c.shape[1]
-    for u in nb.prange(out.size):
-        log_p = np.empty(TILE)
-        largest, total = 0.0, 0.0
-        for s0 in range(0, S, TILE):
-            width = min(TILE, S - s0)
-            log_p[:] = 0.0
-            for i in range(start[u], start[u + 1]):
-                c_i, p_i, q_i = c[row[i], s0 : s0 + width], p[row[i], s0 : s0 + width], q[row[i], s0 : s0 + width]
-                first, second = logs[i, 0], logs[i, 1]
-                for s in range(width):
-                    log_p[s] += c_i[s] + p_i[s] * first + q_i[s] * second
-            for s in range(width):
-                largest = max(largest, abs(log_p[s]))
-                total += log_p[s]
-        out[u] = largest if np.isfinite(total) else np.inf
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
@@ -250,7 +227,7 @@ class Beta:
                 "weight: use FBS, or put what the weights depend on into the formula"
             )
         _refuse_determined(self.outcome, logs[:, 0] - logs[:, 1], X, pattern)
-        return BetaData(pattern=pattern, logs=logs, public_weights=weights, **_standardized(X, pattern, columns))
+        return BetaData(pattern=pattern, logs=logs, public_weights=weights, **standardized(X, pattern, columns))
 
     def _logs(self, design: SurveyDesign) -> Floats:
         """log y and log(1 - y), (n, 2)."""
@@ -312,27 +289,15 @@ class Beta:
     def lipschitz(
         self, data: BetaData, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,).
-
-        Memory is O(n): blocks of records stream, and what a predictor row has in a draw is computed once a block.
-        """
-        key = data.pattern if unit is None else unit
-        out = np.empty(len(key) if unit is None else int(unit.max()) + 1)
-        for records in _blocks(key, 1 if unit is None else None, posterior.size):
-            here, row = np.unique(data.pattern[records], return_inverse=True)
-            there, start = records, np.arange(records.size)
-            if unit is not None:
-                there, start = np.unique(unit[records], return_index=True)
-            part = np.empty(there.size)
-            shapes = _of_rows(data.X[here], posterior)
-            _max_abs_sum(data.logs[records], np.append(start, records.size), row, *shapes, part)
-            out[there] = part
-        return out
+        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
+        return max_abs_log_density(
+            data.logs, data.pattern, lambda rows: _of_rows(data.X[rows], posterior), posterior.size, unit
+        )
 
     def log_ratio(self, data: BetaData, before: Floats, after: Floats, posterior: Posterior) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         sums, out = _sums(data, after - before), np.zeros(posterior.size)
-        for some in _blocks(np.arange(len(data.X)), 1, posterior.size):
+        for some in blocks(np.arange(len(data.X)), 1, posterior.size):
             c, p, q = _of_rows(data.X[some], posterior)
             a, s, t = sums[some].T
             out += a @ c + s @ p + t @ q
@@ -447,7 +412,7 @@ def _checked(bounds: object) -> tuple[float, float]:
     return low, high
 
 
-def _standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
+def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
     """A column of ones, and the columns that vary, with mean 0 and standard deviation 1 over the records."""
     share = np.bincount(pattern, minlength=len(X)) / len(pattern)
     mean = share @ X
@@ -474,16 +439,6 @@ def _of_rows(X: Floats, posterior: Posterior) -> tuple[Floats, Floats, Floats]:
     lam = posterior.values["lambda"]
     c, p, q = _shapes(X @ posterior.values["b"].T, lam, gammaln(lam))
     return c, p, q
-
-
-def _blocks(key: Codes, cells: int | None, S: int) -> Iterator[Codes]:
-    """Numbers of records by key, no key in two blocks; a key has at most ``cells`` rows, None for one a record."""
-    order, size = np.argsort(key, kind="stable"), np.bincount(key)
-    block = np.cumsum(np.minimum(size, cells or size)) // max(1, BLOCK_BYTES // (24 * S))
-    ends = np.cumsum(np.bincount(block, size).astype(np.intp))
-    for start, end in zip(np.concatenate([[0], ends[:-1]]), ends, strict=True):
-        if end > start:
-            yield order[start:end]
 
 
 def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:

@@ -11,7 +11,8 @@ from .mechanisms import Kind
 LOCAL = (
     "Asymptotic differential privacy: epsilon = 2 * Delta * m, where Delta is the largest weighted absolute log "
     "density of any {unit} under any of the posterior draws that were examined (more draws can only raise it). The "
-    "bound is local to this file; it becomes a differential privacy guarantee only as the number of {units} grows. "
+    "bound is local to this file; it becomes a differential privacy guarantee only as the number of {units} grows and "
+    "the share of them whose privacy weight is below 1 vanishes, which at a fixed epsilon it need not. "
     "This is not a strict (epsilon, 0) guarantee at this sample size."
 )
 CLAMPED = (

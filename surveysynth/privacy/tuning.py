@@ -244,7 +244,8 @@ def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolera
     WeightedFit
         ``first`` itself where there is nothing to be gained.
     """
-    done, k, logs = first, START, []
+    done, k = first, START
+    logs: list[Floats] = []
     for step in range(1, steps + 1):
         kept = done.alpha > 0
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import logistic, norm, pareto
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models import beta
+from surveysynth.models import beta, row_density
 from surveysynth.models.base import Posterior
 from surveysynth.models.beta import EDGE, Beta
 from surveysynth.privacy.weights import MAPS
@@ -182,7 +182,7 @@ def test_two_modes_are_refused():
 @pytest.mark.parametrize("small_blocks", [False, True])
 def test_densities_are_those_of_scipy(monkeypatch, small_blocks):
     if small_blocks:
-        monkeypatch.setattr(beta, "BLOCK_BYTES", 24 * 30 * 2)
+        monkeypatch.setattr(row_density, "BLOCK_BYTES", 24 * 30 * 2)
     frame, y, X = file()
     data, posterior = MODEL.prepare(SurveyDesign(frame, weights="w")), drawn()
     log_p = rowwise_log_density(y, X, posterior)

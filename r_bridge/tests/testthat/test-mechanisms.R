@@ -64,14 +64,72 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), r.privacy.kind, r.priv
   expect_error(synthesize(without, policy = again, population_total = 6194), "no column .api00., .stype.")
 })
 
+test_that("counts, risks and re-weighting release the same from R and from Python, to the last bit", {
+  need_python()
+  schools <- transform(apistrat, visits = enroll %/% 150)
+  csv <- tempfile()
+  write.csv(schools[c("stype", "visits", "pw")], csv, row.names = FALSE)
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = schools)
+  run <- function(...) synthesize(design, ..., population_total = 6194, m = 1, seed = 3)
+  near <- count_risk(0.5, floor = 1)
+  ours <- list(
+    run(negbin(visits ~ stype), mechanism = pseudo_posterior("linear", c1 = 0.7, risk = near), reweight = TRUE),
+    run(poisson_counts("visits", ~ stype, prior = "independent"), 30,
+        mechanism = weighted_e(c1 = 0.9, risk = count_risk(2, relative = FALSE)))
+  )
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
+same = dict(seed=3, m=1, population_total=6194)
+near = ss.Count(0.5, floor=1)
+releases = [
+    ss.synthesize(design, ss.NegativeBinomial('visits', 'stype'), reweight=1,
+                  mechanism=ss.PseudoPosterior(map='linear', c1=0.7, risk=near), **same),
+    ss.synthesize(design, ss.Poisson('visits', 'stype', prior='independent'), epsilon=30,
+                  mechanism=ss.WeightedE(c1=0.9, risk=ss.Count(2, relative=False)), **same),
+]
+print(json.dumps([[r.datasets[0].frame['visits'].tolist(), r.privacy.epsilon] for r in releases]))", csv)
+  for (i in 1:2) {
+    expect_identical(ours[[i]]$designs[[1]]$variables$visits, as.numeric(theirs[[i]][[1]]))
+    expect_identical(privacy(ours[[i]])$epsilon, theirs[[i]][[2]])
+    expect_match(format(privacy(ours[[i]])), "whose values are further from the record's", fixed = TRUE, all = FALSE)
+  }
+  expect_identical(vapply(ours, function(release) release$manifest$method, ""), c("NegativeBinomial", "Poisson"))
+
+  clamped <- function(...) run(fbs(visits ~ stype, transform = asinh_transform(1), prior = "normal"), 15, ...)
+  expect_error(clamped(mechanism = censored(), reweight = 1), "use pseudo_posterior() or weighted_e()", fixed = TRUE)
+  expect_error(run(negbin(visits ~ stype), 15, mechanism = censored()), "negbin() is not fitted under", fixed = TRUE)
+  expect_error(run(poisson_counts(visits ~ 1), 15), "poisson_counts() has no effects of them: use fbs()", fixed = TRUE)
+  expect_error(run(negbin(visits ~ stype), 15, debias = TRUE), "had for negbin(): leave it out", fixed = TRUE)
+  expect_error(run(negbin(visits ~ stype), 15, reweight = 2.5), "reweight must be a whole number")
+  counted <- function(...) pseudo_posterior(risk = count_risk(...))
+  expect_error(run(negbin(visits ~ stype), 15, mechanism = counted(), debias = TRUE), "map of lipschitz_risk() risks",
+               fixed = TRUE)
+  expect_error(run(negbin(visits ~ stype), 15, mechanism = counted(c(1, 2))), "radius must be a finite number")
+  expect_error(run(negbin(visits ~ stype), 15, mechanism = counted(relative = NA)), "relative must be TRUE or FALSE")
+  expect_error(synthesize(strat, negbin(api00 ~ stype, prior = "flat"), 9), "independent")
+  expect_error(synthesize(strat, fbs(factor(awards) ~ stype, prior = "flat"), 9, mechanism = counted()),
+               "count_risk() looks at numeric outcomes, and there are none: use lipschitz_risk()", fixed = TRUE)
+})
+
 test_that("mechanisms and beta regressions show themselves, and refuse what does not go together", {
   shows <- function(x, text) expect_output(print(x), text, fixed = TRUE)
   shows(censored(10), "censored(epsilon = 10, weighted = FALSE)")
-  shows(censored(weighted = TRUE, c1 = 0.9), "censored(weighted = TRUE, map = \"linear\", c1 = 0.9, c2 = 0)")
-  shows(weighted_e(), "weighted_e(map = \"linear\", c1 = 1, c2 = 0)")
+  shows(censored(weighted = TRUE, c1 = 0.9, risk = count_risk(0.1)),
+        "map = \"linear\", c1 = 0.9, c2 = 0, risk = count_risk(radius = 0.1, relative = TRUE, floor = 0))")
+  shows(weighted_e(), "weighted_e(map = \"linear\", c1 = 1, c2 = 0, risk = lipschitz_risk())")
+  shows(count_risk(c(500, 2), FALSE), "count_risk(radius = c(500, 2), relative = FALSE, floor = 0)")
+  shows(lipschitz_risk(), "lipschitz_risk()")
   shows(beta_regression("y", ~ a + b, bounds = c(0, 9)), "Beta: y ~ a + b\nbounds = c(0, 9), missing = \"fail\"")
   expect_equal(beta_regression(y ~ a, bounds = 0:1)$arguments, beta_regression("y", ~ a, bounds = 0:1)$arguments)
   expect_error(censored(c1 = 0.5), "with weighted = TRUE")
+  expect_error(censored(risk = count_risk()), "with weighted = TRUE")
+  for (mechanism in list(pseudo_posterior, weighted_e, function(risk) censored(weighted = TRUE, risk = risk))) {
+    expect_error(mechanism(risk = "count"), "a risk is lipschitz_risk() or count_risk(", fixed = TRUE)
+    expect_error(mechanism(risk = count_risk), "a risk is lipschitz_risk() or count_risk(", fixed = TRUE)
+  }
+  expect_error(count_risk(-1), "numbers, not negative: one, or one for each numeric outcome")
+  expect_error(count_risk(floor = NA), "numbers, not negative")
   expect_error(weighted_e(map = "cubic"), "inverse")
   expect_error(beta_regression(y ~ a), "bounds = c\\(0, 2e5\\)")
   expect_error(beta_regression(cbind(y, z) ~ a, bounds = 0:1), "synthesizes one number")

@@ -28,10 +28,19 @@ test_that("Python's words are put into R's", {
   expect_identical(words("or use prior='flat'; missing='drop'"), "or use prior = \"flat\"; missing = \"drop\"")
   expect_identical(words("how much: epsilon=, or a larger epsilon= here"),
                    "how much: epsilon, or a larger epsilon here")
+  expect_identical(words("more draws (draws=, warmup=)"), "more draws (draws, warmup)")
   expect_identical(words("or overwrite=True for a release"), "or overwrite = TRUE for a release")
   expect_identical(words("of PseudoPosterior() or the clamp of Censored(weighted=False)"),
                    "of pseudo_posterior() or the clamp of censored(weighted = FALSE)")
   expect_identical(words("weight: use FBS, or put"), "weight: use fbs(), or put")
+  expect_identical(words("use PseudoPosterior or WeightedE"), "use pseudo_posterior() or weighted_e()")
+  expect_identical(words("had for NegativeBinomial: use FBS or FBP"), "had for negbin(): use fbs() or fbp()")
+  expect_identical(words("had for Poisson: use FBS"), "had for poisson_counts(): use fbs()")
+  expect_identical(words("rows 1, 2; Poisson is a model of counts"), "rows 1, 2; poisson_counts() is a model of counts")
+  expect_identical(words("Poisson selection"), "Poisson selection")
+  expect_identical(words("Count(radius=2) or Lipschitz()"), "count_risk(radius=2) or lipschitz_risk()")
+  expect_identical(words("reweight=True; relative must be True or False"),
+                   "reweight = TRUE; relative must be TRUE or FALSE")
   expect_identical(words("epsilon must be None for kind='none'"), "epsilon must be NULL for kind = \"none\"")
   expect_identical(words("for example [0.25, 0.5]"), "for example c(0.25, 0.5)")
 })

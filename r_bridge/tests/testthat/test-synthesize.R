@@ -142,12 +142,21 @@ model = ss.FBS('api00', 'stype + awards', prior='flat')
 print(json.dumps([asdict(ss.price(design, model, epsilon=9, c1=c1, m=2, seed=1)) for c1 in (None, 0.5)]))", csv)
   expect_equal(list(unclass(asked), unclass(given)), theirs, tolerance = 1e-14)
   expect_output(print(asked), "epsilon = [0-9.]+ for m = 2 data sets")
+  expect_output(print(replace(asked, "weighted_down", 0.0625)), "privacy weight below 1: 6.25% of", fixed = TRUE)
   shown <- function(alpha) paste(capture.output(print(replace(asked, "mean_alpha", alpha))), collapse = " ")
   expect_match(shown(1), "weight: 1.000 (1: all of the file's information; more epsilon buys nothing)", fixed = TRUE)
   expect_match(shown(0.5), "weight: 0.500 (1: all of the file's information)", fixed = TRUE)
   expect_no_match(shown(0.3), "little")
   expect_match(shown(0.29), "little of the file's information is left")
   expect_error(price(strat, quick, epsilon = 9, debias = TRUE), "price\\(\\) has no argument debias")
+})
+
+test_that("re-weighting leaves more of the file at the same epsilon", {
+  need_python()
+  linear <- function(...) price(strat, quick, 9, m = 2, mechanism = pseudo_posterior("linear"), seed = 1, ...)
+  again <- linear(reweight = 2)
+  expect_gt(again$mean_alpha, linear()$mean_alpha)
+  expect_lte(again$epsilon, 9)
 })
 
 test_that("records without an outcome are left out on request", {

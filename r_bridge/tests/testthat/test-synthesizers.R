@@ -8,7 +8,10 @@ test_that("a model can be written in three ways", {
   expect_identical(two$outcomes, c("wage", "bonus"))
   shows(two, "FBP: cbind(wage, bonus) ~ field\ntransform = list(wage = \"log\", bonus = asinh_transform(scale = 100))")
   shows(fbp(y ~ age, bands = list(age = c(25, 50))), "bands = list(age = c(25, 50))")
-  shows(pseudo_posterior("linear"), "pseudo_posterior(map = \"linear\", c2 = 0)")
+  shows(pseudo_posterior("linear"), "pseudo_posterior(map = \"linear\", c2 = 0, risk = lipschitz_risk())")
+  expect_equal(negbin(y ~ a + b)$arguments, negbin("y", c("a", "b"))$arguments)
+  shows(negbin(y ~ a + b), "NegativeBinomial: y ~ a + b\nprior = \"paper\", missing = \"fail\"")
+  shows(poisson_counts("y", ~ 1, "independent", "drop"), "Poisson: y ~ 1\nprior = \"independent\", missing = \"drop\"")
 })
 
 test_that("what is no model is refused at once", {
@@ -18,6 +21,10 @@ test_that("what is no model is refused at once", {
   expect_error(fbs(cbind(a, b) ~ x, transform = list(a = "log", c = "log")), "by the names of the outcomes")
   expect_error(asinh_transform(-1), "scale must be a positive number")
   expect_error(pseudo_posterior("cubic"), "inverse")
+  expect_error(negbin(cbind(y, z) ~ x), "synthesizes one count: negbin\\(visits ~ age \\+ sex\\)")
+  expect_error(poisson_counts(factor(y) ~ x), "synthesizes one count: poisson_counts\\(visits ~ age \\+ sex\\)")
+  expect_error(negbin(y ~ x, prior = "normal"), "independent")
+  expect_error(negbin(log(y) ~ x), "an outcome is a column")
 })
 
 test_that("normal scores from a historical file have the knots that Python has, and serve as a transform", {

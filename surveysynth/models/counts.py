@@ -1,0 +1,801 @@
+"""NegativeBinomial and Poisson: the synthesizers of counts (R 2.1), plain or a regression.
+
+    y_i ~ NB(mu_i, phi),   var y_i = mu_i + mu_i^2 / phi,   log mu_i = x_i b          (Poisson: phi = infinity)
+    w~_i | y_i ~ N(x_i c + gamma log(1 + y_i), sigma^2),    w~_i = log(w_i / mean w)
+
+the second line only where the survey weight is not a function of the predictors.  With the records'
+alpha, r_g = log(1 + mu_g / phi) of a predictor row, and A_g and S_g the sums of alpha and alpha y over its records,
+
+    log L = sum_i alpha_i rise(y_i) + sum_g { S_g log mu_g - (S_g + A_g phi) r_g },
+    rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi,
+
+up to a constant.  The first sum is over distinct counts.  Where these are many, a few points stand for them: from
+v = 16 on, those of each octave are replaced by the Gauss quadrature of their own distribution.  rise is
+analytic for v > -phi, so that ten points are exact to rounding, whatever phi is.  The cost of a fit
+(``stan/counts.stan``) depends on the number of predictor rows, not on n, nor on how many different counts there are.
+
+The weight has a conjugate prior, and the joint density is a product, so that (c, gamma, sigma) are drawn exactly.
+
+**Coordinates** of the sampler come from the likelihood's normal approximation at its mode; see the program.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, lgamma, log, log1p, pi
+from typing import Any, ClassVar, Literal
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal, qr, solve_triangular
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, gammaln
+
+from ..design import SurveyDesign
+from ..errors import InputError, ModelError, rows
+from .base import Clusters, Posterior, Sampler, Synthetic
+from .beta import standardized
+from .effects import groups_of
+from .predictors import formula_columns, predictor_rows
+from .public_weights import public_weight
+from .row_density import blocks, max_abs_log_density
+from .sufficient import SufficientStatistics, sufficient_statistics
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Prior = Literal["paper", "independent"]
+
+SHAPE, SCALE, WIDTH = 0.5, 0.005, 10.0  # of the weight's prior
+PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
+PRIOR_WEIGHT = (
+    f"coefficients of the log weight ~ N(0, {WIDTH:g}^2 sigma^2), sigma^2 ~ inverse gamma({SHAPE:g}, {SCALE:g})"
+)
+
+LARGE = 20.0  # phi from which Stirling's series, four terms, is exact to rounding
+SMALL, POINTS = 16, 10  # counts below SMALL are kept as they are; points that stand for an octave
+WIDE = 0.01  # precision of the prior under which the mode is looked for: a cell without any count has none
+FEW, UNKNOWN = 3.0, 0.6  # weighted counts of a row that say little of its mean; standard deviation of its log
+ALIKE = 0.9  # correlation of such rows' log means, above which they are one
+DISPERSIONS = (-45.0, 15.0)  # of log(1 / phi), among which its mode is looked for
+ROUNDS, STEPS = 30, 100
+MOST_EXPECTED = 2.0**53  # counts above are no whole numbers in floating point
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _stirling(x: float) -> float:
+    """log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2 from LARGE on."""
+    w = 1 / (x * x)
+    return (1 - w * (1 / 30 - w * (1 / 105 - w / 140))) / (12 * x)
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def _rises(v: Floats, phi: Floats) -> Floats:
+    """log Gamma(v + phi) - log Gamma(phi) - v log phi of counts in every draw: (V, S); 0 where phi is infinite."""
+    out = np.zeros((v.size, phi.size))
+    of_phi = np.empty((2, phi.size))
+    for s in range(phi.size):
+        of_phi[0, s] = _stirling(phi[s]) if phi[s] >= LARGE else lgamma(phi[s])
+        of_phi[1, s] = log(phi[s])
+    for k in nb.prange(v.size):
+        for s in range(phi.size):
+            x = v[k] + phi[s]
+            if phi[s] < LARGE:
+                out[k, s] = lgamma(x) - of_phi[0, s] - v[k] * of_phi[1, s]
+            elif phi[s] < inf:
+                out[k, s] = (x - 0.5) * log1p(v[k] / phi[s]) - v[k] + _stirling(x) - of_phi[0, s]
+    return out
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def _slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
+    """log mu - r and phi r of rows in every draw, r = log(1 + mu / phi): (G, S); log mu and mu without phi."""
+    slope, spent = np.empty(eta.shape), np.empty(eta.shape)
+    for g in nb.prange(eta.shape[0]):
+        for s in range(eta.shape[1]):
+            if phi[s] == inf:
+                slope[g, s], spent[g, s] = eta[g, s], exp(eta[g, s])
+            else:
+                x = eta[g, s] - log(phi[s])
+                r = max(x, 0.0) + log1p(exp(-abs(x)))
+                slope[g, s], spent[g, s] = eta[g, s] - r, phi[s] * r
+    return slope, spent
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def _of_pairs(
+    count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats
+) -> Floats:
+    """rise + v (log mu - r) - phi r of pairs (count, row) in every draw: (P, S)."""
+    out = np.empty((count.size, rise.shape[1]))
+    for i in nb.prange(count.size):
+        value, k, g = v[count[i]], count[i], row[i]
+        for s in range(rise.shape[1]):
+            out[i, s] = rise[k, s] + value * slope[g, s] - spent[g, s]
+    return out
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class CountData:
+    """A design in the form that the count models work with.
+
+    Attributes
+    ----------
+    X : float array (G, K)
+        Distinct predictor rows ("patterns"), public: a column of ones, then the columns of the model matrix that
+        vary, with mean 0 and standard deviation 1 over the records.
+    pair : int array (n,)
+        Pair (predictor row, count) of each record.
+    row : int array (P,)
+        Row of X of each pair.
+    count : float array (P,)
+        Count of each pair; pairs are sorted by it.
+    log_weights : float array (n,) or None
+        log(w / mean w), unless the weight is public.
+    public_weights : float array (n,) or None
+        The weights, where they are a function of the public predictors.
+    columns : tuple of str
+        Columns of X.
+    mean, sd : float arrays (K,)
+        X is the model matrix less ``mean``, over ``sd``; 0 and 1 for the column of ones.
+    """
+
+    X: Floats
+    pair: Codes
+    row: Codes
+    count: Floats
+    log_weights: Floats | None
+    public_weights: Floats | None
+    columns: tuple[str, ...]
+    mean: Floats
+    sd: Floats
+
+    @property
+    def pattern(self) -> Codes:
+        """Row of X of each record: (n,)."""
+        return self.row[self.pair]
+
+    @property
+    def y(self) -> Floats:
+        """Count of each record: (n,)."""
+        return self.count[self.pair]
+
+
+@dataclass(frozen=True)
+class Counts(ABC):
+    """A synthesizer of one count, given public predictors: NegativeBinomial and Poisson.
+
+    Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountData`; ``phi`` (S,), unless it is
+    infinite; and where the weight is modelled ``c`` (S, K + 1), the last of which is gamma, and ``sigma`` (S,).
+    """
+
+    outcome: str
+    predictors: str = "1"
+    prior: Prior = "paper"
+    missing: Literal["fail", "drop"] = "fail"
+
+    name: ClassVar[str]
+    dispersed: ClassVar[bool]
+    categorical: ClassVar[tuple[str, ...]] = ()
+    as_in_paper: ClassVar[bool] = False
+    priors: ClassVar[dict[str, str]] = {
+        "paper": (
+            "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D Omega D), "
+            "D = diag(half-t(3, 0, 1)), Omega ~ LKJ(6) (the program of R's authors)"
+        ),
+        "independent": (
+            "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D^2), "
+            "D = diag(half-t(3, 0, 1))"
+        ),
+    }
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.outcome, str) or not self.outcome:
+            raise InputError(f"outcome must be the name of one column: {self.name} synthesizes one outcome")
+        if self.prior not in list(self.priors):
+            raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
+        if self.missing not in ("fail", "drop"):
+            raise InputError(f"missing={self.missing!r} is not one of fail, drop")
+        if self.outcome in formula_columns(self.predictors):
+            raise InputError(f"{self.outcome}: an outcome cannot be a predictor; predictors are public")
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The column that is synthesized."""
+        return (self.outcome,)
+
+    @property
+    def predictor_columns(self) -> tuple[str, ...]:
+        """The public columns that the formula names, sorted."""
+        return formula_columns(self.predictors)
+
+    def pilot(self) -> None:
+        """There is no faster relative."""
+        return None
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
+    ) -> CountData:
+        """Distinct pairs of predictor row and count, after the checks that belong to the model.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+        clusters : {"model", "ignore"}
+            "ignore" leaves out effects of PSUs and strata, which the count models do not have.
+        mean_weight : float, optional
+            A public number that weights are divided by, N / n; by default their mean.
+
+        Raises
+        ------
+        InputError
+            A missing outcome, or one that is no count; missing predictors; a formula that cannot be evaluated or has
+            no intercept; PSUs or strata without ``"ignore"``.
+        ModelError
+            A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine.
+        """
+        y = self._counts(design)
+        X, pattern, columns = predictor_rows(design, self.predictors, None)
+        if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
+            raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
+        groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
+        if groups is not None:
+            raise InputError(
+                f"the design has {groups.describe()} that the predictors do not determine, and {self.name} has no "
+                "effects of them: use FBS, put the strata into the formula, or say clusters='ignore', and standard "
+                "errors from the synthetic files can be far too small"
+            )
+        public = public_weight(design, self.predictor_columns, X, pattern)
+        log_weights = None
+        if public is None:
+            log_weights = np.log(design.weights / (mean_weight or design.weights.mean()))
+        values, code = np.unique(y, return_inverse=True)
+        _, first, pair = np.unique(code * len(X) + pattern, return_index=True, return_inverse=True)
+        data = CountData(
+            pair=pair, row=pattern[first], count=values[code[first]], log_weights=log_weights,
+            public_weights=public, **standardized(X, pattern, columns),
+        )  # fmt: skip
+        if log_weights is not None:
+            _refuse_determined(data, log_weights)
+        return data
+
+    def _counts(self, design: SurveyDesign) -> Floats:
+        """The outcome, (n,)."""
+        y = design.numeric(self.outcome)
+        absent = np.isnan(y)
+        if absent.any():
+            raise InputError(
+                f"outcome {self.outcome!r} is missing in {rows(absent)}; fill it in, or say missing='drop' to leave "
+                "these records out (the report then says how many)"
+            )
+        other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
+        if other.any():
+            raise InputError(
+                f"outcome {self.outcome!r} is not a count, 0, 1, 2 and so on, in {rows(other)}; {self.name} is a model "
+                "of counts: use FBS for other numbers, or round"
+            )
+        if y.min() == y.max():
+            raise ModelError(
+                f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
+            )
+        return y
+
+    def fit(self, data: CountData, alpha: Floats, sampler: Sampler) -> Posterior:
+        """Draw (b, phi), and (c, gamma, sigma) where the weight is modelled, from the alpha-weighted pseudo posterior.
+
+        Raises
+        ------
+        ModelError
+            alpha leaves too little of the file to fit.
+        """
+        _refuse_degenerate(data, alpha)
+        likelihood = _collapsed(data, alpha, self.dispersed)
+        K = data.X.shape[1]
+        fit = sampler.sample("counts", {
+            "G": len(data.X), "K": K, "V": likelihood.v.size, "dispersed": int(self.dispersed),
+            "correlated": int(self.prior == "paper" and K > 1), "X": data.X, "A": likelihood.A, "S": likelihood.S,
+            "v": likelihood.v, "weight": likelihood.weight, **_coordinates(likelihood),
+        })  # fmt: skip
+        values = {"b": fit.values["b"].reshape(-1, K)}
+        if self.dispersed:
+            values["phi"] = np.exp(-fit.values["l"].ravel())
+        if data.log_weights is not None:
+            values |= _draw_weights(_of_weights(data, data.log_weights, alpha), len(values["b"]), sampler.rng)
+        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def check_censored(self, data: CountData) -> None:
+        """Refuse: counts are not fitted under a clamp.
+
+        Raises
+        ------
+        ModelError
+            Always.
+        """
+        raise ModelError(f"{self.name} is not fitted under the censored mechanism; use the pseudo posterior")
+
+    def censored(self, data: CountData, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+        """Not to be had, see :meth:`check_censored`."""
+        raise ModelError(f"{self.name} is not fitted under the censored mechanism; use the pseudo posterior")
+
+    def lipschitz(
+        self, data: CountData, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+    ) -> Floats:
+        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,).
+
+        Where the weight is public, records with the same predictors and count have the same density: it is computed
+        once for them.
+        """
+        if data.log_weights is not None:
+            t = np.column_stack([data.log_weights, data.log_weights**2])
+            return max_abs_log_density(t, data.pair, lambda p: _with_weight(data, p, posterior), posterior.size, unit)
+        if unit is not None:
+            nothing = np.zeros((len(data.pair), 2))
+            return max_abs_log_density(nothing, data.pair, lambda p: _alone(data, p, posterior), posterior.size, unit)
+        largest = np.empty(len(data.row))
+        for pairs in blocks(np.arange(len(data.row)), 1, posterior.size):
+            largest[pairs] = np.abs(_log_p(data, pairs, posterior)).max(axis=1)
+        return np.where(np.isfinite(largest), largest, np.inf)[data.pair]
+
+    def log_ratio(self, data: CountData, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        out = self._log_likelihood(data, after, posterior) - self._log_likelihood(data, before, posterior)
+        if data.log_weights is not None:
+            out += _weights_log_likelihood(_of_weights(data, data.log_weights, after - before), posterior)
+        return out
+
+    def _log_likelihood(self, data: CountData, alpha: Floats, posterior: Posterior) -> Floats:
+        """sum_i alpha_i log p(count i | draw), (S,); alpha is not negative."""
+        of, phi = _collapsed(data, alpha, self.dispersed), _phi(posterior)
+        out = of.weight @ _rises(of.v, phi) - np.bincount(data.pair, alpha, len(data.row)) @ gammaln(data.count + 1)
+        for some in blocks(np.arange(len(data.X)), 1, posterior.size):
+            slope, spent = _slopes(data.X[some] @ posterior.values["b"].T, phi)
+            out += of.S[some] @ slope - of.A[some] @ spent
+        return np.asarray(out)
+
+    def log_density(self, data: CountData, records: Codes, posterior: Posterior) -> Floats:
+        """log p(record | draw) of some records: (S, records); of a count a probability, which has no unit."""
+        pairs, number = np.unique(data.pair[records], return_inverse=True)
+        if data.log_weights is None:
+            return np.asarray(_log_p(data, pairs, posterior)[number].T)
+        c, p, q = _with_weight(data, pairs, posterior)
+        w = data.log_weights[records, None]
+        return np.asarray((c[number] + p[number] * w + q[number] * w**2).T)
+
+    def biased(self, data: CountData, unit: Codes | None) -> dict[str, bool]:
+        """Nothing that is always corrected."""
+        return {}
+
+    def consistent(
+        self, data: CountData, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
+    ) -> Posterior:  # fmt: skip
+        """Refuse: what privacy weights do to the count models is not corrected (InputError)."""
+        raise InputError(f"debias is not to be had for {self.name}: leave it out, or use FBS")
+
+    def uncensored(self, data: CountData, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+        """Not to be had.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError(f"debias is not to be had for {self.name}: use FBS or FBP, or leave debias out")
+
+    def variance_factor(
+        self, data: CountData, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """Not known."""
+        return None
+
+    def in_units(self, data: CountData, posterior: Posterior) -> Posterior:
+        """Coefficients of predictors in their own units."""
+        return _rescaled(posterior, lambda b: _own_units(data, b))
+
+    def from_units(self, data: CountData, posterior: Posterior) -> Posterior:
+        """Coefficients of the columns of ``data``."""
+        return _rescaled(posterior, lambda b: _columns_of(data, b))
+
+    def simulate(self, data: CountData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
+        pattern, values = data.pattern, posterior.values
+        mean = np.exp(data.X @ values["b"][draw])[pattern]
+        if self.dispersed:
+            mean = mean * rng.standard_gamma(values["phi"][draw], len(mean)) / values["phi"][draw]
+        y = rng.poisson(np.minimum(mean, MOST_EXPECTED)).astype(np.float64)
+        weights = data.public_weights
+        if weights is None:
+            c = values["c"][draw]
+            weights = np.exp((data.X @ c[:-1])[pattern] + c[-1] * np.log1p(y))
+        return Synthetic(y[:, None], weights)
+
+    def describe(self, data: CountData) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        return {
+            "method": self.name,
+            "outcome": list(self.outcomes),
+            "predictors": self.predictors,
+            "prior": self.prior,
+            "transform": ["none: the mean is modelled on the log scale"],
+            "weights": "public" if data.public_weights is not None else "synthesized (smoothed)",
+        }
+
+    @property
+    def _distribution(self) -> str:
+        """In words, for the report."""
+        if self.dispersed:
+            return "negative binomial, with variance mu + mu^2 / phi and one phi for all"
+        return "Poisson, with variance mu"
+
+    def assumptions(self, data: CountData) -> list[str]:
+        """What the model takes as given, in sentences."""
+        regression = len(data.columns) > 1
+        given = f"given the predictors ({self.predictors}) " if regression else ""
+        said = [
+            f"{given}the outcome is {self._distribution}, mu its mean"
+            + ("; log mu is linear in the predictors" * regression)
+            + ". Its density is the probability of the count, which has no unit; a zero is a count like others",
+            f"prior {self.prior}: {self.priors[self.prior]}" + (f"; {PRIOR_DISPERSION}" * self.dispersed),
+        ]
+        if regression:
+            said[-1] += (
+                ". The means and standard deviations are those of the predictors of all records, which are public and "
+                "held fixed"
+            )
+        numeric = [c for c in data.columns[1:] if "[" not in c]
+        if numeric:
+            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
+        if data.public_weights is not None:
+            said.append(
+                "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
+                "kept, and only the outcome is modelled"
+            )
+        else:
+            said.append(
+                "the log of the survey weight is normal given the predictors and the count, and linear in log(1 + "
+                f"count); smoothed weights are released. Prior: {PRIOR_WEIGHT}"
+            )
+        return said
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Counts):
+    """Synthesizer of one count with a variance above its mean: a negative binomial, or its regression.
+
+    Parameters
+    ----------
+    outcome : str
+        Confidential column of counts, zeros among them.
+    predictors : str
+        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
+        These columns are public: they are kept as they are and are released.
+    prior : {"paper", "independent"}
+        That of the program of R's authors; or the same with Omega = I (sensible with more than about 20 predictors).
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+
+    Raises
+    ------
+    InputError
+        On construction: an outcome that is no column name or is a predictor; an unknown option.
+
+    Notes
+    -----
+    R 2.1; the collapsed likelihood is exact to rounding.  R has no survey weights: the regression of the log weight on
+    the predictors and log(1 + count), where weights are not public, is ours, and its log density is part of a record's.
+    No effects of PSUs or strata.
+    """
+
+    name: ClassVar[str] = "NegativeBinomial"
+    dispersed: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Poisson(Counts):
+    """Synthesizer of one count whose variance is its mean: Poisson, or its regression.
+
+    Parameters, exceptions and notes are those of :class:`NegativeBinomial`; there is no phi.
+    """
+
+    name: ClassVar[str] = "Poisson"
+    dispersed: ClassVar[bool] = False
+
+
+# ---- the count's log density
+
+
+def _phi(posterior: Posterior) -> Floats:
+    """phi in every draw, (S,): infinite under Poisson."""
+    return posterior.values.get("phi", np.full(posterior.size, np.inf))
+
+
+def _log_p(data: CountData, pairs: Codes, posterior: Posterior) -> Floats:
+    """log p(count | row) of some pairs in every draw: (pairs, S)."""
+    v, count = np.unique(data.count[pairs], return_inverse=True)
+    here, row = np.unique(data.row[pairs], return_inverse=True)
+    phi = _phi(posterior)
+    rise = _rises(v, phi) - gammaln(v + 1)[:, None]
+    return _of_pairs(count, row, v, rise, *_slopes(data.X[here] @ posterior.values["b"].T, phi))
+
+
+def _alone(data: CountData, pairs: Codes, posterior: Posterior) -> tuple[Floats, Floats, Floats]:
+    """The log density of pairs as one that does not depend on the weight: c, p = 0 and q = 0, (pairs, S) each."""
+    c = _log_p(data, pairs, posterior)
+    nothing = np.zeros_like(c)
+    return c, nothing, nothing
+
+
+def _with_weight(data: CountData, pairs: Codes, posterior: Posterior) -> tuple[Floats, Floats, Floats]:
+    """c, p and q of log p(count, w~) = c + p w~ + q w~^2 of some pairs: (pairs, S) each."""
+    coefficients, precision = posterior.values["c"], posterior.values["sigma"] ** -2
+    mean = _weight_predictors(data)[pairs] @ coefficients.T
+    p = mean * precision
+    c = _log_p(data, pairs, posterior) + 0.5 * (np.log(precision / (2 * pi)) - mean * p)
+    return c, p, np.tile(-0.5 * precision, (len(pairs), 1))
+
+
+# ---- the likelihood
+
+
+@dataclass(frozen=True, repr=False)
+class _Likelihood:
+    """What the alpha-weighted likelihood of the counts knows of the records.
+
+    Sums of alpha and alpha y of each predictor row, ``A`` and ``S`` (G,); points ``v`` and their ``weight`` (V,), which
+    stand for the distinct counts and are none under Poisson.
+    """
+
+    X: Floats
+    A: Floats
+    S: Floats
+    v: Floats
+    weight: Floats
+    dispersed: bool
+
+    def value(self, eta: Floats, log_a: float) -> float:
+        """Log likelihood at log mu = ``eta`` (G,) and log(1 / phi)."""
+        phi = np.array([exp(-log_a) if self.dispersed else np.inf])
+        slope, spent = _slopes(eta[:, None], phi)
+        return float((self.weight @ _rises(self.v, phi))[0] + self.S @ slope[:, 0] - self.A @ spent[:, 0])
+
+    def derivatives(self, eta: Floats, log_a: float) -> tuple[Floats, Floats]:
+        """Gradient with respect to eta, and the negative second derivatives: (G,) each."""
+        share = expit(-eta - log_a)  # phi / (mu + phi)
+        mu = np.exp(eta)
+        return (self.S - self.A * mu) * share, (self.S * (1 - share) + self.A * mu * share) * share
+
+
+def _collapsed(data: CountData, alpha: Floats, dispersed: bool) -> _Likelihood:
+    a = _sums(data.pair, alpha, len(data.row))
+    v, weight = _points(data.count, a) if dispersed else (np.empty(0), np.empty(0))
+    A, S = (_sums(data.row, w, len(data.X)) for w in (a, a * data.count))
+    return _Likelihood(data.X, A, S, v, weight, dispersed)
+
+
+def _sums(key: Codes, values: Floats, size: int) -> Floats:
+    """Sums of values by key, in floating point also where there are none."""
+    return np.bincount(key, values, size).astype(np.float64)
+
+
+def _points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """A few points with weights, for sums of functions that are analytic for v > 0 over weighted counts.
+
+    Counts are kept up to SMALL and where an octave has few; else the octave's Gauss quadrature stands for them.
+    The nearest singularity is three half-widths from its centre, so that the error of m points is of the order
+    (3 + sqrt 8)^-2m, 5e-16 for ten.
+    """
+    v, number = np.unique(count, return_inverse=True)
+    weight = _sums(number, weight, len(v))
+    v, weight = v[weight > 0], weight[weight > 0]
+    octave = np.where(v < SMALL, v, SMALL + np.frexp(v)[1])
+    ends = np.flatnonzero(np.diff(octave)) + 1
+    parts = [_gauss(*part) for part in zip(np.split(v, ends), np.split(weight, ends), strict=True)]
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Points and weights of the Gauss quadrature of a discrete distribution, by Lanczos; itself, if it has few."""
+    if v.size <= POINTS:
+        return v, weight
+    centre, half, total = (v[0] + v[-1]) / 2, (v[-1] - v[0]) / 2, weight.sum()
+    x, q = (v - centre) / half, np.sqrt(weight / total)
+    Q, diagonal, beside = np.empty((0, v.size)), [], []
+    for _ in range(POINTS):
+        Q = np.vstack([Q, q])
+        diagonal.append(q @ (x * q))
+        z = x * q
+        for _ in range(2):  # orthogonal to all before, to rounding
+            z -= Q.T @ (Q @ z)
+        length = np.linalg.norm(z)
+        if length < 1e-12:  # next to all of the weight is on fewer counts
+            break
+        beside.append(length)
+        q = z / length
+    points, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+    return centre + half * points, total * vectors[0] ** 2
+
+
+# ---- the sampler's coordinates
+
+
+def _coordinates(likelihood: _Likelihood) -> dict[str, Any]:
+    """A normal approximation of the likelihood at its mode, which places the sampler (see ``stan/counts.stan``)."""
+    X = likelihood.X
+    b, log_a = _mode(likelihood)
+    slope, curvature = likelihood.derivatives(X @ b, log_a)
+    C0 = X.T @ (curvature[:, None] * X)
+    values, basis = np.linalg.eigh(C0)
+    values, basis = np.maximum(values[::-1], 0), basis[:, ::-1]
+    V = np.linalg.inv(C0 + WIDE * np.eye(len(b)))
+    error = np.sqrt(np.diag(V))
+    unknown = error > 1  # the prior's own scale
+    size = np.where(unknown, 1.0, np.hypot(b, error))
+    spread = _spread(likelihood, X @ b, log_a)
+    empty, A_empty = _empty_rows(likelihood, V, log_a + 3 * spread)
+    return {
+        "centre": b, "basis": basis, "lambda": values, "h": values * (basis.T @ b) + basis.T @ (X.T @ slope),
+        "size": size, "ratio": np.where(unknown, 1.0, error / size), "Z": empty.size,
+        "X_empty": X[empty], "log_A_empty": np.log(A_empty),
+        "l_centre": max(log_a, DISPERSIONS[0]), "l_scale": spread,
+    }  # fmt: skip
+
+
+def _empty_rows(likelihood: _Likelihood, V: Floats, log_a: float) -> tuple[Codes, Floats]:
+    """Rows with next to no counts, whose log mu is not known, one direction of each sort, and the alpha on each.
+
+    V (K, K) is b's covariance.  Above mu = phi the likelihood of no counts falls slowly: a row must know of mu below.
+    """
+    X = likelihood.X
+    empty = np.flatnonzero((likelihood.S < FEW) & (likelihood.A > 0))
+    empty = empty[np.einsum("gk,gk->g", X[empty] @ V, X[empty]) > UNKNOWN**2]
+    if not empty.size:
+        return empty, np.empty(0)
+    scaled = X[empty] @ np.linalg.cholesky(V)
+    R, order = qr(scaled.T, mode="r", pivoting=True)
+    first = order[: int((np.abs(np.diag(R)) > UNKNOWN).sum())]
+    scaled /= np.linalg.norm(scaled, axis=1, keepdims=True)
+    A = likelihood.A[empty] @ (scaled @ scaled[first].T > ALIKE)
+    matters = A > FEW * np.exp(log_a)
+    return np.asarray(empty[first[matters]]), np.asarray(A[matters])
+
+
+def _mode(likelihood: _Likelihood) -> tuple[Floats, float]:
+    """The mode of (b, log(1 / phi)), one after the other: they are nearly independent.  b under a wide normal prior."""
+    b = np.zeros(likelihood.X.shape[1])
+    b[0] = np.log(likelihood.S.sum() / likelihood.A.sum())
+    if not likelihood.dispersed:
+        return _mode_b(likelihood, b, -np.inf), -np.inf
+    log_a = 0.0
+    for _ in range(ROUNDS):
+        b, before = _mode_b(likelihood, b, log_a), log_a
+        log_a = _mode_dispersion(likelihood, likelihood.X @ b)
+        if abs(log_a - before) < 1e-3:
+            break
+    return b, log_a
+
+
+def _mode_b(likelihood: _Likelihood, b: Floats, log_a: float) -> Floats:
+    """The mode of b by Newton's steps: its log density is concave."""
+    X = likelihood.X
+
+    def value(b: Floats) -> float:
+        return likelihood.value(X @ b, log_a) - WIDE / 2 * float(b @ b)
+
+    for _ in range(STEPS):
+        slope, curvature = likelihood.derivatives(X @ b, log_a)
+        gradient = X.T @ slope - WIDE * b
+        go = np.linalg.solve(X.T @ (curvature[:, None] * X) + WIDE * np.eye(len(b)), gradient)
+        if gradient @ go < 1e-6:
+            break
+        here = value(b)
+        while not value(b + go) >= here - 1e-12 * abs(here) and np.abs(go).max() > 1e-12:
+            go = go / 2
+        b = b + go
+    return b
+
+
+def _log_dispersion(likelihood: _Likelihood, eta: Floats, log_a: float) -> float:
+    """Log density of log(1 / phi) given b: likelihood, prior and Jacobian."""
+    return likelihood.value(eta, log_a) - float(np.log1p((np.exp(log_a) / 5) ** 2)) + log_a
+
+
+def _mode_dispersion(likelihood: _Likelihood, eta: Floats) -> float:
+    grid = np.linspace(*DISPERSIONS, 21)
+    best = int(np.argmax([_log_dispersion(likelihood, eta, x) for x in grid]))
+    around = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
+    found = minimize_scalar(
+        lambda x: -_log_dispersion(likelihood, eta, x), bounds=around, method="bounded", options={"xatol": 1e-4}
+    )
+    return float(found.x)
+
+
+def _spread(likelihood: _Likelihood, eta: Floats, log_a: float) -> float:
+    """Standard deviation of log(1 / phi), from the density that far from its mode; 1 under Poisson."""
+    spread = 1.0
+    if likelihood.dispersed:
+        for _ in range(6):
+            ends = [_log_dispersion(likelihood, eta, log_a + sign * spread) for sign in (-1, 0, 1)]
+            curvature = max((2 * ends[1] - ends[0] - ends[2]) / spread**2, 0.1)
+            spread = curvature**-0.5
+    return spread
+
+
+# ---- the weight's regression on predictors and count
+
+
+def _weight_predictors(data: CountData) -> Floats:
+    """(x, log(1 + y)) of each pair: (P, K + 1)."""
+    return np.column_stack([data.X[data.row], np.log1p(data.count)])
+
+
+def _of_weights(data: CountData, log_weights: Floats, alpha: Floats) -> SufficientStatistics:
+    return sufficient_statistics(_weight_predictors(data), data.pair, log_weights[:, None], alpha)
+
+
+def _draw_weights(of: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
+    """Exact draws of (c, gamma) and sigma under the conjugate prior."""
+    P = of.P[:, 0]
+    root = np.linalg.cholesky(of.C0 + np.eye(len(P)) / WIDTH**2)  # of the precision over sigma^-2
+    half = solve_triangular(root, P, lower=True)
+    rate = SCALE + (of.Q[0, 0] - half @ half) / 2
+    sigma = np.sqrt(rate / rng.standard_gamma(SHAPE + of.A / 2, size))
+    z = rng.standard_normal((len(P), size))
+    c = solve_triangular(root, half[:, None] + sigma * z, lower=True, trans="T").T
+    return {"c": np.ascontiguousarray(c), "sigma": sigma}
+
+
+def _weights_log_likelihood(of: SufficientStatistics, posterior: Posterior) -> Floats:
+    """sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) in every draw: (S,)."""
+    c, sigma = posterior.values["c"], posterior.values["sigma"]
+    squares = of.Q[0, 0] - 2 * c @ of.P[:, 0] + np.einsum("sk,sk->s", c @ of.C0, c)
+    return np.asarray(-of.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
+
+
+# ---- units of the predictors
+
+
+def _own_units(data: CountData, b: Floats) -> Floats:
+    b = b / data.sd
+    b[:, 0] -= b[:, 1:] @ data.mean[1:]
+    return b
+
+
+def _columns_of(data: CountData, b: Floats) -> Floats:
+    scaled = b * data.sd
+    scaled[:, 0] += b[:, 1:] @ data.mean[1:]
+    return scaled
+
+
+def _rescaled(posterior: Posterior, change: Callable[[Floats], Floats]) -> Posterior:
+    """Coefficients of predictors changed, of the count and of the weight; that of log(1 + y) stays."""
+    values = posterior.values | {"b": change(posterior.values["b"])}
+    if "c" in values:
+        c = values["c"]
+        values["c"] = np.column_stack([change(c[:, :-1]), c[:, -1]])
+    return replace(posterior, values=values)
+
+
+# ---- what cannot be fitted
+
+
+def _refuse_determined(data: CountData, log_weights: Floats) -> None:
+    """Refuse a weight without variation of its own: the density would be unbounded."""
+    centred = log_weights - log_weights.mean()
+    left = _of_weights(data, centred, np.ones(len(centred))).reduced()[2][0, 0]
+    if left <= 1e-6 * (centred @ centred):
+        raise ModelError(
+            "outcome and predictors determine the survey weight (nearly) completely, so its density is unbounded and "
+            "no Lipschitz bound is useful; use fewer predictors"
+        )
+
+
+def _refuse_degenerate(data: CountData, alpha: Floats) -> None:
+    K, y = data.X.shape[1], data.y
+    mean = alpha @ y / max(alpha.sum(), 1e-300)
+    if alpha.sum() < K + 1 or alpha @ (y - mean) ** 2 <= 1e-9 * (alpha @ y**2):
+        raise ModelError(
+            f"the privacy weights leave too little of the file to fit {K} coefficients; ask for a larger epsilon, a "
+            "smaller m, or use fewer predictors"
+        )

@@ -1,0 +1,83 @@
+"""Lipschitz bounds of records whose log density is linear in two statistics, given their row.
+
+    log p_i = c_r + p_r t_i1 + q_r t_i2
+
+in a posterior draw, r the row of record i and t_i its statistics: log y and log(1 - y) of a beta distribution,
+x and x^2 of a normal one.  What a row has in a draw is computed once a block, and records stream in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+OfRows = Callable[[Codes], tuple[Floats, Floats, Floats]]  # c, p and q of some rows in every draw: (rows, S) each
+
+BLOCK_BYTES = 64_000_000  # memory for what the rows of one block have in every draw
+TILE = 512  # draws that a core works on at a time: they stay in its cache
+
+
+# loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
+@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: Floats, out: Floats) -> None:
+    """out_u = max_s |sum of log p_is over the records of unit u|, from start_u to before start_(u+1)."""
+    S = c.shape[1]
+    for u in nb.prange(out.size):
+        log_p = np.empty(TILE)
+        largest, total = 0.0, 0.0
+        for s0 in range(0, S, TILE):
+            width = min(TILE, S - s0)
+            log_p[:] = 0.0
+            for i in range(start[u], start[u + 1]):
+                c_i, p_i, q_i = c[row[i], s0 : s0 + width], p[row[i], s0 : s0 + width], q[row[i], s0 : s0 + width]
+                first, second = t[i, 0], t[i, 1]
+                for s in range(width):
+                    log_p[s] += c_i[s] + p_i[s] * first + q_i[s] * second
+            for s in range(width):
+                largest = max(largest, abs(log_p[s]))
+                total += log_p[s]
+        out[u] = largest if np.isfinite(total) else np.inf
+
+
+def max_abs_log_density(t: Floats, row: Codes, of_rows: OfRows, S: int, unit: Codes | None) -> Floats:
+    """max over draws of |log p_i|: (n,); or of its sum over the records of each unit: (U,).  Memory is O(n).
+
+    Parameters
+    ----------
+    t : float array (n, 2)
+        Statistics of each record.
+    row : int array (n,)
+        Row of each record.
+    of_rows : function
+        c, p and q of some rows in every draw.
+    S : int
+        Number of draws.
+    unit : int array (n,) or None
+        Unit of each record, 0 to U - 1.
+    """
+    key = row if unit is None else unit
+    out = np.empty(len(key) if unit is None else int(unit.max()) + 1)
+    for records in blocks(key, 1 if unit is None else None, S):
+        here, number = np.unique(row[records], return_inverse=True)
+        there, start = records, np.arange(records.size)
+        if unit is not None:
+            there, start = np.unique(unit[records], return_index=True)
+        part = np.empty(there.size)
+        _max_abs_sum(t[records], np.append(start, records.size), number, *of_rows(here), part)
+        out[there] = part
+    return out
+
+
+def blocks(key: Codes, cells: int | None, S: int) -> Iterator[Codes]:
+    """Numbers of records by key, no key in two blocks; a key has at most ``cells`` rows, None for one a record."""
+    order, size = np.argsort(key, kind="stable"), np.bincount(key)
+    block = np.cumsum(np.minimum(size, cells or size)) // max(1, BLOCK_BYTES // (24 * S))
+    ends = np.cumsum(np.bincount(block, size).astype(np.intp))
+    for start, end in zip(np.concatenate([[0], ends[:-1]]), ends, strict=True):
+        if end > start:
+            yield order[start:end]
