@@ -75,8 +75,8 @@ PUBLIC_OR_NOT = (
 )
 DEBIASED = (
     "the released draws were corrected for the effect of {} on the model (Fisher-consistent draws): the correction "
-    "takes the normal model at its word; it falls short where residuals have heavier tails, and can add to the error "
-    "of means where they are skewed"
+    "takes the model at its word; it falls short where tails are heavier than the model's, and can add to the error of "
+    "means where residuals are skewed otherwise"
 )
 
 

@@ -714,7 +714,7 @@ def test_corrected_draws_spend_nothing_and_publish_the_constants_of_the_weights(
     assert better.manifest()["debias"] == constants and "debias" not in plain.manifest()
     text = str(better.privacy)
     assert f"c1 = {c1:g} and the bound aimed at, 1.8: constants of the privacy weights, published because" in text
-    assert "takes the normal model at its word" in text and "narrows the fitted distribution" not in text
+    assert "takes the model at its word" in text and "narrows the fitted distribution" not in text
     assert "c1 =" not in str(plain.privacy) and "narrows the fitted distribution" in str(plain.privacy)
     assert f"{fit.weighted.c1:.6g}" not in text + str(better.manifest())
     spread = [np.mean([np.log(d.frame["income"]).std() for d in r.datasets]) for r in (plain, better)]

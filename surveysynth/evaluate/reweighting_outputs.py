@@ -345,15 +345,19 @@ def _said_of_shares(study: ReweightingStudy) -> list[str]:
         )  # fmt: skip
         said.append(f"  {rule:<16}{name:<12}" + "".join(f"{cell:>22}" for cell in found))
     free = table[(table["rule"] == "c1 = 1") & (table["synthesizer"] == "LW")].set_index("n")["lipschitz"]
-    return [
-        *said,
+    said.append(
         "  R says that this share must vanish for the guarantee to hold asymptotically. Once the bounds are flat it is "
-        "the share of records with |log p| above Delta. At a fixed epsilon it comes to rest at the probability of "
-        "that, and does not vanish; one step leaves it larger. Under R's rule it falls, but because Delta moves with "
-        f"n: {free[sizes[0]]:.2f} at n = {sizes[0]:,}, {free[sizes[-1]]:.2f} at n = {sizes[-1]:,}. The linear map "
-        "makes Delta about max f^2 / (4 (max f - min f)), and the largest risk grows with the file: epsilon is then "
-        "no constant. The local bound does not contract on a value of its own where tails are long.",
-    ]
+        "the share of records with |log p| above Delta. At a fixed epsilon Delta is fixed, and the share tends to the "
+        "probability of that, which is not 0. Under R's rule Delta is what the linear map makes it, about "
+        "max f^2 / (4 (max f - min f)): where the largest risk grows with the file, as with long tails, Delta does, too, "
+        "and epsilon is no constant."
+    )
+    if len(sizes) > 1:
+        said[-1] += (
+            f" Here it is {free[sizes[0]]:.2f} on average at n = {sizes[0]:,}, and {free[sizes[-1]]:.2f} at n = "
+            f"{sizes[-1]:,}."
+        )
+    return said
 
 
 def _said_of_curves(study: ReweightingStudy) -> list[str]:

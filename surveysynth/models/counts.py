@@ -628,7 +628,7 @@ def _coordinates(likelihood: _Likelihood) -> dict[str, Any]:
     C0 = X.T @ (curvature[:, None] * X)
     values, basis = np.linalg.eigh(C0)
     values, basis = np.maximum(values[::-1], 0), basis[:, ::-1]
-    V = np.linalg.inv(C0 + WIDE * np.eye(len(b)))
+    V = np.asarray(np.linalg.inv(C0 + WIDE * np.eye(len(b))), dtype=np.float64)
     error = np.sqrt(np.diag(V))
     unknown = error > 1  # the prior's own scale
     size = np.where(unknown, 1.0, np.hypot(b, error))
