@@ -37,9 +37,9 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 NARROWED = (
-    "privacy weights bear hardest on the tails, which narrows the fitted distribution: under a skewed transform such "
-    "as log, means are off, low or high as outcome and weight go together, and intervals of broad domains can cover "
-    "less than they say"
+    "privacy weights bear hardest on the tails, which narrows the fitted distribution: where it is skewed, as under a "
+    "log transform or of counts, means are off, low or high as outcome and weight go together, and intervals of broad "
+    "domains can cover less than they say"
 )
 CORRECTED = (
     "corrected, under the model, for what privacy weights do to it (they weight down what is rare, and make a PSU's "

@@ -88,7 +88,7 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #'
 #' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal given the
 #' predictors and the count, and smoothed weights are released. There are no effects of sampling units, and strata must
-#' be among the predictors. Not under [censored()], and not with `debias = TRUE`.
+#' be among the predictors. Not under [censored()].
 #'
 #' @param outcome The confidential count that is synthesized (0, 1, 2 and so on), by name; or a formula,
 #'   `visits ~ age + sex`, and then no `predictors`.

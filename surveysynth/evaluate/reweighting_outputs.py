@@ -349,8 +349,8 @@ def _said_of_shares(study: ReweightingStudy) -> list[str]:
         "  R says that this share must vanish for the guarantee to hold asymptotically. Once the bounds are flat it is "
         "the share of records with |log p| above Delta. At a fixed epsilon Delta is fixed, and the share tends to the "
         "probability of that, which is not 0. Under R's rule Delta is what the linear map makes it, about "
-        "max f^2 / (4 (max f - min f)): where the largest risk grows with the file, as with long tails, Delta does, too, "
-        "and epsilon is no constant."
+        "max f^2 / (4 (max f - min f)): where the largest risk grows with the file, as with long tails, Delta does, "
+        "too, and epsilon is no constant."
     )
     if len(sizes) > 1:
         said[-1] += (

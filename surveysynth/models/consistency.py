@@ -229,7 +229,7 @@ def correct_with_shares(
     (m, C, K), D, tilts = shares.log_p.shape, L.shape[1], shares.tilts
     cell_size = np.bincount(shares.cell, size, C)
     among = shares.cell if K > 1 else np.zeros_like(shares.cell)
-    some, size = _some_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
+    some, size = some_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
     cell, X = shares.cell[some], X[shares.row[some].ravel()]  # a row of X for each pair (pattern, category)
     if tilts is not None:  # the same in each of R PSUs
         R = tilts.b.shape[1]
@@ -290,7 +290,7 @@ def correct_with_shares(
             return B, L, E_alpha
         fitted = sufficient_statistics(X, pattern, np.tile(e, (len(X), 1)), a * np.outer(mass, weight).ravel())
         if not fitted.A > 0:
-            raise _beyond()
+            raise beyond()
         R, Z0, S0 = fitted.reduced()
         return np.linalg.pinv(R) @ Z0, S0 / fitted.A, E_alpha
 
@@ -318,7 +318,7 @@ def correct_with_shares(
             if K > 1:
                 kept, steeper = _kept(E_alpha, pair, np.repeat(size, K), p, b, C * K)
                 if (log_p_draw.ravel()[~(kept > 0)] > np.log(CLOSE)).any():
-                    raise _beyond()
+                    raise beyond()
                 # a share that rises lowers its own risk: whole steps would overshoot
                 log_kept += PACE * (np.log(np.maximum(kept, CLOSE)).reshape(C, K) - log_kept)
                 slope += PACE * (steeper - slope)
@@ -328,9 +328,9 @@ def correct_with_shares(
             if change < CLOSE:
                 break
             if not (np.isfinite(shrink).all() and shrink.diagonal().min(initial=np.inf) > WORST):
-                raise _beyond()
+                raise beyond()
         else:
-            raise _beyond()
+            raise beyond()
         released = log_p if K > 1 else log_p_draw
         corrected.append((B_draw - shift, L_draw @ np.linalg.inv(shrink), released, 1 / (1 + slope)))
     B_corrected, L_corrected, log_p_corrected, spread = zip(*corrected, strict=True)
@@ -463,7 +463,7 @@ def correct_with_effects(
         a_c, sums = a_c[seen], _sums(group, a[:, None] * z, len(of))[seen]
         within, df = (z.T * a) @ z - (sums.T / a_c) @ sums, (a_c - 1).sum()
         if not df > WORST * a_c.sum():
-            raise _beyond()
+            raise beyond()
         Sigma_lim = within / df
         K = np.eye(D) - weighted.T @ total / a_c.sum()
         T_c = (ratio / (1 + n_g[seen] * ratio))[:, :, None] * np.eye(D)
@@ -486,9 +486,9 @@ def correct_with_effects(
             if change < CLOSE:
                 break
             if not (np.isfinite(shrink).all() and shrink.diagonal().min() > WORST):
-                raise _beyond()
+                raise beyond()
         else:
-            raise _beyond()
+            raise beyond()
         root = L_draw @ np.linalg.inv(shrink)
         corrected.append((root, _add(L_draw * np.sqrt(tau_draw), root @ deficit @ root.T)))
     L_corrected, T_roots = zip(*corrected, strict=True)
@@ -542,7 +542,7 @@ def _posterior_root(R: Floats) -> Floats:
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
 
 
-def _some_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+def some_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
     """Patterns that stand for all, in each cell by size; their numbers, and the records that each stands for."""
     if len(size) <= most:
         return np.arange(len(size)), size
@@ -589,10 +589,11 @@ def _normalized(log_p: Floats) -> Floats:
 
 
 def _root(Sigma: Floats) -> Floats:
-    return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: _beyond())
+    return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: beyond())
 
 
-def _beyond() -> ModelError:
+def beyond() -> ModelError:
+    """What is said where no truth explains a draw."""
     return ModelError(
         "the privacy weights shrink the model so far that their effect cannot be undone: ask for a larger epsilon or a "
         "smaller m, use fewer predictors or categories, or leave out what has to be undone (debias=True; the effects "

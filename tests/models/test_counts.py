@@ -13,7 +13,7 @@ from scipy.stats import halfcauchy, invgamma, nbinom, norm, poisson
 from scipy.stats import t as student_t
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models import counts, row_density
+from surveysynth.models import count_likelihood, counts, row_density
 from surveysynth.models.base import Posterior
 from surveysynth.models.counts import NegativeBinomial, Poisson
 
@@ -119,7 +119,8 @@ def test_target_is_the_rowwise_one(kind, empty, prior):
         ours = log_prob(program, t=point[:4], L_Omega=L_Omega, z=point[4:8], u=point[8:])
         empties = {"c": np.empty(0), "sigma": np.empty(0)}
         full = np.exp(s)[:, None] * root  # b = full z there
-        theirs = log_prob(rows, z=np.linalg.solve(full, b), sigma_b=np.exp(s), L_Omega=L_Omega, inv_phi=np.exp(log_a), **empties)
+        z = np.linalg.solve(full, b)
+        theirs = log_prob(rows, z=z, sigma_b=np.exp(s), L_Omega=L_Omega, inv_phi=np.exp(log_a), **empties)
         apart.append(ours - theirs - jacobian + np.linalg.slogdet(full)[1])
         walls += empty and (sent["X_empty"] @ b + sent["log_A_empty"])[0] > 0
     assert np.ptp(apart) < 1e-5  # the differences' own error
@@ -148,11 +149,11 @@ def test_few_points_stand_for_all_counts(most):
     rng = np.random.default_rng(1)
     count = np.sort(np.round(most * rng.beta(0.5, 3, 20_000)))
     weight = rng.uniform(0, 1, count.size) * (rng.uniform(size=count.size) < 0.9)
-    v, w = counts._points(count, weight)
+    v, w = count_likelihood.points(count, weight)
     assert v.size <= 16 + 10 * 15 and (w >= 0).all()
     phi = np.exp(np.linspace(-20, 30, 60))
-    found, exact = w @ counts._rises(v, phi), weight @ counts._rises(count, phi)
-    terms = weight @ np.abs(counts._rises(count, phi))  # signs differ: rise(v) falls where phi is small
+    found, exact = w @ count_likelihood.rises(v, phi), weight @ count_likelihood.rises(count, phi)
+    terms = weight @ np.abs(count_likelihood.rises(count, phi))  # signs differ: rise(v) falls where phi is small
     np.testing.assert_allclose(found, exact, atol=1e-13 * terms.max(), rtol=1e-12)
 
 

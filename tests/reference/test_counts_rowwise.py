@@ -64,7 +64,7 @@ def test_posterior_moments(rstan, model, empty):
         rstan.globalenv[name] = rstan.FloatVector(value)
     rstan.r(f"""
         fit <- suppressWarnings(sampling(rowwise, chains = 4, warmup = 1000, iter = {1000 + DRAWS}, seed = 5,
-          refresh = 0, cores = 1, control = list(adapt_delta = 0.995),
+          refresh = 0, cores = 1, control = list(adapt_delta = 0.999),
           data = list(n = {N}, K = 3, dispersed = {int(model.dispersed)}, correlated = {int(model.prior == "paper")},
                       weighted = 1, X = X, y = y, w = w, alpha = alpha)))
         draws <- extract(fit, permuted = FALSE, c("b", {'"inv_phi", ' if model.dispersed else ""}"c", "sigma"))""")
