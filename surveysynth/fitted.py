@@ -138,19 +138,23 @@ class Fit:
         Returns
         -------
         Fit
-            A new one, from which nothing was released; what is released from either adds up.  This very fit's
-            privacy weights where nothing is to be gained.
+            What is released from either adds up.  Where nothing is to be gained it has this very fit's draws and
+            privacy weights.  Corrections that need public constants (``debias``, and those of the spread between PSUs
+            and of shares) are not to be had with raised weights.
 
         Raises
         ------
         InputError
             The mechanism clamps contributions: no bound is to be raised.
         """
-        steps = check_steps(whole(steps, "steps"), self.mechanism)
+        steps = check_steps(steps, self.mechanism)
+        whole(steps, "steps")
         if positive(tolerance, "tolerance") >= 1:
             raise InputError("tolerance must be below 1")
         pseudo = PseudoLikelihood(self.synthesizer, self.data, self.unit, self.sampler)
-        return replace(self, weighted=reweight(self.weighted, pseudo, steps, tolerance=tolerance), used=[])
+        weighted = reweight(self.weighted, pseudo, steps, tolerance=tolerance)
+        same = weighted.posterior is self.weighted.posterior
+        return replace(self, weighted=weighted, used=self.used if same else [])  # draws are never used twice
 
     def contributions(self, records: Codes) -> Floats:
         """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp: (S, records)."""
@@ -378,10 +382,11 @@ class Fit:
             depends.append(
                 "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
             )
-        if self.weighted.steps:
+        if self.weighted.asked:
             depends.append(
                 "the privacy weights once more, which were raised where bounds lay below the overall one "
-                f"(re-weighting, steps taken: {self.weighted.steps})"
+                f"(re-weighting, steps asked for: {self.weighted.asked}, taken, as long as weights rose: "
+                f"{self.weighted.steps})"
             )
         depends.append("the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up")
         if self._manifest(debias)["weights"] != "public":
@@ -506,16 +511,15 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweight
 
 def check_steps(steps: int, mechanism: Mechanism) -> int:
     """Steps of re-weighting as a number, if they are one and the mechanism has bounds to raise."""
-    if isinstance(steps, bool):
-        steps = int(steps)
-    if steps != 0:
-        whole(steps, "reweight")
-        if isinstance(mechanism, Censored):
-            raise InputError(
-                "re-weighting raises Lipschitz bounds that lie below the overall one; under the censored mechanism the "
-                "clamp is the bound of every record: use PseudoPosterior or WeightedE"
-            )
-    return steps
+    steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
+    if isinstance(steps, int | np.integer) and steps == 0:
+        return 0
+    if isinstance(mechanism, Censored):
+        raise InputError(
+            "re-weighting raises Lipschitz bounds that lie below the overall one; under the censored mechanism the "
+            "clamp is the bound of every record: use PseudoPosterior or WeightedE"
+        )
+    return whole(steps, "reweight")
 
 
 def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:

@@ -27,11 +27,13 @@ MECHANISM_COLORS = {
     "perturbed_histogram_sqrt": "#b78fcf",
 }  # fmt: skip
 WEIGHTINGS = {
-    "data": "Data", "unweighted": "Unweighted", "inverse": "Inverse map", "LW": "LW", "LW_final": "LW_final",
+    "data": "Data", "unweighted": "Unweighted", "inverse": "Inverse map",
+    "inverse_debias": "Inverse map, debias", "LW": "LW", "LW_final": "LW_final",
     "LW_flat": "LW_flat", "CW": "CW", "CW_final": "CW_final", "CW_flat": "CW_flat",
 }  # fmt: skip
 WEIGHTING_COLORS = {
-    "data": "#7f7f7f", "unweighted": "#444444", "inverse": "#2a8c55", "LW": "#5fb0d9", "LW_final": "#0b6fa4",
+    "data": "#7f7f7f", "unweighted": "#444444", "inverse": "#8fcfae",
+    "inverse_debias": "#2a8c55", "LW": "#5fb0d9", "LW_final": "#0b6fa4",
     "LW_flat": "#08415c", "CW": "#e8b267", "CW_final": "#d9820f", "CW_flat": "#8f4f00",
 }  # fmt: skip
 REFERENCE = "#c0392b"
@@ -494,7 +496,7 @@ def epsilon_curves(
         for ax, measure in zip(column, measures, strict=True):
             for name in names:
                 here = part[part["synthesizer"] == name].sort_values("epsilon")
-                style = {"color": WEIGHTING_COLORS[name], "ls": "-" if "_" in name or name == "inverse" else "--"}
+                style = {"color": WEIGHTING_COLORS[name], "ls": "-" if "_" in name else "--"}
                 ax.plot(here["epsilon"], here[measure], marker="o", ms=4, lw=1.6, **style)
         column[0].axhline(1, color=REFERENCE, ls=":", lw=1)
         column[0].set_title(heading, fontsize=11)

@@ -29,7 +29,6 @@ from .errors import InputError, ModelError, check_seed, line_of_text, positive, 
 from .missing import without_missing
 from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.beta import Beta
-from .models.counts import NegativeBinomial, Poisson
 from .models.fbp import FBP
 from .models.fbs import FBS
 from .models.scores import NormalScores
@@ -41,9 +40,7 @@ from .public import check_total, public_mean_weight
 
 Floats = NDArray[np.float64]
 
-MODELS = {
-    kind.__name__: kind for kind in (FBS, FBP, Beta, NegativeBinomial, Poisson, NormalScores, Asinh, Identity, Log)
-}
+MODELS = {kind.__name__: kind for kind in (FBS, FBP, Beta, NormalScores, Asinh, Identity, Log)}
 FORMAT = "surveysynth policy 1"
 
 

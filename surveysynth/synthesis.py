@@ -114,7 +114,8 @@ def fit(
     reweight : int
         Steps of re-weighting (R Algorithm 1): the privacy weights of records whose bounds lie below the overall one
         are raised, at the same epsilon.  True is one step, as in R; ``reweight=10`` goes on while
-        weights rise, for 10 steps at most.
+        weights rise, for 10 steps at most.  What needs public constants is then not to be had: ``debias``, and the
+        corrections of the spread between PSUs and of shares.
     engine : {"auto", "embedded", "cmdstan"}
     tolerance : float
         How far below epsilon the result may stay, as a share of it.

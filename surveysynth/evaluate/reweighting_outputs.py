@@ -352,7 +352,7 @@ def _said_of_shares(study: ReweightingStudy) -> list[str]:
         "max f^2 / (4 (max f - min f)): where the largest risk grows with the file, as with long tails, Delta does, "
         "too, and epsilon is no constant."
     )
-    if len(sizes) > 1:
+    if len(sizes) > 1 and {sizes[0], sizes[-1]} <= set(free.index):
         said[-1] += (
             f" Here it is {free[sizes[0]]:.2f} on average at n = {sizes[0]:,}, and {free[sizes[-1]]:.2f} at n = "
             f"{sizes[-1]:,}."
@@ -373,42 +373,48 @@ def _said_of_curves(study: ReweightingStudy) -> list[str]:
     for heading, (table, names) in tables.items():
         levels = sorted(table["epsilon"].unique())
         replicates = f"{table['replicates'].max():.0f} samples"
-        said += [f"  {heading}, {replicates}", f"    {'':<12}" + "".join(f"{x:>14g}" for x in levels)]
+        said += [f"  {heading}, {replicates}", f"    {'':<16}" + "".join(f"{x:>14g}" for x in levels)]
         for name in names:
             cells = table[table["synthesizer"] == name]
             worth = zip(cells["epsilon"], cells[RATIO], cells[OVERLAP], strict=True)
             found = {x: f"{ratio:>8.2f}{common:>6.2f}" for x, ratio, common in worth}
-            said.append(f"    {name:<12}" + "".join(found.get(x, f"{'-':>14}") for x in levels))
+            said.append(f"    {name:<16}" + "".join(found.get(x, f"{'-':>14}") for x in levels))
         means = table.groupby("synthesizer")[RATIO].mean().sort_values()
         order = ", ".join(f"{plots.WEIGHTINGS[str(name)]} {value:.2f}" for name, value in means.items())
         said.append(f"    Mean of the ratios, the least first: {order}")
     said += ["  Survey: mean length of intervals over the confidential one, mean alpha, share with alpha < 1"]
     for row in surveys[surveys["statistic"] == surveys["statistic"].iloc[0]].to_dict("records"):
         numbers = f"{row['length_ratio']:8.2f}{row['mean_alpha']:8.3f}{row['weighted_down']:8.3f}"
-        said.append(f"    epsilon {row['epsilon']:<8g}{row['synthesizer']:<12}{numbers}")
+        said.append(f"    epsilon {row['epsilon']:<8g}{row['synthesizer']:<16}{numbers}")
     return said
 
 
 def _said_of_choice(study: ReweightingStudy) -> list[str]:
+    """Means over epsilon, and what follows from the method itself."""
     mixture, surveys, bounds = curve(study), of_sdr(study), _of(study, "file")
     flat = bounds[bounds["data"] == "nb_mixture"].groupby("synthesizer")["flatness"].mean()
-    counts = mixture[mixture["statistic"] == MIDDLE].groupby("synthesizer")[RATIO].mean()
-    found = surveys.groupby("synthesizer")[RATIO].mean()
     samples = min(study.plan.curves, study.replicates)
-    return [
+    said = [
         "Which to choose. One step of re-weighting makes of any weights those of the inverse map, with the bounds of a "
-        "weighted fit for those of the unweighted one, so at the same epsilon the two end up near each other. RMSE "
-        f"ratios, means over epsilon, of {samples} samples: counts, inverse {counts['inverse']:.2f}, LW_final "
-        f"{counts['LW_final']:.2f}, CW_final {counts['CW_final']:.2f}, CW {counts['CW']:.2f}; survey, inverse "
-        f"{found['inverse']:.2f}, LW_final {found['LW_final']:.2f}, LW_flat {found['LW_flat']:.2f}, LW "
-        f"{found['LW']:.2f}. An RMSE from R samples is uncertain by about 1 / sqrt(2 R) of itself, here "
-        f"{1 / np.sqrt(2 * samples):.0%}: single ratios that differ by less say nothing.",
-        "  Take the inverse map, tuned to epsilon; its constants are public, too. Re-weight where weights come from a "
-        "risk by counting or from the linear map. Go on until weights rise no more where one step leaves bounds "
-        f"uneven: of the records weighted down the least bound is, as a share of Delta, {flat['LW_final']:.2f} after "
-        f"one step from LW ({flat['LW_flat']:.2f} at the end), and {flat['CW_final']:.2f} from CW "
-        f"({flat['CW_flat']:.2f}).",
+        "weighted fit for those of the unweighted one, so at the same epsilon the two end up near each other. The "
+        "inverse map tuned to epsilon has constants that can be published, so that what it does to the model can be "
+        "taken off (debias); no other weights here have. Re-weight where weights come from a risk by counting or from "
+        "the linear map."
     ]
+    for what, table in (("counts", mixture[mixture["statistic"] == MIDDLE]), ("survey", surveys)):
+        means = table.groupby("synthesizer")[RATIO].mean()
+        order = ", ".join(f"{plots.WEIGHTINGS[str(name)]} {value:.2f}" for name, value in means.items())
+        said.append(f"  RMSE ratios, means over epsilon, {what}: {order}")
+    said.append(
+        f"  Of {samples} samples; an RMSE from R samples is uncertain by about 1 / sqrt(2 R) of itself, here "
+        f"{1 / np.sqrt(2 * samples):.0%}: single ratios that differ by less say nothing."
+    )
+    uneven = ", ".join(f"{name} {flat[name]:.2f}" for name in flat.index if "_" in str(name))
+    said.append(
+        "  Go on until weights rise no more where one step leaves bounds uneven. Least bound of the records weighted "
+        f"down, as a share of Delta: {uneven}."
+    )
+    return said
 
 
 # ---- one's own file

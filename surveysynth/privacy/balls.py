@@ -1,4 +1,4 @@
-"""Identification risk of synthetic records, marginal and by pairs (E 2.1 and 3.1), and the weights made of it.
+"""Balls around confidential values, and who is in them: the measures of identification risk (E 2.1 and 3.1).
 
 An intruder knows some variables of record i that were not synthesized, and its true value y_i.  The
 records with the same known variables are its pattern, M of them; among their synthetic values y*_h
@@ -38,11 +38,11 @@ Sizes = float | Sequence[float]
 
 def sizes(given: Sizes, name: str, d: int) -> Floats:
     """One size for each value."""
-    sizes = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
-    numbers = all(isinstance(s, (int, float, np.number)) and not isinstance(s, bool) for s in sizes)
-    if len(sizes) != d or not numbers or not all(np.isfinite(s) and s >= 0 for s in sizes):
+    numbers = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
+    real = all(isinstance(s, (int, float, np.number)) and not isinstance(s, bool) for s in numbers)
+    if len(numbers) != d or not real or not all(np.isfinite(s) and s >= 0 for s in numbers):
         raise InputError(f"{name} must be a finite number, not negative, or a list with one for each value")
-    return np.array(sizes, dtype=np.float64)
+    return np.array(numbers, dtype=np.float64)
 
 
 def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floats, Floats]:
@@ -157,7 +157,7 @@ def pairwise(balls: Balls) -> Floats:
     of_value = pattern[balls.order]
     K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)
     uncovered = K[of_value] - 1 - balls.cover()
-    ends = np.flatnonzero(np.diff(of_value, append=-1))
-    everywhere = np.diff(np.cumsum(uncovered)[ends], prepend=0)  # the sum over each pattern
+    last = np.flatnonzero(np.diff(of_value, append=-1))
+    everywhere = np.diff(np.cumsum(uncovered)[last], prepend=0)  # the sum over each pattern
     pairs = np.where(balls.hit, everywhere[pattern] - balls.inside(uncovered), 0)
     return np.asarray(1 - pairs / (M * np.maximum(M - 1, 1)))  # alone in its pattern: no pairs, 1 - 0

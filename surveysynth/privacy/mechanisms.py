@@ -26,7 +26,8 @@ class Mapped:
     risk: Risk
 
     def _check(self) -> None:
-        if isinstance(self.risk, type) or not hasattr(self.risk, "span"):
+        lacking = [name for name in ("name", "span", "of", "describe") if not hasattr(self.risk, name)]
+        if isinstance(self.risk, type) or lacking:
             raise InputError("risk must be a measure: surveysynth.Lipschitz() or surveysynth.Count(radius=0.2)")
         if self.map not in MAPS:
             raise InputError(f"map={self.map!r} is not one of {', '.join(MAPS)}")
@@ -45,7 +46,7 @@ class Mapped:
     @property
     def public(self) -> bool:
         """Whether alpha is a function of the record and of constants that can be published: c1, c2 and the target."""
-        return self.map != "linear" and isinstance(self.risk, Lipschitz)
+        return self.map != "linear" and type(self.risk) is Lipschitz
 
 
 @dataclass(frozen=True)

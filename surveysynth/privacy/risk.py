@@ -119,6 +119,9 @@ class Count:
         if not numeric:
             raise InputError("Count looks at numeric outcomes, and there are none: use Lipschitz()")
         y = np.column_stack([design.numeric(outcome) for outcome in numeric])
+        for name, given in (("radius", self.radius), ("floor", self.floor)):
+            if isinstance(given, tuple) and len(given) != len(numeric):
+                raise InputError(f"Count: {name} has {len(given)} numbers, and the numeric outcomes are {len(numeric)}")
         radius, floor = sizes(self.radius, "radius", len(numeric)), sizes(self.floor, "floor", len(numeric))
         everybody = np.zeros(design.n, dtype=np.intp)
         outside = 1 - attribute(balls_of(everybody, *ends(y, radius, floor, self.relative), y))

@@ -89,8 +89,8 @@ class WeightedFit:
         draws at least (Censored): what C Table 1 counts.
     k : float, optional
         Of the last step of re-weighting; c1 is that of the weights it began with.
-    steps : int
-        Of re-weighting.
+    steps, asked : int
+        Of re-weighting: taken, and asked for.
     """
 
     c1: float
@@ -101,6 +101,7 @@ class WeightedFit:
     invocations: int | None = None
     k: float | None = None
     steps: int = 0
+    asked: int = 0
 
     @property
     def weighted_down(self) -> float:
@@ -225,9 +226,9 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
 def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float = 0.01) -> WeightedFit:
     """Raise the weights of records whose bounds lie below the overall one (R Algorithm 1), step by step.
 
-    Every step is a fit of its own, with its own draws and its own Delta: weights that were computed from a fit's draws
-    are not judged by them.  M_i, a maximum over draws, moves from fit to fit; later steps take its geometric mean
-    over the fits since the first step.
+    Every step is a fit of its own, with its own draws and its own Delta: the M_i behind its weights are of earlier
+    fits, and k alone, one number, is found on its draws (:func:`tune`).  M_i, a maximum over draws, moves from fit to
+    fit; later steps take its geometric mean over the fits since the first step.
 
     Parameters
     ----------
@@ -242,7 +243,8 @@ def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolera
     Returns
     -------
     WeightedFit
-        ``first`` itself where there is nothing to be gained.
+        With the posterior of ``first`` where there is nothing to be gained.  k may come out above 1, where R's
+        just misses it: the bound decides.
     """
     done, k = first, START
     logs: list[Floats] = []
@@ -264,7 +266,7 @@ def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolera
             break
         k = moved.c1
         done = replace(moved, c1=first.c1, k=k, steps=first.steps + step, invocations=first.invocations)
-    return done
+    return replace(done, asked=first.asked + steps)
 
 
 def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> WeightedFit:

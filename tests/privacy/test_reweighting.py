@@ -60,7 +60,7 @@ def test_one_step_is_algorithm_1_where_bounds_do_not_depend_on_the_fit():
     assert (done.steps, done.c1, done.flatness) == (1, 0.7, pytest.approx(1))
     assert first.flatness == pytest.approx(0.45 / 1.2) and (first.weighted_down, done.weighted_down) == (1, 0.6)
     again = reweight(done, fixed(f), 5)
-    assert again is done  # nothing is left to be gained
+    assert again.posterior is done.posterior and again.asked == 6  # nothing is left to be gained
 
 
 def test_records_without_a_bound_count_in_full():
@@ -143,7 +143,7 @@ def test_in_one_call_and_of_an_existing_fit():
 
 def test_report_says_what_was_done_and_keeps_the_rest_inside(fits):
     plain, once = fits["cw"].release(), fits["cw"].reweighted().release()
-    said = "the privacy weights once more, which were raised where bounds lay below the overall one (re-weighting"
+    said = "which were raised where bounds lay below the overall one (re-weighting, steps asked for: 1, taken, as long"
     assert said in str(once.privacy) and said not in str(plain.privacy)
     assert "map linear of the share of records whose values are further from the record's than a radius (0.2" in str(
         plain.privacy
@@ -178,7 +178,8 @@ def test_units_of_several_records_are_re_weighted_as_units():
 
 @pytest.mark.parametrize(
     ("settings_", "match"),
-    [({"reweight": -1}, "reweight must be a whole number"), ({"reweight": 1.5}, "reweight must be a whole number"),
+    [({"reweight": -1}, "reweight must be a whole number"), ({"reweight": 0.0}, "reweight must be a whole number"),
+     ({"reweight": 1.5}, "reweight must be a whole number"),
      ({"reweight": "flat"}, "reweight must be a whole number"),
      ({"reweight": True, "mechanism": ss.Censored()}, "the clamp is the bound of every record"),
      ({"reweight": True, "debias": True}, "re-weighting changes it: use one of them"),
@@ -193,7 +194,19 @@ def test_what_is_refused(settings_, match, monkeypatch):
 def test_a_fit_that_is_re_weighted_is_not_corrected(fits):
     with pytest.raises(ss.InputError, match="re-weighting changes it"):
         replace(fits["lw"].reweighted(), mechanism=ss.PseudoPosterior()).release(debias=True)
-    with pytest.raises(ss.InputError, match="steps must be a whole number"):
-        fits["lw"].reweighted(0)
+    for steps in (0, 0.0, 1.5):
+        with pytest.raises(ss.InputError, match="must be a whole number"):
+            fits["lw"].reweighted(steps)
     with pytest.raises(ss.InputError, match="tolerance must be below 1"):
         fits["lw"].reweighted(tolerance=1)
+
+
+def test_where_nothing_is_gained_spent_draws_stay_spent_and_the_report_says_what_was_asked(fits):
+    loose = ss.fit(make_design(), model(), epsilon=500, m=3, seed=1)  # every weight is 1 already
+    loose.release()
+    again = loose.reweighted(2)
+    assert (again.weighted.steps, again.epsilon_spent) == (0, loose.epsilon_spent) and loose.epsilon_spent > 0
+    release = again.release(epsilon=1000)
+    assert "3 data sets were released from the same fit before" in str(release.privacy)
+    assert "steps asked for: 2, taken, as long as weights rose: 0" in str(release.privacy)
+    assert len(set(loose.used)) == 6 == len(again.used)  # of both

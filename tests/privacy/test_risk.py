@@ -95,7 +95,8 @@ def test_lipschitz_is_what_the_model_says():
      (lambda: Count(relative="yes"), "relative must be True or False"),
      (lambda: ss.PseudoPosterior(risk="count"), r"risk must be a measure: surveysynth.Lipschitz\(\)"),
      (lambda: ss.PseudoPosterior(risk=Count), "risk must be a measure"),
-     (lambda: of(Count((0.1, 0.2)), np.arange(5.0)), "one for each value")],
+     (lambda: of(Count((0.1, 0.2)), np.arange(5.0)), "Count: radius has 2 numbers, and the numeric outcomes are 1"),
+     (lambda: ss.WeightedE(risk=type("Half", (), {"span": None})()), "risk must be a measure")],
 )  # fmt: skip
 def test_errors(make, match):
     with pytest.raises(ss.InputError, match=match):

@@ -5,6 +5,7 @@ import os
 import shutil
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from surveysynth.evaluate import reweighting_outputs as outputs
 PRINTED = Path(__file__).resolve().parents[3] / "shared" / "paper_tables" / "reweighting_table1_nb_mixture_ci95.csv"
 SMALL = {"replicates": 2, "n": 200, "epsilon": (6,), "sizes": (200, 300), "curves": 1, "seed": 3}
 STATISTICS = ["q15", "q90", "mean", "median"]
-FILE, SHARE, CURVE = 7 + 3, 3 * 2 * 2, 5  # fits: both kinds of counts; weights, rules, sizes; weights, epsilon
+FILE, SHARE, CURVE = 7 + 3, 3 * 2 * 2, 6  # fits: both kinds of counts; weights, rules, sizes; weights, epsilon
 
 with_the_papers = pytest.mark.skipif(not PRINTED.is_file(), reason="the printed table is not here")
 
@@ -142,7 +143,7 @@ def test_synthetic_files_come_from_their_draws(file):
 def test_every_sample_gets_every_fit(written):
     bounds = written[0].bounds
     found = bounds.groupby(["replicate", "part"]).size().to_dict()
-    assert found == {(1, "file"): FILE, (1, "share"): SHARE, (1, "curve"): CURVE, (1, "sdr"): 4, (2, "file"): FILE}
+    assert found == {(1, "file"): FILE, (1, "share"): SHARE, (1, "curve"): CURVE, (1, "sdr"): 5, (2, "file"): FILE}
     assert written[0].failures.empty
     files = written[0].files[written[0].files["epsilon"].isna()]
     assert files.groupby(["replicate", "data", "synthesizer"]).size().drop("data", level=2).eq(20).all()
@@ -184,7 +185,7 @@ def test_columns_of_every_file(written):
         looks_like_a_figure(out / f"{name}.png")
     assert len(pd.read_csv(out / "weights.csv")) == 200 * FILE
     said = (out / "summary.txt").read_text()
-    for words in ("2 files of n = 200", "NB(100, 5) twice", "does not say what its interval is over", "comes to rest"):
+    for words in ("2 files of n = 200", "NB(100, 5) twice", "does not say what its interval is over", "which is not 0"):
         assert words in said
     assert said.endswith("Failures: none.\n")
 
@@ -247,14 +248,31 @@ def test_a_folder_of_another_study_is_refused(written):
 
 
 def test_what_fails_is_recorded_and_the_others_go_on(monkeypatch):
-    def fails(f, c1, c2, target, span=None):
+    def fails(f, c1, target):
         raise ss.PrivacyError("no such weights")
 
-    monkeypatch.setattr(reweighting, "inverse_map", fails)
+    monkeypatch.setitem(reweighting.MECHANISMS, "inverse", SimpleNamespace(alpha=fails))
     found = reweighting.Found(1)
     found.add(reweighting.drawn("nb_mixture", 100, 1), "nb_mixture", ("inverse", "LW"), "curve", 8.0, size=1)
     assert [row["synthesizer"] for row in found.bounds] == ["LW"] and len(found.files) == 1
     assert found.failures[0]["error"] == "PrivacyError" and found.failures[0]["synthesizer"] == "inverse"
+
+
+def test_where_a_fit_fails_nothing_else_goes_by_its_name(monkeypatch):
+    """On the survey: what was to be re-weighted is lacking, too; the summary is written all the same."""
+    whole = reweighting.fit
+
+    def fails(design, model, *, mechanism, **settings):
+        if mechanism.map == "linear":
+            raise ss.PrivacyError("no such weights")
+        return whole(design, model, mechanism=mechanism, **settings)
+
+    monkeypatch.setattr(reweighting, "fit", fails)
+    found = reweighting.Found(1)
+    table = reweighting._on_sdr(found, reweighting.sdr(), 1)
+    assert {row["synthesizer"] for row in found.bounds} == {"inverse", "inverse_debias"}
+    assert {row["synthesizer"] for row in found.failures} == {"LW", "LW_final", "LW_flat"}
+    assert set(table["method"]) == {"confidential", "inverse", "inverse_debias"}
 
 
 @pytest.mark.parametrize(
