@@ -26,7 +26,7 @@ from .privacy.identification import attribute_risk, identification_risk, pairwis
 from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, PseudoPosterior, WeightedE
 from .privacy.membership import MembershipAttack, membership_attack
-from .privacy.risk import Count, Lipschitz
+from .privacy.risk import Count, Lipschitz, Marginal, Pairwise
 from .release import Release, read_release
 from .synthesis import Price, fit, price, synthesize
 
@@ -47,11 +47,13 @@ __all__ = [
     "Ledger",
     "Lipschitz",
     "Log",
+    "Marginal",
     "MembershipAttack",
     "ModelError",
     "NegativeBinomial",
     "NormalScores",
     "NotFitForRelease",
+    "Pairwise",
     "Poisson",
     "Policy",
     "Price",

@@ -212,7 +212,7 @@ def _protected(
     elif isinstance(mechanism, Censored) and not mechanism.weighted:
         risk = np.full(design.n, np.nan)  # alpha = 1, whatever it is
     else:
-        risk = mechanism.risk.of(design, model, data, unit, unweighted)
+        risk = mechanism.risk.of(design, model, data, unit, unweighted, pseudo.sampler.rng)
 
     def alpha(c1: float) -> Floats:
         return mechanism.alpha(risk, c1, target, None if policy is None else policy.span)
@@ -226,7 +226,7 @@ def _protected(
         return risk, censored_fit(mechanism.c1, weights, pseudo, target)
     say("fits under privacy weights")
     if isinstance(mechanism, WeightedE):
-        bounds = Lipschitz().of(design, model, data, unit, unweighted)
+        bounds = Lipschitz().of(design, model, data, unit, unweighted, pseudo.sampler.rng)
         weighted = truncated(mechanism.c1, alpha(mechanism.c1), bounds, pseudo, target)
         if weighted.delta > target:
             left = weighted.alpha

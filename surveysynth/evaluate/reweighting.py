@@ -156,7 +156,9 @@ class Weightings:
     @cached_property
     def isolation(self) -> Floats:
         """IR_i (n,)."""
-        return Count(RADIUS).of(self.design, self.model, self.data, Unit(), lambda: self.unweighted[0].posterior)
+        return Count(RADIUS).of(
+            self.design, self.model, self.data, Unit(), lambda: self.unweighted[0].posterior, self.sampler.rng
+        )
 
     def fitted(self, synthesizer: str, target: float | None = None) -> WeightedFit:
         """The fit behind a synthesizer: under c1 = 1, or under weights that are tuned to a target bound.

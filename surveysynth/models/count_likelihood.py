@@ -21,7 +21,7 @@ Codes = NDArray[np.intp]
 
 LARGE = 20.0  # phi from which Stirling's series, four terms, is exact to rounding
 SMALL, POINTS = 16, 10  # counts below SMALL are kept as they are; points that stand for an octave
-WIDE = 0.01  # precision of the prior under which the mode is looked for: a cell without any count has none
+WIDE = 0.03  # precision of the prior under which the mode is looked for: a cell without any count has none
 FEW, UNKNOWN = 3.0, 0.6  # weighted counts of a row that say little of its mean; standard deviation of its log
 ALIKE = 0.9  # correlation of such rows' log means, above which they are one
 DISPERSIONS = (-45.0, 15.0)  # of log(1 / phi), among which its mode is looked for

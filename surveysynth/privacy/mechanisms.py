@@ -28,7 +28,10 @@ class Mapped:
     def _check(self) -> None:
         lacking = [name for name in ("name", "span", "of", "describe") if not hasattr(self.risk, name)]
         if isinstance(self.risk, type) or lacking:
-            raise InputError("risk must be a measure: surveysynth.Lipschitz() or surveysynth.Count(radius=0.2)")
+            raise InputError(
+                "risk must be a measure: surveysynth.Lipschitz(), Count(radius=0.2), Marginal(known=[...]) or "
+                "Pairwise(known=[...])"
+            )
         if self.map not in MAPS:
             raise InputError(f"map={self.map!r} is not one of {', '.join(MAPS)}")
         if self.c1 is not None and not (_is_number(self.c1) and self.c1 > 0):
@@ -65,7 +68,7 @@ class PseudoPosterior(Mapped):
         Shift of the map.
     epsilon : float, optional
         May stand here instead of in ``synthesize``, never in both.
-    risk : Lipschitz or Count
+    risk : Lipschitz, Count, Marginal or Pairwise
         How the risk of a record is measured; the guarantee is about Lipschitz bounds whatever it is.  R's "LW" is
         ``map="linear"``, its "CW" ``map="linear", risk=Count(radius=0.2)``, under which alpha_i = c1 (1 - IR_i) + c2.
 

@@ -9,13 +9,15 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns import codes
 from ..design import SurveyDesign
-from ..errors import InputError
+from ..errors import InputError, as_list, rows, whole
 from ..models.base import Posterior, Synthesizer
-from .balls import attribute, balls_of, ends, sizes
+from .balls import Balls, attribute, balls_of, ends, marginal, pairwise, sizes
 from .units import Unit
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 Span = tuple[float, float] | None
 
 
@@ -33,12 +35,13 @@ class Risk(Protocol):
         ...
 
     def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior]
-    ) -> Floats:
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
         """The risks of the records (n,), or of the units that epsilon protects (U,).
 
         ``data`` is the design as the model prepares it; ``unweighted`` gives the posterior under alpha = 1, at the
-        price of a fit.
+        price of a fit; ``rng`` is for measures that simulate.
         """
         ...
 
@@ -58,8 +61,9 @@ class Lipschitz:
     span: ClassVar[Span] = None
 
     def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior]
-    ) -> Floats:
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
         """f_i, (n,) or (U,): see :class:`Risk`."""
         return model.lipschitz(data, unweighted(), unit.of_record)
 
@@ -68,8 +72,47 @@ class Lipschitz:
         return "each record's Lipschitz bound under the model without privacy weights"
 
 
+class _Near:
+    """A measure with balls around the records' values."""
+
+    radius: float | tuple[float, ...]
+    relative: bool
+    floor: float | tuple[float, ...]
+
+    def _check(self) -> None:
+        if not isinstance(self.relative, bool):
+            raise InputError("relative must be True or False")
+        for field in ("radius", "floor"):
+            given = getattr(self, field)
+            several = isinstance(given, list | tuple | np.ndarray)
+            numbers = sizes(given, field, len(given) if several else 1).tolist()
+            object.__setattr__(self, field, tuple(numbers) if several else numbers[0])
+
+    def _values(self, design: SurveyDesign, model: Synthesizer) -> tuple[Floats, Floats, Floats]:
+        """Numeric outcomes, and the ends of the balls around them: (n, d) each."""
+        measure = type(self).__name__
+        numeric = [outcome for outcome in model.outcomes if outcome not in model.categorical]
+        if not numeric:
+            raise InputError(f"{measure} looks at numeric outcomes, and there are none: use Lipschitz()")
+        for name, given in (("radius", self.radius), ("floor", self.floor)):
+            if isinstance(given, tuple) and len(given) != len(numeric):
+                raise InputError(
+                    f"{measure}(): {name} has {len(given)} numbers, and the numeric outcomes are {len(numeric)}"
+                )
+        y = np.column_stack([design.numeric(outcome) for outcome in numeric])
+        radius, floor = sizes(self.radius, "radius", len(numeric)), sizes(self.floor, "floor", len(numeric))
+        return y, *ends(y, radius, floor, self.relative)
+
+    @property
+    def _ball(self) -> str:
+        """In words, for the report."""
+        radius = f"{_said(self.radius)} times the record's value" if self.relative else _said(self.radius)
+        least = f", at least {_said(self.floor)}" if np.any(np.asarray(self.floor) > 0) else ""
+        return f"radius ({radius}{least})"
+
+
 @dataclass(frozen=True)
-class Count:
+class Count(_Near):
     """IR_i, the share of the records whose values are outside of a closed ball around y_i: the "CW" of R (Algorithm 3).
 
     A record that few others come near is easily told from them.  Of a unit of several records it is the largest of
@@ -97,17 +140,12 @@ class Count:
     span: ClassVar[Span] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.relative, bool):
-            raise InputError("relative must be True or False")
-        for field in ("radius", "floor"):
-            given = getattr(self, field)
-            several = isinstance(given, list | tuple | np.ndarray)
-            numbers = sizes(given, field, len(given) if several else 1).tolist()
-            object.__setattr__(self, field, tuple(numbers) if several else numbers[0])
+        self._check()
 
     def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior]
-    ) -> Floats:
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
         """IR_i, (n,) or (U,): see :class:`Risk`.
 
         Raises
@@ -115,27 +153,122 @@ class Count:
         InputError
             No numeric outcome, or other numbers of radii than of outcomes.
         """
-        numeric = [outcome for outcome in model.outcomes if outcome not in model.categorical]
-        if not numeric:
-            raise InputError("Count looks at numeric outcomes, and there are none: use Lipschitz()")
-        y = np.column_stack([design.numeric(outcome) for outcome in numeric])
-        for name, given in (("radius", self.radius), ("floor", self.floor)):
-            if isinstance(given, tuple) and len(given) != len(numeric):
-                raise InputError(f"Count: {name} has {len(given)} numbers, and the numeric outcomes are {len(numeric)}")
-        radius, floor = sizes(self.radius, "radius", len(numeric)), sizes(self.floor, "floor", len(numeric))
+        y, low, high = self._values(design, model)
         everybody = np.zeros(design.n, dtype=np.intp)
-        outside = 1 - attribute(balls_of(everybody, *ends(y, radius, floor, self.relative), y))
-        if unit.of_record is None:
-            return np.asarray(outside)
-        largest = np.zeros(unit.count(design.n))
-        np.maximum.at(largest, unit.of_record, outside)
-        return largest
+        return _of_units(1 - attribute(balls_of(everybody, low, high, y)), unit)
 
     def describe(self) -> str:
         """What it is, for the public report."""
-        radius = f"{_said(self.radius)} times the record's value" if self.relative else _said(self.radius)
-        least = f", at least {_said(self.floor)}" if np.any(np.asarray(self.floor) > 0) else ""
-        return f"the share of records whose values are further from the record's than a radius ({radius}{least})"
+        return f"the share of records whose values are further from the record's than a {self._ball}"
+
+
+@dataclass(frozen=True)
+class Marginal(_Near):
+    """IR_i, the probability that an intruder identifies record i among synthetic records (E 2.1, eq. 8-9).
+
+    Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and looks among
+    the records that have the same of these for synthetic values in the ball around y_i: IR_i is the share that is
+    not in it where the record's own is, else 0, averaged over the data sets.  Under the linear map alpha_i =
+    c1 (1 - IR_i) + c2.  Of a unit of several records it is the largest of theirs.
+
+    Parameters
+    ----------
+    known : str or list of str
+        Columns that the intruder knows and that are not synthesized; ``[]`` for none.
+    radius, relative, floor
+        Of the ball, as for :class:`Count`.
+    datasets : int
+        L, of the simulated data sets; 20 in E.
+
+    Raises
+    ------
+    InputError
+        As :class:`Count`; what are no names of columns, or no number of data sets.
+    """
+
+    known: tuple[str, ...]
+    radius: float | tuple[float, ...] = 0.2
+    relative: bool = True
+    floor: float | tuple[float, ...] = 0.0
+    datasets: int = 20
+
+    name: ClassVar[str] = "marginal"
+    span: ClassVar[Span] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        self._check()
+        object.__setattr__(self, "known", tuple(as_list(self.known)))
+        whole(self.datasets, "datasets")
+
+    def of(
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
+        """IR_i, (n,) or (U,): see :class:`Risk`.
+
+        Raises
+        ------
+        InputError
+            As :meth:`Count.of`; a known column that is not there, is synthesized or has missing values.
+        """
+        _, low, high = self._values(design, model)
+        pattern = _patterns(design, model, self.known)
+        posterior, total = unweighted(), np.zeros(design.n)
+        for draw in rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist():
+            synthetic = model.simulate(data, posterior, draw, rng).outcomes
+            total += self._measure(balls_of(pattern, low, high, np.asarray(synthetic, dtype=np.float64)))
+        return _of_units(total / self.datasets, unit)
+
+    def _measure(self, balls: Balls) -> Floats:
+        return marginal(balls)
+
+    def describe(self) -> str:
+        """What it is, for the public report."""
+        knows = f"who knows {', '.join(self.known)} and its value" if self.known else "who knows its value"
+        return f"{self._what} by an intruder {knows}, within a {self._ball}"
+
+    @property
+    def _what(self) -> str:
+        return "each record's probability of identification"
+
+
+@dataclass(frozen=True)
+class Pairwise(Marginal):
+    """1 - alpha~_i, the mean probability that record i is identified together with another one (E 3.1, eq. 11-14).
+
+    As :class:`Marginal`, but for pairs: both own synthetic values are in their balls, and the share is of values that
+    are in neither.  It spares records that are at risk only once risky ones around them were moved ("whack-a-mole").
+    Under the linear map alpha_i = c1 alpha~_i + c2.
+    """
+
+    name: ClassVar[str] = "pairwise"
+
+    def _measure(self, balls: Balls) -> Floats:
+        return 1 - pairwise(balls)
+
+    @property
+    def _what(self) -> str:
+        return "each record's mean probability of identification in pairs"
+
+
+def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
+    """Combination of the known columns that each record has: (n,)."""
+    for name in known:
+        if name in model.outcomes:
+            raise InputError(f"known column {name!r} is synthesized: known= names what the intruder sees as it is")
+        missing = design.column(name).isna().to_numpy()
+        if missing.any():
+            raise InputError(f"known column {name!r} is missing in {rows(missing)}; make missing a category")
+    return codes(*(design.column(name) for name in known)) if known else np.zeros(design.n, dtype=np.intp)
+
+
+def _of_units(risk: Floats, unit: Unit) -> Floats:
+    """The largest risk of the records of each unit; of single records their own."""
+    if unit.of_record is None:
+        return np.asarray(risk)
+    largest = np.zeros(unit.count(risk.size))
+    np.maximum.at(largest, unit.of_record, risk)
+    return largest
 
 
 def _said(numbers: float | tuple[float, ...]) -> str:

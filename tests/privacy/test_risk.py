@@ -1,5 +1,7 @@
 """Risks of records against their definitions, one record at a time."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,7 +22,7 @@ def of(risk, *columns, unit=None):
     frame = pd.DataFrame({f"y{k}": y for k, y in enumerate(columns)}).assign(w=1.0)
     synthesizer = ss.FBS(list(frame.columns[:-1]), "1", transform=ss.Identity(scale=1))
     no_fit = lambda: pytest.fail("a count needs no fit")  # noqa: E731
-    return risk.of(ss.SurveyDesign(frame, weights="w"), synthesizer, None, Unit("u", unit), no_fit)
+    return risk.of(ss.SurveyDesign(frame, weights="w"), synthesizer, None, Unit("u", unit), no_fit, None)
 
 
 @settings(deadline=None, derandomize=True)
@@ -95,7 +97,7 @@ def test_lipschitz_is_what_the_model_says():
      (lambda: Count(relative="yes"), "relative must be True or False"),
      (lambda: ss.PseudoPosterior(risk="count"), r"risk must be a measure: surveysynth.Lipschitz\(\)"),
      (lambda: ss.PseudoPosterior(risk=Count), "risk must be a measure"),
-     (lambda: of(Count((0.1, 0.2)), np.arange(5.0)), "Count: radius has 2 numbers, and the numeric outcomes are 1"),
+     (lambda: of(Count((0.1, 0.2)), np.arange(5.0)), "radius has 2 numbers, and the numeric outcomes are 1"),
      (lambda: ss.WeightedE(risk=type("Half", (), {"span": None})()), "risk must be a measure")],
 )  # fmt: skip
 def test_errors(make, match):
@@ -106,4 +108,80 @@ def test_errors(make, match):
 def test_categories_alone_cannot_be_counted():
     with pytest.raises(ss.InputError, match="Count looks at numeric outcomes, and there are none"):
         frame = pd.DataFrame({"a": list("xyxyxy"), "w": 1.0})
-        Count().of(ss.SurveyDesign(frame, weights="w"), ss.FBS("C(a)", "1"), None, Unit(), lambda: None)
+        Count().of(ss.SurveyDesign(frame, weights="w"), ss.FBS("C(a)", "1"), None, Unit(), lambda: None, None)
+
+
+# identification
+
+
+def simulated(measure, frame, files, unit=None):
+    """The risk where the model simulates these files, and which of them were taken."""
+    taken = []
+
+    def simulate(data, posterior, draw, rng):
+        taken.append(draw)
+        return SimpleNamespace(outcomes=files[draw])
+
+    fake = SimpleNamespace(outcomes=("y",), categorical=(), simulate=simulate)
+    posterior = SimpleNamespace(size=len(files), weight=np.full(len(files), 1 / len(files)))
+    design = ss.SurveyDesign(frame.assign(w=1.0), weights="w")
+    found = measure.of(design, fake, None, Unit("u", unit), lambda: posterior, np.random.default_rng(1))
+    return found, taken
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 25), floor=st.sampled_from([0.0, 2.0]))
+def test_identification_by_the_printed_definitions(seed, n, floor):
+    """E eq. 8, 11 and 14, over all records and all pairs of a pattern."""
+    rng = np.random.default_rng(seed)
+    values = {"y": rng.integers(-5, 20, n).astype(float), "age": rng.integers(0, 3, n), "sex": rng.integers(0, 2, n)}
+    frame = pd.DataFrame(values)
+    files = rng.integers(-5, 20, (4, n, 1))
+    y, known = frame["y"].to_numpy(), ["age", "sex"]
+    r = np.maximum(0.25 * np.abs(y), floor)
+    marginal, alpha = np.zeros(n), np.zeros(n)
+    got, taken = simulated(ss.Marginal(known, 0.25, floor=floor, datasets=3), frame, files)
+    pairs, again = simulated(ss.Pairwise(known, 0.25, floor=floor, datasets=3), frame, files)
+    assert len(taken) == 3 and taken == again
+    for draw in taken:
+        away = np.abs(files[draw, :, 0] - y[:, None]) > r[:, None]  # of record i, value h
+        for i in range(n):
+            same = [h for h in range(n) if (frame.loc[h, known] == frame.loc[i, known]).all()]
+            marginal[i] += (not away[i, i]) * np.mean([away[i, h] for h in same]) / 3
+            of_pairs = [
+                (not away[i, i]) * (not away[j, j]) * np.mean([away[i, h] and away[j, h] for h in same])
+                for j in same if j != i
+            ]
+            alpha[i] += (1 - np.mean(of_pairs) if of_pairs else 1) / 3
+    np.testing.assert_allclose(got, marginal, atol=1e-12)
+    np.testing.assert_allclose(1 - pairs, alpha, atol=1e-12)
+    unit = np.arange(n) // 2
+    of_units, _ = simulated(ss.Marginal(known, 0.25, floor=floor, datasets=3), frame, files, unit)
+    np.testing.assert_allclose(of_units, [marginal[unit == u].max() for u in range(unit.max() + 1)], atol=1e-12)
+
+
+@pytest.mark.parametrize("measure", [ss.Marginal(["field"]), ss.Pairwise("field", datasets=5), ss.Marginal([])])
+def test_identification_goes_through_fit_and_release(measure):
+    mechanism = ss.PseudoPosterior(map="linear", risk=measure)
+    fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, mechanism=mechanism, seed=1, reweight=1)
+    assert ((fit.risk >= 0) & (fit.risk < 1)).all() and fit.risk.max() > 0.1 and fit.delta <= 1.8
+    release = fit.release()
+    words = "who knows field and its value" if measure.known else "who knows its value"
+    assert words in str(release.privacy) and "probability of identification" in str(release.privacy)
+    assert measure.name in release.internal["records"]
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [(lambda: ss.Marginal(1), "a name was expected"), (lambda: ss.Marginal("field", datasets=0), "datasets must be a"),
+     (lambda: ss.Pairwise("field", radius=-1), "radius must be a finite number"),
+     (lambda: of_design(ss.Marginal("income")), "'income' is synthesized"),
+     (lambda: of_design(ss.Marginal("nothing")), "nothing")],
+)  # fmt: skip
+def test_errors_of_identification(make, match):
+    with pytest.raises(ss.InputError, match=match):
+        make()
+
+
+def of_design(measure):
+    return ss.fit(make_design(), model(), epsilon=9, mechanism=ss.PseudoPosterior(map="linear", risk=measure), seed=1)
