@@ -646,7 +646,7 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(risk="count", radius="wide"), "--radius takes numbers, by commas"),
      (words(risk="count", floor=","), "--floor takes a number, or one for each outcome by commas"),
      (words(risk="count", radius="-1"), "radius must be a finite number, not negative"),
-     (words("price", risk="count", radius="1,2"), "radius must be a finite number, not negative, or a list with one"),
+     (words("price", risk="count", radius="1,2"), "radius has 2 numbers, and the numeric outcomes are 1"),
      (words("price", outcome="C(gender)", predictors="field", risk="count"), "Count looks at numeric outcomes"),
      (words(mechanism="censored", risk="lipschitz"), "--risk: not with --mechanism censored"),
      (words(mechanism="censored-weighted", reweight="1"), "under the censored mechanism the clamp is the bound"),

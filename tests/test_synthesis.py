@@ -730,7 +730,7 @@ def test_draws_that_were_corrected_are_spent(tuned):
 
 def test_a_correction_needs_public_constants_and_our_setting():
     linear = ss.PseudoPosterior(map="linear")
-    with pytest.raises(ss.InputError, match=r"debias needs .* public, and the linear map has the file's own least and"):
+    with pytest.raises(ss.InputError, match=r"public constants: .* The linear map has the file's own least and"):
         ss.fit(make_design(), model(), epsilon=10.8, mechanism=linear, seed=1).release(debias=True)
     paper = ss.FBP.paper("income", "field + gender", prior="flat")
     with pytest.raises(ss.InputError, match=r"no part of the paper's setting; use FBP\(...\) instead"):
