@@ -6,10 +6,12 @@ import os
 import resource
 import shutil
 import signal
+import tempfile
 import time
 import warnings
 from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,8 +25,11 @@ from surveysynth.privacy.ledger import Ledger
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.jsonl"
+def path():
+    """In memory where there is such a place: a busy disk can take minutes to write through what is not tested here."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder) / "budget.jsonl"
 
 
 def spend(ledger, epsilon=0.1, what="tables", kind="strict", **settings):
