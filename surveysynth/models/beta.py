@@ -34,8 +34,7 @@ from scipy.special import betaln, expit, gammaln, psi
 from ..design import SurveyDesign
 from ..errors import InputError, ModelError, rows
 from .base import Clusters, Posterior, Sampler, Synthetic
-from .effects import groups_of
-from .predictors import formula_columns, predictor_rows
+from .one_outcome import OneOutcome, standardized
 from .public_weights import public_weight
 from .row_density import blocks, max_abs_log_density
 from .sufficient import sufficient_statistics
@@ -124,7 +123,7 @@ class BetaData:
 
 
 @dataclass(frozen=True)
-class Beta:
+class Beta(OneOutcome):
     """Synthesizer of one bounded outcome: beta distributed, or a beta regression on public predictors.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`BetaData`, and ``lambda`` (S,).
@@ -162,31 +161,10 @@ class Beta:
     missing: Literal["fail", "drop"] = "fail"
 
     name: ClassVar[str] = "Beta"
-    categorical: ClassVar[tuple[str, ...]] = ()
-    as_in_paper: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.outcome, str) or not self.outcome:
-            raise InputError("outcome must be the name of one column: Beta synthesizes one outcome")
-        if self.missing not in ("fail", "drop"):
-            raise InputError(f"missing={self.missing!r} is not one of fail, drop")
-        if self.outcome in formula_columns(self.predictors):
-            raise InputError(f"{self.outcome}: an outcome cannot be a predictor; predictors are public")
+        self._check()
         object.__setattr__(self, "bounds", _checked(self.bounds))
-
-    @property
-    def outcomes(self) -> tuple[str, ...]:
-        """The column that is synthesized."""
-        return (self.outcome,)
-
-    @property
-    def predictor_columns(self) -> tuple[str, ...]:
-        """The public columns that the formula names, sorted."""
-        return formula_columns(self.predictors)
-
-    def pilot(self) -> None:
-        """There is no faster relative."""
-        return None
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
@@ -210,16 +188,7 @@ class Beta:
             A constant outcome, or one that the predictors (nearly) determine; nearly a public weight.
         """
         logs = self._logs(design)
-        X, pattern, columns = predictor_rows(design, self.predictors, None)
-        if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
-            raise InputError(f"Beta needs an intercept, which the formula {self.predictors!r} takes out")
-        groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
-        if groups is not None:
-            raise InputError(
-                f"the design has {groups.describe()} that the predictors do not determine, and Beta has no effects of "
-                "them: use FBS, put the strata into the formula, or say clusters='ignore', and standard errors from "
-                "the synthetic files can be far too small"
-            )
+        X, pattern, columns = self._rows(design, clusters)
         weights = public_weight(design, self.predictor_columns, X, pattern)
         if weights is None:
             raise InputError(
@@ -231,13 +200,7 @@ class Beta:
 
     def _logs(self, design: SurveyDesign) -> Floats:
         """log y and log(1 - y), (n, 2)."""
-        values, (low, high) = design.numeric(self.outcome), self.bounds
-        absent = np.isnan(values)
-        if absent.any():
-            raise InputError(
-                f"outcome {self.outcome!r} is missing in {rows(absent)}; fill it in, or say missing='drop' to leave "
-                "these records out (the report then says how many)"
-            )
+        values, (low, high) = self._present(design), self.bounds
         outside = (values < low) | (values > high)
         if outside.any():
             raise InputError(
@@ -410,19 +373,6 @@ def _checked(bounds: object) -> tuple[float, float]:
     if not (np.isfinite([low, high, high - low]).all() and low < high):
         raise InputError(asked)
     return low, high
-
-
-def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
-    """A column of ones, and the columns that vary, with mean 0 and standard deviation 1 over the records."""
-    share = np.bincount(pattern, minlength=len(X)) / len(pattern)
-    mean = share @ X
-    sd = np.sqrt(share @ (X - mean) ** 2)
-    varies = sd > 1e-10 * (1 + np.abs(X).max(axis=0))
-    return {
-        "X": np.column_stack([np.ones(len(X)), ((X - mean) / np.where(varies, sd, 1.0))[:, varies]]),
-        "columns": ("Intercept", *(c for c, v in zip(columns, varies, strict=True) if v)),
-        "mean": np.append(0.0, mean[varies]), "sd": np.append(1.0, sd[varies]),
-    }  # fmt: skip
 
 
 # ---- the likelihood

@@ -21,7 +21,6 @@ The weight has a conjugate prior, and the joint density is a product, so that (c
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
@@ -35,11 +34,9 @@ from scipy.special import gammaln
 from ..design import SurveyDesign
 from ..errors import InputError, ModelError, rows
 from .base import Clusters, Posterior, Sampler, Synthetic
-from .beta import standardized
 from .consistency_counts import correct
 from .count_likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
-from .effects import groups_of
-from .predictors import formula_columns, predictor_rows
+from .one_outcome import OneOutcome, standardized
 from .public_weights import public_weight
 from .row_density import blocks, max_abs_log_density
 from .sufficient import SufficientStatistics, sufficient_statistics
@@ -104,7 +101,7 @@ class CountData:
 
 
 @dataclass(frozen=True)
-class Counts(ABC):
+class Counts(OneOutcome):
     """A synthesizer of one count, given public predictors: NegativeBinomial and Poisson.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountData`; ``phi`` (S,), unless it is
@@ -118,8 +115,6 @@ class Counts(ABC):
 
     name: ClassVar[str]
     dispersed: ClassVar[bool]
-    categorical: ClassVar[tuple[str, ...]] = ()
-    as_in_paper: ClassVar[bool] = False
     priors: ClassVar[dict[str, str]] = {
         "paper": (
             "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D Omega D), "
@@ -132,28 +127,9 @@ class Counts(ABC):
     }
 
     def __post_init__(self) -> None:
-        if not isinstance(self.outcome, str) or not self.outcome:
-            raise InputError(f"outcome must be the name of one column: {self.name} synthesizes one outcome")
+        self._check()
         if self.prior not in list(self.priors):
             raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
-        if self.missing not in ("fail", "drop"):
-            raise InputError(f"missing={self.missing!r} is not one of fail, drop")
-        if self.outcome in formula_columns(self.predictors):
-            raise InputError(f"{self.outcome}: an outcome cannot be a predictor; predictors are public")
-
-    @property
-    def outcomes(self) -> tuple[str, ...]:
-        """The column that is synthesized."""
-        return (self.outcome,)
-
-    @property
-    def predictor_columns(self) -> tuple[str, ...]:
-        """The public columns that the formula names, sorted."""
-        return formula_columns(self.predictors)
-
-    def pilot(self) -> None:
-        """There is no faster relative."""
-        return None
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
@@ -177,16 +153,7 @@ class Counts(ABC):
             A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine.
         """
         y = self._counts(design)
-        X, pattern, columns = predictor_rows(design, self.predictors, None)
-        if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
-            raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
-        groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
-        if groups is not None:
-            raise InputError(
-                f"the design has {groups.describe()} that the predictors do not determine, and {self.name} has no "
-                "effects of them: use FBS, put the strata into the formula, or say clusters='ignore', and standard "
-                "errors from the synthetic files can be far too small"
-            )
+        X, pattern, columns = self._rows(design, clusters)
         public = public_weight(design, self.predictor_columns, X, pattern)
         log_weights = None
         if public is None:
@@ -203,13 +170,7 @@ class Counts(ABC):
 
     def _counts(self, design: SurveyDesign) -> Floats:
         """The outcome, (n,)."""
-        y = design.numeric(self.outcome)
-        absent = np.isnan(y)
-        if absent.any():
-            raise InputError(
-                f"outcome {self.outcome!r} is missing in {rows(absent)}; fill it in, or say missing='drop' to leave "
-                "these records out (the report then says how many)"
-            )
+        y = self._present(design)
         other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
         if other.any():
             raise InputError(

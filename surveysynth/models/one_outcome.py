@@ -1,0 +1,88 @@
+"""What the models of one outcome given public predictors share: Beta and the models of counts."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design import SurveyDesign
+from ..errors import InputError, rows
+from .base import Clusters
+from .effects import groups_of
+from .predictors import formula_columns, predictor_rows
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+class OneOutcome:
+    """A synthesizer of one outcome, with an intercept and without effects of PSUs and strata."""
+
+    outcome: str
+    predictors: str
+    missing: Literal["fail", "drop"]
+    name: ClassVar[str]
+    categorical: ClassVar[tuple[str, ...]] = ()
+    as_in_paper: ClassVar[bool] = False
+
+    def _check(self) -> None:
+        if not isinstance(self.outcome, str) or not self.outcome:
+            raise InputError(f"outcome must be the name of one column: {self.name} synthesizes one outcome")
+        if self.missing not in ("fail", "drop"):
+            raise InputError(f"missing={self.missing!r} is not one of fail, drop")
+        if self.outcome in formula_columns(self.predictors):
+            raise InputError(f"{self.outcome}: an outcome cannot be a predictor; predictors are public")
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The column that is synthesized."""
+        return (self.outcome,)
+
+    @property
+    def predictor_columns(self) -> tuple[str, ...]:
+        """The public columns that the formula names, sorted."""
+        return formula_columns(self.predictors)
+
+    def pilot(self) -> None:
+        """There is no faster relative."""
+        return None
+
+    def _rows(self, design: SurveyDesign, clusters: Clusters) -> tuple[Floats, Codes, tuple[str, ...]]:
+        """Predictor rows, as of :func:`predictor_rows`; refused without an intercept, or with groups to be modelled."""
+        X, pattern, columns = predictor_rows(design, self.predictors, None)
+        if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
+            raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
+        groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
+        if groups is not None:
+            raise InputError(
+                f"the design has {groups.describe()} that the predictors do not determine, and {self.name} has no "
+                "effects of them: use FBS, put the strata into the formula, or say clusters='ignore', and standard "
+                "errors from the synthetic files can be far too small"
+            )
+        return X, pattern, columns
+
+    def _present(self, design: SurveyDesign) -> Floats:
+        """The outcome, (n,), if no value is missing."""
+        values = design.numeric(self.outcome)
+        absent = np.isnan(values)
+        if absent.any():
+            raise InputError(
+                f"outcome {self.outcome!r} is missing in {rows(absent)}; fill it in, or say missing='drop' to leave "
+                "these records out (the report then says how many)"
+            )
+        return values
+
+
+def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
+    """A column of ones, and the columns that vary, with mean 0 and standard deviation 1 over the records."""
+    share = np.bincount(pattern, minlength=len(X)) / len(pattern)
+    mean = share @ X
+    sd = np.sqrt(share @ (X - mean) ** 2)
+    varies = sd > 1e-10 * (1 + np.abs(X).max(axis=0))
+    return {
+        "X": np.column_stack([np.ones(len(X)), ((X - mean) / np.where(varies, sd, 1.0))[:, varies]]),
+        "columns": ("Intercept", *(c for c, v in zip(columns, varies, strict=True) if v)),
+        "mean": np.append(0.0, mean[varies]), "sd": np.append(1.0, sd[varies]),
+    }  # fmt: skip
