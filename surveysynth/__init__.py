@@ -18,6 +18,7 @@ from .models.beta import Beta
 from .models.counts import NegativeBinomial, Poisson
 from .models.fbp import FBP
 from .models.fbs import FBS
+from .models.mixture import Mixture
 from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
 from .noise import LaplaceTables, laplace_tables
@@ -27,6 +28,7 @@ from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, PseudoPosterior, WeightedE
 from .privacy.membership import MembershipAttack, membership_attack
 from .privacy.risk import Count, Lipschitz, Marginal, Pairwise
+from .privacy.rule import IdentificationRule
 from .release import Release, read_release
 from .synthesis import Price, fit, price, synthesize
 
@@ -41,6 +43,7 @@ __all__ = [
     "Count",
     "EngineError",
     "Fit",
+    "IdentificationRule",
     "Identity",
     "InputError",
     "LaplaceTables",
@@ -49,6 +52,7 @@ __all__ = [
     "Log",
     "Marginal",
     "MembershipAttack",
+    "Mixture",
     "ModelError",
     "NegativeBinomial",
     "NormalScores",

@@ -27,10 +27,14 @@ from . import (
     Beta,
     Censored,
     Count,
+    IdentificationRule,
     Ledger,
     Lipschitz,
+    Marginal,
+    Mixture,
     NegativeBinomial,
     NormalScores,
+    Pairwise,
     Poisson,
     Policy,
     PseudoPosterior,
@@ -55,6 +59,7 @@ from .models import fbs
 from .models.base import Clusters as ClustersChoice
 from .models.base import Synthesizer
 from .models.transforms import as_transform
+from .privacy.cli import Known, ball, numbers, risk_command
 from .privacy.mechanisms import MapName, Mechanism
 from .privacy.report import PrivacyReport
 from .privacy.risk import Risk
@@ -69,6 +74,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(study.app, name="study")
+app.command("risk")(risk_command)
 console = Console()
 errors = Console(stderr=True)
 
@@ -166,43 +172,45 @@ def _model(
     outcome: str,
     predictors: str,
     bounds: str | None,
-    prior: fbs.Prior,
+    prior: PriorName | None,
     transform: str,
     scale: float | None,
+    zeros: bool,
+    components: int,
     missing: Literal["fail", "drop"],
 ) -> Synthesizer:
     names = listed(outcome)
     if not names:
         raise InputError("--outcome names no column")
-    if model in ("beta", *COUNTS) and len(names) != 1:
+    if model not in SEVERAL and len(names) != 1:
         raise InputError(f"--model {model} synthesizes one --outcome")
+    if model != "mixture":
+        _refuse(context, ("zeros", "components"), "only with --model mixture")
+    if model not in ("beta", "mixture"):
+        _refuse(context, ("bounds",), "only with --model beta or mixture")
     if model == "beta":
         _refuse(context, ("prior", "transform", "scale"), "not with --model beta, whose prior and scale are fixed")
         if bounds is None:
             raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
         return Beta(names[0], predictors, bounds=_bounds(bounds), missing=missing)
-    _refuse(context, ("bounds",), "only with --model beta")
+    given: dict[str, Any] = {"missing": missing} | ({} if prior is None else {"prior": prior})
     if model in COUNTS:
         _refuse(context, ("transform", "scale"), f"not with --model {model}: a count stays as it is")
-        if prior not in COUNTS[model].priors:
+        if prior not in (None, *COUNTS[model].priors):
             raise InputError(f"--prior {prior}: --model {model} has {' and '.join(COUNTS[model].priors)}")
-        return COUNTS[model](names[0], predictors, prior=prior, missing=missing)
-    scaled = NormalScores.load(transform) if transform.endswith(".json") else as_transform(transform, scale)
-    return SEVERAL[model](names, predictors, prior=prior, transform=scaled, missing=missing)
+        return COUNTS[model](names[0], predictors, **given)
+    given["transform"] = NormalScores.load(transform) if transform.endswith(".json") else as_transform(transform, scale)
+    if model == "mixture":
+        ends = None if bounds is None else _bounds(bounds)
+        return Mixture(names[0], predictors, zeros=zeros, components=components, bounds=ends, **given)
+    return SEVERAL[model](names, predictors, **given)
 
 
 def _bounds(text: str) -> tuple[float, float]:
-    numbers = _numbers(text, "--bounds")
-    if len(numbers) != 2:
+    ends = numbers(text, "--bounds")
+    if len(ends) != 2:
         raise InputError("--bounds takes two numbers, lowest and highest, by a comma")
-    return numbers[0], numbers[1]
-
-
-def _numbers(text: str, option: str) -> list[float]:
-    try:
-        return [float(part) for part in listed(text) or []]
-    except ValueError:
-        raise InputError(f"{option} takes numbers, by commas") from None
+    return ends[0], ends[1]
 
 
 def _mechanism(
@@ -216,23 +224,31 @@ def _mechanism(
 
 
 def _risk(
-    context: typer.Context, risk: RiskName, radius: str | None, absolute: bool, floor: str | None
-) -> Lipschitz | Count:
+    context: typer.Context, risk: RiskName, known: str | None, radius: str | None, absolute: bool, floor: str | None,
+    *, ruled: bool = False,
+) -> Risk:  # fmt: skip
+    """The measure; where there is a rule, too (``ruled``), what is known and how near is near are of both."""
+    or_rule = " or with --most-risk" if context.info_name == "synthesize" else ""
+    if risk in ("lipschitz", "count") and not ruled:
+        _refuse(context, ("known",), f"only with --risk marginal or pairwise{or_rule}")
     if risk == "lipschitz":
-        _refuse(context, ("radius", "absolute", "floor"), "only with --risk count")
+        if not ruled:
+            _refuse(context, ("radius", "absolute", "floor"), f"only with --risk count, marginal, pairwise{or_rule}")
         return Lipschitz()
-    if absolute and radius is None:
-        raise InputError("--absolute needs --radius, in the unit of the outcome")
-    given = (("radius", radius), ("floor", floor))
-    return Count(relative=not absolute, **{name: _sizes(text, f"--{name}") for name, text in given if text is not None})
+    near = ball(radius, absolute, floor)
+    if risk == "count":
+        return Count(**near)
+    return {"marginal": Marginal, "pairwise": Pairwise}[risk](tuple(listed(known) or ()), **near)
 
 
-def _sizes(text: str, option: str) -> float | tuple[float, ...]:
-    """One for all outcomes, or one for each."""
-    numbers = _numbers(text, option)
-    if not numbers:
-        raise InputError(f"{option} takes a number, or one for each outcome by commas")
-    return numbers[0] if len(numbers) == 1 else tuple(numbers)
+def _rule(
+    most: float | None, known: str | None, radius: str | None, absolute: bool, floor: str | None
+) -> IdentificationRule | None:
+    if most is None:
+        return None
+    if not 0 <= most < 1:
+        raise InputError("--most-risk must be a number from 0 to below 1")
+    return IdentificationRule(tuple(listed(known) or ()), most, **ball(radius, absolute, floor))
 
 
 def _ledger(file: Path | None, survey: str | None, cap: float | None) -> Ledger | None:
@@ -272,24 +288,33 @@ Outcome = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
-ModelName = Literal["fbs", "fbp", "fbp-paper", "beta", "nb", "poisson"]
+ModelName = Literal["fbs", "fbp", "fbp-paper", "beta", "nb", "poisson", "mixture"]
 SEVERAL: dict[str, Any] = {"fbs": FBS, "fbp": FBP, "fbp-paper": FBP.paper}  # of several outcomes
 COUNTS: dict[str, Any] = {"nb": NegativeBinomial, "poisson": Poisson}
 Model = Annotated[
     ModelName,
     typer.Option(
         help="FBS; FBP; FBP as in the paper; a beta regression of one bounded outcome; a negative binomial or Poisson "
-        "regression of one count."
+        "regression of one count; a mixture of regressions of one skewed outcome."
     ),
 ]
 Bounds = Annotated[
-    str | None, typer.Option(help="Public lowest and highest value of the outcome of --model beta: 0,200000.")
+    str | None,
+    typer.Option(help="Public lowest and highest value of the outcome of --model beta or mixture: 0,200000."),
 ]
-Prior = Annotated[fbs.Prior, typer.Option(help="Prior of the coefficients.")]
+PriorName = Literal[fbs.Prior, "common"]
+Prior = Annotated[
+    PriorName | None,
+    typer.Option(help="Prior of the coefficients; default paper; of --model mixture common, which is its alone."),
+]
 Transform = Annotated[
     str, typer.Option(help="Working scale of the outcome: log, identity, asinh, or a file of normal scores (.json).")
 ]
 Scale = Annotated[float | None, typer.Option(help="Public scale of identity and asinh.")]
+Zeros = Annotated[
+    bool, typer.Option("--zeros", help="An outcome of exactly 0 has a probability of its own (--model mixture).")
+]
+Components = Annotated[int, typer.Option(help="Components at most (--model mixture); too many is right.")]
 Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
 MechanismName = Literal["pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
 MECHANISMS: dict[MechanismName, Any] = {
@@ -309,25 +334,32 @@ MechanismOption = Annotated[
 Map = Annotated[MapName, typer.Option(help="From risk to privacy weight.")]
 C1 = Annotated[float | None, typer.Option(help="Scale of the map; default: tuned to epsilon.")]
 C2 = Annotated[float, typer.Option(help="Shift of the map.")]
-RiskName = Literal["lipschitz", "count"]
+RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]
 RiskOption = Annotated[
     RiskName,
     typer.Option(
         "--risk",
-        help="How the risk of a record is measured: by its Lipschitz bound, or by the share of records that are not "
-        "near it.",
+        help="How the risk of a record is measured: by its Lipschitz bound; by the share of records that are not near "
+        "it; or by its probability of identification among synthetic records, marginal or pairwise.",
     ),
 ]
 Radius = Annotated[
     str | None,
     typer.Option(
-        help="How near is near under --risk count, as a share of the record's value; one number, or one for each "
-        "numeric outcome by commas; default 0.2."
+        help="How near is near to a record, as a share of its value; one number, or one for each numeric outcome by "
+        "commas; default 0.2."
     ),
 ]
 Absolute = Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the outcome.")]
 Floor = Annotated[
     str | None, typer.Option(help="Least radius, in the unit of the outcome; one, or one for each; default 0.")
+]
+MostRisk = Annotated[
+    float | None,
+    typer.Option(
+        help="Release nothing where a record's marginal probability of identification is above this in the data sets, "
+        "by an intruder who knows --known. That a release was blocked is not to be published."
+    ),
 ]
 Reweight = Annotated[
     int,
@@ -363,9 +395,10 @@ MinCell = Annotated[int | None, typer.Option(help="Suppress cells of fewer recor
 CvLimit = Annotated[float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")]
 
 SET_BY_POLICY = (
-    "model", "outcome", "predictors", "bounds", "prior", "transform", "scale", "missing", "epsilon", "m", "mechanism",
-    "map", "c1", "c2", "risk", "radius", "absolute", "floor", "reweight",
+    "model", "outcome", "predictors", "bounds", "prior", "transform", "scale", "zeros", "components", "missing",
+    "epsilon", "m", "mechanism", "map", "c1", "c2", "risk", "reweight",
 )  # fmt: skip
+OF_RISK = ("known", "radius", "absolute", "floor")
 
 
 @app.command("synthesize")
@@ -394,9 +427,11 @@ def synthesize_command(
     public: Annotated[str | None, typer.Option(help="Columns that you declare public, by commas.")] = None,
     model: Model = "fbs",
     bounds: Bounds = None,
-    prior: Prior = "paper",
+    prior: Prior = None,
     transform: Transform = "log",
     scale: Scale = None,
+    zeros: Zeros = False,
+    components: Components = Mixture.components,
     missing: Missing = "fail",
     mechanism: MechanismOption = "pseudo-posterior",
     map: Annotated[
@@ -409,9 +444,11 @@ def synthesize_command(
     ] = None,
     c2: Annotated[float | None, typer.Option(help="Shift of the map; default 0.")] = None,
     risk: RiskOption = "lipschitz",
+    known: Known = None,
     radius: Radius = None,
     absolute: Absolute = False,
     floor: Floor = None,
+    most_risk: MostRisk = None,
     reweight: Reweight = 0,
     clusters: Clusters = "model",
     unit: UnitColumn = None,
@@ -431,7 +468,8 @@ def synthesize_command(
     chosen: dict[str, Any]
     synthesizer: Synthesizer
     if policy is not None:
-        _refuse(context, SET_BY_POLICY, "the --policy sets this; leave it out, or make another policy")
+        set_by_policy = (*SET_BY_POLICY, *(() if most_risk is not None else OF_RISK))
+        _refuse(context, set_by_policy, "the --policy sets this; leave it out, or make another policy")
         chosen = {"policy": Policy.load(policy)}
         synthesizer = chosen["policy"].synthesizer
     elif outcome is None or predictors is None or epsilon is None:
@@ -439,13 +477,16 @@ def synthesize_command(
         lacking = ", ".join(f"'--{name}'" for name, value in needed if value is None)
         raise InputError(f"Missing option {lacking}: needed without a --policy")
     else:
-        synthesizer = _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing)
-        measure = _risk(context, risk, radius, absolute, floor)
+        synthesizer = _model(
+            context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing
+        )
+        measure = _risk(context, risk, known, radius, absolute, floor, ruled=most_risk is not None)
         chosen = {
             "synthesizer": synthesizer, "epsilon": epsilon, "m": m, "reweight": reweight,
             "mechanism": _mechanism(context, mechanism, map, c1, c2, measure),
         }  # fmt: skip
     names = listed(by)
+    rule = _rule(most_risk, known, radius, absolute, floor)
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
     check_limits(min_cell, cv_limit)
     for name in names or ():
@@ -464,6 +505,7 @@ def synthesize_command(
         engine=engine,
         accept_diagnostics=listed(accept) or (),
         ledger=recorded,
+        rule=rule,
         seed=seed,
     )
     release.write(out, by=names, format=format, min_cell=min_cell, cv_limit=cv_limit, overwrite=overwrite)
@@ -492,9 +534,11 @@ def policy_command(
     stratum_totals: StratumTotals = None,
     model: Model = "fbs",
     bounds: Bounds = None,
-    prior: Prior = "paper",
+    prior: Prior = None,
     transform: Transform = "log",
     scale: Scale = None,
+    zeros: Zeros = False,
+    components: Components = Mixture.components,
     missing: Missing = "fail",
     map: Map = "inverse",
     c1: C1 = None,
@@ -517,7 +561,7 @@ def policy_command(
         raise InputError("say how many units the historical file stands for: --population-total or --stratum-totals")
     made = Policy.from_historical(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),
-        _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing),
+        _model(context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing),
         epsilon=epsilon, source=source, population_total=total, m=m, map=map, c1=c1, c2=c2, clusters=clusters,
         engine=engine, seed=seed,
     )  # fmt: skip
@@ -570,9 +614,9 @@ def _bins(text: str | None) -> int | list[float] | None:
     """One whole number is how many; several numbers are limits."""
     if text is None:
         return None
-    numbers = _numbers(text, "--bins")
-    if len(numbers) != 1:
-        return numbers
+    limits = numbers(text, "--bins")
+    if len(limits) != 1:
+        return limits
     if not text.strip().isdigit():
         raise InputError("--bins takes a whole number, or several limits by commas")
     return int(text)
@@ -625,12 +669,15 @@ def price_command(
     m: M = 3,
     model: Model = "fbs",
     bounds: Bounds = None,
-    prior: Prior = "paper",
+    prior: Prior = None,
     transform: Transform = "log",
     scale: Scale = None,
+    zeros: Zeros = False,
+    components: Components = Mixture.components,
     missing: Missing = "fail",
     map: Map = "inverse",
     risk: RiskOption = "lipschitz",
+    known: Known = None,
     radius: Radius = None,
     absolute: Absolute = False,
     floor: Floor = None,
@@ -643,8 +690,10 @@ def price_command(
     """Dry run, nothing is released: what a c1 or an epsilon means on this file.  For internal use."""
     if epsilon is None and c1 is None:
         raise InputError("say what to price: --epsilon or --c1")
-    synthesizer = _model(context, model, outcome, predictors, bounds, prior, transform, scale, missing)
-    mechanism = PseudoPosterior(map=map, risk=_risk(context, risk, radius, absolute, floor))
+    synthesizer = _model(
+        context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing
+    )
+    mechanism = PseudoPosterior(map=map, risk=_risk(context, risk, known, radius, absolute, floor))
     result = price(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu), synthesizer, epsilon=epsilon, m=m, c1=c1,
         mechanism=mechanism, reweight=reweight, clusters=clusters, unit=unit, engine=engine, seed=seed,
@@ -692,7 +741,7 @@ def tables_command(
     path = out if out is not None else Path(f"tables{SUFFIX[str(format)]}")
     title = " by ".join(", ".join(part) for part in (loaded.outcomes, names) if part)
     p, method = loaded.privacy, loaded.method["method"]
-    note = f"Synthetic data by {method}, m = {p.m}, epsilon = {p.epsilon:g} ({p.kind}); {p.publication}."
+    note = f"Synthetic data by {method}, m = {p.m}, {p.spent}; {p.publication}."
     write_table(table, path, kinds[path.suffix], title=title, note=note)
     _print_written(str(path))
 

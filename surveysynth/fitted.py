@@ -19,6 +19,7 @@ from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, Kind, Mechanism, PseudoPosterior, WeightedE
 from .privacy.report import PrivacyReport, public_epsilon
 from .privacy.risk import Lipschitz
+from .privacy.rule import IdentificationRule
 from .privacy.tuning import PseudoLikelihood, WeightedFit, reweight, times
 from .privacy.units import Unit
 from .public import (
@@ -122,7 +123,9 @@ class Fit:
 
     @property
     def kind(self) -> Kind:
-        """The guarantee: ``asymptotic``, ``strict`` or ``strict given alpha``."""
+        """The guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``."""
+        if self.synthesizer.from_records:
+            return "none"
         return "strict" if self.policy is not None else self.mechanism.kind
 
     def reweighted(self, steps: int = 1, *, tolerance: float = 0.01) -> Fit:
@@ -176,6 +179,7 @@ class Fit:
         debias: bool = False,
         accept_diagnostics: Sequence[str] = (),
         ledger: Ledger | None = None,
+        rule: IdentificationRule | None = None,
     ) -> Release:
         """Release m weighted synthetic data sets from this fit.
 
@@ -194,21 +198,26 @@ class Fit:
             Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
             "ess_bulk", "ess_tail".
         ledger : Ledger, optional
-            Where the epsilon is entered before anything is drawn.
+            Asked before anything is drawn; the epsilon is entered before the data sets leave.
+        rule : IdentificationRule, optional
+            What the data sets must pass once they are drawn.  It looks at the confidential file: epsilon
+            covers neither that a release was blocked, which is not to be published, nor that another one passed.
 
         Raises
         ------
         InputError
             accept_diagnostics under the censored mechanism; debias where privacy weights do not follow from public
             constants (linear map, Count, re-weighting), in a paper's setting, of FBP with effects of PSUs, or of
-            units of several records without such effects.
+            units of several records without such effects; a rule that does not suit the file.
         PrivacyError
-            m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left.
+            m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left; the
+            rule is broken, and then nothing is spent.
         NotFitForRelease
             A diagnostic failed and was not accepted by name.
         """
         m = whole(self.m if m is None else m, "m")
         check_accepted(accept_diagnostics)
+        check_rule(rule, self.design, self.synthesizer, self.mechanism)
         asked = self.epsilon if epsilon is None else positive(epsilon, "epsilon")
         exact = 2 * self.delta * m
         if asked is not None and exact > asked:
@@ -231,11 +240,9 @@ class Fit:
             )
         _refuse_failed(posterior, accept_diagnostics)
         chosen, lag = choose_draws(posterior, m, self.rng, self.used)
-        if ledger is not None:
-            ledger.spend(
-                public_epsilon(exact, asked), kind=self.kind, unit=self.unit.column or "record",
-                what=f"synthetic data, m = {m}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
-            )  # fmt: skip
+        spent = None if self.kind == "none" else public_epsilon(exact, asked)
+        if ledger is not None and spent is not None:
+            ledger.check(spent)
         factor = self._variance_factor(chosen, corrected=debias)
         corrected = debias or bool(self._corrected)
         if debias and self.weighted.clamp is not None:
@@ -250,6 +257,17 @@ class Fit:
         simulated = [
             self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if corrected else chosen)
         ]
+        if rule is not None:
+            try:
+                rule.enforce(self.design, self.synthesizer, [s.outcomes for s in simulated])
+            except PrivacyError:
+                del self.used[-m:]  # they were not released, and no later report is to count them
+                raise
+        if ledger is not None:
+            ledger.spend(
+                spent, kind=self.kind, unit=self.unit.column or "record",
+                what=f"synthetic data, m = {m}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
+            )  # fmt: skip
         totals = totals_of(self.design, self.population_total)
         roles = roles_of(self.design, outcomes, recoded, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
@@ -260,7 +278,7 @@ class Fit:
         ]
         return Release(
             datasets=tuple(datasets),
-            privacy=self._report(m, asked, exact, lag, debias, factor),
+            privacy=self._report(m, asked, exact, lag, debias, factor, rule),
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
             outcomes=outcomes,
             categorical=self.synthesizer.categorical,
@@ -297,8 +315,9 @@ class Fit:
         return None if factor is None else float(f"{factor:.3g}")
 
     def _report(
-        self, m: int, asked: float | None, exact: float, lag: float, debias: bool, factor: float | None
-    ) -> PrivacyReport:
+        self, m: int, asked: float | None, exact: float, lag: float, debias: bool, factor: float | None,
+        rule: IdentificationRule | None,
+    ) -> PrivacyReport:  # fmt: skip
         posterior = self.weighted.posterior
         said = [
             "the predictors, the design columns in the files and the number of records of every cell are public; the "
@@ -318,7 +337,7 @@ class Fit:
                 "importance weights (effective share of the draws at least 90%)"
             )
         earlier = len(self.used) - m
-        if earlier:
+        if earlier and self.kind != "none":
             together = public_epsilon(self.epsilon_spent, None)
             said.append(
                 f"{earlier} data sets were released from the same fit before; together with these they spend "
@@ -348,9 +367,10 @@ class Fit:
                 f" Released draws of one chain are apart: lag correlation {'below' if lag < 0.1 else 'ABOVE'} 0.1."
             )
         return PrivacyReport(
-            kind=self.kind, epsilon=public_epsilon(exact, asked), epsilon_requested=asked, m=m,
+            kind=self.kind, epsilon=np.inf if self.kind == "none" else public_epsilon(exact, asked),
+            epsilon_requested=asked, m=m,
             draws=posterior.size if self.weighted.clamp is None else 0, verdict=verdict(posterior) + separated,
-            assumptions=said, data_dependent=self._depends(debias), publishable=not self.seeded,
+            assumptions=said, data_dependent=self._depends(debias, rule), publishable=not self.seeded,
             unit=self.unit.column, mechanism=self.mechanism.name, internal=internal,
         )  # fmt: skip
 
@@ -369,9 +389,10 @@ class Fit:
             said.append(NOT_CORRECTED.format(" and ".join(left)))
         return said
 
-    def _depends(self, debias: bool) -> list[str]:
+    def _depends(self, debias: bool, rule: IdentificationRule | None) -> list[str]:
         """What was computed from the confidential file and is not covered by epsilon."""
-        found = [ONLY_WHETHER, PUBLIC_OR_NOT]
+        passed = [] if rule is None else [rule.describe()]
+        found = [ONLY_WHETHER, PUBLIC_OR_NOT, *passed]
         if self.kind == "strict":
             return found
         tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
@@ -388,7 +409,8 @@ class Fit:
                 f"(re-weighting, steps asked for: {self.weighted.asked}, taken, as long as weights rose: "
                 f"{self.weighted.steps})"
             )
-        depends.append("the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up")
+        if self.kind != "none":
+            depends.append("the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up")
         if self._manifest(debias)["weights"] != "public":
             depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
         if self.synthesizer.categorical:
@@ -398,7 +420,7 @@ class Fit:
                 f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
                 "published because the corrected draws depend on them"
             )
-        return depends
+        return [*depends, *passed]
 
     def _manifest(self, debias: bool) -> dict[str, Any]:
         posterior = self.weighted.posterior
@@ -488,6 +510,23 @@ def check_accepted(accepted: Sequence[str]) -> None:
     names = ("divergences", "rhat", "ess_bulk", "ess_tail")
     if isinstance(accepted, str) or not set(accepted) <= set(names):
         raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
+
+
+def check_rule(
+    rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism
+) -> None:
+    """Refuse what is no rule, one that does not suit the file, and one that would take a strict guarantee away."""
+    if not isinstance(rule, IdentificationRule | None):
+        raise InputError("rule must be a surveysynth.IdentificationRule(known, most=0.5)")
+    if rule is None:
+        return
+    if isinstance(mechanism, Censored):
+        raise InputError(
+            "a rule looks at the confidential file, and data sets that were let through by it are no longer strictly "
+            "private: leave the rule out, or use the pseudo posterior. On a historical file, identification_risk tells "
+            "what to expect"
+        )
+    rule.check(design, synthesizer)
 
 
 def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweighted: bool) -> None:

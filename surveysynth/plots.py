@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,16 @@ WEIGHTING_COLORS = {
     "data": "#7f7f7f", "unweighted": "#444444", "inverse": "#8fcfae",
     "inverse_debias": "#2a8c55", "LW": "#5fb0d9", "LW_final": "#0b6fa4",
     "LW_flat": "#08415c", "CW": "#e8b267", "CW_final": "#d9820f", "CW_flat": "#8f4f00",
+}  # fmt: skip
+RISKS = {
+    "data": "Data", "topcoding": "Topcoding", "synthesizer": "Synthesizer", "marginal": "Marginal",
+    "pairwise": "Pairwise",
+}  # fmt: skip
+RISK_COLORS = {
+    "data": "#7f7f7f", "topcoding": "#7a5195", "synthesizer": "#444444", "marginal": "#d9820f", "pairwise": "#0b6fa4",
+}  # fmt: skip
+RISK_MEASURES = {
+    "mean": "Mean", "iqr": "Interquartile range", "q99": "99% quantile", "max": "Largest",
 }  # fmt: skip
 REFERENCE = "#c0392b"
 Floats = NDArray[np.float64]
@@ -308,9 +318,10 @@ def _figure(down: int, across: int, size: tuple[float, float], **shared: Any) ->
 
 
 def _violin(
-    ax: Any, y: Floats, x: float, width: float, color: str, *, points: bool = True, faint: bool = False
-) -> None:
-    """One violin with its median, and with its points where they are few."""
+    ax: Any, y: Floats, x: float, width: float, color: str, *, points: bool = True, faint: bool = False,
+    middle: Callable[[Floats], Any] = np.median,
+) -> None:  # fmt: skip
+    """One violin with its median or mean, and with its points where they are few."""
     y = y[np.isfinite(y)]
     if y.size == 0:
         return
@@ -320,7 +331,7 @@ def _violin(
     if points:
         spread = 0.18 * width * np.sin(1.7 * np.arange(y.size))  # side by side, the same in every run
         ax.scatter(x + spread, y, s=7, color=color, alpha=0.8, lw=0, zorder=3)
-    ax.hlines(np.median(y), x - 0.22 * width, x + 0.22 * width, color="black", lw=1.4, zorder=4)
+    ax.hlines(middle(y), x - 0.22 * width, x + 0.22 * width, color="black", lw=1.4, zorder=4)
 
 
 def _log_ticks(side: Any, values: Floats) -> None:
@@ -504,4 +515,143 @@ def epsilon_curves(
     for ax, label in zip(axes[:, 0], measures.values(), strict=True):
         ax.set_ylabel(label)
     _legend(figure, [(WEIGHTINGS[name], WEIGHTING_COLORS[name], "o") for name in names])
+    return _save(figure, path, title)
+
+
+def risk_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
+    """Violins of the records' identification risks by synthesizer, with their means (E Fig. 5, 7, 13).
+
+    Parameters
+    ----------
+    records : pandas.DataFrame
+        ``synthesizer, c1, c2, risk``, a row a record.
+    path : str or Path
+    title : str
+    """
+    groups = [part for _, part in records.groupby(["synthesizer", "c1", "c2"], sort=False, dropna=False)]
+    figure, axes = _figure(1, 1, (1.2 * len(groups) + 1, 4.6))
+    ax, labels = axes[0, 0], []
+    for x, part in enumerate(groups):
+        name, c1, c2 = part[["synthesizer", "c1", "c2"]].iloc[0]
+        risk = part["risk"].to_numpy(dtype=float)
+        _violin(ax, risk, x, 1.0, RISK_COLORS[name], points=False, middle=np.mean)
+        ax.text(x, 1.02, f"{risk.mean():.3f}", ha="center", va="bottom", fontsize=9)
+        labels.append(RISKS[name] + ("" if pd.isna(c1) else f"\nc1 = {c1:g}\nc2 = {c2:g}"))
+    ax.axhline(0.5, color=REFERENCE, ls=":", lw=1)
+    ax.set_xticks(range(len(groups)), labels)
+    ax.set(ylim=(-0.02, 1.08), xlim=(-0.6, len(groups) - 0.4), ylabel="identification risk of a record; line: mean")
+    ax.tick_params(axis="x", length=0)
+    return _save(figure, path, title)
+
+
+def whack_a_mole(
+    risk: Mapping[str, Floats], before: Floats, path: str | Path, *, title: str, rise: float, limit: float
+) -> Path:
+    """Identification risks under privacy weights against those without, a panel a synthesizer (E Fig. 6, 8, 9).
+
+    Parameters
+    ----------
+    risk : mapping of synthesizer to float array (n,)
+    before : float array (n,)
+        Without privacy weights.
+    path : str or Path
+    title : str
+    rise : float
+        Records whose risk rose by more are in another colour.
+    limit : float
+        Where a line is drawn.
+    """
+    figure, axes = _figure(1, len(risk), (5.2 * len(risk), 5.2), sharex=True, sharey=True)
+    for ax, (name, after) in zip(axes[0], risk.items(), strict=True):
+        raised = after - before > rise
+        for chosen, color, size in ((~raised, "#9aa7b0", 9), (raised, REFERENCE, 16)):
+            ax.scatter(before[chosen], after[chosen], s=size, alpha=0.55, lw=0, color=color, rasterized=True)
+        ax.plot([0, 1], [0, 1], color="#0b6fa4", lw=1.2)
+        ax.axhline(limit, color="black", ls="--", lw=1)
+        ax.set_title(f"{RISKS[name]}: {int(raised.sum()):,} records rose by more than {rise:g}", fontsize=10)
+        ax.set_xlabel("identification risk, Synthesizer")
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes[0, 0].set_ylabel("identification risk under privacy weights")
+    return _save(figure, path, title)
+
+
+def weights_against_values(records: pd.DataFrame, path: str | Path, *, outcome: str, title: str) -> Path:
+    """Privacy weight of every record against its value, a panel a synthesizer (E Fig. 10-12).
+
+    Parameters
+    ----------
+    records : pandas.DataFrame
+        ``synthesizer, c1, c2, value, alpha``, a row a record, of those with privacy weights.
+    path : str or Path
+    outcome : str
+        Label; its axis is linear near 0 and logarithmic in both tails.
+    title : str
+    """
+    kinds = [name for name in RISKS if name in set(records["synthesizer"])]
+    lines = [list(records[records["synthesizer"] == kind].groupby(["c1", "c2"], sort=False)) for kind in kinds]
+    across = max(len(line) for line in lines)
+    figure, axes = _figure(len(kinds), across, (4.0 * across, 3.3 * len(kinds) + 0.6), sharex=True, sharey=True)
+    sizes = records.loc[records["value"] != 0, "value"].abs()
+    width = float(10 ** np.floor(np.log10(sizes.median()) - 1)) if len(sizes) else 1.0
+    for row, kind, line in zip(axes, kinds, lines, strict=True):
+        for ax, ((c1, c2), part) in zip(row, line, strict=False):
+            ax.scatter(part["value"], part["alpha"], s=6, alpha=0.35, lw=0, color=RISK_COLORS[kind], rasterized=True)
+            ax.set_title(f"{RISKS[kind]}, c1 = {c1:g}, c2 = {c2:g}", fontsize=10)
+        row[0].set_ylabel("privacy weight")
+    ax = axes[0, 0]
+    ax.set_xscale("asinh", linear_width=width)
+    powers = [width * 10.0**k for k in range(1 + int(np.log10(max(sizes.max() / width, 1))))] if len(sizes) else [1.0]
+    negative = [-x for x in powers if x <= -records["value"].min()]
+    ticks = [*negative[::-1], 0.0, *powers]
+    ax.set_xticks(ticks, ["0" if x == 0 else f"{x:,.10g}" for x in ticks], minor=False)
+    ax.xaxis.set_minor_locator(_no_ticks())
+    ax.set_ylim(-0.03, 1.03)
+    for ax in axes[-1]:
+        ax.set_xlabel(outcome)
+        for label in ax.get_xticklabels():
+            label.set(rotation=30, ha="right", rotation_mode="anchor")
+    return _save(figure, path, title)
+
+
+def radius_curves(
+    profile: pd.DataFrame, utility: pd.DataFrame, labels: Mapping[str, str], path: str | Path, *, title: str
+) -> Path:
+    """What the radius of the balls does: to measured risk above, to utility where weights are made under it below.
+
+    Parameters
+    ----------
+    profile : pandas.DataFrame
+        ``synthesizer, radius, at`` and the measures of risk.  Solid: one file for all radii; dashed: privacy weights
+        made under the radius itself.
+    utility : pandas.DataFrame
+        ``synthesizer, radius, statistic, relative_difference``, of privacy weights made under each radius.
+    labels : mapping of statistic to str
+        A panel each.
+    path : str or Path
+    title : str
+    """
+    across = max(len(RISK_MEASURES), len(labels))
+    figure, axes = _figure(2, across, (3.5 * across, 6.8))
+    names = [name for name in RISKS if name in set(profile["synthesizer"])]
+    for ax, (measure, label) in zip(axes[0], RISK_MEASURES.items(), strict=False):
+        for name in names:
+            part = profile[profile["synthesizer"] == name].sort_values("at")
+            main = part["radius"].value_counts(dropna=False).index[0]  # that of the file that is seen at all radii
+            same = part[part["radius"].isna() | (part["radius"] == main)]
+            ax.plot(same["at"], same[measure], color=RISK_COLORS[name], marker="o", ms=4, lw=1.6)
+            own = part[part["radius"] == part["at"]]
+            ax.plot(own["at"], own[measure], color=RISK_COLORS[name], marker="o", ms=4, lw=1.4, ls="--")
+        ax.set_title(f"{label} of the risks", fontsize=10)
+    for ax, (statistic, label) in zip(axes[1], labels.items(), strict=False):
+        for name in names:
+            part = utility[(utility["synthesizer"] == name) & (utility["statistic"] == statistic)].sort_values("radius")
+            line = {"color": RISK_COLORS[name], "marker": "o", "ms": 4, "lw": 1.4, "ls": "--"}
+            ax.plot(part["radius"], 100 * part["relative_difference"], **line)
+        ax.axhline(0, color=REFERENCE, ls=":", lw=1)
+        ax.set_title(f"{label}, off by %", fontsize=10)
+    for ax in axes[1, len(labels) :]:
+        ax.set_visible(False)
+    for ax in axes[1]:
+        ax.set_xlabel("radius, share of the value")
+    _legend(figure, [(RISKS[name], RISK_COLORS[name], "o") for name in names])
     return _save(figure, path, title)

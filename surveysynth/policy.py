@@ -31,6 +31,7 @@ from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.beta import Beta
 from .models.fbp import FBP
 from .models.fbs import FBS
+from .models.mixture import Mixture
 from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
 from .privacy.mechanisms import Censored, MapName
@@ -40,7 +41,7 @@ from .public import check_total, public_mean_weight
 
 Floats = NDArray[np.float64]
 
-MODELS = {kind.__name__: kind for kind in (FBS, FBP, Beta, NormalScores, Asinh, Identity, Log)}
+MODELS = {kind.__name__: kind for kind in (FBS, FBP, Beta, Mixture, NormalScores, Asinh, Identity, Log)}
 FORMAT = "surveysynth policy 1"
 
 
@@ -135,7 +136,7 @@ class Policy:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`; a source without a name.
+            As :func:`surveysynth.fit`; a source without a name; a model that draws from the records themselves.
 
         Notes
         -----
@@ -143,6 +144,11 @@ class Policy:
         """
         source = line_of_text(source, "source")
         check_seed(seed)
+        if synthesizer.from_records:
+            raise InputError(
+                "allocation='posterior' draws what is published given the confidential value of each record: no "
+                "epsilon holds for it, and a policy promises one; use allocation='prior'"
+            )
         epsilon, m = positive(epsilon, "epsilon"), whole(m, "m")
         # c1 is tuned below; until then any number will do
         mechanism = Censored(epsilon, weighted=True, map=map, c1=1.0 if c1 is None else c1, c2=c2)
@@ -341,6 +347,4 @@ def _object(said: Any) -> Any:
     if "items" in said:
         return {_object(k): _object(v) for k, v in said["items"]}
     arguments = {name: _object(v) for name, v in said.items() if name != "class"}
-    if said["class"] == "Beta":
-        arguments["bounds"] = tuple(arguments["bounds"])
     return MODELS[said["class"]](**arguments)

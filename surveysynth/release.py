@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -33,7 +34,7 @@ MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
 METHOD = (
     "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
-    "corrected", "variance_factor", "limits", "weight_bound",
+    "corrected", "variance_factor", "limits", "weight_bound", "mixture",
 )  # fmt: skip
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
@@ -81,7 +82,7 @@ class Release:
         p = self.privacy
         return (
             f"Release: m = {self.m} synthetic data sets of {self.datasets[0].n:,} records by {self.method['method']}, "
-            f"outcomes {', '.join(self.outcomes)}, epsilon = {p.epsilon:g} ({p.kind})"
+            f"outcomes {', '.join(self.outcomes)}, {p.spent}"
         )
 
     def tables(
@@ -462,7 +463,7 @@ def _read_public(folder: Path, said: dict[str, Any]) -> Release:
         datasets.append(SurveyDesign(_read_synthetic(present[0], said["dtypes"], said["levels"]), **said["design"]))
     privacy = PrivacyReport(
         kind=said["kind"],
-        epsilon=said["epsilon"],
+        epsilon=math.inf if said["epsilon"] is None else said["epsilon"],
         epsilon_requested=said["epsilon_requested"],
         m=said["m"],
         draws=said["draws_behind_the_maximum"],

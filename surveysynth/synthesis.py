@@ -23,7 +23,7 @@ from .design import SurveyDesign
 from .engines import get_engine
 from .errors import InputError, check_seed, positive, whole
 from .estimation.tables import OWN
-from .fitted import Fit, check_accepted, check_debias, check_steps, verdict
+from .fitted import Fit, check_accepted, check_debias, check_rule, check_steps, verdict
 from .missing import said_of_missing, without_missing
 from .models.base import Clusters, Posterior, Sampler, Synthesizer
 from .models.effects import groups_of
@@ -32,6 +32,7 @@ from .privacy import tuning
 from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, Mechanism, PseudoPosterior, WeightedE
 from .privacy.risk import Lipschitz
+from .privacy.rule import IdentificationRule
 from .privacy.tuning import (
     PseudoLikelihood,
     WeightedFit,
@@ -149,8 +150,10 @@ def fit(
     check_seed(seed)
     mechanism = PseudoPosterior() if mechanism is None else mechanism
     epsilon = _one_epsilon(epsilon, mechanism)
-    if epsilon is None and not (isinstance(mechanism, PseudoPosterior) and mechanism.c1 is not None):
+    if epsilon is None and not synthesizer.from_records and not _given_c1(mechanism):
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
+    if synthesizer.from_records:
+        _refuse_epsilon(epsilon, mechanism)
     population_total = check_total(population_total, design)
     if clusters not in get_args(Clusters):
         raise InputError(f"clusters={clusters!r} is not one of {', '.join(get_args(Clusters))}")
@@ -259,6 +262,7 @@ def synthesize(
     debias: bool = False,
     accept_diagnostics: Sequence[str] = (),
     ledger: Ledger | None = None,
+    rule: IdentificationRule | None = None,
     **settings: Any,
 ) -> Release:
     """Fit, tune to epsilon and release m weighted synthetic data sets, in one call.
@@ -267,7 +271,7 @@ def synthesize(
     ----------
     design, synthesizer, epsilon, m, **settings
         As for :func:`fit`.
-    debias, accept_diagnostics, ledger
+    debias, accept_diagnostics, ledger, rule
         As for :meth:`Fit.release`.
 
     Returns
@@ -277,7 +281,7 @@ def synthesize(
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        As :func:`fit`.
+        As :func:`fit` and :meth:`Fit.release`; a rule that does not suit the file is refused before the fit.
     NotFitForRelease
         The sampler's diagnostics failed.
 
@@ -287,6 +291,8 @@ def synthesize(
     >>> release.tables(by=["field", "gender"])  # doctest: +SKIP
     """
     check_accepted(accept_diagnostics)
+    if rule is not None:
+        _check_rule(rule, design, synthesizer, **{name: settings.get(name) for name in ("mechanism", "policy")})
     if debias:
         policy = settings.get("policy")
         mechanism = settings.get("mechanism") if policy is None else policy.mechanism
@@ -299,7 +305,7 @@ def synthesize(
         if asked is not None:
             ledger.check(asked)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
-    return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger)
+    return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule)
 
 
 @dataclass(frozen=True)
@@ -380,6 +386,18 @@ def price(
     )  # fmt: skip
 
 
+def _check_rule(
+    rule: IdentificationRule, design: SurveyDesign, synthesizer: Synthesizer | None, mechanism: Mechanism | None,
+    policy: Policy | None,
+) -> None:  # fmt: skip
+    """Refuse a rule before the fit, which says what else is wrong."""
+    if isinstance(policy, Policy):
+        synthesizer, mechanism = policy.synthesizer, policy.mechanism
+    if isinstance(design, SurveyDesign) and synthesizer is not None and hasattr(synthesizer, "prepare"):
+        design = without_missing(design, synthesizer)[0]
+        check_rule(rule, design, synthesizer, mechanism or PseudoPosterior())
+
+
 def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism | None) -> None:
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
@@ -387,6 +405,20 @@ def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mech
         raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
     if not isinstance(mechanism, Mechanism | None):
         raise InputError("mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...) or Censored(...)")
+
+
+def _given_c1(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism, PseudoPosterior) and mechanism.c1 is not None
+
+
+def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:
+    """Refuse to promise anything for synthetic values that are drawn given the confidential ones (method 11.10)."""
+    if epsilon is not None or not _given_c1(mechanism):
+        raise InputError(
+            "allocation='posterior' draws what is published given the confidential value of each record (E eq. 7): no "
+            "epsilon holds for it, and none is to be named. Say mechanism=PseudoPosterior(c1=...), whose release is of "
+            "kind 'none', or allocation='prior'"
+        )
 
 
 def _one_epsilon(epsilon: float | None, mechanism: Mechanism) -> float | None:

@@ -353,6 +353,50 @@ def test_counts_are_synthesized_as_by_python(name, visits, run):
     assert "share of records whose values are further from the record's than a radius" in squeezed(out)
 
 
+@pytest.fixture
+def skewed(folder):
+    """150 records, public weights and amounts of which a fifth are 0."""
+    frame = make_frame(150).assign(wt=50.0)
+    frame.loc[::5, "income"] = 0.0
+    save(frame.replace("NA", "n/a."))
+
+
+MIXTURE = {
+    "model": "mixture", "predictors": "gender", "components": "4", "bounds": "-10,1e6", "m": "1", "epsilon": "30",
+}  # fmt: skip
+OURS = ss.Mixture("income", "gender", ss.Asinh(1000.0), zeros=True, components=4, bounds=(-10, 1e6))
+BETWEEN = {"transform": "asinh", "scale": "1000"}
+PRICE = ss.Price(1, 1.0, 15.0, 15.0, 30.0, 0.9, 0.2, "Passed.")
+
+
+def test_a_mixture_is_synthesized_as_by_python(skewed, run):
+    strict = {"mechanism": "censored", "population_total": "7500"}
+    code, out, err = run(*words(drop=("prior", "strata"), **MIXTURE, **BETWEEN, **strict), "--zeros")
+    assert (code, err) == (0, "")
+    release, design = ss.read_release("release"), ss.SurveyDesign.read("f.csv", weights="wt")
+    ours = ss.synthesize(
+        design, OURS, epsilon=30, m=1, mechanism=ss.Censored(), population_total=7500, seed=1
+    )  # fmt: skip
+    np.testing.assert_allclose(release.datasets[0].frame["income"], ours.datasets[0].frame["income"], rtol=1e-12)
+    assert (release.datasets[0].frame["income"] == 0).sum() > 10
+    assert (release.method["method"], release.method["prior"], release.privacy.kind) == ("Mixture", "common", "strict")
+    assert "mixture of at most 4 normal regressions on the scale: asinh" in squeezed(out)
+
+
+def test_a_mixture_is_priced_and_kept_in_a_policy(skewed, run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cli, "price", lambda design, model, **_: asked.append(model) or PRICE)
+    code, out, err = run(*words("price", drop=("strata",), **MIXTURE | {"prior": "paper"}, **BETWEEN))
+    assert (code, err) == (0, "") and asked == [replace(OURS, prior="paper", zeros=False)]
+    settings = {"source": "last year", "out": "policy.npz", "c1": "0.9", "population_total": "7500"}
+    code, out, err = run(*words("policy", drop=("prior", "strata"), **MIXTURE, **BETWEEN, **settings), "--zeros")
+    assert (code, err) == (0, "") and "Policy from 'last year': Mixture of income, epsilon = 30" in squeezed(out)
+    assert ss.Policy.load("policy.npz").synthesizer == OURS
+    set_by_policy = ("outcome", "predictors", "prior", "epsilon")
+    code, _, err = run(*words(drop=set_by_policy, policy="policy.npz", components="9"), "--zeros")
+    assert code == 2 and err.startswith("Error: --zeros, --components: the --policy sets this")
+
+
 def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run):
     make_frame(seed=8).replace("NA", "n/a.").to_csv("old.csv", index=False)
     settings = {"prior": "normal", "predictors": "field", "m": "1", "epsilon": "40", "population_total": "2e4"}
@@ -565,7 +609,7 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
     [(["synthesize", "f.csv"], "Missing option '--out'"),
      (["synthesize", "f.csv", "--out", "release"], "Missing option '--outcome', '--predictors', '--epsilon'"),
      (["synthesize"], "Missing argument"),
-     (words(prior="jeffreys"), "'jeffreys' is not one of 'paper', 'independent', 'normal', 'flat'"),
+     (words(prior="jeffreys"), "'jeffreys' is not one of 'paper', 'independent', 'normal', 'flat', 'common'"),
      (words(transform="sqrt"), "not one of log, identity, asinh"),
      (words(transform="none.json"), "'none.json' cannot be read as normal scores (FileNotFoundError)"),
      (words(model="fba"), "not one of 'fbs', 'fbp', 'fbp-paper'"),
@@ -639,6 +683,16 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words("price", model="nb", drop=("prior",), outcome="income,hours"), "--model nb synthesizes one --outcome"),
      (words("policy", model="nb", source="x", out="p.npz", population_total="2e4"), "--prior flat: --model nb has"),
      (words(model="nb", drop=("prior",)), "'income' is not a count, 0, 1, 2 and so on, in 400 rows"),
+     (words(model="mixture"), "prior='flat' is not one of common, paper"),
+     (words(prior="common"), "prior='common' is not one of paper, independent, normal, flat"),
+     (words(model="nb", prior="common"), "--prior common: --model nb has paper and independent"),
+     (words(components="5"), "--components: only with --model mixture"),
+     ([*words("price", model="poisson", prior="paper", components="5"), "--zeros"], "--zeros, --components: only with"),
+     ([*words("price", model="beta", bounds="0,9", drop=("prior",)), "--zeros"], "--zeros: only with --model mixture"),
+     (words(model="mixture", drop=("prior",), components="0"), "components must be"),
+     (words(model="mixture", drop=("prior",), bounds="9,0"), "bounds must be two finite numbers, low < high"),
+     (words(model="mixture", drop=("prior",), outcome="income,hours"), "--model mixture synthesizes one --outcome"),
+     (words(model="mixture", drop=("prior",), transform="asinh"), "asinh needs a public scale"),
      (words(radius="0.3"), "--radius: only with --risk count"),
      (words("price", floor="3"), "--floor: only with --risk count"),
      ([*words(risk="lipschitz"), "--absolute"], "--absolute: only with --risk count"),

@@ -4,7 +4,7 @@
 #'
 #' @param release From [synthesize()] or [read_release()]; no Python is needed.
 #' @return A list of class `surveysynth_privacy`: `epsilon` (of the whole release, for files that differ by one
-#'   record added or removed), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours` (epsilon by
+#'   record added or removed; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours` (epsilon by
 #'   neighbour relation), `mechanism`, `draws` (behind the maximum, 0 where epsilon needs none), `diagnostics`,
 #'   `assumptions` (taken as public or as given), `data_dependent` (computed from the confidential file and not covered by epsilon) and `publication`.
 #' @export
@@ -22,12 +22,14 @@ privacy <- function(release) {
 #' @method format surveysynth_privacy
 #' @export
 format.surveysynth_privacy <- function(x, ...) {
+  promised <- !identical(x$kind, "none")
   asked <- if (is.null(x$epsilon_requested)) "" else sprintf(" (asked for: %g)", x$epsilon_requested)
+  spent <- if (promised) sprintf("epsilon = %g%s, %s", x$epsilon, asked, x$kind) else "no epsilon"
   dashed <- function(lines) if (length(lines)) paste0("  - ", lines)
   c(
-    sprintf("Privacy of this release: epsilon = %g%s, %s, m = %d", x$epsilon, asked, x$kind, as.integer(x$m)),
+    sprintf("Privacy of this release: %s, m = %d", spent, as.integer(x$m)),
     x$guarantee,
-    "Neighbour relations:",
+    if (promised) "Neighbour relations:",
     dashed(sprintf("%s: epsilon = %g", names(x$neighbours), unlist(x$neighbours))),
     if (identical(as.integer(x$draws), 0L)) x$diagnostics else {
       sprintf("Maximum over %s posterior draws, the released ones among them. %s", format(x$draws, big.mark = ","),
@@ -35,7 +37,7 @@ format.surveysynth_privacy <- function(x, ...) {
     },
     "Taken as public or as given:",
     dashed(x$assumptions),
-    "Computed from the confidential file, and not covered by epsilon:",
+    paste0("Computed from the confidential file", if (promised) ", and not covered by epsilon", ":"),
     dashed(if (length(x$data_dependent)) x$data_dependent else "nothing"),
     sprintf("Publication: %s.", x$publication)
   )

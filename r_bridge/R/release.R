@@ -140,8 +140,9 @@ one_name <- function(column) unclass(names_of(column))
 print.surveysynth_release <- function(x, ...) {
   said <- x$manifest
   m <- length(x$designs)
-  cat(sprintf("%d synthetic data set%s of %d records by %s, epsilon = %g (%s)\n",
-              m, if (m == 1) "" else "s", nrow(x$designs[[1]]$variables), said$method, said$epsilon, said$kind))
+  spent <- if (identical(said$kind, "none")) "no epsilon" else sprintf("epsilon = %g (%s)", said$epsilon, said$kind)
+  cat(sprintf("%d synthetic data set%s of %d records by %s, %s\n",
+              m, if (m == 1) "" else "s", nrow(x$designs[[1]]$variables), said$method, spent))
   predictors <- if (length(said$public_predictors)) paste(said$public_predictors, collapse = ", ") else "none"
   cat("Outcomes: ", paste(said$synthesized, collapse = ", "), "; predictors: ", predictors, "\n", sep = "")
   cat(strwrap(paste("Publication:", said$publication), exdent = 2), sep = "\n")

@@ -1,21 +1,26 @@
 #' Identification risk of synthetic records
 #'
-#' An intruder knows some columns of a record that were not synthesized, and its true value. IR is the probability
-#' that the record is identified among those that are alike in what is known (E, equation 8), averaged over the
-#' data sets: high where its synthetic value is near the true one and few others are. It is computed from the
-#' confidential file: for the agency only.
+#' An intruder knows some columns of a record that were not synthesized, and its true value. `identification_risk()`
+#' is the probability that the record is identified among those that are alike in what is known (E, equation 8):
+#' high where its synthetic value is near the true one and few others are. `pairwise_weights()` are privacy weights
+#' from the probability that it is identified together with another one (E, equation 14), before scale and shift; those from
+#' the marginal risk are `1 - identification_risk(...)`. `attribute_risk()` is the share of the synthetic values of these
+#' records that are near the true value, whichever record they stand for. All are averaged over the data sets, and
+#' computed from the confidential file: for the agency only.
 #'
 #' @param original The confidential file, a data frame or a design.
 #' @param synthetic A release that [synthesize()] made in this session (whose records are in an order of their
 #'   own, which only it knows), or synthetic data frames or designs, one or a list, whose row i stands for row
 #'   i of `original`.
-#' @param known What the intruder knows: columns that were not synthesized, by name or as a formula.
+#' @param known What the intruder knows: columns that were not synthesized, by name or as a formula; `~ 1` for none.
 #' @param value The synthesized numbers that the intruder knows; with several, a record is near when each of them is.
 #' @param radius How near: a share of the true value, or in its unit where not `relative`; one, or one for each value.
 #' @param relative Whether `radius` is a share.
 #' @param floor Least radius, in the unit of the value.
-#' @return A number in \[0, 1) for each record of `original`, `NA` for those that the release left out.
+#' @return A number in \[0, 1\] for each record of `original`, named by its row; `NA` for those that the release left
+#'   out.
 #' @references E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection.
+#' @seealso [identification_rule()], [marginal_risk()]
 #' @export
 #' @examples
 #' \dontrun{
@@ -23,12 +28,29 @@
 #' summary(risk)
 #' }
 identification_risk <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0) {
-  known <- names_of(known)
+  risk_of_records("identification_risk", original, synthetic, known, value, radius, relative, floor)
+}
+
+#' @rdname identification_risk
+#' @export
+pairwise_weights <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0) {
+  risk_of_records("pairwise_weights", original, synthetic, known, value, radius, relative, floor)
+}
+
+#' @rdname identification_risk
+#' @export
+attribute_risk <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0) {
+  risk_of_records("attribute_risk", original, synthetic, known, value, radius, relative, floor)
+}
+
+# One of Python's measures, for each record.
+risk_of_records <- function(measure, original, synthetic, known, value, radius, relative, floor) {
+  known <- what_is_known(known)
   value <- names_of(value)
   released <- inherits(synthetic, "surveysynth_release")
   # with a release Python looks whether this is the file that it was made from
   columns <- c(known, value, if (released) unlist(synthetic$manifest[c("public_predictors", "synthesized")]))
-  in_folder(function(folder) {
+  found <- in_folder(function(folder) {
     given <- function(file, name) {
       frame <- variables_of(file)
       check_there(c(known, value), names(frame))
@@ -36,12 +58,50 @@ identification_risk <- function(original, synthetic, known, value, radius = 0.2,
     }
     files <- if (!released) files_of(synthetic)
     frame_from_python(
-      "identification_risk", folder, original = given(original, "original"),
+      "risk_of_records", folder, measure = measure, original = given(original, "original"),
       synthetic = if (!released) Map(given, files, paste0("synthetic", seq_along(files)), USE.NAMES = FALSE),
       known = known, value = value, radius = radius, relative = relative, floor = floor,
       objects = if (released) list(python_release(synthetic)) else list()
     )$risk
   })
+  stats::setNames(found, row.names(variables_of(original)))
+}
+
+# Columns that an intruder knows, as a list for Python; there may be none.
+what_is_known <- function(known) {
+  known <- names_of(known)
+  if (is.null(known)) I(character()) else known
+}
+
+#' A rule that a release must pass
+#'
+#' No record's marginal probability of identification (E, equation 8) may be above a limit in the data sets that are to
+#' be released, averaged over them. If one is, [synthesize()] stops, nothing is released, and no epsilon is spent.
+#'
+#' The rule looks at the confidential file, and epsilon does not cover what follows from it. Whether a release was
+#' blocked is a function of the file: do not publish that one was. Neither does epsilon cover data sets that are
+#' drawn again until they pass, which are chosen by the file. The rule and its numbers are published.
+#' @param known Columns that the intruder knows and that are not synthesized, by name or as a formula; `~ 1` for none.
+#' @param most The limit, from 0 to below 1.
+#' @param radius,relative,floor How near is near, as for [count_risk()].
+#' @return A rule, for the argument `rule` of [synthesize()].
+#' @references E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection, section
+#'   2.3.2.
+#' @export
+#' @examples
+#' identification_rule(~ field + gender, most = 0.5)
+identification_rule <- function(known, most = 0.5, radius = 0.2, relative = TRUE, floor = 0) {
+  if (!is.numeric(most) || length(most) != 1 || is.na(most) || most < 0 || most >= 1) {
+    refuse("most is a number from 0 to below 1: the largest risk that a record may have")
+  }
+  check_near("identification_rule()", radius, floor)
+  make("IdentificationRule", "identification_rule", known = what_is_known(known), most = most, radius = radius,
+       relative = relative, floor = floor, class = "surveysynth_rule")
+}
+
+check_rule <- function(rule) {
+  if (!inherits(rule, "surveysynth_rule")) refuse("a rule is identification_rule(~ field + gender, most = 0.5)")
+  rule
 }
 
 variables_of <- function(file) {

@@ -15,7 +15,7 @@
 #' a release that is written and read again has designs without replicates.
 #'
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
-#' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()] or [poisson_counts()].
+#' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()] or [mixture()].
 #' @param epsilon Privacy budget of the whole release, for files that differ by one record added or removed.
 #' @param m Number of synthetic data sets; default 3.
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
@@ -23,8 +23,11 @@
 #' @param mechanism [pseudo_posterior()], the default; [weighted_e()]; or [censored()], whose guarantee is strict.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
 #'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
-#' @param ledger By [ledger()]: epsilon is entered there before any data set is drawn, if the cap allows it, and stays
+#' @param ledger By [ledger()]: epsilon is entered there before the data sets leave, if the cap allows it, and stays
 #'   spent where the release then fails.
+#' @param rule By [identification_rule()]: the data sets must pass it once they are drawn, or nothing is released or
+#'   spent. Epsilon covers neither that a release was blocked, which is not to be published, nor that another one
+#'   passed.
 #' @param public The columns that you declare public, by name or as a formula. Given, it must hold every column of the
 #'   public files
 #'   that is not synthesized; without it the formula and the design name them.
@@ -61,18 +64,19 @@
 #' tables(release, by = ~ stype + awards)
 #' }
 synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
-                       policy = NULL, ledger = NULL, public = NULL, clusters = c("model", "ignore"), unit = NULL,
-                       reweight = 0, debias = FALSE, accept_diagnostics = NULL,
+                       policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
+                       unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
                        engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = 1000,
                        draws = 1000, seed = NULL) {
   settings <- list(
     epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), reweight = reweight,
     debias = debias, engine = match.arg(engine), accept_diagnostics = I(as.character(accept_diagnostics)),
     tolerance = tolerance, chains = chains, warmup = warmup, draws = draws, seed = seed,
-    ledger = if (!is.null(ledger)) check_ledger(ledger)
+    ledger = if (!is.null(ledger)) check_ledger(ledger), rule = if (!is.null(rule)) check_rule(rule)
   )
   in_folder(function(folder) {
-    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit, policy)
+    known <- rule$arguments$known
+    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit, policy, known)
     objects <- if (!is.null(policy)) list(python_policy(policy))
     release_from_python(folder, design, "synthesize", c(given, settings), objects)
   })
@@ -94,7 +98,8 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' @param epsilon Given alone, c1 is tuned to it.
 #' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (T 1.4.1, step 2), with
 #'   Delta_target = epsilon / (2 m), or 1 without an epsilon.
-#' @param ... Further arguments of [synthesize()] but for `policy`, `ledger`, `debias` and `accept_diagnostics`.
+#' @param ... Further arguments of [synthesize()] but for `policy`, `ledger`, `rule`, `debias` and
+#'   `accept_diagnostics`.
 #' @return A list of class `surveysynth_price`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
 #'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left), `weighted_down` (the
 #'   share of the records with a privacy weight below 1) and `verdict` (of the sampler's diagnostics).
@@ -109,7 +114,7 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' }
 price <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechanism = NULL, ...) {
   further <- list(...)
-  none_here <- c("policy", "ledger", "debias", "accept_diagnostics")
+  none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics")
   allowed <- setdiff(names(formals(synthesize)), c(names(formals(price)), none_here))
   unknown <- setdiff(if (length(further)) names(further), allowed)
   if (length(unknown)) refuse("price() has no argument ", paste(unknown, collapse = ", "))
@@ -136,12 +141,12 @@ print.surveysynth_price <- function(x, ...) {
   invisible(x)
 }
 
-# The arguments that synthesize() and price() share and that need translation.
+# The arguments that synthesize() and price() share and that need translation; `known` are columns of a rule.
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
-                            policy = NULL) {
+                            policy = NULL, known = NULL) {
   if (is.null(policy) && !inherits(synthesizer, "surveysynth_synthesizer")) {
     refuse("the second argument is a model: fbs(salary ~ field + gender), fbp(...), beta_regression(...), negbin(...) ",
-           "or poisson_counts(...)",
+           "poisson_counts(...) or mixture(...)",
            if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy =")
   }
   if (!is.null(policy) && !is.null(synthesizer)) refuse("the policy sets the model: leave the second argument out")
@@ -151,7 +156,7 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
   model <- if (is.null(policy)) synthesizer else check_policy(policy)
   parts <- synthesis_parts(design)
   public <- names_of(public)
-  columns <- c(model$outcomes, model$columns, names_of(unit))
+  columns <- c(model$outcomes, model$columns, names_of(unit), known, mechanism$arguments$risk$arguments$known)
   check_there(c(columns, public), names(parts$frame))
   list(
     design = design_for_python(parts, columns, folder), synthesizer = synthesizer, mechanism = mechanism,

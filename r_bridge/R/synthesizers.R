@@ -119,6 +119,59 @@ poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "indep
   )
 }
 
+#' A mixture of regressions of one skewed outcome
+#'
+#' For an outcome of any shape, skewed, heavy-tailed or heaped: a truncated Dirichlet process mixture of normal
+#' regressions on the scale of `transform` (E 1.2, equations 1 to 6). Components that are not needed have no share, so
+#' `components` may be too many.
+#'
+#' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal in each
+#' component, given the predictors and the outcome, and smoothed weights are released. There are no effects of sampling
+#' units, and strata must be among the predictors. It can be fitted under [censored()]; there is no `debias`. On a
+#' log scale the wide components of a mixture now and then make amounts that nobody has: give `bounds`.
+#'
+#' @param outcome The confidential number that is synthesized, by name; or a formula, `income ~ age + sex`, and then
+#'   no `predictors`.
+#' @param predictors,missing As for [fbs()]; the columns of the formula are public.
+#' @param transform The scale of the regressions: `"log"`, [asinh_transform()] or [identity_transform()].
+#' @param zeros Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.
+#'   That there are zeros is then public.
+#' @param components How many components there are at most.
+#' @param prior `"common"`: coefficients of the components have a mean that they share and that is estimated;
+#'   `"paper"`: mean 0, as in equation 5 of E.
+#' @param a_gamma,b_gamma Shape and rate of the gamma prior of the concentration (equation 4 of E, which prints no
+#'   numbers).
+#' @param least_sd Least residual standard deviation of a component, on the scale of `transform`; public. It bounds the
+#'   density, which values that many records share would drive to infinity.
+#' @param bounds Public limits of the outcome, chosen without looking at the file: synthetic values beyond are drawn
+#'   again. `NULL` for none.
+#' @param allocation What the component of a synthetic record is drawn from: `"prior"`, the shares alone; or
+#'   `"posterior"`, its distribution given the confidential value of that very record (equation 7 of E). **No epsilon
+#'   holds for the latter**, none is to be named, and a release of it, by `mechanism = pseudo_posterior(c1 = )`, says
+#'   that it has no guarantee.
+#' @return A model, for [synthesize()] and [price()].
+#' @references E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection.
+#' @export
+#' @examples
+#' mixture(income ~ age + sex, bounds = c(1, 1e7))
+#' mixture("income", ~ age, transform = asinh_transform(1000), zeros = TRUE)
+mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE, components = 20,
+                    prior = c("common", "paper"), a_gamma = 1, b_gamma = 1, least_sd = 0.3, bounds = NULL,
+                    allocation = c("prior", "posterior"), missing = c("fail", "drop")) {
+  if (!is.null(bounds)) {
+    if (length(bounds) != 2 || !is.numeric(bounds)) {
+      refuse("bounds are two numbers, lowest and highest, which are public: bounds = c(1, 1e7); or NULL")
+    }
+    bounds <- I(bounds)
+  }
+  one_number(
+    synthesizer("Mixture", outcome, predictors, zeros = zeros, components = components, prior = match.arg(prior),
+                a_gamma = a_gamma, b_gamma = b_gamma, least_sd = least_sd, bounds = bounds,
+                allocation = match.arg(allocation), missing = match.arg(missing), transform = transform),
+    "a mixture synthesizes one number: mixture(income ~ age + sex)"
+  )
+}
+
 # A model of one outcome, which is no category.
 one_number <- function(model, otherwise) {
   if (!identical(c(model$arguments$outcome), model$outcomes) || length(model$outcomes) > 1) refuse(otherwise)
@@ -176,7 +229,8 @@ outcome_columns <- function(side) {
 
 #' Scales on which outcomes are normal
 #'
-#' The outcomes of [fbs()] and [fbp()] are normal after a transform: `"log"`, or one of these.
+#' The outcomes of [fbs()] and [fbp()] are normal after a transform: `"log"`, or one of these; that of [mixture()] is a
+#' mixture of normals, and takes the first two.
 #' A `scale` is a public number in the unit of the outcome, not computed from the confidential file.
 #'
 #' `asinh_transform()` is asinh(y / scale): logarithmic in both tails and linear near 0, for amounts that can be
@@ -192,7 +246,7 @@ outcome_columns <- function(side) {
 #' @param weights Survey weights of the historical file, if any.
 #' @param knots How many quantiles, evenly spaced in arcsin(sqrt(p)); quantiles invert the mid-distribution function
 #'   (Ma, Genton and Parzen 2011).
-#' @return A transform, for the argument `transform` of [fbs()] and [fbp()].
+#' @return A transform, for the argument `transform` of [fbs()], [fbp()] and [mixture()].
 #' @export
 #' @examples
 #' asinh_transform(1000)
@@ -254,7 +308,8 @@ transforms <- function(transform, outcomes = NULL) {
 #' @param map From risk f to alpha: `"inverse"`, c1 Delta / f + c2 (T 1.4.1, step 2), or `"linear"` (M, algorithm 2).
 #' @param c1 Scale of the map; `NULL` tunes it to the epsilon that is asked for.
 #' @param c2 Shift of the map, between -1 and 1.
-#' @param risk How the risk of a record is measured: [lipschitz_risk()] or [count_risk()].
+#' @param risk How the risk of a record is measured: [lipschitz_risk()], [count_risk()], [marginal_risk()] or
+#'   [pairwise_risk()].
 #' @return A mechanism, for [synthesize()] and [price()].
 #' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
 #'   Microdata Generation.
@@ -281,32 +336,65 @@ pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0, ri
 #' looks at numeric outcomes only; with several of them a record is near when each of them is.
 #'
 #' With `map = "linear"` these are the weights that M calls LW and CW.
+#'
+#' `marginal_risk()` is the probability that an intruder who knows some columns and the record's value identifies it
+#' among synthetic records, as [identification_risk()] does, in data sets that are simulated from the model without
+#' privacy weights (E, equations 8 and 9). `pairwise_risk()` is one minus the weight that E makes of the probabilities
+#' of pairs (equation 14): it spares records that are at risk only once risky ones around them were moved.
+#' With `map = "linear"` and `c1 = 1` these are the weights of E.
+#' @param known Columns that the intruder knows and that are not synthesized, by name or as a formula; `~ 1` for none.
 #' @param radius Of the ball: a share of the record's value, or in its unit where not `relative`; one, or one for each
 #'   numeric outcome. It is published.
 #' @param relative Whether `radius` is a share.
 #' @param floor Least radius, in the unit of the outcome; one, or one for each. Without it zeros are near zeros alone.
+#' @param datasets How many data sets are simulated.
 #' @return A measure of risk, for the argument `risk` of [pseudo_posterior()], [weighted_e()] and [censored()].
 #' @references M: Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
 #'   Differential Privacy.
+#'
+#'   E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection.
 #' @export
 #' @examples
 #' count_risk(radius = 0.2, floor = 1)
 #' count_risk(radius = c(500, 2), relative = FALSE)
+#' marginal_risk(~ field + gender)
 lipschitz_risk <- function() make("Lipschitz", "lipschitz_risk()", class = "surveysynth_risk")
 
 #' @rdname lipschitz_risk
 #' @export
 count_risk <- function(radius = 0.2, relative = TRUE, floor = 0) {
-  for (size in list(radius = radius, floor = floor)) {
-    if (!is.numeric(size) || !length(size) || !all(is.finite(size)) || any(size < 0)) {
-      refuse("radius and floor of count_risk() are numbers, not negative: one, or one for each numeric outcome")
-    }
-  }
+  check_near("count_risk()", radius, floor)
   make("Count", "count_risk", radius = radius, relative = relative, floor = floor, class = "surveysynth_risk")
 }
 
+#' @rdname lipschitz_risk
+#' @export
+marginal_risk <- function(known, radius = 0.2, relative = TRUE, floor = 0, datasets = 20) {
+  check_near("marginal_risk()", radius, floor)
+  make("Marginal", "marginal_risk", known = what_is_known(known), radius = radius, relative = relative, floor = floor,
+       datasets = datasets, class = "surveysynth_risk")
+}
+
+#' @rdname lipschitz_risk
+#' @export
+pairwise_risk <- function(known, radius = 0.2, relative = TRUE, floor = 0, datasets = 20) {
+  check_near("pairwise_risk()", radius, floor)
+  make("Pairwise", "pairwise_risk", known = what_is_known(known), radius = radius, relative = relative, floor = floor,
+       datasets = datasets, class = "surveysynth_risk")
+}
+
+check_near <- function(name, radius, floor) {
+  for (size in list(radius, floor)) {
+    if (!is.numeric(size) || !length(size) || !all(is.finite(size)) || any(size < 0)) {
+      refuse("radius and floor of ", name, " are numbers, not negative: one, or one for each numeric outcome")
+    }
+  }
+}
+
 check_risk <- function(risk) {
-  if (!inherits(risk, "surveysynth_risk")) refuse("a risk is lipschitz_risk() or count_risk(radius = 0.2)")
+  if (!inherits(risk, "surveysynth_risk")) {
+    refuse("a risk is lipschitz_risk(), count_risk(radius = 0.2), marginal_risk(known) or pairwise_risk(known)")
+  }
   risk
 }
 

@@ -6,11 +6,13 @@ from .clusters import by_domain, cluster_study, compare_clusters, two_stage
 from .measures import compare_settings, compare_with_paper, overlap, rmse, rmse_ratios, summarize
 from .repeated import Population, Study, repeated_sampling, sdr
 from .reweighting import ReweightingStudy, compare_weightings, reweighting_study
+from .risk_efficient import RiskEfficientStudy, consumer_units_study, risk_efficient_study
 
 __all__ = [
     "CensoringStudy",
     "Population",
     "ReweightingStudy",
+    "RiskEfficientStudy",
     "Study",
     "by_domain",
     "censoring_study",
@@ -20,11 +22,13 @@ __all__ = [
     "compare_settings",
     "compare_weightings",
     "compare_with_paper",
+    "consumer_units_study",
     "ecdf_differences",
     "invocations",
     "overlap",
     "repeated_sampling",
     "reweighting_study",
+    "risk_efficient_study",
     "rmse",
     "rmse_ratios",
     "sdr",

@@ -14,8 +14,18 @@ from ..design import SurveyDesign
 from ..errors import InputError
 from ..io import read_frame
 from ..models.base import Clusters
+from ..models.transforms import as_transform
 from ..stages import LonelyPSU
-from . import censoring, censoring_outputs, outputs, own_file, reweighting, reweighting_outputs
+from . import (
+    censoring,
+    censoring_outputs,
+    outputs,
+    own_file,
+    reweighting,
+    reweighting_outputs,
+    risk_efficient,
+    risk_efficient_outputs,
+)
 from . import clusters as two_stages
 from .repeated import repeated_sampling, sdr
 from .sample import METHODS, Prior
@@ -267,6 +277,71 @@ def reweighting_command(
     own_file.check_place(out)
     compared = reweighting.compare_weightings(read_frame(data), outcome, predictors or "1", seed=seed)
     console.print(reweighting_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("risk-efficient")
+def risk_efficient_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    radius: Annotated[float, typer.Option(help="Of the balls around values, as a share of them.", min=0)] = 0.2,
+    radii: Annotated[str, typer.Option(help="Others to look at, by commas.")] = "0.1,0.2,0.3",
+    floor: Annotated[
+        float | None, typer.Option(help="Least radius, for values near 0; default 0, of the simulated file 100.", min=0)
+    ] = None,
+    weights_from: Annotated[
+        risk_efficient.Source,
+        typer.Option(help="Risks behind the privacy weights: of synthetic files, or of the data as if released."),
+    ] = "synthetic",
+    datasets: Annotated[int, typer.Option(help="Synthetic files of each fit.", min=1)] = 20,
+    chains: Annotated[int, typer.Option(min=1)] = risk_efficient.CHAINS,
+    warmup: Annotated[int, typer.Option(min=1)] = risk_efficient.WARMUP,
+    draws: Annotated[int, typer.Option(help="Of each chain.", min=1)] = risk_efficient.DRAWS,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    n: Annotated[int | None, _simulated("Records of the file; default 5571.", min=1)] = None,
+    data: Annotated[Path | None, _own("Compare privacy weights on this file.")] = None,
+    value: Annotated[str | None, _own("Confidential column of numbers.")] = None,
+    predictors: Annotated[str | None, _own("Formula of public columns; default none.")] = None,
+    known: Annotated[str | None, _own("Columns that the intruder knows, by commas; default none.")] = None,
+    coefficient: Annotated[str | None, _own("Term of the regression on the predictors to look at.")] = None,
+    scale: Annotated[
+        float | None, _own("Public number for asinh(value / scale); without it values are logged, and positive.")
+    ] = None,
+    top_code: Annotated[float | None, _own("Public number, for comparison with top-coding.")] = None,
+    weights: Annotated[str | None, _own("Column of survey weights.")] = None,
+) -> None:
+    """Identification risk and utility under marginal and pairwise privacy weights.
+
+    Without --data: a file of consumer units that the package makes for itself.  With --data: your own file; the folder
+    is then not for publication.
+    """
+    own = {
+        "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
+        "top_code": top_code, "weights": weights,
+    }  # fmt: skip
+    strangers = [f"--{name.replace('_', '-')}" for name, given in own.items() if given is not None]
+    if data is None and strangers:
+        raise InputError(f"{', '.join(strangers)}: only with --data")
+    if data is not None and n is not None:
+        raise InputError("--n: not with --data")
+    settings: dict[str, Any] = {
+        "radius": radius, "radii": _numbers(radii, "--radii", float), "weights_from": weights_from,
+        "datasets": datasets, "chains": chains, "warmup": warmup, "draws": draws, "seed": seed,
+    }  # fmt: skip
+    if floor is not None:
+        settings["floor"] = floor
+    if data is None:
+        study = risk_efficient.consumer_units_study(n or 5571, **settings)
+    else:
+        if value is None:
+            raise InputError("--data needs --value, too")
+        own_file.check_place(out)
+        transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
+        model = risk_efficient.synthesizer(frame, value, predictors or "1", transform)
+        study = risk_efficient.risk_efficient_study(
+            risk_efficient.as_design(frame, weights), model, known=listed(known) or [],
+            coefficient=coefficient, top_code=top_code, **settings,
+        )  # fmt: skip
+    console.print(risk_efficient_outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -154,6 +154,11 @@ class Synthesizer(Protocol):
         """Whether this is a paper's setting where ours is another; such a model stays as it was published."""
         ...
 
+    @property
+    def from_records(self) -> bool:
+        """Whether a synthetic value is drawn given the confidential values of its record: no epsilon holds then."""
+        ...
+
     def pilot(self) -> Synthesizer | None:
         """A relative of the model that fits the same data in no time, to start the tuning; None if there is none."""
         ...

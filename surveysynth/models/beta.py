@@ -164,7 +164,7 @@ class Beta(OneOutcome):
 
     def __post_init__(self) -> None:
         self._check()
-        object.__setattr__(self, "bounds", _checked(self.bounds))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
@@ -362,8 +362,8 @@ class Beta(OneOutcome):
         return said
 
 
-def _checked(bounds: object) -> tuple[float, float]:
-    """Bounds as two floats, or an InputError."""
+def checked_bounds(bounds: object) -> tuple[float, float]:
+    """Public limits of an outcome as two floats, or an InputError."""
     asked = "bounds must be two finite numbers, low < high: the outcome's least and largest possible values, public"
     if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(bounds) != 2:
         raise InputError(asked)

@@ -27,6 +27,11 @@ class OneOutcome:
     categorical: ClassVar[tuple[str, ...]] = ()
     as_in_paper: ClassVar[bool] = False
 
+    @property
+    def from_records(self) -> bool:
+        """Synthetic values are drawn from parameters and predictors alone."""
+        return False
+
     def _check(self) -> None:
         if not isinstance(self.outcome, str) or not self.outcome:
             raise InputError(f"outcome must be the name of one column: {self.name} synthesizes one outcome")

@@ -181,6 +181,11 @@ class JointRegression(ABC):
         """Whether this is a paper's setting where ours is another."""
         return False
 
+    @property
+    def from_records(self) -> bool:
+        """Synthetic values are drawn from parameters and predictors alone."""
+        return False
+
     def pilot(self) -> Self | None:
         """The model under the flat prior, whose draws are exact and take milliseconds."""
         return None if self.prior == "flat" else replace(self, prior="flat")

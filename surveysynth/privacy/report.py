@@ -22,6 +22,10 @@ CLAMPED = (
     "whether one {unit}'s values take part; between files where they are others, 2 epsilon. This takes as given what "
     "is listed below, exact draws above all."
 )
+NOTHING = (
+    "None: what is published of a record was drawn given its confidential value, and no epsilon bounds what that "
+    "tells. Privacy weights lower measured risks, such as the probability of identification; they are no guarantee."
+)
 GUARANTEES: dict[str, str] = {
     "pseudo posterior": LOCAL,
     "weighted-e": f"{LOCAL} Records whose bound exceeded epsilon / (2 m) have weight 0.",
@@ -54,7 +58,7 @@ class PrivacyReport:
         ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
     epsilon : float
         Of the whole release, for neighbours that differ by one record (one unit) added or removed;
-        rounded up at two decimals and never above ``epsilon_requested``.
+        rounded up at two decimals and never above ``epsilon_requested``; infinite of kind ``none``.
     mechanism : str
         ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
     epsilon_replace_one : float
@@ -92,6 +96,8 @@ class PrivacyReport:
     @property
     def guarantee(self) -> str:
         """The guarantee in words, with what it is not."""
+        if self.kind == "none":
+            return NOTHING
         text = GUARANTEES[f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism]
         if self.unit is None:
             return text.format(unit="record", units="records")
@@ -104,8 +110,15 @@ class PrivacyReport:
         return 2 * self.epsilon
 
     @property
+    def spent(self) -> str:
+        """Epsilon and its kind, in a few words."""
+        return "no epsilon" if self.kind == "none" else f"epsilon = {self.epsilon:g} ({self.kind})"
+
+    @property
     def neighbours(self) -> dict[str, float]:
-        """Epsilon by neighbour relation."""
+        """Epsilon by neighbour relation; none where there is no guarantee."""
+        if self.kind == "none":
+            return {}
         what = "one record" if self.unit is None else f"all records of one {self.unit!r}"
         return {f"add or remove {what}": self.epsilon, f"replace {what}": self.epsilon_replace_one}
 
@@ -120,6 +133,8 @@ class PrivacyReport:
         """The report without anything internal, for the manifest."""
         said = asdict(self)
         del said["internal"], said["publishable"]
+        if self.kind == "none":
+            said["epsilon"] = None  # JSON has no infinity
         if self.unit is None:
             del said["unit"]
         said["diagnostics"] = said.pop("verdict")
@@ -132,17 +147,18 @@ class PrivacyReport:
 
     def __str__(self) -> str:
         asked = "" if self.epsilon_requested is None else f" (asked for: {self.epsilon_requested:g})"
+        spent = "no epsilon" if self.kind == "none" else f"epsilon = {self.epsilon:g}{asked}, {self.kind}"
         lines = [
-            f"Privacy of this release: epsilon = {self.epsilon:g}{asked}, {self.kind}, m = {self.m}",
+            f"Privacy of this release: {spent}, m = {self.m}",
             self.guarantee,
-            "Neighbour relations:",
+            *(["Neighbour relations:"] if self.neighbours else []),
             *(f"  - {name}: epsilon = {value:g}" for name, value in self.neighbours.items()),
             f"Maximum over {self.draws:,} posterior draws, the released ones among them. {self.verdict}"
             if self.draws
             else self.verdict,
             "Taken as public or as given:",
             *(f"  - {line}" for line in self.assumptions),
-            "Computed from the confidential file, and not covered by epsilon:",
+            f"Computed from the confidential file{'' if self.kind == 'none' else ', and not covered by epsilon'}:",
             *(f"  - {line}" for line in self.data_dependent or ["nothing"]),
             f"Publication: {self.publication}.",
         ]

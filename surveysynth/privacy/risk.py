@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -79,6 +79,8 @@ class _Near:
     relative: bool
     floor: float | tuple[float, ...]
 
+    instead: ClassVar[str] = "use Lipschitz()"  # where no outcome is a number
+
     def _check(self) -> None:
         if not isinstance(self.relative, bool):
             raise InputError("relative must be True or False")
@@ -93,7 +95,7 @@ class _Near:
         measure = type(self).__name__
         numeric = [outcome for outcome in model.outcomes if outcome not in model.categorical]
         if not numeric:
-            raise InputError(f"{measure} looks at numeric outcomes, and there are none: use Lipschitz()")
+            raise InputError(f"{measure} looks at numeric outcomes, and there are none: {self.instead}")
         for name, given in (("radius", self.radius), ("floor", self.floor)):
             if isinstance(given, tuple) and len(given) != len(numeric):
                 raise InputError(
@@ -162,8 +164,54 @@ class Count(_Near):
         return f"the share of records whose values are further from the record's than a {self._ball}"
 
 
+class Identification(_Near):
+    """What an intruder knows of a record, and how well that finds it among synthetic values."""
+
+    known: tuple[str, ...]
+
+    def _check(self) -> None:
+        super()._check()
+        object.__setattr__(self, "known", tuple(as_list(self.known)))
+
+    def check(self, design: SurveyDesign, model: Synthesizer) -> None:
+        """Refuse a file, or outcomes, that it cannot be had for.
+
+        Raises
+        ------
+        InputError
+            As :meth:`Count.of`; a known column that is not there, is synthesized or has missing values.
+        """
+        self._values(design, model)
+        _patterns(design, model, self.known)
+
+    def among(self, design: SurveyDesign, model: Synthesizer, files: Iterable[Floats]) -> Floats:
+        """The measure of the records (n,), averaged over data sets of the numeric outcomes, (n, d) each.
+
+        Raises
+        ------
+        InputError
+            As :meth:`check`.
+        """
+        _, low, high = self._values(design, model)
+        pattern = _patterns(design, model, self.known)
+        total, L = np.zeros(design.n), 0
+        for file in files:
+            total += self._measure(balls_of(pattern, low, high, np.asarray(file, dtype=np.float64)))
+            L += 1
+        return total / L
+
+    def _measure(self, balls: Balls) -> Floats:
+        return marginal(balls)
+
+    @property
+    def _intruder(self) -> str:
+        """In words, for the report."""
+        knows = f"who knows {', '.join(self.known)} and its value" if self.known else "who knows its value"
+        return f"by an intruder {knows}, within a {self._ball}"
+
+
 @dataclass(frozen=True)
-class Marginal(_Near):
+class Marginal(Identification):
     """IR_i, the probability that an intruder identifies record i among synthetic records (E 2.1, eq. 8-9).
 
     Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and looks among
@@ -197,7 +245,6 @@ class Marginal(_Near):
 
     def __post_init__(self) -> None:
         self._check()
-        object.__setattr__(self, "known", tuple(as_list(self.known)))
         whole(self.datasets, "datasets")
 
     def of(
@@ -209,23 +256,19 @@ class Marginal(_Near):
         Raises
         ------
         InputError
-            As :meth:`Count.of`; a known column that is not there, is synthesized or has missing values.
+            As :meth:`check`.
         """
-        _, low, high = self._values(design, model)
-        pattern = _patterns(design, model, self.known)
-        posterior, total = unweighted(), np.zeros(design.n)
-        for draw in rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist():
-            synthetic = model.simulate(data, posterior, draw, rng).outcomes
-            total += self._measure(balls_of(pattern, low, high, np.asarray(synthetic, dtype=np.float64)))
-        return _of_units(total / self.datasets, unit)
 
-    def _measure(self, balls: Balls) -> Floats:
-        return marginal(balls)
+        def simulated() -> Iterator[Floats]:  # the fit comes after what is refused
+            posterior = unweighted()
+            for draw in rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist():
+                yield model.simulate(data, posterior, draw, rng).outcomes
+
+        return _of_units(self.among(design, model, simulated()), unit)
 
     def describe(self) -> str:
         """What it is, for the public report."""
-        knows = f"who knows {', '.join(self.known)} and its value" if self.known else "who knows its value"
-        return f"{self._what} by an intruder {knows}, within a {self._ball}"
+        return f"{self._what} {self._intruder}"
 
     @property
     def _what(self) -> str:

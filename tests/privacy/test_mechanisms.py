@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import surveysynth as ss
 from surveysynth.privacy.tuning import bound_of_a_draw
@@ -157,6 +158,8 @@ def test_a_policy_sets_everything_and_refuses_other_files(policy, tmp_path):
         ss.FBS(["income"], "region", transform={"income": ss.Asinh(scale=1000.0)}),
         ss.FBS("income", "region", transform=ss.NormalScores(range(100, 28_000, 2000), np.arange(1, 15) / 15, "p")),
         ss.Beta("income", "region", bounds=(0, 1e6)),
+        ss.Mixture("income", "region", transform=ss.Asinh(1000.0), zeros=True, components=7, bounds=(-5e3, 1e6)),
+        ss.Mixture("income", prior="paper", a_gamma=2.0, least_sd=0.1),
     ],
 )
 def test_every_model_can_be_kept_in_a_policy(model, tmp_path):
@@ -167,7 +170,8 @@ def test_every_model_can_be_kept_in_a_policy(model, tmp_path):
         mean_alpha=0.9,
     )  # fmt: skip
     again = ss.Policy.load(policy.save(tmp_path / "policy.npz"))
-    assert again.synthesizer == model and again.span == (0.5, 9.0) and again.mechanism == policy.mechanism
+    assert again.synthesizer == model and repr(again.synthesizer) == repr(model)
+    assert again.span == (0.5, 9.0) and again.mechanism == policy.mechanism
     np.testing.assert_array_equal(again.values["B"], policy.values["B"])
 
 
@@ -189,6 +193,48 @@ def test_beta_risks_under_a_policy_do_not_depend_on_how_a_file_is_standardized()
     files = [ss.SurveyDesign(pd.concat([record, f], ignore_index=True), weights="w") for f in (past, now)]
     risks = [policy.risk(file, model.prepare(file))[0] for file in files]
     assert risks[0] == pytest.approx(risks[1], rel=1e-9)
+
+
+def test_a_policy_of_a_mixture_makes_strict_releases_whatever_the_scale_of_the_predictors(tmp_path):
+    """Risks under the kept draws are those of the historical file's own densities, also in another file."""
+    rng = np.random.default_rng(5)
+
+    def survey(n, shift):
+        x = np.round(rng.normal(shift, 2, n), 1)
+        wages = np.exp(rng.normal(np.where(rng.random(n) < 0.3, 2.0, 0.0) + 0.1 * (x - shift), 0.4))
+        return pd.DataFrame({"y": np.where(rng.random(n) < 0.15, 0.0, wages), "x": x, "w": rng.uniform(40, 80, n)})
+
+    past, now = survey(150, 0.0), survey(120, 5.0)
+    model = ss.Mixture("y", "x", zeros=True, components=4, bounds=(0, 1e3))
+    few = {"chains": 2, "warmup": 300, "draws": 400, "seed": 1}
+    policy = ss.Policy.from_historical(
+        ss.SurveyDesign(past, weights="w"), model, epsilon=16, m=1, source="past", population_total=9000.0, c1=0.9,
+        **few,
+    )  # fmt: skip
+    policy = ss.Policy.load(policy.save(tmp_path / "policy.npz"))
+    records = pd.DataFrame({"y": [0.0, 1.5, 30.0], "x": [0.5, 1.0, -2.0], "w": 60.0})
+    files = [ss.SurveyDesign(pd.concat([records, f], ignore_index=True), weights="w") for f in (past, now)]
+    risks = [policy.risk(file, model.prepare(file, mean_weight=60.0))[:3] for file in files]
+    np.testing.assert_allclose(risks[0], risks[1], rtol=1e-9)
+    draws, log_w = policy.values, 0.0  # the weight is its mean
+    expected = []
+    for y, x in zip(records["y"], records["x"], strict=True):
+        row = np.array([1.0, x])
+        odds = draws["zero"] @ row
+        mean_w = draws["c"][:, :, :2] @ row
+        if y == 0:
+            log_p = -np.logaddexp(0, -odds) + stats.norm.logpdf(log_w, mean_w[:, -1], draws["sd_w"][:, -1])
+        else:
+            of_y = stats.norm.pdf(np.log(y), draws["b"] @ row, draws["sd"])
+            of_w = stats.norm.pdf(log_w, mean_w[:, :-1] + draws["c"][:, :-1, 2] * np.log(y), draws["sd_w"][:, :-1])
+            log_p = -np.logaddexp(0, odds) + np.log((draws["share"] * of_y * of_w).sum(axis=1))
+        expected.append(np.abs(log_p).max())
+    np.testing.assert_allclose(risks[0], expected, rtol=1e-9)
+    with pytest.raises(ss.InputError, match="no epsilon holds for it, and a policy promises one"):
+        ss.Policy.from_historical(
+            ss.SurveyDesign(past, weights="w"), replace(model, allocation="posterior"), epsilon=16, source="past",
+            population_total=9000.0,
+        )  # fmt: skip
 
 
 def test_weighted_e_cuts_off_and_never_exceeds_epsilon():

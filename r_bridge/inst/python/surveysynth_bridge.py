@@ -20,9 +20,13 @@ import pandas as pd
 
 import surveysynth as ss
 from surveysynth import exchange
-from surveysynth.privacy import identification
 
 MAKE = "__make__"
+MEASURES = {
+    "identification_risk": ss.identification_risk,
+    "pairwise_weights": ss.pairwise_weights,
+    "attribute_risk": ss.attribute_risk,
+}
 
 
 @dataclass
@@ -151,9 +155,11 @@ def inclusion_probabilities(frame: pd.DataFrame, n: Any, folder: str) -> tuple[N
     return _saved(pd.DataFrame({"pi": pi}), folder)
 
 
-def identification_risk(*release: ss.Release, folder: str, synthetic: Any = None, **given: Any) -> tuple[None, None]:
-    """Of the records of the original, in a release or in frames."""
-    risk = identification.identification_risk(synthetic=release[0] if release else synthetic, **given)
+def risk_of_records(
+    *release: ss.Release, measure: str, folder: str, synthetic: Any = None, **given: Any
+) -> tuple[None, None]:
+    """A measure of identification of the records of the original, in a release or in frames."""
+    risk = MEASURES[measure](synthetic=release[0] if release else synthetic, **given)
     return _saved(pd.DataFrame({"risk": risk.to_numpy()}), folder)
 
 

@@ -112,6 +112,105 @@ print(json.dumps([[r.datasets[0].frame['visits'].tolist(), r.privacy.epsilon] fo
                "count_risk() looks at numeric outcomes, and there are none: use lipschitz_risk()", fixed = TRUE)
 })
 
+test_that("identification as a risk and as a rule is the same from R and from Python, to the last bit", {
+  need_python()
+  csv <- tempfile()
+  write.csv(apistrat[c("stype", "awards", "api00", "enroll", "pw")], csv, row.names = FALSE)
+  run <- function(design, model, ...) synthesize(design, model, 9, population_total = 6194, m = 1, seed = 3, ...)
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  model <- fbs(api00 ~ stype, prior = "flat")
+  two <- fbs(cbind(api00, enroll) ~ stype, prior = "flat")
+  lax <- identification_rule("awards", most = 0.99, radius = 0.1, floor = 2)
+  ours <- list(
+    run(design, model, rule = lax,
+        mechanism = pseudo_posterior("linear", risk = marginal_risk(~ awards, radius = 0.1, datasets = 5))),
+    run(design, two, mechanism = pseudo_posterior("linear", c2 = -0.05, risk = pairwise_risk(
+      ~ 1, radius = c(50, 100), relative = FALSE, floor = c(1, 2)
+    )))
+  )
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
+same = dict(epsilon=9, seed=3, m=1, population_total=6194)
+pairs = ss.Pairwise([], radius=(50, 100), relative=False, floor=(1, 2))
+releases = [
+    ss.synthesize(design, ss.FBS('api00', 'stype', prior='flat'), **same,
+                  mechanism=ss.PseudoPosterior(map='linear', risk=ss.Marginal('awards', 0.1, datasets=5)),
+                  rule=ss.IdentificationRule(['awards'], 0.99, 0.1, floor=2)),
+    ss.synthesize(design, ss.FBS(['api00', 'enroll'], 'stype', prior='flat'), **same,
+                  mechanism=ss.PseudoPosterior(map='linear', c2=-0.05, risk=pairs)),
+]
+print(json.dumps([[r.datasets[0].frame['api00'].tolist(), str(r.privacy).splitlines()] for r in releases]))", csv)
+  for (i in 1:2) {
+    expect_identical(draws_of(ours[[i]])[[1]], as.numeric(theirs[[i]][[1]]))
+    expect_identical(format(privacy(ours[[i]])), theirs[[i]][[2]])
+  }
+  expect_match(format(privacy(ours[[1]])), "passed a rule: .* knows awards .* is at most 0.99", all = FALSE)
+
+  budget <- ledger(tempfile(fileext = ".jsonl"), "schools")
+  expect_error(run(design, model, rule = identification_rule(~ awards, most = 0), ledger = budget),
+               "of 200 records .* above 0 in these .* marginal_risk\\(known\\) or pairwise_risk\\(known\\)")
+  expect_identical(nrow(as.data.frame(budget)), 0L)
+  expect_error(run(design, model, rule = identification_rule(~ api00)), "'api00' is synthesized")
+  expect_error(run(design, model, rule = identification_rule(~ nothing)), "no column .nothing.")
+  expect_error(run(design, model, mechanism = pseudo_posterior(risk = pairwise_risk("nothing"))), "no column .nothing.")
+  expect_error(run(design, model, rule = 0.5), "a rule is identification_rule(", fixed = TRUE)
+  expect_error(run(design, model, rule = identification_rule("awards", radius = 1:2)),
+               "identification_rule(): radius has 2 numbers", fixed = TRUE)
+  expect_error(run(design, fbs(factor(awards) ~ stype, prior = "flat"), rule = identification_rule(~ stype)),
+               "identification_rule() looks at numeric outcomes, and there are none: release without", fixed = TRUE)
+  expect_error(price(design, model, epsilon = 9, rule = lax), "has no argument rule")
+})
+
+test_that("mixtures release the same from R and from Python, to the last bit, and without an epsilon say so", {
+  need_python()
+  schools <- transform(apistrat, pay = ifelse(api00 < 500, 0, enroll - 400))
+  csv <- tempfile()
+  write.csv(schools[c("stype", "pay", "api00", "pw")], csv, row.names = FALSE)
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = schools)
+  every <- c("rhat", "ess_bulk", "ess_tail")
+  run <- function(...) {
+    synthesize(design, ..., population_total = 6194, m = 1, chains = 2, warmup = 50, draws = 100, seed = 3,
+               accept_diagnostics = every) # of few draws
+  }
+  uneven <- mixture(pay ~ stype, transform = asinh_transform(100), zeros = TRUE, components = 4, bounds = c(-400, 5e3))
+  given <- mixture("api00", ~ stype, components = 3, prior = "paper", a_gamma = 2, b_gamma = 3, least_sd = 0.1,
+                   allocation = "posterior", missing = "drop")
+  at_hand <- pseudo_posterior("linear", c1 = 0.9)
+  ours <- list(run(uneven, mechanism = at_hand), run(given, mechanism = at_hand))
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
+same = dict(seed=3, m=1, population_total=6194, chains=2, warmup=50, draws=100,
+            mechanism=ss.PseudoPosterior(map='linear', c1=0.9), accept_diagnostics=['rhat', 'ess_bulk', 'ess_tail'])
+uneven = ss.Mixture('pay', 'stype', ss.Asinh(100), zeros=True, components=4, bounds=(-400, 5000))
+given = ss.Mixture('api00', 'stype', components=3, prior='paper', a_gamma=2, b_gamma=3, least_sd=0.1,
+                   allocation='posterior', missing='drop')
+releases = [ss.synthesize(design, model, **same) for model in (uneven, given)]
+print(json.dumps([[r.datasets[0].frame[r.outcomes[0]].tolist(), str(r.privacy).splitlines()] for r in releases]))", csv)
+  for (i in 1:2) {
+    expect_identical(ours[[i]]$designs[[1]]$variables[[c("pay", "api00")[i]]], as.numeric(theirs[[i]][[1]]))
+    expect_identical(format(privacy(ours[[i]])), theirs[[i]][[2]])
+    expect_identical(ours[[i]]$manifest$method, "Mixture")
+  }
+  none <- privacy(ours[[2]])
+  expect_null(none$epsilon)
+  expect_identical(none$kind, "none")
+  expect_output(print(ours[[2]]), "by Mixture, no epsilon\n", fixed = TRUE)
+  write_release(ours[[2]], folder <- tempfile("release"))
+  expect_identical(format(privacy(read_release(folder))), format(none))
+
+  expect_error(run(given, 9), "no epsilon holds for it, and none is to be named. Say mechanism=pseudo_posterior(c1=...)",
+               fixed = TRUE)
+  expect_error(run(mixture(pay ~ stype), 9), "use zeros = TRUE and transform=asinh_transform(...)", fixed = TRUE)
+  expect_error(run(mixture(api00 ~ 1), 9), "mixture() has no effects of them: use fbs()", fixed = TRUE)
+  expect_error(run(mixture(api00 ~ stype, components = 0), 9), "components must be a whole number")
+  expect_error(run(mixture(api00 ~ stype, bounds = c(500, 600)), 9), "beyond the bounds in 152 rows")
+  expect_error(run(mixture(api00 ~ stype, zeros = NA), 9), "zeros must be TRUE or FALSE")
+  expect_error(policy_from_historical(design, given, epsilon = 9, source = "last year", population_total = 6194),
+               "a policy promises one; use allocation = \"prior\"", fixed = TRUE)
+})
+
 test_that("mechanisms and beta regressions show themselves, and refuse what does not go together", {
   shows <- function(x, text) expect_output(print(x), text, fixed = TRUE)
   shows(censored(10), "censored(epsilon = 10, weighted = FALSE)")
@@ -120,16 +219,25 @@ test_that("mechanisms and beta regressions show themselves, and refuse what does
   shows(weighted_e(), "weighted_e(map = \"linear\", c1 = 1, c2 = 0, risk = lipschitz_risk())")
   shows(count_risk(c(500, 2), FALSE), "count_risk(radius = c(500, 2), relative = FALSE, floor = 0)")
   shows(lipschitz_risk(), "lipschitz_risk()")
+  shows(marginal_risk(~ a + b),
+        "marginal_risk(known = c(\"a\", \"b\"), radius = 0.2, relative = TRUE, floor = 0, datasets = 20)")
+  shows(pairwise_risk(~ 1), "pairwise_risk(known = character(0), radius")
+  shows(identification_rule("a"),
+        "identification_rule(known = \"a\", most = 0.5, radius = 0.2, relative = TRUE, floor = 0)")
   shows(beta_regression("y", ~ a + b, bounds = c(0, 9)), "Beta: y ~ a + b\nbounds = c(0, 9), missing = \"fail\"")
   expect_equal(beta_regression(y ~ a, bounds = 0:1)$arguments, beta_regression("y", ~ a, bounds = 0:1)$arguments)
   expect_error(censored(c1 = 0.5), "with weighted = TRUE")
   expect_error(censored(risk = count_risk()), "with weighted = TRUE")
   for (mechanism in list(pseudo_posterior, weighted_e, function(risk) censored(weighted = TRUE, risk = risk))) {
-    expect_error(mechanism(risk = "count"), "a risk is lipschitz_risk() or count_risk(", fixed = TRUE)
-    expect_error(mechanism(risk = count_risk), "a risk is lipschitz_risk() or count_risk(", fixed = TRUE)
+    expect_error(mechanism(risk = "count"), "a risk is lipschitz_risk(), count_risk(", fixed = TRUE)
+    expect_error(mechanism(risk = count_risk), "a risk is lipschitz_risk(), count_risk(", fixed = TRUE)
   }
   expect_error(count_risk(-1), "numbers, not negative: one, or one for each numeric outcome")
   expect_error(count_risk(floor = NA), "numbers, not negative")
+  expect_error(marginal_risk("a", radius = -1), "floor of marginal_risk() are numbers, not negative", fixed = TRUE)
+  expect_error(pairwise_risk("a", floor = "b"), "floor of pairwise_risk() are", fixed = TRUE)
+  expect_error(identification_rule("a", most = 1), "most is a number from 0 to below 1")
+  expect_error(identification_rule("a", radius = NULL), "floor of identification_rule() are", fixed = TRUE)
   expect_error(weighted_e(map = "cubic"), "inverse")
   expect_error(beta_regression(y ~ a), "bounds = c\\(0, 2e5\\)")
   expect_error(beta_regression(cbind(y, z) ~ a, bounds = 0:1), "synthesizes one number")

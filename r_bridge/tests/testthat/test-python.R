@@ -36,9 +36,14 @@ test_that("Python's words are put into R's", {
   expect_identical(words("use PseudoPosterior or WeightedE"), "use pseudo_posterior() or weighted_e()")
   expect_identical(words("had for NegativeBinomial: use FBS or FBP"), "had for negbin(): use fbs() or fbp()")
   expect_identical(words("had for Poisson: use FBS"), "had for poisson_counts(): use fbs()")
+  expect_identical(words("had for Mixture: leave it out"), "had for mixture(): leave it out")
   expect_identical(words("rows 1, 2; Poisson is a model of counts"), "rows 1, 2; poisson_counts() is a model of counts")
   expect_identical(words("Poisson selection"), "Poisson selection")
   expect_identical(words("Count(radius=2) or Lipschitz()"), "count_risk(radius=2) or lipschitz_risk()")
+  expect_identical(words("Marginal(known) or Pairwise(known) under map='linear'"),
+                   "marginal_risk(known) or pairwise_risk(known) under map = \"linear\"")
+  expect_identical(words("Marginal looks at, IdentificationRule looks at"),
+                   "marginal_risk() looks at, identification_rule() looks at")
   expect_identical(words("reweight=True; relative must be True or False"),
                    "reweight = TRUE; relative must be TRUE or FALSE")
   expect_identical(words("epsilon must be None for kind='none'"), "epsilon must be NULL for kind = \"none\"")

@@ -168,7 +168,7 @@ test_that("records without an outcome are left out on request", {
   release <- synthesize(design, fbs(api00 ~ stype, prior = "flat", missing = "drop"), 9, m = 1, seed = 1)
   expect_identical(nrow(release$designs[[1]]$variables), 198L)
   risk <- identification_risk(design, release, ~ stype, "api00")
-  expect_identical(which(is.na(risk)), c(3L, 50L))
+  expect_identical(which(is.na(unname(risk))), c(3L, 50L))
 })
 
 test_that("diagnostics that failed stop a release, unless they are accepted by name", {

@@ -11,6 +11,10 @@ test_that("a model can be written in three ways", {
   shows(pseudo_posterior("linear"), "pseudo_posterior(map = \"linear\", c2 = 0, risk = lipschitz_risk())")
   expect_equal(negbin(y ~ a + b)$arguments, negbin("y", c("a", "b"))$arguments)
   shows(negbin(y ~ a + b), "NegativeBinomial: y ~ a + b\nprior = \"paper\", missing = \"fail\"")
+  expect_equal(mixture(y ~ a + b)$arguments, mixture("y", c("a", "b"))$arguments)
+  shows(mixture(y ~ a), "Mixture: y ~ a\ntransform = \"log\", zeros = FALSE, components = 20, prior = \"common\",")
+  shows(mixture("y", ~ 1, transform = asinh_transform(9), bounds = c(-5, 1e3), allocation = "posterior"),
+        "asinh_transform(scale = 9)")
   shows(poisson_counts("y", ~ 1, "independent", "drop"), "Poisson: y ~ 1\nprior = \"independent\", missing = \"drop\"")
 })
 
@@ -25,6 +29,12 @@ test_that("what is no model is refused at once", {
   expect_error(poisson_counts(factor(y) ~ x), "synthesizes one count: poisson_counts\\(visits ~ age \\+ sex\\)")
   expect_error(negbin(y ~ x, prior = "normal"), "independent")
   expect_error(negbin(log(y) ~ x), "an outcome is a column")
+  expect_error(mixture(cbind(y, z) ~ x), "synthesizes one number: mixture\\(income ~ age \\+ sex\\)")
+  expect_error(mixture(factor(y) ~ x), "synthesizes one number")
+  expect_error(mixture(y ~ x, prior = "flat"), "common")
+  expect_error(mixture(y ~ x, allocation = "both"), "posterior")
+  expect_error(mixture(y ~ x, transform = "sqrt"), "a transform is \"log\"")
+  expect_error(mixture(y ~ x, bounds = 9), "bounds are two numbers, lowest and highest, which are public")
 })
 
 test_that("normal scores from a historical file have the knots that Python has, and serve as a transform", {

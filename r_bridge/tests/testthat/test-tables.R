@@ -104,29 +104,43 @@ test_that("inclusion probabilities are those of sampling, to the last bit", {
   expect_error(inclusion_probabilities(1:3, 1, "a"), "differ in length: 1 and 3")
 })
 
-test_that("identification risk is the share that the definition says, by brute force", {
+test_that("identification, of records and pairs, and attribute risk are the shares that they are defined as", {
   need_python()
   original <- data.frame(g = rep(c("a", "b"), c(7, 5)), y = c(10, 11, 12, 20, 30, 31, 100, 5, 5, 6, 50, 52))
+  row.names(original) <- letters[1:12]
   synthetic <- transform(original, y = y[c(2, 1, 4, 3, 6, 5, 7, 9, 8, 12, 11, 10)] * 1.05)
   other <- transform(original, y = rev(y))
-  risk <- function(s) vapply(seq_len(12), function(i) {
-    near <- abs(s$y - original$y[i]) <= 0.2 * original$y[i]
-    alike <- original$g == original$g[i]
-    if (near[i]) sum(alike & !near) / sum(alike) else 0
-  }, 0)
+  named <- function(x) setNames(x, letters[1:12])
+  near <- function(s, i) abs(s$y - original$y[i]) <= 0.2 * original$y[i]
+  alike <- function(i) original$g == original$g[i]
+  share <- function(s) named(vapply(1:12, function(i) mean(near(s, i)[alike(i)]), 0))
+  risk <- function(s) named(vapply(1:12, function(i) near(s, i)[i] * mean(!near(s, i)[alike(i)]), 0))
+  weight <- function(s) named(vapply(1:12, function(i) {
+    pairs <- vapply(setdiff(which(alike(i)), i), function(j) {
+      near(s, i)[i] * near(s, j)[j] * mean((!near(s, i) & !near(s, j))[alike(i)])
+    }, 0)
+    1 - mean(pairs)
+  }, 0))
   expect_equal(identification_risk(original, synthetic, "g", "y"), risk(synthetic))
   expect_equal(identification_risk(original, list(synthetic, other), ~g, ~y), (risk(synthetic) + risk(other)) / 2)
+  expect_equal(pairwise_weights(original, list(synthetic, other), ~g, ~y), (weight(synthetic) + weight(other)) / 2)
+  expect_lt(min(weight(synthetic)), 0.9)
+  expect_equal(attribute_risk(original, synthetic, ~g, "y"), share(synthetic))
   design <- svydesign(ids = ~1, weights = rep(1, 12), data = original)
   expect_equal(identification_risk(design, synthetic, "g", "y"), risk(synthetic))
   expect_true(all(identification_risk(original, synthetic, "g", "y", radius = 0, relative = FALSE, floor = 1e6) == 0))
+  original$g <- synthetic$g <- "all"
+  expect_equal(identification_risk(original, transform(synthetic, g = 1:12), ~ 1, "y"), risk(synthetic))
   expect_error(identification_risk(original, synthetic, "h", "y"), "no column .h.")
-  expect_error(identification_risk(1, synthetic, "g", "y"), "a data frame or a survey design was expected")
+  expect_error(pairwise_weights(original, synthetic, "g", "z"), "no column .z.")
+  expect_error(attribute_risk(1, synthetic, "g", "y"), "a data frame or a survey design was expected")
 })
 
 test_that("a release knows the order of its records, and that another file is not its own", {
   need_python()
   risk <- identification_risk(apistrat, shared_release(), ~ stype + awards, "api00")
   expect_length(risk, 200)
+  expect_identical(names(risk), row.names(apistrat))
   expect_true(all(risk >= 0 & risk < 1))
   reversed <- apistrat[200:1, ]
   expect_error(identification_risk(reversed, shared_release(), ~ stype + awards, "api00"), "differs from the original")
