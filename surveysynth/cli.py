@@ -163,7 +163,7 @@ def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
     sources = {name: context.get_parameter_source(name) for name in names}
     given = [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
     if given:
-        raise InputError(f"{', '.join(f'--{name}' for name in given)}: {why}")
+        raise InputError(f"{', '.join('--' + name.replace('_', '-') for name in given)}: {why}")
 
 
 def _model(
@@ -468,8 +468,8 @@ def synthesize_command(
     chosen: dict[str, Any]
     synthesizer: Synthesizer
     if policy is not None:
-        set_by_policy = (*SET_BY_POLICY, *(() if most_risk is not None else OF_RISK))
-        _refuse(context, set_by_policy, "the --policy sets this; leave it out, or make another policy")
+        _refuse(context, (*SET_BY_POLICY, *OF_RISK), "the --policy sets this; leave it out, or make another policy")
+        _refuse(context, ("most_risk",), "not with a --policy: what a rule let through is not strictly private")
         chosen = {"policy": Policy.load(policy)}
         synthesizer = chosen["policy"].synthesizer
     elif outcome is None or predictors is None or epsilon is None:

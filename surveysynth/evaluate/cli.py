@@ -14,6 +14,7 @@ from ..design import SurveyDesign
 from ..errors import InputError
 from ..io import read_frame
 from ..models.base import Clusters
+from ..models.mixture import Allocation
 from ..models.transforms import as_transform
 from ..stages import LonelyPSU
 from . import (
@@ -292,6 +293,10 @@ def risk_efficient_command(
         risk_efficient.Source,
         typer.Option(help="Risks behind the privacy weights: of synthetic files, or of the data as if released."),
     ] = "synthetic",
+    allocation: Annotated[
+        Allocation,
+        typer.Option(help="Components of synthetic records: from their shares, or given the records (E eq. 7)."),
+    ] = "prior",
     datasets: Annotated[int, typer.Option(help="Synthetic files of each fit.", min=1)] = 20,
     chains: Annotated[int, typer.Option(min=1)] = risk_efficient.CHAINS,
     warmup: Annotated[int, typer.Option(min=1)] = risk_efficient.WARMUP,
@@ -306,6 +311,9 @@ def risk_efficient_command(
     scale: Annotated[
         float | None, _own("Public number for asinh(value / scale); without it values are logged, and positive.")
     ] = None,
+    bounds: Annotated[
+        str | None, _own("Public limits of values, by a comma; synthetic ones beyond are drawn again.")
+    ] = None,
     top_code: Annotated[float | None, _own("Public number, for comparison with top-coding.")] = None,
     weights: Annotated[str | None, _own("Column of survey weights.")] = None,
 ) -> None:
@@ -316,7 +324,7 @@ def risk_efficient_command(
     """
     own = {
         "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
-        "top_code": top_code, "weights": weights,
+        "bounds": bounds, "top_code": top_code, "weights": weights,
     }  # fmt: skip
     strangers = [f"--{name.replace('_', '-')}" for name, given in own.items() if given is not None]
     if data is None and strangers:
@@ -330,13 +338,14 @@ def risk_efficient_command(
     if floor is not None:
         settings["floor"] = floor
     if data is None:
-        study = risk_efficient.consumer_units_study(n or 5571, **settings)
+        study = risk_efficient.consumer_units_study(n or 5571, allocation=allocation, **settings)
     else:
         if value is None:
             raise InputError("--data needs --value, too")
         own_file.check_place(out)
         transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
-        model = risk_efficient.synthesizer(frame, value, predictors or "1", transform)
+        ends = None if bounds is None else _ends(bounds)
+        model = risk_efficient.synthesizer(frame, value, predictors or "1", transform, ends, allocation)
         study = risk_efficient.risk_efficient_study(
             risk_efficient.as_design(frame, weights), model, known=listed(known) or [],
             coefficient=coefficient, top_code=top_code, **settings,
@@ -358,6 +367,13 @@ def _show(out: Path) -> None:
 def listed(text: str | None) -> list[str] | None:
     """The parts of an option that takes several, by commas; None where it is not given."""
     return [part.strip() for part in text.split(",") if part.strip()] if text else None
+
+
+def _ends(text: str) -> tuple[float, float]:
+    found = _numbers(text, "--bounds", float)
+    if len(found) != 2:
+        raise InputError("--bounds takes two numbers, lowest and highest, by a comma")
+    return found[0], found[1]
 
 
 def _numbers(text: str, option: str, kind: type) -> list[Any]:

@@ -52,7 +52,7 @@ from ..estimation import regression
 from ..estimation.combining import combine, interval
 from ..estimation.regression import regressions
 from ..models.base import Posterior, Sampler, Synthesizer
-from ..models.mixture import Mixture
+from ..models.mixture import Allocation, Mixture
 from ..models.transforms import Asinh, Transform
 from ..privacy.identification import identification_risk, pairwise_weights
 from ..privacy.risk import Marginal
@@ -75,6 +75,7 @@ LINES = ("synthesizer", "c1", "c2", "radius")  # what a file was made by
 RAISED, HIGH, LOW = 0.25, 0.5, 0.25  # of IR: E 2.3.1, 3.3.1
 RESAMPLES = 500
 CHAINS, WARMUP, DRAWS = 2, 500, 500
+BOUNDS = (-200_000.0, 2_000_000.0)  # of incomes of the file that the package makes
 TOP_SHARE = 0.97  # of the records below the top code of the file that the package makes itself
 
 
@@ -473,13 +474,17 @@ def risk_efficient_study(
     return _run(bench)
 
 
-def consumer_units_study(n: int = 5571, *, seed: int | None = None, **settings: Any) -> RiskEfficientStudy:
+def consumer_units_study(
+    n: int = 5571, *, allocation: Allocation = "prior", seed: int | None = None, **settings: Any
+) -> RiskEfficientStudy:
     """:func:`risk_efficient_study` on a file that the package makes for itself, which is nobody's.
 
     Parameters
     ----------
     n : int
         Records of :func:`surveysynth.datasets.consumer_units`.
+    allocation : {"prior", "posterior"}
+        As of :class:`surveysynth.Mixture`: "posterior" is E eq. 7, which has no epsilon.
     seed : int, optional
         Of the file, and of the study.
     **settings
@@ -494,13 +499,17 @@ def consumer_units_study(n: int = 5571, *, seed: int | None = None, **settings: 
         "known": ["age_group", "urban", "marital"], "coefficient": "tenure[T.rented]", "floor": 100.0,
         "top_code": float(np.quantile(frame["income"], TOP_SHARE)),  # the file is nobody's: its quantiles are public
     }  # fmt: skip
-    model = synthesizer(frame, "income", "age_group + urban + tenure + education + marital", Asinh(scale=30_000))
+    predictors = "age_group + urban + tenure + education + marital"
+    model = synthesizer(frame, "income", predictors, Asinh(scale=30_000), BOUNDS, allocation)
     own = None if seed is None else seed_of(seed, 1)  # not the stream that the file came from
     study = risk_efficient_study(as_design(frame), model, seed=own, **given | settings)
     return replace(study, confidential=False)
 
 
-def synthesizer(frame: pd.DataFrame, outcome: str, predictors: str, transform: str | Transform = "log") -> Synthesizer:
+def synthesizer(
+    frame: pd.DataFrame, outcome: str, predictors: str, transform: str | Transform = "log",
+    bounds: tuple[float, float] | None = None, allocation: Allocation = "prior",
+) -> Synthesizer:  # fmt: skip
     """The model of the study where none is given: E's mixture (E 1.2), with zeros of their own where there are any.
 
     Raises
@@ -511,7 +520,7 @@ def synthesizer(frame: pd.DataFrame, outcome: str, predictors: str, transform: s
     if outcome not in frame.columns:
         raise InputError(f"there is no column {outcome!r}; the file has {listing(frame.columns)}")
     zeros = bool((numeric(frame[outcome], outcome) == 0).any())
-    return Mixture(outcome, predictors, transform, zeros=zeros)
+    return Mixture(outcome, predictors, transform, zeros=zeros, bounds=bounds, allocation=allocation)
 
 
 def as_design(frame: pd.DataFrame, weights: str | None = None) -> SurveyDesign:

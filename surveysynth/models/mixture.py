@@ -130,8 +130,8 @@ class Mixture(OneOutcome):
         components of a mixture now and then say amounts that nobody has.
     allocation : {"prior", "posterior"}
         What the component of a synthetic record is drawn from: from the shares alone, or from its distribution given
-        the confidential value of that very record (E eq. 7).  **There is no epsilon for the latter**, and a release
-        says so.
+        the confidential value of that very record (E eq. 7; whether it is zero is drawn from the predictors in either
+        case).  **There is no epsilon for the latter**, and a release says so.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
 
@@ -227,10 +227,12 @@ class Mixture(OneOutcome):
         zero = (values == 0) if self.zeros else np.zeros(design.n, dtype=bool)
         y = np.where(zero, 0.0, self._scale.forward(np.where(zero, 1.0, values)))
         if not np.isfinite(y).all():
-            asked = "zeros=True and " if (values == 0).any() and not self.zeros else ""
+            asked = "transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
+            if (values >= 0).all() and not self.zeros:
+                asked = "zeros=True, which gives zeros a probability of their own, or " + asked
             raise InputError(
-                f"outcome {self.outcome!r} has no {self._scale.describe().split()[0]} in {rows(~np.isfinite(y))}; use "
-                f"{asked}transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
+                f"outcome {self.outcome!r} has no {self._scale.describe().split()[0]} in {rows(~np.isfinite(y))}; "
+                f"use {asked}"
             )
         if zero.all() or np.ptp(y[~zero]) == 0:
             raise ModelError(
@@ -449,13 +451,10 @@ class Mixture(OneOutcome):
         """One synthetic data set: zeros, components and y* from the model; public weights, or E(w~ | y*) as in FBS."""
         values, X, pattern = {name: v[draw] for name, v in posterior.values.items()}, data.X, data.pattern
         n, mean = len(pattern), data.X @ values["b"].T
+        zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)
+        z = rng.choice(self.components, n, p=values["share"] / values["share"].sum())
         if self.from_records:
-            zero, z = data.zero, _given(data, values, rng)
-        else:
-            zero = np.zeros(n, dtype=bool)
-            if self.zeros:
-                zero = rng.random(n) < expit(X @ values["zero"])[pattern]
-            z = rng.choice(self.components, n, p=values["share"] / values["share"].sum())
+            z = np.where(data.zero, z, _given(data, values, rng))
         y = mean[pattern, z] + values["sd"][z] * rng.standard_normal(n)
         low, high = self._limits
         again = np.flatnonzero(~zero & ~((y >= low) & (y <= high)))

@@ -1,0 +1,106 @@
+"""The mixture: what a fit costs beside a row-by-row program, how it grows, and what its constants do.
+
+    python benchmarks/mixture.py [--n 2000]
+
+Speed is effective draws of the log likelihood a second, ours over those of the program of tests/reference/ that
+sums over the components record by record, sampled by NUTS; both at 150 records and 3 components, one after the other.
+Then one sweep at n, 2 n and 4 n; then how the synthetic distribution moves with a_gamma, b_gamma, K and the least
+standard deviation, beside its Monte Carlo error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import surveysynth as ss
+from surveysynth.engines import get_engine
+from surveysynth.models.base import Sampler
+from surveysynth.models.mixture import Mixture, MixtureData
+
+MODEL = Mixture(
+    "income", "age_group + tenure + marital", transform=ss.Asinh(scale=1000), zeros=True,
+    bounds=(-200_000, 2_000_000),
+)  # fmt: skip
+SETTINGS = {
+    "as it is": {}, "a_gamma = 2, b_gamma = 4": {"a_gamma": 2.0, "b_gamma": 4.0}, "a_gamma = 4": {"a_gamma": 4.0},
+    "K = 5": {"components": 5}, "K = 10": {"components": 10}, "K = 40": {"components": 40},
+    "least_sd = 0.1": {"least_sd": 0.1}, "least_sd = 0.5": {"least_sd": 0.5}, "prior paper": {"prior": "paper"},
+}  # fmt: skip
+QUANTILES = {"q10": 0.1, "q25": 0.25, "median": 0.5, "q75": 0.75, "q90": 0.9, "q99": 0.99}
+
+
+def prepared(n: int, model: Mixture) -> MixtureData:
+    """The made-up consumer units, as the model takes them."""
+    frame = ss.datasets.consumer_units(n, seed=1).assign(weight=1.0)
+    return model.prepare(ss.SurveyDesign(frame, weights="weight"))
+
+
+def sampler(warmup: int, draws: int, chains: int = 2) -> Sampler:
+    """A short one."""
+    return Sampler(lambda: get_engine("embedded"), np.random.default_rng(1), chains, warmup, draws)
+
+
+def growth(n: int) -> pd.DataFrame:
+    """Seconds of the same fit at n, 2 n and 4 n, plain and under privacy weights."""
+    found = []
+    for records in (n, 2 * n, 4 * n):
+        data = prepared(records, MODEL)
+        row: dict[str, float] = {"n": records, "predictor rows": len(data.X)}
+        for name, alpha in {"plain": np.ones(records), "weighted": np.full(records, 0.4)}.items():
+            MODEL.fit(data, alpha, sampler(1, 1))
+            start = time.perf_counter()
+            MODEL.fit(data, alpha, sampler(20, 20))
+            row[name] = time.perf_counter() - start
+        found.append(row)
+    table = pd.DataFrame(found)
+    for name in ("plain", "weighted"):
+        table[f"{name}, ratio"] = table[name] / table[name].shift()
+    return table
+
+
+def sensitivity(n: int) -> pd.DataFrame:
+    """Synthetic quantiles under other constants, as means over files; and components with a share above 1%."""
+    found = {}
+    for name, changed in SETTINGS.items():
+        model = replace(MODEL, **changed)
+        data = prepared(n, model)
+        posterior = model.fit(data, np.ones(n), sampler(150, 250))
+        rng = np.random.default_rng(2)
+        files = [model.simulate(data, posterior, s, rng).outcomes[:, 0] for s in range(0, posterior.size, 10)]
+        row = {q: float(np.mean([np.quantile(y, p) for y in files])) for q, p in QUANTILES.items()}
+        row |= {"mean": float(np.mean(files)), "zeros": float(np.mean(np.array(files) == 0))}
+        used = (posterior.values["share"] > 0.01).sum(axis=1).mean()
+        found[name] = row | {"components": float(used), "rhat": posterior.diagnostics.rhat}
+    income = ss.datasets.consumer_units(n, seed=1)["income"]
+    own = {q: float(income.quantile(p)) for q, p in QUANTILES.items()}
+    found = {"the file": own | {"mean": float(income.mean()), "zeros": float((income == 0).mean())}} | found
+    return pd.DataFrame(found).T
+
+
+def beside_rowwise() -> str:
+    """Effective draws a second, ours over NUTS on the row-by-row program."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from mixtures import rowwise_seconds_and_ess  # type: ignore[import-not-found]
+
+    return str(rowwise_seconds_and_ess())
+
+
+def main() -> None:
+    """Print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=2000)
+    n = parser.parse_args().n
+    with pd.option_context("display.float_format", "{:,.3g}".format, "display.width", 160):
+        print(growth(n).to_string(index=False))
+        print(sensitivity(n).to_string(float_format="{:,.2f}".format))
+
+
+if __name__ == "__main__":
+    main()
