@@ -106,6 +106,7 @@ class Fit:
     sampler: Sampler = field(repr=False)
     seeded: bool
     used: list[int] = field(default_factory=list)
+    blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
 
     def __repr__(self) -> str:
         said = verdict(self.weighted.posterior)
@@ -168,7 +169,9 @@ class Fit:
 
     @property
     def epsilon_spent(self) -> float:
-        """2 Delta times the data sets released from this fit so far (they add up)."""
+        """2 Delta times the data sets released from this fit so far (they add up); infinite of kind ``none``."""
+        if self.kind == "none":
+            return np.inf if self.used else 0.0
         return 2 * self.delta * len(self.used)
 
     def release(
@@ -218,6 +221,8 @@ class Fit:
         m = whole(self.m if m is None else m, "m")
         check_accepted(accept_diagnostics)
         check_rule(rule, self.design, self.synthesizer, self.mechanism)
+        if epsilon is not None and self.kind == "none":
+            raise InputError("what is drawn given the confidential records has no epsilon, and none is to be named")
         asked = self.epsilon if epsilon is None else positive(epsilon, "epsilon")
         exact = 2 * self.delta * m
         if asked is not None and exact > asked:
@@ -261,6 +266,7 @@ class Fit:
             try:
                 rule.enforce(self.design, self.synthesizer, [s.outcomes for s in simulated])
             except PrivacyError:
+                self.blocked.append(m)
                 del self.used[-m:]  # they were not released, and no later report is to count them
                 raise
         if ledger is not None:
@@ -348,11 +354,13 @@ class Fit:
         d, lipschitz = posterior.diagnostics, isinstance(self.mechanism.risk, Lipschitz)
         unweighted = float(self.risk.max()) if lipschitz else np.nan
         internal = {
-            "epsilon_exact": exact, "delta": self.delta,
+            "epsilon_exact": None if self.kind == "none" else exact, "delta": self.delta,
             "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has no other numbers
             "c1": self.weighted.c1, "c2": self.mechanism.c2, "map": self.mechanism.map, "delta_target": self.target,
             "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
-            "released_draws_lag_correlation": lag, "epsilon_spent_by_this_fit": self.epsilon_spent,
+            "released_draws_lag_correlation": lag,
+            "epsilon_spent_by_this_fit": None if self.kind == "none" else self.epsilon_spent,
+            "releases_blocked_by_a_rule_before": len(self.blocked),
             "mean_alpha": float(self.unit.spread(self.weighted.alpha).mean()),
             "weighted_down": self.weighted.weighted_down,
             "reweighting_steps": self.weighted.steps, "k": self.weighted.k,
@@ -369,7 +377,8 @@ class Fit:
         return PrivacyReport(
             kind=self.kind, epsilon=np.inf if self.kind == "none" else public_epsilon(exact, asked),
             epsilon_requested=asked, m=m,
-            draws=posterior.size if self.weighted.clamp is None else 0, verdict=verdict(posterior) + separated,
+            draws=posterior.size if self.weighted.clamp is None and self.kind != "none" else 0,
+            verdict=verdict(posterior) + separated,
             assumptions=said, data_dependent=self._depends(debias, rule), publishable=not self.seeded,
             unit=self.unit.column, mechanism=self.mechanism.name, internal=internal,
         )  # fmt: skip

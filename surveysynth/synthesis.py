@@ -377,6 +377,8 @@ def price(
             raise InputError("c1 is given twice: to price and to the mechanism")
         mechanism = replace(mechanism, c1=c1)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
+    if done.kind == "none":
+        raise InputError("allocation='posterior' has no price: no epsilon holds for it")
     posterior = done.weighted.posterior
     mean_alpha = float(done.unit.spread(done.weighted.alpha).mean())
     spent = 2 * done.delta * done.m

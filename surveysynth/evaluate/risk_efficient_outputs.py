@@ -369,14 +369,21 @@ def describe(study: RiskEfficientStudy) -> str:
         top = "" if pd.isna(row["raised_max"]) else f"{row['raised_max']:8.3f}"
         said.append(f"  {_name(row):<22}{numbers}{row['high']:8.0f}{row['low']:8.3f}{raised}{top}")
     said += ["", *_said_of_utility(study), "", *_said_of_radius(study), "", *_said_of_findings(study), ""]
+    bounded = study.fits["epsilon"].notna().any()
+    epsilon = (
+        "epsilon = 2 Delta of one synthetic file (asymptotic where privacy weights vary, a bound on this file where "
+        f"none is below 1; nothing is tuned, and {plan.datasets} files would spend {plan.datasets} times as much)"
+        if bounded
+        else "no epsilon, as synthetic values are drawn given the confidential ones (E eq. 7)"
+    )
     said += [
-        "Fits: Lipschitz bound Delta, epsilon = 2 Delta of one synthetic file (asymptotic; nothing is tuned, and "
-        f"{plan.datasets} files would spend {plan.datasets} times as much), mean privacy weight, seconds, sampler "
-        "diagnostics that would stop a release"
+        f"Fits: Lipschitz bound Delta, {epsilon}, mean privacy weight, seconds, sampler diagnostics that would stop a "
+        "release"
     ]
     for row in study.fits.to_dict("records"):
         name = _name(row) + (f", r = {row['radius']:g}" if row["radius"] != plan.radius and row["radius"] > 0 else "")
-        numbers = f"{row['lipschitz']:8.2f}{row['epsilon']:8.2f}{row['mean_alpha']:8.3f}{row['seconds']:8.1f}"
+        spent = f"{row['epsilon']:8.2f}" if bounded else ""
+        numbers = f"{row['lipschitz']:8.2f}{spent}{row['mean_alpha']:8.3f}{row['seconds']:8.1f}"
         said.append(f"  {name:<30}{numbers}  {row['diagnostics'] or 'none'}")
     said.append(
         "Privacy weights from identification risk are made from the confidential file, and the risk they lead to is "

@@ -11,7 +11,8 @@ probability of its own, logit rho_i = x_i d, and the mixture is that of the othe
     p_i = (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...),    or  rho_i N(w~_i; x_i c_0, t_0^2)  of a zero,
 
 z summed over, and the alpha-weighted, or clamped, product of these is what is sampled
-(:mod:`surveysynth.models.mixture_sampler`).  z is drawn from pi alone, given nothing of the confidential record.
+(:mod:`surveysynth.models.mixture_sampler`).  A synthetic record's z is drawn from pi alone, given nothing of the
+confidential one, unless E's own ``allocation="posterior"`` is asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from os import cpu_count
 from typing import Any, ClassVar, Literal
 
@@ -26,7 +28,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from scipy.special import expit, log_expit, ndtr
+from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri_exp
 
 from ..design import SurveyDesign
 from ..engines import Diagnostics
@@ -49,8 +51,9 @@ Allocation = Literal["prior", "posterior"]
 SWEEPS, PLAIN_SWEEPS = 5, 30  # of the sampler a draw; those of the plain Gibbs sampler are cheap, and reach less far
 ODDS_SD = 2.5  # prior standard deviation of the coefficients of the log odds of a zero
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # of the file, where the synthetic distribution is watched
-WATCHED = 500  # draws of a chain that the synthetic distribution is computed for
+WATCHED = 1000  # draws of a chain that the synthetic distribution is computed for
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
+MOST_LEAST_SD = 10.0
 NEWTON = 100
 
 PRIORS: dict[str, str] = {
@@ -112,7 +115,7 @@ class Mixture(OneOutcome):
         These columns are public: they are kept as they are and are released.
     transform : str or transform
         Working scale: "log", or ``Asinh(scale=...)`` (amounts that can be negative) or ``Identity(scale=...)`` with a
-        public scale.
+        public scale.  Priors are made for values that differ by a few units there.
     zeros : bool
         Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.  That
         there are such values is then public.
@@ -126,8 +129,8 @@ class Mixture(OneOutcome):
         Least residual standard deviation of a component, on the working scale; public.  It bounds the density, which
         values that many records share would otherwise drive to infinity.
     bounds : (low, high), optional
-        Public limits of the outcome, in its own unit.  Synthetic values beyond are drawn again: on a log scale the wide
-        components of a mixture now and then say amounts that nobody has.
+        Public limits of the outcome, in its own unit, of synthetic values too: on a log scale the wide
+        components of a mixture now and then say amounts that nobody has.  They then come from the truncated mixture.
     allocation : {"prior", "posterior"}
         What the component of a synthetic record is drawn from: from the shares alone, or from its distribution given
         the confidential value of that very record (E eq. 7; whether it is zero is drawn from the predictors in either
@@ -168,6 +171,11 @@ class Mixture(OneOutcome):
         whole(self.components, "components")
         for number in ("a_gamma", "b_gamma", "least_sd"):
             positive(getattr(self, number), number)
+        if self.least_sd > MOST_LEAST_SD:
+            raise InputError(
+                f"least_sd is above {MOST_LEAST_SD:g}: priors are made for a working scale on which values differ by a "
+                "few units. Choose a larger scale= of the transform"
+            )
         if self.bounds is not None:
             object.__setattr__(self, "bounds", checked_bounds(self.bounds))
         if not isinstance(self.zeros, bool):
@@ -234,6 +242,13 @@ class Mixture(OneOutcome):
                 f"outcome {self.outcome!r} has no {self._scale.describe().split()[0]} in {rows(~np.isfinite(y))}; "
                 f"use {asked}"
             )
+        if self.zeros and not zero.any():
+            raise InputError(f"zeros=True, but outcome {self.outcome!r} is never exactly 0: leave zeros out")
+        if zero.any() and not zero.all() and np.ptp(y[~zero]) == 0:
+            raise ModelError(
+                f"{self.outcome}: what is not zero is one and the same value. Synthesize a category with FBS, C(...), "
+                "whether it is zero or not"
+            )
         if zero.all() or np.ptp(y[~zero]) == 0:
             raise ModelError(
                 f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
@@ -275,8 +290,8 @@ class Mixture(OneOutcome):
         records = self._records(data, alpha, clamp)
         if records.alpha.sum() < data.X.shape[1] + 1:
             raise ModelError(
-                f"the privacy weights leave too little of the file to fit {data.X.shape[1]} coefficients; ask for a "
-                "larger epsilon, a smaller m, or use fewer predictors"
+                f"too little is left to fit {data.X.shape[1]} coefficients to the records that are not zero, each "
+                "counted by its privacy weight: ask for a larger epsilon or a smaller m, or use fewer predictors"
             )
         odds = _odds(records)
 
@@ -322,8 +337,7 @@ class Mixture(OneOutcome):
         watched["distribution"] = shares.reshape(*some.shape, -1)
         first, second = (diagnose({name: values}, 0) for name, values in watched.items())
         return Diagnostics(
-            0, max(first.rhat, second.rhat), min(first.ess_bulk, step * second.ess_bulk),
-            min(first.ess_tail, step * second.ess_tail),
+            0, max(first.rhat, second.rhat), min(first.ess_bulk, second.ess_bulk), min(first.ess_tail, second.ess_tail),
         )  # fmt: skip
 
     def _log_likelihood(self, data: MixtureData, alpha: Floats, clamp: float, posterior: Posterior) -> Floats:
@@ -452,18 +466,18 @@ class Mixture(OneOutcome):
         values, X, pattern = {name: v[draw] for name, v in posterior.values.items()}, data.X, data.pattern
         n, mean = len(pattern), data.X @ values["b"].T
         zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)
-        z = rng.choice(self.components, n, p=values["share"] / values["share"].sum())
+        between = _Between(mean, values["sd"], *self._limits)
+        mass = np.exp(between.log_mass - between.log_mass.max(axis=1, keepdims=True))
+        z = _drawn(values["share"] * mass, pattern, rng)
         if self.from_records:
             z = np.where(data.zero, z, _given(data, values, rng))
-        y = mean[pattern, z] + values["sd"][z] * rng.standard_normal(n)
-        low, high = self._limits
-        again = np.flatnonzero(~zero & ~((y >= low) & (y <= high)))
-        while again.size:
-            if not self.from_records:
-                z[again] = rng.choice(self.components, again.size, p=values["share"] / values["share"].sum())
-            y[again] = mean[pattern[again], z[again]] + values["sd"][z[again]] * rng.standard_normal(again.size)
-            again = again[~((y[again] >= low) & (y[again] <= high))]
-        outcome = np.where(zero, 0.0, self._scale.inverse(y))
+        y = between.draw(pattern, z, rng)
+        with np.errstate(over="ignore"):
+            outcome = np.where(zero, 0.0, self._scale.inverse(y))
+        if not np.isfinite(outcome).all():
+            raise ModelError(
+                f"a synthetic value of {self.outcome!r} is too large for a number: give the outcome's public bounds="
+            )
         if data.public_weights is not None:
             return Synthetic(outcome[:, None], data.public_weights)
         c = values["c"]
@@ -524,7 +538,7 @@ class Mixture(OneOutcome):
         if self.bounds is not None:
             said.append(
                 f"the outcome lies between {self.bounds[0]:,.10g} and {self.bounds[1]:,.10g}, which is public and was "
-                "not found by looking at the file; synthetic values beyond are drawn again"
+                "not found by looking at the file; synthetic values are from the mixture between them"
             )
         numeric = [c for c in data.columns[1:] if "[" not in c]
         if numeric:
@@ -576,11 +590,11 @@ def _start(records: Records, K: int, rng: np.random.Generator) -> State:
     weighted = records.w.size > 0
     c = np.zeros((K + 1 if weighted else 0, R + 1))
     if weighted:
-        c[:, :R] = _ridge(x, records.w, records.alpha)
+        c[: len(c) if records.zeros else K, :R] = _ridge(x, records.w, records.alpha)
     log_share = np.log((size + 1) / (n + K))
     G, empty = len(records.x), np.empty(0)
     return State(
-        log_share=log_share, b=coefficients, sd=sd, c=c, sd_w=np.full(len(c), max(1.0, records.least_sd)),
+        log_share=log_share, b=coefficients, sd=sd, c=c, sd_w=np.ones(len(c)),
         scale=np.ones(R), scale_w=np.ones(R + 1), centre=np.zeros(R), centre_w=np.zeros(R + 1), zero=np.zeros(R),
         log_zero=np.zeros(G), log_other=np.zeros(G), other=np.zeros(n), y_log=np.empty((K, n)),
         w_log=np.empty((K, n)) if weighted else np.empty((0, n)), density=np.empty((K, n)),
@@ -616,6 +630,45 @@ def _odds(records: Records) -> tuple[Floats, Floats]:
 # ---- of one draw
 
 
+@dataclass(frozen=True)
+class _Between:
+    """Normal distributions of rows and components, N(mean (G, K), sd (K,)^2), between two limits."""
+
+    mean: Floats
+    sd: Floats
+    low: float
+    high: float
+
+    @cached_property
+    def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """Log probabilities below both limits, of the mirror image where that is the smaller tail."""
+        a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
+        mirrored = a > 0
+        return mirrored, log_ndtr(np.where(mirrored, -b, a)), log_ndtr(np.where(mirrored, -a, b))
+
+    @cached_property
+    def log_mass(self) -> Floats:
+        """Log probability to be between them: (G, K)."""
+        _, below, above = self._ends
+        with np.errstate(divide="ignore"):
+            return np.asarray(above + np.log1p(-np.exp(below - above)))
+
+    def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
+        """One value for each record, of its row and component: (n,)."""
+        mirrored, below, _ = (x[row, k] for x in self._ends)
+        with np.errstate(divide="ignore"):
+            logs = np.logaddexp(below, np.log(rng.random(row.size)) + self.log_mass[row, k])
+        z = ndtri_exp(np.minimum(logs, 0))
+        y = self.mean[row, k] + self.sd[k] * np.where(mirrored, -z, z)
+        return np.asarray(np.clip(y, self.low, self.high))
+
+
+def _drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
+    """A component for each record, in proportion to p (G, K) of its row."""
+    cumulated = p.cumsum(axis=1)
+    return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
+
+
 def _responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, beside: Floats | float = 0.0) -> Floats:
     """Probabilities (n, K) of the components given y (n,), their means (n, K), and other log densities beside."""
     with np.errstate(divide="ignore"):
@@ -631,8 +684,8 @@ def _given(data: MixtureData, values: dict[str, Floats], rng: np.random.Generato
         c, sd = values["c"][:-1], values["sd_w"][:-1]
         r = data.log_weights[:, None] - (data.X @ c[:, :-1].T)[data.pattern] - c[:, -1] * data.y[:, None]
         beside = -np.log(sd) - 0.5 * (r / sd) ** 2
-    p = _responsibilities(values, (data.X @ values["b"].T)[data.pattern], data.y, beside).cumsum(axis=1)
-    return np.asarray((rng.random((len(p), 1)) > p[:, :-1]).sum(axis=1))
+    p = _responsibilities(values, (data.X @ values["b"].T)[data.pattern], data.y, beside)
+    return _drawn(p, np.arange(len(p)), rng)
 
 
 def _matched(data: MixtureData, posterior: Posterior) -> pd.DataFrame:
@@ -644,11 +697,14 @@ def _matched(data: MixtureData, posterior: Posterior) -> pd.DataFrame:
         return _responsibilities(draw, (data.X @ values["b"][s].T)[data.pattern[some]], data.y[some])
 
     chosen = np.unique(np.linspace(0, S - 1, min(S, 1000)).astype(int))
-    logs = log_densities(
-        data.X, data.pattern[some], data.y[some], np.empty(0), np.log(values["share"][chosen] + 1e-300),
-        values["b"][chosen], values["sd"][chosen], np.empty((0, 0, 0)), np.empty((0, 0)),
-    )  # fmt: skip
-    pivot = of(int(chosen[logs.sum(axis=0).argmax()]))
+    log_likelihood = np.zeros(chosen.size)
+    for block in blocks(np.arange(some.size), 1, chosen.size):
+        here = some[block]
+        log_likelihood += log_densities(
+            data.X, data.pattern[here], data.y[here], np.empty(0), np.log(values["share"][chosen] + 1e-300),
+            values["b"][chosen], values["sd"][chosen], np.empty((0, 0, 0)), np.empty((0, 0)),
+        ).sum(axis=0)  # fmt: skip
+    pivot = of(int(chosen[log_likelihood.argmax()]))
     own = np.empty((chosen.size, K), dtype=np.intp)
     for at, s in enumerate(chosen.tolist()):
         own[at] = linear_sum_assignment(-(pivot.T @ of(s)))[1]

@@ -15,7 +15,8 @@ The first factor is the posterior of a mixture whose components are known: coeff
 Dirichlet.  The second is what is left.  Where every alpha is 1 it is 1, and this is the plain Gibbs sampler.  Elsewhere
 log S_i counts alpha_i - 1 with probability alpha_i and alpha_i otherwise, on average nothing: it moves a little around
 0, and **elliptical slice sampling** (Murray, Adams and MacKay 2010) around the first factor hardly ever has to look
-twice.  Nothing is tuned, nothing is approximated.
+twice.  Nothing is tuned, but for who is inside a clamp, which warm-up finds, and nothing is approximated, but for
+densities below 1e-290 and shares of 1e-14 of a density, which count as these or as nothing.
 
 What moves slowly, the labels of components, matters to nothing that is released; diagnostics are of what does not
 depend on labels (see :mod:`surveysynth.models.mixture`).
@@ -461,11 +462,11 @@ def _half_t(least: float, rng: np.random.Generator) -> float:
 
 @_compiled
 def _draw_empty(
-    records: Records, state: State, k: int, others: Floats, fresh: bool, rng: np.random.Generator
+    records: Records, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator
 ) -> bool:
     """A component that nobody is in: from the prior, accepted by what is left of the target.
 
-    ``fresh``: whether ``others`` are of this very component, and not of another that is nothing beside them.  Returns
+    ``own``: whether ``others`` are of this very component, and not of another that is nothing beside them.  Returns
     whether they are stale now.
     """
     R, both = state.scale.size, records.w.size > 0
@@ -485,7 +486,7 @@ def _draw_empty(
         most *= np.exp(-HALF_LOG_2PI) / records.least_sd_w
     counts = not records.exact and most > NOTHING * others.min()
     if counts:
-        if not fresh:
+        if not own:
             _others(state, k, others)
         w_now = state.w_log[k] if both else w_log
         now = _left(records, state, others, k, state.y_log[k], w_now)
@@ -599,7 +600,7 @@ def _draw_splits(records: Records, state: State, rng: np.random.Generator) -> No
 @_compiled
 def _of_split(records: Records, state: State, base: Floats, j: int, k: int, odds: float, both: float) -> float:
     s, n = 1 / (1 + np.exp(-odds)), base.size
-    one, two = np.exp(both) * s, np.exp(both) * (1 - s)
+    one, two = np.exp(both) * s, np.exp(both) / (1 + np.exp(odds))
     S, log_S, d_j, d_k = np.empty(n), np.empty(n), state.density[j], state.density[k]
     for i in range(n):
         S[i] = max(base[i] + one * d_j[i] + two * d_k[i], LEAST)

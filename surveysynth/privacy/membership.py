@@ -156,6 +156,11 @@ def membership_attack(fit: Attacked, records: int = 100, *, seed: int | None = N
     """
     if not hasattr(fit, "contributions"):
         raise InputError("membership_attack needs a fit: surveysynth.fit(design, synthesizer, epsilon=...)")
+    if getattr(fit, "kind", None) == "none":
+        raise InputError(
+            "membership_attack is about draws of parameters, and these files are drawn given the confidential records: "
+            "use identification_risk"
+        )
     records = whole(records, "records")
     check_seed(seed)
     rng = np.random.default_rng(seed)

@@ -19,7 +19,8 @@ Floats = NDArray[np.float64]
 ROUNDING = 1e-12  # a mean of shares that is the limit itself is not above it
 PASSED = (
     "that these data sets passed a rule: {}, is at most {:g} for every record. The rule looks at the confidential "
-    "file: epsilon is that of draws at which nobody looked, and does not cover that these passed"
+    "file: epsilon is that of draws at which nobody looked, and does not cover that these passed. It says nothing of "
+    "who is alone in what is known, whose probability is 0 in this measure; among M alike it is at most (M - 1) / M"
 )
 
 
@@ -52,6 +53,9 @@ class IdentificationRule(Identification):
     The rule looks at the confidential file, and epsilon does not cover what follows from it.  Whether a release was
     blocked is a function of the file: do not publish that one was.  Neither does epsilon cover data sets that are
     drawn again until they pass, which are chosen by the file.  The rule and its numbers are published.
+
+    Among M records that are alike in what is known the measure is at most (M - 1) / M, and 0 of one that is alone: the
+    more an intruder is taken to know, the less a rule of 0.5 can find.  Who is alone is identified by what is known.
     """
 
     known: tuple[str, ...]
@@ -92,8 +96,8 @@ class IdentificationRule(Identification):
             raise PrivacyError(
                 f"{above:,} of {design.n:,} records have a probability of identification above {self.most:g} in these "
                 "data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by that "
-                "risk, Marginal(known) or Pairwise(known) under map='linear', or with a smaller epsilon; or set "
-                "another limit, most=. Do not publish that a release was blocked: it tells of the file"
+                "risk, Marginal(known) or Pairwise(known) under map='linear', or with a smaller epsilon. Do "
+                "not publish that a release was blocked: it tells of the file"
             )
 
     def describe(self) -> str:

@@ -295,7 +295,7 @@ def test_without_likelihood_the_prior_is_left(clamp):
     """Privacy weights of 1e-9, which a fit refuses."""
     model, data, _, _ = prepared(True, True, n=20, components=4, a_gamma=3.0, b_gamma=1.5, least_sd=0.4)
     records = model._records(data, np.full(20, 1e-9), clamp)
-    v = {name: x[::3] for name, x in chains_of(model, data, records, 1500).items()}
+    v = {name: x[::2] for name, x in chains_of(model, data, records, 700).items()}
 
     def agrees(x, cdf):
         assert kstest(x, cdf).pvalue > 1e-4
@@ -325,13 +325,13 @@ def test_without_likelihood_the_prior_is_left(clamp):
 @pytest.mark.parametrize(("modelled", "zeros"), [(False, False), (True, True)])
 def test_both_paths_are_one_posterior(modelled, zeros):
     """alpha = 1: the Gibbs sampler, and the one for any alpha."""
-    model, data, _, X = prepared(modelled, zeros, n=50, a_gamma=8.0, b_gamma=2.0)
-    records = model._records(data, np.ones(50), np.inf)
+    model, data, _, X = prepared(modelled, zeros, n=40, a_gamma=8.0, b_gamma=2.0)
+    records = model._records(data, np.ones(40), np.inf)
     assert records.exact
-    one, other = (chains_of(model, data, records._replace(exact=exact), 1000, exact) for exact in (True, False))
+    one, other = (chains_of(model, data, records._replace(exact=exact), 600, exact) for exact in (True, False))
     points = np.quantile(data.y[~data.zero], FACTS)
     a, b = (
-        facts(v, X, data.y, data.zero, data.log_weights, np.ones(50), np.inf, points).reshape(4, 1000, -1)
+        facts(v, X, data.y, data.zero, data.log_weights, np.ones(40), np.inf, points).reshape(4, 600, -1)
         for v in (one, other)
     )
     assert np.abs(z_scores(a, b)).max() < AGREE
@@ -343,9 +343,9 @@ def test_both_paths_are_one_posterior(modelled, zeros):
 )
 def test_posterior_is_that_of_a_rowwise_program(prior, modelled, zeros, clamp):
     """By NUTS, components summed over in every record: the longer runs are in tests/reference/."""
-    model, data, _, X = prepared(modelled, zeros, n=50, components=2, prior=prior, a_gamma=8.0, b_gamma=2.0)
-    alpha = np.random.default_rng(3).uniform(0.1, 1, 50)
-    ours, theirs, _ = rowwise_draws(model, data, X, alpha, clamp, draws=600, chains=4, seed=5, warmup=500)
+    model, data, _, X = prepared(modelled, zeros, n=40, components=2, prior=prior, a_gamma=8.0, b_gamma=2.0)
+    alpha = np.random.default_rng(3).uniform(0.1, 1, 40)
+    ours, theirs, _ = rowwise_draws(model, data, X, alpha, clamp, draws=500, chains=4, seed=5, warmup=400)
     assert np.abs(z_scores(ours, theirs)).max() < AGREE
 
 
@@ -415,14 +415,17 @@ def test_allocation_given_the_records_follows_them_and_the_default_does_not():
         data = model.prepare(design_of(y))
         sets[allocation] = model.simulate(data, posterior, 0, np.random.default_rng(3)).outcomes[:, 0]
     near, free = sets["posterior"], sets["prior"]
-    assert ((near == 0) == (y == 0)).all()
-    assert np.abs(np.log(near[50:]) - np.log(y[50:])).max() < 0.6  # of components that are 3 apart
+    both = (near > 0) & (y > 0)
+    assert np.abs(np.log(near[both]) - np.log(y[both])).max() < 0.6  # of components that are 3 apart
+    rho, most = expit(-4), 4.5 * np.sqrt(expit(-4) / n)
+    for drawn_set in sets.values():  # zeros are drawn, whoever is one
+        assert abs((drawn_set == 0).mean() - rho) < most and ((drawn_set == 0) & (y > 0)).any()
     both = (free > 0) & (y > 0)
     assert abs(np.corrcoef(np.log(free[both]), np.log(y[both]))[0, 1]) < 4.5 / np.sqrt(both.sum())
 
 
 def test_allocation_given_a_record_has_the_probabilities_of_e_eq_7():
-    model, data, _, X = prepared(allocation="posterior")
+    _, data, _, X = prepared(allocation="posterior")
     posterior, rng = drawn(S=1), np.random.default_rng(2)
     v = {name: x[0] for name, x in posterior.values.items()}
     p = v["share"] * norm.pdf(data.y[:, None], X @ v["b"].T, v["sd"])
@@ -464,11 +467,11 @@ def fit_of_components():
 
 def test_components_far_apart_are_found():
     rng = np.random.default_rng(4)
-    z = rng.random(500) < 0.3
-    y = np.exp(np.where(z, 6 + 0.9 * rng.normal(size=500), 0.4 * rng.normal(size=500)))
+    z = rng.random(300) < 0.3
+    y = np.exp(np.where(z, 6 + 0.9 * rng.normal(size=300), 0.4 * rng.normal(size=300)))
     model = Mixture("y", components=6)
     data = model.prepare(design_of(y))
-    posterior = model.fit(data, np.ones(500), settings_of(1, draws=300))
+    posterior = model.fit(data, np.ones(300), settings_of(1, draws=250))
     assert posterior.failures == ()
     table = model.components_of(data, posterior)
     two = table.iloc[:2]
@@ -484,7 +487,7 @@ def test_components_far_apart_are_found():
     ("options", "message"),
     [
         ({"outcome": ["y"]}, "one column"), ({"missing": "keep"}, "fail, drop"), ({"predictors": "y"}, "outcome"),
-        ({"prior": "flat"}, "common, paper"), ({"allocation": "z"}, "prior, posterior"), ({"zeros": 1}, "True or False"),
+        ({"prior": "flat"}, "common, paper"), ({"allocation": "z"}, "prior, posterior"), ({"zeros": 1}, "True or F"),
         ({"components": 0}, "components must be a whole"), ({"components": 2.5}, "components must be a whole"),
         ({"a_gamma": 0}, "a_gamma must be a positive"), ({"b_gamma": -1}, "b_gamma must be a positive"),
         ({"least_sd": np.inf}, "least_sd must be a positive"), ({"bounds": (3, 1)}, "bounds"),
@@ -510,7 +513,7 @@ def test_the_file_is_checked():
     y, fourth = frame["y"].to_numpy(), np.arange(n) == 3
     said = refused(InputError, r"has no log in 1 row \(row numbers 4.*Asinh", y=np.where(fourth, -77.25, y))
     assert "zeros=True" not in said
-    refused(InputError, r"has no log in 1 row .*use zeros=True and transform", y=np.where(fourth, 0, y))
+    refused(InputError, r"has no log in 1 row .*use zeros=True, .* or transform", y=np.where(fourth, 0, y))
     bounded = Mixture("y", "field", bounds=(0.001, 70))
     refused(InputError, r"beyond the bounds in 1 row \(row numbers 4", bounded, y=np.where(fourth, 77.25, 1 + fourth))
     refused(InputError, "missing in 1 row", y=np.where(fourth, np.nan, y))
