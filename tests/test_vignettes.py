@@ -40,6 +40,15 @@ SAYS = {  # at least this, whatever the draws
     ],
     "fbs_or_fbp.py": ["3.6 / 10.8 / 18", "refused", "normal scores"],
     "first_release.py": ["epsilon = 10.", "not for publication"],
+    "identification_risk.py": [  # the file's own, and words of the reports
+        "600 households, 8.5% without income, median 49,000, mean 77,190",
+        "data         0.81 0.94     0.98        580",
+        "top-coded    0.80 0.94     0.98        571",
+        "pairwise weights made from the file itself: mean 0.",
+        "by Mixture, outcomes income, no epsilon",
+        "so nothing is released, and no epsilon is spent",
+        "It says nothing of who is alone in what is known",
+    ],
     "samples_and_estimates.py": [  # what R says, and the census
         "90 of 108: pi from 0.20 to 1.00, 43 are certain",
         "truth: 29,958,547",

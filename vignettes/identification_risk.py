@@ -119,9 +119,17 @@ show(profile(risk))
 
 # %% [markdown]
 # The weights are near 1 here, since a synthetic file of this model is safe to begin with: a record's own synthetic
-# income is drawn given its predictors alone, and T_i is mostly 0. E draws the mixture's component given the
-# confidential income (its eq. 7), which follows each record more closely, and its weights are smaller.
-# `allocation="posterior"` does that too; such files have no epsilon, and a release of them says so:
+# income is drawn given its predictors alone, and T_i is mostly 0. E prints much smaller ones, most of its pairwise
+# weights about 0.25. Such weights come out where the confidential file stands in for the synthetic one, T_i = 1:
+
+# %%
+from_file = ss.pairwise_weights(households, households, **INTRUDER)
+print(f"pairwise weights made from the file itself: mean {from_file.mean():.2f}, least {from_file.min():.2f}")
+
+# %% [markdown]
+# Another difference: E draws the component of a synthetic income given the confidential one (its eq. 7).
+# `allocation="posterior"` does that. Where one component has nearly all, as here, it changes little; with several it
+# follows the records more closely. Such files have no epsilon, and a release of them says so:
 
 # %%
 paper = ss.Mixture(
