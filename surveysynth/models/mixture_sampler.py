@@ -146,7 +146,7 @@ def exp_of(x: Floats, out: Floats) -> None:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def log_of(x: Floats, out: Floats) -> None:
-    """out_i = log(x_i), for x_i that are neither 0 nor negative nor infinite; x is lost."""
+    """out_i = log(x_i), for x_i above 1e-300 and finite; x is lost."""
     bits, exponent = x.view(np.int64), out.view(np.int64)
     for i in range(x.size):
         exponent[i] = (bits[i] >> 52) | TWO_52
