@@ -258,19 +258,28 @@ def test_a_full_disk_leaves_the_ledger_as_it_was(path):
 def test_processes_at_once_lose_no_entry_and_stay_below_the_cap(path, processes):
     """Each makes the ledger, and spends until it is refused; the file holds what they were told, no more, no less."""
     told, telling = os.pipe()
+    ready, begun = os.pipe()
+    start, hold = os.pipe()
 
     def spend_all():
+        os.close(hold)
         ledger = Ledger(path, "survey", cap=10)
         own = 0
         try:
             while True:
                 entry = spend(ledger, what=f"{os.getpid()} {own}")
                 os.write(telling, f"{entry.number} {entry.what}\n".encode())
+                if own == 0:  # none goes on before all have begun
+                    os.write(begun, b".")
+                    os.read(start, 1)
                 own += 1
         except PrivacyError:
             return
 
     children = [forked(spend_all) for _ in range(processes)]
+    for _ in children:
+        assert os.read(ready, 1) == b"."
+    os.close(hold)
     os.close(telling)
     with open(told) as pipe:
         acknowledged = sorted(pipe.read().splitlines(), key=lambda line: int(line.split()[0]))

@@ -140,14 +140,13 @@ def test_records_without_an_outcome_are_in_no_pattern():
         )  # fmt: skip
 
 
-def test_a_strict_release_says_that_it_passed():
-    fit = ss.fit(make_design(), model(), **ASKED)
-    strict = replace(fit, mechanism=ss.Censored())  # spares a censored fit: the report goes by the kind
-    report = strict.release(rule=ss.IdentificationRule([], 0.999, radius=0.1, floor=5)).privacy
-    assert report.kind == "strict"
-    said = report.data_dependent[-1]
-    assert "who knows its value, within a radius (0.1 times the record's value, at least 5)" in said
-    assert "epsilon is that of draws at which nobody looked" in said
+def test_a_rule_and_a_strict_guarantee_do_not_go_together():
+    rule = ss.IdentificationRule([], 0.999, radius=0.1, floor=5)
+    fit = replace(ss.fit(make_design(), model(), **ASKED), mechanism=ss.Censored())  # spares a censored fit
+    with pytest.raises(ss.InputError, match="no longer strictly private: leave the rule out"):
+        fit.release(rule=rule)
+    with pytest.raises(ss.InputError, match="no longer strictly private"):  # before the fit
+        ss.synthesize(make_design(), model(), mechanism=ss.Censored(epsilon=10), population_total=1e4, rule=rule)
 
 
 def made(rule, synthesizer=None, frame=None):
