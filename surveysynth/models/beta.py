@@ -20,7 +20,7 @@ nearly standard normal, whatever n is; centre and root are constants of the samp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import lgamma
 from typing import Any, ClassVar, Literal
 
@@ -272,45 +272,6 @@ class Beta(OneOutcome):
         c, p, q = _of_rows(data.X[here], posterior)
         logs = data.logs[records]
         return np.asarray((c[row] + p[row] * logs[:, :1] + q[row] * logs[:, 1:]).T)
-
-    def biased(self, data: BetaData, unit: Codes | None) -> dict[str, bool]:
-        """Nothing that is always corrected."""
-        return {}
-
-    def consistent(
-        self, data: BetaData, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
-        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
-    ) -> Posterior:  # fmt: skip
-        """Refuse: what privacy weights do to Beta is not corrected (InputError)."""
-        raise InputError("debias is not to be had for Beta: leave it out, or use FBS")
-
-    def uncensored(self, data: BetaData, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
-        """Not to be had.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError("debias is not to be had for Beta: use FBS or FBP, or leave debias out")
-
-    def variance_factor(
-        self, data: BetaData, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
-    ) -> float | None:
-        """Not known."""
-        return None
-
-    def in_units(self, data: BetaData, posterior: Posterior) -> Posterior:
-        """Coefficients of predictors in their own units."""
-        b = posterior.values["b"] / data.sd
-        b[:, 0] -= b[:, 1:] @ data.mean[1:]
-        return replace(posterior, values=posterior.values | {"b": b})
-
-    def from_units(self, data: BetaData, posterior: Posterior) -> Posterior:
-        """Coefficients of the columns of ``data``."""
-        b = posterior.values["b"] * data.sd
-        b[:, 0] += posterior.values["b"][:, 1:] @ data.mean[1:]
-        return replace(posterior, values=posterior.values | {"b": b})
 
     def simulate(self, data: BetaData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model, within the bounds; the weights are the public ones."""

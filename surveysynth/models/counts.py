@@ -22,7 +22,7 @@ The weight has a conjugate prior, and the joint density is a product, so that (c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log, pi
 from typing import Any, ClassVar, Literal
 
@@ -264,10 +264,6 @@ class Counts(OneOutcome):
         w = data.log_weights[records, None]
         return np.asarray((c[number] + p[number] * w + q[number] * w**2).T)
 
-    def biased(self, data: CountData, unit: Codes | None) -> dict[str, bool]:
-        """Nothing that is always corrected."""
-        return {}
-
     def consistent(
         self, data: CountData, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
@@ -287,30 +283,6 @@ class Counts(OneOutcome):
         size = np.bincount(data.pattern, minlength=len(data.X)).astype(np.float64)
         values = correct(chosen.values, data.X, size, alpha, posterior.size, rng)
         return chosen.some(range(chosen.size), values)
-
-    def uncensored(self, data: CountData, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
-        """Not to be had.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError(f"debias is not to be had for {self.name}: use FBS or FBP, or leave debias out")
-
-    def variance_factor(
-        self, data: CountData, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
-    ) -> float | None:
-        """Not known."""
-        return None
-
-    def in_units(self, data: CountData, posterior: Posterior) -> Posterior:
-        """Coefficients of predictors in their own units."""
-        return _rescaled(posterior, lambda b: _own_units(data, b))
-
-    def from_units(self, data: CountData, posterior: Posterior) -> Posterior:
-        """Coefficients of the columns of ``data``."""
-        return _rescaled(posterior, lambda b: _columns_of(data, b))
 
     def simulate(self, data: CountData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
@@ -489,30 +461,6 @@ def _weights_log_likelihood(of: SufficientStatistics, posterior: Posterior) -> F
     c, sigma = posterior.values["c"], posterior.values["sigma"]
     squares = of.Q[0, 0] - 2 * c @ of.P[:, 0] + np.einsum("sk,sk->s", c @ of.C0, c)
     return np.asarray(-of.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
-
-
-# ---- units of the predictors
-
-
-def _own_units(data: CountData, b: Floats) -> Floats:
-    b = b / data.sd
-    b[:, 0] -= b[:, 1:] @ data.mean[1:]
-    return b
-
-
-def _columns_of(data: CountData, b: Floats) -> Floats:
-    scaled = b * data.sd
-    scaled[:, 0] += b[:, 1:] @ data.mean[1:]
-    return scaled
-
-
-def _rescaled(posterior: Posterior, change: Callable[[Floats], Floats]) -> Posterior:
-    """Coefficients of predictors changed, of the count and of the weight; that of log(1 + y) stays."""
-    values = posterior.values | {"b": change(posterior.values["b"])}
-    if "c" in values:
-        c = values["c"]
-        values["c"] = np.column_stack([change(c[:, :-1]), c[:, -1]])
-    return replace(posterior, values=values)
 
 
 # ---- what cannot be fitted

@@ -17,7 +17,6 @@ confidential one, unless E's own ``allocation="posterior"`` is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -422,44 +421,7 @@ class Mixture(OneOutcome):
         """log p(record | draw) of some records: (S, records)."""
         return self._logs(data, records, posterior).T
 
-    # ---- what is not to be had
-
-    def biased(self, data: MixtureData, unit: Codes | None) -> dict[str, bool]:
-        """Nothing that is always corrected."""
-        return {}
-
-    def consistent(
-        self, data: MixtureData, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
-        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
-    ) -> Posterior:  # fmt: skip
-        """Refuse: what privacy weights do to Mixture is not corrected (InputError)."""
-        raise InputError("debias is not to be had for Mixture: leave it out, or use FBS")
-
-    def uncensored(self, data: MixtureData, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
-        """Not to be had.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError("debias is not to be had for Mixture: use FBS or FBP, or leave debias out")
-
-    def variance_factor(
-        self, data: MixtureData, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
-    ) -> float | None:
-        """Not known."""
-        return None
-
     # ---- what is made of draws
-
-    def in_units(self, data: MixtureData, posterior: Posterior) -> Posterior:
-        """Coefficients of predictors in their own units."""
-        return _changed(posterior, lambda b: _own_units(data, b))
-
-    def from_units(self, data: MixtureData, posterior: Posterior) -> Posterior:
-        """Coefficients of the columns of ``data``."""
-        return _changed(posterior, lambda b: _columns_of(data, b))
 
     def simulate(self, data: MixtureData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: zeros, components and y* from the model; public weights, or E(w~ | y*) as in FBS."""
@@ -717,30 +679,3 @@ def _matched(data: MixtureData, posterior: Posterior) -> pd.DataFrame:
     )
     table = table[table["share"] > 0.001].sort_values("share", ascending=False, ignore_index=True)
     return table.rename_axis("component")
-
-
-# ---- units of the predictors
-
-
-def _own_units(data: MixtureData, b: Floats) -> Floats:
-    b = b / data.sd
-    b[..., 0] -= b[..., 1:] @ data.mean[1:]
-    return b
-
-
-def _columns_of(data: MixtureData, b: Floats) -> Floats:
-    scaled = b * data.sd
-    scaled[..., 0] += b[..., 1:] @ data.mean[1:]
-    return scaled
-
-
-def _changed(posterior: Posterior, change: Callable[[Floats], Floats]) -> Posterior:
-    values = posterior.values | {"b": change(posterior.values["b"])}
-    if "zero" in values:
-        values["zero"] = change(values["zero"])
-    if "c" in values:
-        values["c"] = np.concatenate([change(values["c"][..., :-1]), values["c"][..., -1:]], axis=-1)
-    return Posterior(
-        values, posterior.chain, posterior.diagnostics, posterior.engine, posterior.version, posterior.weight,
-        posterior.effects, posterior.integrated,
-    )  # fmt: skip

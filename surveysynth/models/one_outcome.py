@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..design import SurveyDesign
 from ..errors import InputError, rows
-from .base import Clusters
+from .base import Clusters, Posterior
 from .effects import groups_of
 from .predictors import formula_columns, predictor_rows
 
@@ -78,6 +80,63 @@ class OneOutcome:
                 "these records out (the report then says how many)"
             )
         return values
+
+    def biased(self, data: Any, unit: Codes | None) -> dict[str, bool]:
+        """Nothing that is always corrected."""
+        return {}
+
+    def consistent(
+        self, data: Any, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
+    ) -> Posterior:  # fmt: skip
+        """Refuse: what privacy weights do to the model is not corrected (InputError)."""
+        raise InputError(f"debias is not to be had for {self.name}: leave it out, or use FBS")
+
+    def uncensored(self, data: Any, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+        """Not to be had.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError(f"debias is not to be had for {self.name}: use FBS or FBP, or leave debias out")
+
+    def variance_factor(
+        self, data: Any, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """Not known."""
+        return None
+
+    def in_units(self, data: Any, posterior: Posterior) -> Posterior:
+        """Coefficients of predictors in their own units."""
+
+        def change(b: Floats) -> Floats:
+            b = b / data.sd
+            b[..., 0] -= b[..., 1:] @ data.mean[1:]
+            return b
+
+        return _rescaled(posterior, change)
+
+    def from_units(self, data: Any, posterior: Posterior) -> Posterior:
+        """Coefficients of the columns of ``data``."""
+
+        def change(b: Floats) -> Floats:
+            scaled = b * data.sd
+            scaled[..., 0] += b[..., 1:] @ data.mean[1:]
+            return scaled
+
+        return _rescaled(posterior, change)
+
+
+def _rescaled(posterior: Posterior, change: Callable[[Floats], Floats]) -> Posterior:
+    """Coefficients of predictors changed: ``b``, ``zero``, and ``c`` but for its last, which is that of the outcome."""
+    values = dict(posterior.values)
+    for name in values.keys() & {"b", "zero"}:
+        values[name] = change(values[name])
+    if "c" in values:
+        values["c"] = np.concatenate([change(values["c"][..., :-1]), values["c"][..., -1:]], axis=-1)
+    return replace(posterior, values=values)
 
 
 def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
