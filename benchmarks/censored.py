@@ -23,7 +23,7 @@ import surveysynth as ss
 from surveysynth.engines import base, get_engine
 from surveysynth.evaluate import sdr
 from surveysynth.models.base import Sampler
-from surveysynth.models.censored import censored_records, pilot_fit
+from surveysynth.models.censored import coordinates, distinct_records, only_mode
 
 LOOP = """
 data {
@@ -70,8 +70,8 @@ def gradient(sizes: list[int]) -> None:
     for n in sizes:
         data = ss.FBS("y", "field + gender").prepare(design(n, np.random.default_rng(1)))
         alpha, zero = np.ones(n), np.zeros(n)
-        pilot = pilot_fit(data.X, data.pattern, data.Y, alpha, zero, 3.0)
-        records = censored_records(data.X, data.pattern, data.Y, alpha, zero, 3.0, pilot)
+        distinct = distinct_records(data.X, data.pattern, data.Y, alpha, zero)
+        records = coordinates(distinct, 3.0, only_mode(distinct, 3.0, np.random.default_rng(1)))
         folder = [str(base.program_path("fbs_censored").parent)]
         programs = [stanli.Model(stan_code=c, data=records, include_paths=folder) for c in (LOOP, VECTORISED)]
         theta = np.full(21, 0.01)

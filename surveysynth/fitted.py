@@ -61,8 +61,8 @@ NEIGHBOURS = (
 )
 SCALED = "survey weights are modelled relative to N / n, population total over records, which is public"
 ONLY_WHETHER = (
-    "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its values "
-    "and of the sampler's diagnostics"
+    "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its "
+    "values, of modes of the posterior apart from each other, and of the sampler's diagnostics"
 )
 COST = (
     "a clamp throws information away, which neither standard errors within files nor the combining rule know: under "

@@ -242,7 +242,7 @@ class Beta(OneOutcome):
         table, count = np.unique(table, axis=0, return_counts=True)
         row, weight, logs = table[:, 0].astype(np.intp), table[:, 1].copy(), table[:, 2:].copy()
         log_density = _censored(data.X, row, logs, weight, count.astype(np.float64), bound)
-        centre, root = _best_mode(log_density, *_mode(data.X, _sums(data, alpha)))
+        centre, root = _best_mode(log_density, *_mode(data.X, _sums(data, alpha)), bound)
         records = {
             "n": len(row), "bound": bound, "row_of": row + 1, "alpha": weight, "s": weight * logs[:, 0],
             "t": weight * logs[:, 1], "count": count.astype(np.float64),
@@ -453,7 +453,7 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
     return centre, root
 
 
-def _best_mode(log_density: LogDensity, centre: Floats, root: Floats) -> tuple[Floats, Floats]:
+def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: float) -> tuple[Floats, Floats]:
     """The normal approximation at the largest of the modes that several starts find.
 
     Raises
@@ -469,7 +469,9 @@ def _best_mode(log_density: LogDensity, centre: Floats, root: Floats) -> tuple[F
     probability = [log_density(m)[0] + np.log(np.diag(L)).sum() for m, L in found]  # of each mode, as a logarithm
     best = int(np.argmax(probability))
     for i, (other, _) in enumerate(found):
-        if probability[i] > probability[best] - NEGLIGIBLE and _apart(log_density, found[best][0], other):
+        # one record, replaced, moves the log odds of two modes by 4 bound at most
+        counts = probability[i] > probability[best] - max(NEGLIGIBLE, 4 * bound)
+        if counts and _apart(log_density, found[best][0], other):
             raise ModelError(
                 "under this clamp the pseudo posterior has several modes apart from each other, which Markov chains do "
                 "not visit in proportion: ask for a larger epsilon or a smaller m, or use another model"

@@ -36,7 +36,7 @@ from ..errors import InputError, ModelError, as_list, rows
 from . import categories, consistency, gaussian
 from .base import Clusters, Posterior, Sampler
 from .categories import Categories, crossed
-from .censored import Pilot, censored_records, pilot_fit
+from .censored import Pilot, coordinates, distinct_records, only_mode
 from .effects import (
     GroupedStatistics,
     Groups,
@@ -309,13 +309,13 @@ class JointRegression(ABC):
         Raises
         ------
         ModelError
-            As :meth:`check_censored`; next to nothing is inside the clamp.
+            As :meth:`check_censored`; next to nothing is inside the clamp; the density has several modes apart
+            from each other, which Markov chains do not visit in proportion.
         """
         self.check_censored(data)
-        base = self.log_base(data, data.Y)
-        pilot = pilot_fit(data.X, data.pattern, data.Y, alpha, base, bound)
-        records = censored_records(data.X, data.pattern, data.Y, alpha, base, bound, pilot)
-        return self._sample_censored(data, records, pilot, sampler)
+        records = distinct_records(data.X, data.pattern, data.Y, alpha, self.log_base(data, data.Y))
+        pilot = only_mode(records, bound, sampler.rng)
+        return self._sample_censored(data, coordinates(records, bound, pilot), pilot, sampler)
 
     def _fit_numeric(self, data: Data, alpha: Floats, sampler: Sampler) -> Posterior:
         """(B, Sigma) and effects, of the numeric outcomes and the weight given everything else."""

@@ -162,7 +162,7 @@ def test_far_modes_are_found(seed):
     data = PLAIN.prepare(design_of(np.random.default_rng(seed).uniform(size=600)))
     log_density = beta._censored(data.X, data.pattern, data.logs, np.ones(600), np.ones(600), 0.5)
     first, factor = beta._mode(data.X, beta._sums(data, np.ones(600)))
-    centre, _ = beta._best_mode(log_density, first, factor)
+    centre, _ = beta._best_mode(log_density, first, factor, 0.5)
     b, e = np.meshgrid(np.linspace(-4, 4, 81), np.linspace(-3, 4, 71))
     highest = max(log_density(theta)[0] for theta in np.column_stack([b.ravel(), e.ravel()]))
     assert log_density(centre)[0] > highest - 2 and log_density(first)[0] < highest - 10
