@@ -50,7 +50,7 @@ from . import (
 )
 from .engines.cmdstan import cmdstan_version
 from .errors import InputError, NotFitForRelease, SurveySynthError
-from .estimation.suppression import check_limits
+from .estimation.suppression import QUALITY_RULE, check_limits
 from .estimation.tables import QUANTITY, TOTAL
 from .evaluate import cli as study
 from .evaluate.cli import listed
@@ -391,7 +391,7 @@ Survey = Annotated[str | None, typer.Option(help="Name of the survey in the ledg
 Cap = Annotated[float | None, typer.Option(help="The most that may be spent on the survey; recorded once.")]
 SyntheticFormat = Annotated[Literal["csv", "parquet"], typer.Option(help="Of the synthetic files.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace a release that is there.")]
-MinCell = Annotated[int | None, typer.Option(help="Suppress cells of fewer records.")]
+MinCell = Annotated[int | None, typer.Option(help=f"Suppress cells of fewer records. {QUALITY_RULE}")]
 CvLimit = Annotated[float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")]
 
 SET_BY_POLICY = (

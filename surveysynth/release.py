@@ -22,11 +22,12 @@ import numpy as np
 import pandas as pd
 
 from .calibration import Totals
+from .checksums import described, verify
 from .design import SurveyDesign
 from .errors import InputError, as_list
 from .estimation.differences import differences
 from .estimation.regression import Family, Regression, regressions
-from .estimation.suppression import flag
+from .estimation.suppression import QUALITY_RULE, flag
 from .estimation.tables import stacked, tabulate
 from .privacy.report import PrivacyReport
 
@@ -112,7 +113,8 @@ class Release:
             proportions of categories.
         min_cell : int, optional
             Cells of fewer records are suppressed, and with them the cells from which they
-            could be found by subtraction.
+            could be found by subtraction; the two kinds carry one and the same flag.  This is a
+            quality rule, not protection: whoever has the synthetic files can compute them.
         cv_limit : float, optional
             Flag estimates whose standard error is more than this share of the estimate.
 
@@ -317,7 +319,9 @@ class Release:
     ) -> Path:
         """Write the release folder: ``public/`` to publish, ``internal/`` (mode 0700) to keep.
 
-        The folder appears whole or not at all: it is written beside its place and moved there.
+        The folder appears whole or not at all: it is written beside its place and moved there.  The
+        manifest lists the other public files with their records, columns and SHA-256, by which
+        :func:`read_release` verifies them.
 
         Parameters
         ----------
@@ -327,7 +331,8 @@ class Release:
         format : {"csv", "parquet"}
             Of the synthetic files.
         min_cell, cv_limit
-            As for :meth:`tables`.
+            As for :meth:`tables`.  ``min_cell`` is a quality rule, not protection: whoever has the
+            synthetic files can compute the suppressed cells.  The report says so, too.
         overwrite : bool
             Replace a release that is there; nothing else is ever replaced.
 
@@ -346,7 +351,7 @@ class Release:
         path.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mode 0700 until it is whole
         try:
-            self._write_public(staging / "public", table, format)
+            self._write_public(staging / "public", table, format, min_cell)
             self._write_internal(staging / "internal")
             staging.chmod(0o755)
             _move_into_place(staging, path)
@@ -354,7 +359,7 @@ class Release:
             shutil.rmtree(staging, ignore_errors=True)
         return path
 
-    def _write_public(self, folder: Path, table: pd.DataFrame, format: str) -> None:
+    def _write_public(self, folder: Path, table: pd.DataFrame, format: str, min_cell: int | None) -> None:
         folder.mkdir()
         for number, design in enumerate(self.datasets, 1):
             file = folder / f"synthetic_{number}.{format}"
@@ -363,14 +368,17 @@ class Release:
             else:
                 design.frame.to_parquet(file, index=False)
         table.to_csv(folder / "tables.csv", index=False)
-        (folder / "report.txt").write_text(f"{self._heading(format)}\n\n{self.privacy}\n", encoding="utf-8")
-        manifest = json.dumps(self.manifest(), indent=2, ensure_ascii=False)
+        heading = self._heading(format, min_cell)
+        (folder / "report.txt").write_text(f"{heading}\n\n{self.privacy}\n", encoding="utf-8")
+        files = {file.name: described(file) for file in sorted(folder.iterdir())}
+        manifest = json.dumps(self.manifest() | {"files": files}, indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(f"{manifest}\n", encoding="utf-8")
 
-    def _heading(self, format: str) -> str:
+    def _heading(self, format: str, min_cell: int | None) -> str:
         """What the files are and how to use them, for a reader who has nothing else."""
         design = self.datasets[0]
         synthetic_weights = self.method["weights"] != "public"
+        suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
         kept = [*self.predictors, *design.fpc_names, *([] if synthetic_weights else [str(design.weights_name)])]
         return (
             f"{self.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
@@ -382,6 +390,7 @@ class Release:
             "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
             "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
             "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates."
+            + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
             + self._heading_of_counts()
         )
 
@@ -427,6 +436,9 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 def read_release(path: str | Path) -> Release:
     """Read a release back from its public files; ``internal`` stays where it is.
 
+    Every public file must be, byte by byte, the one that the manifest lists.  This finds files that were
+    damaged, cut short or saved by another program, not who forges files and manifest together.
+
     Parameters
     ----------
     path : str or Path
@@ -435,7 +447,8 @@ def read_release(path: str | Path) -> Release:
     Raises
     ------
     InputError
-        The folder is not a release, or files are missing.
+        The folder is not a release; files are missing, or are not those that were published (the
+        message says which, and whether records, columns or content differ).
     """
     folder = Path(path)
     folder = folder / "public" if (folder / "public").is_dir() else folder
@@ -443,8 +456,14 @@ def read_release(path: str | Path) -> Release:
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
     try:
         said = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if "files" not in said:
+            raise InputError(
+                f"the release in {str(folder)!r} cannot be verified: its {MANIFEST} does not list the public files, as "
+                "that of an older version; write the release again"
+            )
+        verify(folder, said["files"])
         return _read_public(folder, said)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
@@ -456,11 +475,11 @@ def read_release(path: str | Path) -> Release:
 def _read_public(folder: Path, said: dict[str, Any]) -> Release:
     datasets = []
     for number in range(1, said["m"] + 1):
-        files = [folder / f"synthetic_{number}.{format}" for format in FORMATS]
-        present = [file for file in files if file.is_file()]
-        if not present:
+        names = (f"synthetic_{number}.{format}" for format in FORMATS)
+        published = [folder / name for name in names if name in said["files"]]
+        if not published:
             raise InputError(f"{str(folder)!r} lacks synthetic data set {number} of {said['m']}")
-        datasets.append(SurveyDesign(_read_synthetic(present[0], said["dtypes"], said["levels"]), **said["design"]))
+        datasets.append(SurveyDesign(_read_synthetic(published[0], said["dtypes"], said["levels"]), **said["design"]))
     privacy = PrivacyReport(
         kind=said["kind"],
         epsilon=math.inf if said["epsilon"] is None else said["epsilon"],

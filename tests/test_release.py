@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import re
+import subprocess
 from itertools import combinations
 from pathlib import Path
 
@@ -156,7 +158,13 @@ HURT = {
     "no dict": lambda public, said: (public / "manifest.json").write_text("[]"),
     "no column": lambda public, said: (public / "synthetic_2.csv").write_text("field,gender\n01,f\n"),
     "no rows": lambda public, said: (public / "synthetic_2.csv").write_text("field,gender,income,wt\n"),
+    "no list of files": lambda public, said: rewrite(public, said, files=[]),
+    "not the synthetic files": lambda public, said: rewrite(public, said, files={}),
 }
+
+
+def rewrite(public, said, **changes):
+    (public / "manifest.json").write_text(json.dumps(said | changes))
 
 
 @pytest.mark.parametrize("hurt", HURT)
@@ -165,6 +173,127 @@ def test_a_folder_that_is_no_release_is_refused(hurt, written):
     HURT[hurt](public, json.loads((public / "manifest.json").read_text()))
     with pytest.raises(ss.InputError):
         ss.read_release(written)
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_the_manifest_lists_every_public_file(release, format, tmp_path):
+    """SHA-256 and MD5 as coreutils have them; records and columns as the confidential file and the table have them."""
+    public = release.write(tmp_path / "r", by="field", format=format) / "public"
+    listed = json.loads((public / "manifest.json").read_text())["files"]
+    assert set(listed) == {file.name for file in public.iterdir()} - {"manifest.json"} and len(listed) == 5
+    for name, said in listed.items():
+        for kind in ("sha256", "md5"):
+            assert said[kind] == subprocess.check_output([f"{kind}sum", public / name], text=True).split()[0]
+    sizes = {name: (said.get("records"), said.get("columns")) for name, said in listed.items()}
+    synthetic = {f"synthetic_{i}.{format}": (400, 4) for i in (1, 2, 3)}  # field, gender, income, wt
+    table = {"tables.csv": (10, 10)}  # count and mean of 4 fields and the total
+    assert sizes == synthetic | table | {"report.txt": (None, None)}
+
+
+def cut(file, records):
+    """Lose all but the first records."""
+    if file.suffix == ".parquet":
+        pd.read_parquet(file).head(records).to_parquet(file, index=False)
+    else:
+        file.write_text("".join(file.read_text().splitlines(keepends=True)[: records + 1]))
+
+
+def change(pattern, to, count=0):
+    """Replace text below the header."""
+
+    def changed(file):
+        head, rest = file.read_text().split("\n", 1)
+        file.write_text(f"{head}\n{re.sub(pattern, to, rest, count=count)}")
+
+    return changed
+
+
+def saved_again(file):
+    """As a spreadsheet does: numbers lose digits that nobody sees."""
+    pd.read_csv(file).to_csv(file, index=False, float_format="%.10g")
+
+
+def backwards(file):
+    pd.read_parquet(file).iloc[::-1].to_parquet(file, index=False)
+
+
+CONTENT = r"other content \(its SHA-256 differs\)"
+CHANGED = {
+    "cut": ("synthetic_1.csv", lambda file: cut(file, 39), "has 39 records instead of 400"),
+    "cut within a record": ("synthetic_2.csv", lambda file: file.write_bytes(file.read_bytes()[:-3]), f"has {CONTENT}"),
+    "a record more": ("synthetic_3.csv", lambda file: file.write_text(file.read_text() + "01,f,1,1\n"),
+                      "has 401 records instead of 400"),
+    "a column less": ("synthetic_1.csv", lambda file: pd.read_csv(file).iloc[:, 1:].to_csv(file, index=False),
+                      "has 3 columns instead of 4"),
+    "both": ("synthetic_1.csv", lambda file: pd.read_csv(file).assign(new=1).head(7).to_csv(file, index=False),
+             "has 7 records instead of 400 and 5 columns instead of 4"),
+    "lost points": ("synthetic_1.csv", change(r"\.", ""), f"has {CONTENT}"),
+    "one label": ("synthetic_1.csv", change(",f,", ",m,", count=1), f"has {CONTENT}"),
+    "saved by a spreadsheet": ("synthetic_1.csv", saved_again, f"has {CONTENT}"),
+    "line ends": ("synthetic_1.csv", lambda file: file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n")),
+                  f"has {CONTENT}"),
+    "empty": ("synthetic_1.csv", lambda file: file.write_text(""), "has 0 records instead of 400 and 0 columns"),
+    "gone": ("synthetic_3.csv", Path.unlink, "is missing"),
+    "table": ("tables.csv", lambda file: cut(file, 3), "has 3 records instead of 10"),
+    "no table": ("tables.csv", Path.unlink, "is missing"),
+    "report": ("report.txt", lambda file: file.write_text("no epsilon"), f"has {CONTENT}"),
+    "parquet cut": ("synthetic_1.parquet", lambda file: cut(file, 39), "has 39 records instead of 400"),
+    "parquet cut short": ("synthetic_1.parquet", lambda file: file.write_bytes(file.read_bytes()[:3000]),
+                          "is cut short or damaged"),
+    "parquet in another order": ("synthetic_2.parquet", backwards, f"has {CONTENT}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_file_that_is_not_the_published_one_is_refused(name, release, tmp_path):
+    which, hurt, fault = CHANGED[name]
+    path = release.write(tmp_path / "r", by="field", format=which.partition(".")[2] if "synthetic" in which else "csv")
+    assert ss.read_release(path).datasets[0].n == 400
+    hurt(path / "public" / which)
+    for folder in (path, path / "public"):
+        with pytest.raises(ss.InputError, match=f"is not what was published: '{which}' {fault}") as refused:
+            ss.read_release(folder)
+        assert "Take the files again from where they were published" in str(refused.value)
+        assert "opened and saved is not the file that was published" in str(refused.value)
+
+
+def test_all_files_that_differ_are_named(written):
+    (written / "public" / "report.txt").unlink()
+    cut(written / "public" / "synthetic_2.csv", 200)
+    match = "'report.txt' is missing; 'synthetic_2.csv' has 200 records instead of 400[.] Take"
+    with pytest.raises(ss.InputError, match=match):
+        ss.read_release(written)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [({"records": 401}, "400 records instead of 401"), ({"columns": 5}, "4 columns instead of 5"),
+     ({"sha256": "0" * 64}, CONTENT)],
+    ids=str,
+)  # fmt: skip
+def test_a_manifest_of_other_files_is_refused(change, match, written):
+    manifest = written / "public" / "manifest.json"
+    said = json.loads(manifest.read_text())
+    said["files"]["synthetic_1.csv"] |= change
+    manifest.write_text(json.dumps(said))
+    with pytest.raises(ss.InputError, match=f"'synthetic_1.csv' has {match}"):
+        ss.read_release(written)
+
+
+def test_a_manifest_that_lists_no_files_cannot_be_verified(written):
+    manifest = written / "public" / "manifest.json"
+    said = json.loads(manifest.read_text())
+    del said["files"]
+    manifest.write_text(json.dumps(said))
+    with pytest.raises(ss.InputError, match=r"cannot be verified: its manifest.json does not list .* write the"):
+        ss.read_release(written)
+
+
+def test_records_are_counted_where_a_text_goes_over_several_lines(tmp_path):
+    release = ss.synthesize(ss.SurveyDesign(odd_frame(), weights="wt"), model("text"), epsilon=20, m=1, seed=1)
+    file = release.write(tmp_path / "r") / "public" / "synthetic_1.csv"
+    assert len(file.read_text().splitlines()) > 401
+    assert json.loads((file.parent / "manifest.json").read_text())["files"][file.name]["records"] == 400
 
 
 # whole or not at all
@@ -517,9 +646,6 @@ def test_a_column_that_has_the_name_of_the_smoothed_weight_stays():
     assert counts["estimate"].iloc[-1] == pytest.approx(frame["wt"].sum(), rel=1e-12)
 
 
-# flags and suppression
-
-
 # other estimates over the m data sets
 
 
@@ -586,6 +712,9 @@ def test_calibrated_weights_add_up_and_are_known_by_the_manifest(release, tmp_pa
     assert release.datasets[0].margins == ()  # which stays as it was
     with pytest.raises(ss.InputError, match="'hours' is not a predictor"):
         release.calibrate({"hours": {1: 5.0}})
+
+
+# flags and suppression
 
 
 def test_small_cells_of_quantiles_are_suppressed_for_every_probability(release):
@@ -667,8 +796,7 @@ def test_no_suppressed_cell_follows_from_any_combination_of_published_ones(count
     hidden = flagged["estimate"].isna().to_numpy()
     assert small.any() and (hidden | ~small).all() and not hidden.all()
     assert not solvable(table, names, hidden).any()
-    assert flagged["flag"][small].str.contains("fewer than 5").all()
-    assert (flagged["flag"][hidden & ~small] == "suppressed: would give away a small cell").all()
+    assert (flagged["flag"][hidden] == "suppressed: fewer than 5 records, or would give away such a cell").all()
     assert not flagged["flag"][~hidden].str.contains("suppressed").any()
 
 
@@ -677,6 +805,38 @@ def test_the_check_finds_what_small_cells_alone_would_give_away():
     small = (table["n"] < 5).to_numpy()
     follows = table[small].assign(follows=solvable(table, names, small)).set_index(names)["follows"]
     assert follows.index[follows].tolist() == [("c1", "c3")]
+
+
+def test_small_cells_and_those_that_would_give_them_away_carry_one_mark(release, tmp_path):
+    by = ["field", "gender"]
+    path = release.write(tmp_path / "r", by=by, min_cell=48, cv_limit=1e-6)
+    public = pd.read_csv(path / "public" / "tables.csv", keep_default_na=False, dtype={"field": str})
+    small = (release.tables(by)["n"] < 48).to_numpy()
+    for table in (release.tables(by, min_cell=48, cv_limit=1e-6), public):
+        hidden = table["flag"].str.contains("suppressed").to_numpy()
+        assert small.any() and hidden[small].all() and (hidden & ~small).any()
+        assert set(table["flag"][hidden]) == {"suppressed: fewer than 48 records, or would give away such a cell"}
+
+
+RULE = "a quality rule, not protection: whoever has the synthetic files"
+
+
+def test_suppression_is_said_to_be_no_protection(release, run, monkeypatch, tmp_path):
+    """Where it is asked for, and in the report; and it is so: who has the files computes the cells."""
+    monkeypatch.setenv("COLUMNS", "200")
+    pages = [Path(__file__).parents[1] / "r_bridge" / "man" / f"{page}.Rd" for page in ("tables", "write_release")]
+    path = release.write(tmp_path / "r", by="field", min_cell=101)
+    report = (path / "public" / "report.txt").read_text(encoding="utf-8")
+    helps = [run(command, "--help")[1] for command in ("synthesize", "tables")]
+    texts = [ss.Release.tables.__doc__, ss.Release.write.__doc__, report, *helps]
+    for text in (*texts, *(page.read_text(encoding="utf-8") for page in pages)):
+        assert RULE in re.sub(r"[\s│]+", " ", text)
+    assert "cells of fewer than 101 records are blank" in report
+    plain = (release.write(tmp_path / "plain", by="field") / "public" / "report.txt").read_text(encoding="utf-8")
+    assert "quality rule" not in plain
+    hidden = release.tables("field", min_cell=101)["estimate"].isna()
+    computed = ss.read_release(path).tables("field")
+    assert hidden.sum() == 8 and computed.loc[hidden, "estimate"].notna().all()
 
 
 def test_suppression_takes_no_more_than_it_needs():

@@ -77,7 +77,8 @@ print(release.privacy)
 # ## The tables
 #
 # Each of the three files is a `SurveyDesign` of its own, with its own smoothed weights. `tables` estimates all of them
-# and combines. A column `flag` holds what an editor should know.
+# and combines. A column `flag` holds what an editor should know. `min_cell` is a quality rule, not protection: whoever
+# has the synthetic files can compute the cells that it suppresses.
 
 # %%
 table = release.tables(by=["division", "education"], min_cell=15, cv_limit=0.1)

@@ -2,6 +2,11 @@
 #'
 #' Reads the public files of a release folder; nothing of `internal/` is touched, and no Python is needed.
 #'
+#' The manifest lists every public file with its records and columns, its SHA-256 and, as older versions of R have no
+#' SHA-256 of their own, its MD5 sum. A file that is missing, or has other records, columns or content by its MD5 sum,
+#' is refused; so is one that another program has opened and saved. This finds accidents, not who forges files and
+#' manifest together.
+#'
 #' @param path The release folder, or its `public` folder as it was published. The synthetic
 #'   files must be csv.
 #' @return An object of class `surveysynth_release`: a list with `designs`, the m synthetic data
@@ -21,16 +26,48 @@ read_release <- function(path) {
     refuse(sQuote(path), " is not a release: it has no public/manifest.json")
   }
   manifest <- jsonlite::fromJSON(file, simplifyMatrix = FALSE) # a margin of several columns stays one
+  verify(folder, manifest$files)
   frames <- lapply(seq_len(manifest$m), function(i) {
-    csv <- file.path(folder, sprintf("synthetic_%d.csv", i))
-    if (!file.exists(csv)) {
-      others <- length(list.files(folder, "^synthetic_[0-9]+[.]csv$"))
-      why <- if (others) ", but others: is the folder complete?" else "; write it with format = \"csv\""
-      refuse("the release has no ", basename(csv), why)
-    }
-    read_synthetic(csv, manifest)
+    csv <- sprintf("synthetic_%d.csv", i)
+    if (!csv %in% names(manifest$files)) refuse("the release has no ", csv, "; write it with format = \"csv\"")
+    read_synthetic(file.path(folder, csv), manifest)
   })
+  manifest$files <- NULL # verified; what is left is the manifest of a release that was made here
   new_release(frames, manifest, list(path = normalizePath(path), files = fingerprint(folder)))
+}
+
+# Refuse files that are not those that the manifest lists.
+verify <- function(folder, published) {
+  if (is.null(published)) {
+    refuse("the release in ", sQuote(folder), " cannot be verified: its manifest.json does not list the public files, ",
+           "as that of an older version; write the release again")
+  }
+  faults <- unlist(Map(differs_from, file.path(folder, names(published)), published))
+  if (length(faults)) {
+    refuse("the release in ", sQuote(folder), " is not what was published: ", paste(faults, collapse = "; "),
+           ". Take the files again from where they were published, and copy them as they are: what another program ",
+           "has opened and saved is not the file that was published")
+  }
+}
+
+# How a file differs from what was published, if it does.
+differs_from <- function(file, said) {
+  name <- sQuote(basename(file))
+  if (!file.exists(file)) return(paste(name, "is missing"))
+  if (!is.null(said$records) && grepl("[.]csv$", file)) {
+    found <- size_of(file)
+    other <- Filter(function(what) !identical(found[[what]], as.integer(said[[what]])), c("records", "columns"))
+    sizes <- sprintf("%d %s instead of %d", unlist(found[other]), other, unlist(said[other]))
+    if (length(other)) return(paste(name, "has", paste(sizes, collapse = " and ")))
+  }
+  if (!identical(unname(tools::md5sum(file)), said$md5)) paste(name, "has other content (its MD5 sum differs)")
+}
+
+# Records and columns; of a text within quotes that goes over several lines only the last has a number of fields.
+size_of <- function(file) {
+  fields <- utils::count.fields(file, ",", quote = "\"", comment.char = "")
+  fields <- c(fields[!is.na(fields)], if (is.null(fields)) 0L)
+  list(records = length(fields) - 1L, columns = fields[1])
 }
 
 # Text stays text, even where it looks like a number or like NA; categories keep their order, truth is Python's.
@@ -94,16 +131,17 @@ python_release <- function(release) {
 
 #' Write a release folder
 #'
-#' Writes `public/`, to publish: the synthetic files, `tables.csv`, the privacy report and a manifest; and
-#' `internal/` (mode 0700), to keep: record-level risks and weights and the exact numbers. The folder appears
-#' whole or not at all.
+#' Writes `public/`, to publish: the synthetic files, `tables.csv`, the privacy report and a manifest, by which
+#' [read_release()] verifies the other files; and `internal/` (mode 0700), to keep: record-level risks and weights
+#' and the exact numbers. The folder appears whole or not at all.
 #'
 #' @param release From [synthesize()].
 #' @param path Where; an existing folder is not touched, unless it is a release and `overwrite` is `TRUE`.
 #' @param by Variables of `tables.csv`, by name or as a formula `~ field + gender`; default: the first three
 #'   discrete predictors.
 #' @param format Of the synthetic files: `"csv"`, which [read_release()] reads, or `"parquet"`.
-#' @param min_cell,cv_limit As for [tables()].
+#' @param min_cell,cv_limit As for [tables()]. `min_cell` is a quality rule, not protection: whoever has the
+#'   synthetic files can compute the suppressed cells. The report says so, too.
 #' @param overwrite Replace a release that is there; nothing else is ever replaced.
 #' @return `path`, invisibly.
 #' @export

@@ -16,7 +16,8 @@
 #' @param estimator Where estimates come from: `"auto"` chooses the faster of `"samplics"` and `"onepass"`, which agree;
 #'   `"replicates"`, with [estimate()], is for designs that have replicate weights, and is chosen for these.
 #' @param min_cell Cells of fewer records are suppressed, and with them those from which they could be found by
-#'   subtraction.
+#'   subtraction; both kinds carry the same flag. This is a quality rule, not protection: whoever has the synthetic
+#'   files can compute these cells.
 #' @param cv_limit Flag estimates whose standard error is more than this share of them.
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`. Intervals

@@ -1,5 +1,11 @@
-"""Makes inst/example-release, which the examples of the R package read: incomes that nobody has."""
+"""Makes inst/example-release, which the examples of the R package read: incomes that nobody has.
 
+The folder is the public part of a release, as ``write`` writes it, with the manifest that ``read_release``
+verifies it by.  Run this again whenever what ``write`` writes has changed: the seed makes the same synthetic files.
+"""
+
+import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -18,4 +24,7 @@ design = ss.SurveyDesign(frame, weights="weight", strata="region")
 release = ss.synthesize(
     design, ss.FBS("income", "region + gender", prior="flat"), epsilon=12, m=3, population_total=6000, seed=1
 )
-release.write(Path(__file__).parents[1] / "inst" / "example-release", by=["region", "gender"], overwrite=True)
+example = Path(__file__).parents[1] / "inst" / "example-release"
+with tempfile.TemporaryDirectory() as folder:
+    written = release.write(Path(folder) / "release", by=["region", "gender"])
+    shutil.copytree(written / "public", example, dirs_exist_ok=True)

@@ -1,4 +1,8 @@
-"""Flags and cell suppression for tables that are about to be published."""
+"""Flags and cell suppression for tables that are about to be published.
+
+Suppression is a quality rule: a cell of few records says little.  It protects nobody, as whoever has the
+synthetic files can compute every cell; what protects is the epsilon of the files.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from scipy.sparse import csr_array, hstack
 
 from ..errors import InputError
 from .tables import NUMBERS, QUANTITY, TOTAL
+
+QUALITY_RULE = "This is a quality rule, not protection: whoever has the synthetic files can compute these cells."
 
 
 def flag(
@@ -25,7 +31,8 @@ def flag(
     m : int
         Data sets combined; with one there is no between variance, which is flagged.
     min_cell : int, optional
-        Cells of fewer records are blanked.
+        Cells of fewer records are blanked, and further ones that would give them away.  Both carry
+        the same flag, which so does not tell the ones from the others.
     cv_limit : float, optional
         Standard error over estimate above which an estimate is flagged.
 
@@ -58,8 +65,7 @@ def flag(
         quantity = [c for c in QUANTITY if c in table]
         for _, rows in table.groupby(quantity, sort=False, dropna=False).indices.items():
             hidden[rows] = complementary(table.iloc[rows], by, small[rows])
-        say(small, f"suppressed: fewer than {min_cell} records")
-        say(hidden & ~small, "suppressed: would give away a small cell")
+        say(hidden, f"suppressed: fewer than {min_cell} records, or would give away such a cell")
         table["n"] = table["n"].astype("Int64")
         table.loc[hidden, [*NUMBERS, "n"]] = pd.NA
     if cv_limit is not None:

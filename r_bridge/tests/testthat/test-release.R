@@ -13,6 +13,11 @@ make_release <- function(frames, design = list(weights = "wt", strata = "field")
     dtypes = list(field = "str", size = "category", y = "float64", wt = "float64"),
     levels = list(size = list(categories = c("small", "large"), ordered = TRUE))
   )
+  listed <- function(name, frame) {
+    list(records = nrow(frame), columns = ncol(frame), md5 = unname(tools::md5sum(file.path(folder, "public", name))))
+  }
+  names <- sprintf("synthetic_%d.csv", seq_along(frames))
+  manifest$files <- stats::setNames(Map(listed, names, frames), names)
   jsonlite::write_json(manifest, file.path(folder, "public", "manifest.json"), auto_unbox = TRUE)
   folder
 }
@@ -84,12 +89,59 @@ test_that("a logical predictor is one again", {
   expect_equal(read_release(folder)$designs[[1]]$variables, made$designs[[1]]$variables)
 })
 
-test_that("a folder that lacks one of several files may not be complete", {
-  folder <- make_release(list(frame(0), frame(1)))
-  unlink(file.path(folder, "public", "synthetic_2.csv"))
-  expect_error(read_release(folder), "no synthetic_2.csv, but others: is the folder complete\\?")
-  unlink(file.path(folder, "public", "synthetic_1.csv"))
+test_that("a file that is not the published one is refused", {
+  published <- list(frame(0), transform(frame(1), size = "a \"b\", 'c' #\nd"))
+  refused <- function(hurt, ...) {
+    folder <- make_release(published)
+    expect_length(read_release(folder)$designs, 2)
+    hurt(file.path(folder, "public", "synthetic_2.csv"))
+    for (path in c(folder, file.path(folder, "public"))) {
+      said <- tryCatch(read_release(path), error = conditionMessage)
+      expect_match(said, "is not what was published: .*opened and saved is not the file that was published$")
+      for (fault in c(...)) expect_match(said, fault)
+    }
+  }
+  saved <- function(...) function(file) write.csv(data.frame(...), file, row.names = FALSE)
+  refused(unlink, "synthetic_2.csv. is missing")
+  refused(saved(published[[2]][1:3, ]), "synthetic_2.csv. has 3 records instead of 8[.]")
+  refused(saved(published[[2]][-1]), "synthetic_2.csv. has 3 columns instead of 4[.]")
+  refused(saved(frame(1)[1:2, 1:2]), "synthetic_2.csv. has 2 records instead of 8 and 2 columns instead of 4[.]")
+  refused(saved(transform(frame(1), y = y * 10)), "synthetic_2.csv. has other content \\(its MD5 sum differs\\)")
+  refused(function(file) writeLines(readLines(file), file, sep = "\r\n"), "has other content")
+  refused(function(file) file.create(file), "has 0 records instead of 8 and 0 columns instead of 4")
+  refused(function(file) {
+    unlink(file)
+    saved(frame(1)[1:3, ])(sub("_2", "_1", file))
+  }, "synthetic_1.csv. has 3 records instead of 8; .synthetic_2.csv. is missing")
+})
+
+test_that("a manifest has to list the files, and R reads csv", {
+  folder <- make_release(list(frame(0)))
+  file <- file.path(folder, "public", "manifest.json")
+  manifest <- jsonlite::fromJSON(file)
+  rewrite <- function(files) {
+    jsonlite::write_json(replace(manifest, "files", list(files)), file, auto_unbox = TRUE, null = "null")
+  }
+  names(manifest$files) <- "synthetic_1.parquet"
+  rewrite(manifest$files)
+  file.rename(file.path(folder, "public", "synthetic_1.csv"), file.path(folder, "public", "synthetic_1.parquet"))
   expect_error(read_release(folder), "no synthetic_1.csv; write it with format = \"csv\"")
+  rewrite(NULL)
+  expect_error(read_release(folder), "cannot be verified: its manifest.json does not list .* write the release again")
+})
+
+test_that("Python's release is refused by R where it lost records", {
+  need_python()
+  write_release(shared_release(), folder <- tempfile("release"), by = ~ stype)
+  expect_null(read_release(folder)$manifest$files)
+  file <- file.path(folder, "public", "synthetic_1.csv")
+  lines <- readLines(file)
+  writeLines(lines[1:40], file)
+  expect_error(read_release(folder), "synthetic_1.csv. has 39 records instead of 200[.]")
+  writeLines(lines, file)
+  expect_length(read_release(folder)$designs, 3)
+  cat(" ", file = file.path(folder, "public", "report.txt"), append = TRUE)
+  expect_error(read_release(folder), "report.txt. has other content")
 })
 
 test_that("a release and its designs show themselves in names of the file", {
