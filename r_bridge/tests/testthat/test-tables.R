@@ -27,7 +27,8 @@ test_that("arguments of tables reach Python", {
   expect_lt(quantiles$estimate[1], quantiles$estimate[2])
   suppressed <- tables(release, by = "stype", min_cell = 60)
   expect_true(all(is.na(suppressed$estimate[suppressed$n < 60])))
-  expect_match(suppressed$flag, "fewer than 60 records", all = FALSE)
+  expect_match(suppressed$flag[is.na(suppressed$estimate)],
+               "suppressed: fewer than 60 records, or would give away such a cell$")
   expect_match(tables(release, by = "stype", cv_limit = 1e-4)$flag, "CV above", all = FALSE)
   expect_error(tables(release, by = "cname"), "not a predictor of this release")
   expect_error(tables(release, estimator = "fast"), "onepass")
