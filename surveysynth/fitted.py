@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from . import __version__
 from .design import SurveyDesign
 from .errors import InputError, ModelError, NotFitForRelease, PrivacyError, positive, whole
-from .models.base import Posterior, Sampler, Synthesizer
+from .models.base import Posterior, Sampler, Streams, Synthesizer
 from .policy import Policy
 from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, Kind, Mechanism, PseudoPosterior, WeightedE
@@ -104,18 +105,15 @@ class Fit:
     population_total: Total
     said: list[str]
     sampler: Sampler = field(repr=False)
+    streams: Streams = field(repr=False)
     seeded: bool
     used: list[int] = field(default_factory=list)
+    spent: list[float] = field(default_factory=list)  # by each data set, of this fit and of those re-weighted from it
     blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
 
     def __repr__(self) -> str:
         said = verdict(self.weighted.posterior)
         return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}. {said}"
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """Where randomness comes from."""
-        return self.sampler.rng
 
     @property
     def delta(self) -> float:
@@ -142,9 +140,9 @@ class Fit:
         Returns
         -------
         Fit
-            What is released from either adds up.  Where nothing is to be gained it has this very fit's draws and
-            privacy weights.  Corrections that need public constants (``debias``, and those of the spread between PSUs
-            and of shares) are not to be had with raised weights.
+            What is released from either adds up, and both count it (:attr:`epsilon_spent`).  Where nothing is to be
+            gained it has this very fit's draws and privacy weights.  Corrections that need public constants (``debias``,
+            and those of the spread between PSUs and of shares) are refused with raised weights.
 
         Raises
         ------
@@ -169,10 +167,11 @@ class Fit:
 
     @property
     def epsilon_spent(self) -> float:
-        """2 Delta times the data sets released from this fit so far (they add up); infinite of kind ``none``."""
-        if self.kind == "none":
-            return np.inf if self.used else 0.0
-        return 2 * self.delta * len(self.used)
+        """2 Delta of each data set released so far, added up; infinite of kind ``none``.
+
+        Of this fit, and of those that it was re-weighted from or that were re-weighted from it: they share one file.
+        """
+        return math.fsum(self.spent)
 
     def release(
         self,
@@ -244,7 +243,7 @@ class Fit:
                 "accept_diagnostics out, and run more draws if need be"
             )
         _refuse_failed(posterior, accept_diagnostics)
-        chosen, lag = choose_draws(posterior, m, self.rng, self.used)
+        chosen, lag = choose_draws(posterior, m, self.streams.draws, self.used)
         spent = None if self.kind == "none" else public_epsilon(exact, asked)
         if ledger is not None and spent is not None:
             ledger.check(spent)
@@ -254,20 +253,21 @@ class Fit:
             posterior = self.synthesizer.uncensored(self.data, posterior, chosen, self.weighted.clamp)
         elif corrected:
             posterior = self.synthesizer.consistent(
-                self.data, posterior, chosen, self._public_map, self.unit.of_record, self.rng, debias=debias
+                self.data, posterior, chosen, self._public_map, self.unit.of_record, self.streams.draws, debias=debias
             )
         self.used.extend(chosen)
-        order_rng = self.rng if self.seeded else np.random.default_rng()  # what is published tells nothing of the draws
-        recoded, outcomes = public_frame(self.design, self.synthesizer, order_rng), self.synthesizer.outcomes
+        self.spent.extend([np.inf if self.kind == "none" else 2 * self.delta] * m)
+        recoded, outcomes = public_frame(self.design, self.synthesizer, self.streams.order), self.synthesizer.outcomes
         simulated = [
-            self.synthesizer.simulate(self.data, posterior, s, self.rng) for s in (range(m) if corrected else chosen)
+            self.synthesizer.simulate(self.data, posterior, s, self.streams.values)
+            for s in (range(m) if corrected else chosen)
         ]
         if rule is not None:
             try:
                 rule.enforce(self.design, self.synthesizer, [s.outcomes for s in simulated])
             except PrivacyError:
                 self.blocked.append(m)
-                del self.used[-m:]  # they were not released, and no later report is to count them
+                del self.used[-m:], self.spent[-m:]  # they were not released, and no later report is to count them
                 raise
         if ledger is not None:
             ledger.spend(
@@ -277,7 +277,7 @@ class Fit:
         totals = totals_of(self.design, self.population_total)
         roles = roles_of(self.design, outcomes, recoded, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
-        orders = [order_rng.permutation(self.design.n) for _ in simulated]
+        orders = [self.streams.order.permutation(self.design.n) for _ in simulated]
         datasets = [
             assemble(s, self.synthesizer, recoded, roles, count_roles, totals, order)
             for s, order in zip(simulated, orders, strict=True)
@@ -342,12 +342,14 @@ class Fit:
                 "draws of a fit under nearby privacy weights were carried over to the weights of this release by "
                 "importance weights (effective share of the draws at least 90%)"
             )
-        earlier = len(self.used) - m
+        earlier = len(self.spent) - m
         if earlier and self.kind != "none":
             together = public_epsilon(self.epsilon_spent, None)
+            where = "from the same fit before"
+            if len(self.spent) > len(self.used):  # of other privacy weights, which have draws of their own
+                where = "before, from the same fit or from it before or after re-weighting"
             said.append(
-                f"{earlier} data sets were released from the same fit before; together with these they spend "
-                f"epsilon = {together:g}"
+                f"{earlier} data sets were released {where}; together with these they spend epsilon = {together:g}"
             )
         if posterior.failures:  # all of them accepted, or nothing were released
             said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")

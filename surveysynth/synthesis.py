@@ -25,7 +25,7 @@ from .errors import InputError, check_seed, positive, whole
 from .estimation.tables import OWN
 from .fitted import Fit, check_accepted, check_debias, check_rule, check_steps, verdict
 from .missing import said_of_missing, without_missing
-from .models.base import Clusters, Posterior, Sampler, Synthesizer
+from .models.base import Clusters, Posterior, Sampler, Streams, Synthesizer
 from .models.effects import groups_of
 from .policy import Policy
 from .privacy import tuning
@@ -181,9 +181,9 @@ def fit(
         raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
     mean_weight = public_mean_weight(design, population_total) if strict else None
 
-    rng = np.random.default_rng(seed)
+    streams = Streams.of(seed)
     chosen_engine = get_engine(engine)
-    sampler = Sampler(lambda: chosen_engine, rng, chains, warmup, draws)
+    sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
     target = 1.0 if epsilon is None else bound_of_a_draw(epsilon, m)
     with _progress() as say:
         say("reading the file")
@@ -192,7 +192,7 @@ def fit(
         risk, weighted = _protected(design, pseudo, mechanism, policy, target, tolerance, reweight, say)
     return Fit(
         design, rows, synthesizer, mechanism, policy, data, protected, risk, weighted, target, epsilon, m,
-        population_total, said, sampler, seed is not None,
+        population_total, said, sampler, streams, seed is not None,
     )  # fmt: skip
 
 

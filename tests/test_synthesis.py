@@ -3,6 +3,7 @@
 import re
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,10 @@ from scipy.stats import multivariate_normal
 from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
-from surveysynth import synthesis
+from surveysynth import fitted, synthesis
 from surveysynth.engines import Diagnostics
 from surveysynth.fitted import choose_draws
-from surveysynth.models.base import Posterior
+from surveysynth.models.base import Posterior, Sampler, Streams
 from surveysynth.privacy.report import public_epsilon
 
 
@@ -32,7 +33,7 @@ def sampled():
 
 def fresh(fit):
     """The same fit with no draws spent."""
-    return replace(fit, used=[], sampler=replace(fit.sampler, rng=np.random.default_rng(5)))
+    return replace(fit, used=[], spent=[], streams=Streams.of(5))
 
 
 def released(design=None, synthesizer=None, **settings):
@@ -90,6 +91,55 @@ def test_delta_is_the_largest_weighted_log_density_of_the_draws(name, request):
     np.testing.assert_allclose(fit.weighted.alpha, alpha, rtol=1e-12)
     np.testing.assert_allclose(fit.weighted.bounds, alpha * largest, rtol=1e-10)
     assert fit.delta == pytest.approx((alpha * largest).max(), rel=1e-10)
+
+
+# random numbers
+
+
+def test_streams_of_draws_values_and_row_order_tell_nothing_of_each_other(monkeypatch):
+    """More random numbers for the values, or for the order, leave the draws, and each other, as they were."""
+
+    def two_releases(values=0, order=0):
+        fit = ss.fit(make_design(psu="id"), model(), epsilon=10.8, m=3, clusters="ignore", seed=1)
+        with monkeypatch.context() as patch:
+            simulate, public_frame = ss.FBS.simulate, fitted.public_frame
+
+            def hungry_simulate(self, data, posterior, draw, rng):
+                return rng.random(values), simulate(self, data, posterior, draw, rng)
+
+            def hungry_frame(design, synthesizer, rng):
+                return rng.random(order), public_frame(design, synthesizer, rng)
+
+            patch.setattr(ss.FBS, "simulate", lambda *given: hungry_simulate(*given)[1])
+            patch.setattr(fitted, "public_frame", lambda *given: hungry_frame(*given)[1])
+            releases = [fit.release(), fit.release()]
+        back = [r.datasets[-1].frame.iloc[np.argsort(r.internal["rows"][-1])]["income"] for r in releases]
+        return list(fit.used), np.array(back), np.array([r.internal["rows"] for r in releases])
+
+    draws, incomes, rows = two_releases()
+    others = two_releases(values=1000)
+    assert draws == others[0] and (rows == others[2]).all() and (incomes != others[1]).all()
+    others = two_releases(order=1000)
+    assert draws == others[0] and (incomes == others[1]).all() and (rows != others[2]).mean() > 0.9
+
+
+def test_every_stream_has_128_bits_of_its_own_from_the_operating_system():
+    fits = [ss.fit(make_design(), model(), epsilon=10.8, m=3) for _ in range(2)]
+    seeds = [s.bit_generator.seed_seq.entropy for fit in fits for s in vars(fit.streams).values()]
+    assert len(set(seeds)) == 6 and min(map(int.bit_length, seeds)) > 128 - 40  # fewer: a chance of 6 in 2^40
+    assert all(fit.sampler.rng is fit.streams.draws for fit in fits)
+    seeded = [s.bit_generator.seed_seq for s in vars(Streams.of(7)).values()]
+    assert {s.entropy for s in seeded} == {7} and len({s.spawn_key for s in seeded}) == 3
+
+
+def test_engines_are_seeded_with_all_the_32_bits_that_stan_takes():
+    seeds = []
+    engine = SimpleNamespace(sample=lambda *_, seed, **__: seeds.append(seed))
+    sampler = Sampler(lambda: engine, np.random.default_rng(1))
+    for _ in range(200):
+        sampler.sample("fbs", {})
+    assert 0 < min(seeds) and 2**31 < max(seeds) < 2**32 - 1  # CmdStan takes 2^32 - 1 for no seed
+    assert len(set(seeds)) == 200
 
 
 # one fit, several m

@@ -385,7 +385,8 @@ def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
                         design, model, epsilon=epsilon, m=SDR_M, population_total=population.N, seed=seed,
                         mechanism=MECHANISMS[risk],
                     )  # fmt: skip
-                done = first[risk].reweighted(STEPS[stage]) if stage in STEPS else replace(first[risk], used=[])
+                fitted = replace(first[risk], used=[], spent=[])  # each synthesizer by itself
+                done = fitted.reweighted(STEPS[stage]) if stage in STEPS else fitted
                 table = done.release(debias=stage == "debias").tables(by, estimator="onepass")[columns]
             except SurveySynthError as error:
                 found.failures.append(made_by | {"error": type(error).__name__, "reason": str(error)})

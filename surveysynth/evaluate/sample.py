@@ -26,6 +26,7 @@ from ..design import SurveyDesign
 from ..errors import SurveySynthError
 from ..estimation import estimate
 from ..fitted import Fit
+from ..models.base import Streams
 from ..models.fbp import FBP
 from ..models.fbs import FBS
 from ..noise import laplace_tables
@@ -123,8 +124,7 @@ class SampleStudy:
         """Tables from the first data sets of one release, for every m."""
         if not m:
             return
-        rng = np.random.default_rng(self._seed(method, delta, max(m)))
-        same = replace(done, sampler=replace(done.sampler, rng=rng), used=[])
+        same = replace(done, streams=Streams.of(self._seed(method, delta, max(m))), used=[], spent=[])
         release = same.release(max(m), epsilon=2 * delta * max(m), debias=debias)
         for size in m:
             table = replace(release, datasets=release.datasets[:size]).tables(self.by, estimator="onepass")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,34 @@ from ..engines import Diagnostics, Draws, Engine
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Clusters = Literal["model", "ignore"]
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Separate streams of random numbers: what is published of one tells nothing of the others.
+
+    Epsilon is that of posterior draws; synthetic values and the order of the rows are made from these and from
+    random numbers that can become known with them.  Those behind the draws must not.
+
+    Attributes
+    ----------
+    draws : numpy.random.Generator
+        Of chains and posterior draws, and of which of them are released.
+    values : numpy.random.Generator
+        Of synthetic values and weights given the released draws.
+    order : numpy.random.Generator
+        Of the order of the rows and the recoded labels of strata and PSUs.
+    """
+
+    draws: np.random.Generator
+    values: np.random.Generator
+    order: np.random.Generator
+
+    @classmethod
+    def of(cls, seed: int | None) -> Self:
+        """Each with 128 bits of its own from the operating system; all from one seed, for tests."""
+        seeds = [None] * 3 if seed is None else np.random.SeedSequence(seed).spawn(3)
+        return cls(*map(np.random.default_rng, seeds))
 
 
 @dataclass(frozen=True)
@@ -33,10 +61,13 @@ class Sampler:
 
     def sample(self, program: str, data: Mapping[str, Any]) -> Draws:
         """Sample a program of ``stan/``."""
-        seed = int(self.rng.integers(2**31 - 1))
         return self.engine().sample(
-            program, data, chains=self.chains, warmup=self.warmup, draws=self.draws, seed=seed
+            program, data, chains=self.chains, warmup=self.warmup, draws=self.draws, seed=self.seed()
         )
+
+    def seed(self) -> int:
+        """A seed for the engine: Stan takes 32 bits, which all chains of a run share."""
+        return int(self.rng.integers(1, 2**32 - 1))  # CmdStan takes 2^32 - 1 for "none was given"
 
     @property
     def chain_of_draws(self) -> Codes:

@@ -338,9 +338,8 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
     _refuse_large(size, numbers, f"{G:,} cells and {C + H:,} PSUs and strata with {K:,} categories")
     data = _stan_data(counts)
     fit = sampler.engine().sample(
-        "categories", data, chains=sampler.chains, warmup=sampler.warmup, draws=sampler.draws,
-        seed=int(sampler.rng.integers(2**31 - 1)),
-    )  # fmt: skip
+        "categories", data, chains=sampler.chains, warmup=sampler.warmup, draws=sampler.draws, seed=sampler.seed()
+    )
     v = {name: a.reshape(size, *a.shape[2:]) for name, a in fit.values.items()}
     basis = np.asarray(data["Q"]).T
     b = (v["e"].reshape(-1, K - 1) @ basis).reshape(size, C, K).astype(np.float32)

@@ -240,7 +240,7 @@ def sample_with_effects(
         return EffectsDraws(B, L, tau, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
     fit = sampler.engine().sample(
         "fbs_effects", _stan_data(model, prior, sampler.rng), chains=sampler.chains, warmup=sampler.warmup,
-        draws=sampler.draws, seed=int(sampler.rng.integers(2**31 - 1)),
+        draws=sampler.draws, seed=sampler.seed(),
     )  # fmt: skip
     v = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
     root = v["sigma_beta"].transpose(0, 2, 1)[:, :, :, None] * np.eye(model.R.shape[1])

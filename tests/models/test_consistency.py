@@ -428,10 +428,10 @@ def known(request):
         design, B_true = normal_file(seed)
         done = fit(design, request.param("y", "field", prior="flat"), epsilon=10.8, m=3, seed=seed, draws=400)
         posterior = done.weighted.posterior
-        chosen, _ = choose_draws(posterior, 3, done.rng)
+        chosen, _ = choose_draws(posterior, 3, done.streams.draws)
         plain = {name: draws[chosen] for name, draws in posterior.values.items()}
         better = done.synthesizer.consistent(
-            done.data, posterior, chosen, done._public_map, None, done.rng, debias=True
+            done.data, posterior, chosen, done._public_map, None, done.streams.draws, debias=True
         )
         assert better.size == 3 and (better.chain == posterior.chain[chosen]).all()
         for name, v in (("released", plain), ("corrected", better.values)):

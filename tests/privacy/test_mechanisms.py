@@ -340,7 +340,7 @@ def test_who_lacks_an_outcome_is_said_without_their_weights_and_policies_leave_t
 
 def test_draws_of_later_releases_keep_away_from_earlier_ones(strict):
     """What one fit releases, at one time or another, is separated within its chain."""
-    fit = replace(strict, used=[])
+    fit = replace(strict, used=[], spent=[])
     for _ in range(12):
         fit.release(m=1)
     used = np.sort(fit.used)

@@ -1,5 +1,6 @@
 """Re-weighting: Algorithm 1 of paper R by hand, what it may never do, and what it does to releases."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -199,6 +200,29 @@ def test_a_fit_that_is_re_weighted_is_not_corrected(fits):
             fits["lw"].reweighted(steps)
     with pytest.raises(ss.InputError, match="tolerance must be below 1"):
         fits["lw"].reweighted(tolerance=1)
+
+
+def test_what_was_spent_before_re_weighting_is_carried_over(fits):
+    """Draws are new, the file is not: what was released from it before, and later from the first fit, adds up."""
+    first = replace(fits["lw"], used=[], spent=[], blocked=[])
+    with pytest.raises(ss.PrivacyError):
+        first.release(rule=ss.IdentificationRule("field", 0))
+    first.release()
+    once = first.reweighted()
+    assert once.epsilon_spent == first.epsilon_spent == 6 * first.delta
+    report = once.release(m=2).privacy
+    spent = 6 * first.delta + 4 * once.delta
+    together = math.ceil(100 * spent) / 100
+    said = (
+        "3 data sets were released before, from the same fit or from it before or after re-weighting; together with "
+        f"these they spend epsilon = {together:g}"
+    )
+    assert said in str(report)
+    assert report.internal["epsilon_spent_by_this_fit"] == pytest.approx(spent, rel=1e-14)
+    assert report.internal["releases_blocked_by_a_rule_before"] == 1
+    assert len(once.used) == 2 and len(first.used) == 3  # draws of their own
+    assert "5 data sets were released before, from" in str(first.release(m=1).privacy)
+    assert once.epsilon_spent == first.epsilon_spent == pytest.approx(spent + 2 * first.delta, rel=1e-14)
 
 
 def test_where_nothing_is_gained_spent_draws_stay_spent_and_the_report_says_what_was_asked(fits):
