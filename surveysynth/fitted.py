@@ -141,8 +141,8 @@ class Fit:
         -------
         Fit
             What is released from either adds up, and both count it (:attr:`epsilon_spent`).  Where nothing is to be
-            gained it has this very fit's draws and privacy weights.  Corrections that need public constants (``debias``,
-            and those of the spread between PSUs and of shares) are refused with raised weights.
+            gained it has this very fit's draws and privacy weights.  With raised weights ``debias`` is refused, and the
+            spread between PSUs and the shares of categories are not corrected: that needs public constants.
 
         Raises
         ------

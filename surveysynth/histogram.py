@@ -39,6 +39,10 @@ NOT_IN_STANDARD_ERRORS = (
     "from them; nor is the survey's design: the files have no strata, clusters or unequal weights. Intervals are too "
     "short by both, and by what a uniform distribution within bins does to the values"
 )
+REFUSED = (
+    "whether there is a release at all: a file is refused if the outcome of a record is missing, infinite or no "
+    "number, or a survey weight missing or not positive{}"
+)
 
 
 def perturbed_histogram(
@@ -196,7 +200,7 @@ def _report(epsilon: float, m: int, limits: Floats, weight_bound: float | None) 
             "the population total was given by the agency as public; the weights, all equal, add up to it",
             NOT_IN_STANDARD_ERRORS,
         ],
-        data_dependent=[],
+        data_dependent=[REFUSED.format("" if weight_bound is not None else "; and if the weights are not all equal")],
         publishable=True,
         mechanism="perturbed histogram",
     )  # fmt: skip

@@ -30,6 +30,7 @@ from .estimation.regression import Family, Regression, regressions
 from .estimation.suppression import QUALITY_RULE, flag
 from .estimation.tables import stacked, tabulate
 from .privacy.report import PrivacyReport
+from .private import restrict
 
 MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
@@ -56,8 +57,8 @@ class Release:
     method : dict
         Public facts about the model, the package and the engine.
     internal : dict
-        For the agency only; empty in a release that was read from its public files.  ``rows``,
-        (m, n), says which row of the confidential file (from 0) each synthetic record stands for.
+        For the agency only; empty in a release that was read from its public files, pickled or copied.
+        ``rows``, (m, n), says which row of the confidential file (from 0) each synthetic record stands for.
     categorical : tuple of str
         The outcomes that are categories: tables can be broken down by them, too.
     count_roles : dict, optional
@@ -73,6 +74,10 @@ class Release:
     internal: dict[str, Any] = field(default_factory=dict, repr=False)
     categorical: tuple[str, ...] = ()
     count_roles: dict[str, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle or a copy holds: the public part."""
+        return vars(self) | {"internal": {}, "privacy": replace(self.privacy, internal={})}
 
     @property
     def m(self) -> int:
@@ -317,7 +322,7 @@ class Release:
         cv_limit: float | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Write the release folder: ``public/`` to publish, ``internal/`` (mode 0700) to keep.
+        """Write the release folder: ``public/`` to publish, ``internal/`` to keep (mode 0700, files 0600).
 
         The folder appears whole or not at all: it is written beside its place and moved there.  The
         manifest lists the other public files with their records, columns and SHA-256, by which
@@ -353,6 +358,7 @@ class Release:
         try:
             self._write_public(staging / "public", table, format, min_cell)
             self._write_internal(staging / "internal")
+            restrict(staging / "internal")
             staging.chmod(0o755)
             _move_into_place(staging, path)
         finally:
@@ -405,7 +411,7 @@ class Release:
         )
 
     def _write_internal(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700)
+        folder.mkdir()
         (folder / "privacy.json").write_text(json.dumps(self.privacy.internal, indent=2) + "\n")
         if "records" in self.internal:
             self.internal["records"].to_csv(folder / "records.csv")

@@ -89,6 +89,20 @@ def rscript(r, tmp_path_factory):
 
 
 @pytest.fixture
+def open_to_all():
+    """New files are readable and writable by everybody (umask 000), as in some batch systems and containers."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(folder):
+    """The modes of folders, the folder itself among them, and of files."""
+    paths = [Path(folder), *Path(folder).rglob("*")]
+    return tuple({oct(p.stat().st_mode & 0o777) for p in paths if p.is_dir() == folders} for folders in (True, False))
+
+
+@pytest.fixture
 def run(monkeypatch, capfd):
     """Run a command in this process: its exit code, what it printed, what it complained of."""
 

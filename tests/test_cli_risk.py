@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import modes
 from surveys import make_frame
 
 import surveysynth as ss
@@ -73,6 +74,13 @@ def test_the_file_has_the_risk_of_every_record_and_is_private(people, run):
     assert f"mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90% quantile {np.quantile(risk, 0.9):.3f}, " in out
     assert f"largest {risk.max():.3f}; above 0.5: {(risk > 0.5 + 1e-9).sum()} records." in out and (risk > 0.5).any()
     assert "nothing was released" in out and out.rstrip().endswith("Written: risks/risk.csv (to keep)")
+
+
+def test_only_the_owner_reads_risks_whatever_the_umask(people, run, open_to_all):
+    asked = ["risk", "original.csv", "one.csv", "--value", "pay", "--out", "risks"]
+    for words in (asked, [*asked, "--overwrite"]):
+        assert run(*words)[0] == 0
+        assert modes("risks") == ({"0o700"}, {"0o600"})
 
 
 @pytest.mark.parametrize("known", [[], ["--known", ""]], ids=["absent", "empty"])

@@ -267,3 +267,15 @@ def test_missing_values_are_refused_by_row_number():
         perturbed_histogram(SurveyDesign(frame, weights="wt"), "income", weight_bound=150, **SETTINGS)
     with pytest.raises(InputError, match="needs a SurveyDesign, not DataFrame"):
         perturbed_histogram(frame, "income", **SETTINGS)
+
+
+def test_report_says_for_which_files_there_is_no_release():
+    """What is refused above depends on confidential values, so that a release tells that it was not."""
+    frame = make_frame()
+    one = perturbed_histogram(SurveyDesign(frame, weights="wt"), "income", weight_bound=150, **SETTINGS)
+    (said,) = one.privacy.data_dependent
+    assert "if the outcome of a record is missing, infinite or no number" in said and "all equal" not in said
+    equal = perturbed_histogram(SurveyDesign(frame.assign(wt=2.0), weights="wt"), "income", **SETTINGS)
+    assert equal.privacy.data_dependent[0].startswith(said) and "not all equal" in equal.privacy.data_dependent[0]
+    assert said in str(one.privacy).partition("not covered by epsilon:")[2]
+    assert one.manifest()["data_dependent"] == [said]

@@ -1,8 +1,11 @@
 """Releases on disk and their tables: round trips, atomicity, flags, suppression, and numbers by hand and by R."""
 
+import copy
+import dataclasses
 import itertools
 import json
 import os
+import pickle
 import re
 import subprocess
 from itertools import combinations
@@ -13,6 +16,7 @@ import openpyxl
 import pandas as pd
 import pyreadstat
 import pytest
+from conftest import modes
 from scipy.stats import t as student
 from surveys import make_design, make_frame, model, population_model
 
@@ -20,6 +24,7 @@ import surveysynth as ss
 from surveysynth import release as releases
 from surveysynth.estimation.suppression import flag
 from surveysynth.estimation.tables import TOTAL
+from surveysynth.private import private_folder
 from surveysynth.report import write_table
 
 
@@ -101,6 +106,37 @@ def test_value_labels_survive(suffix, format, tmp_path):
     assert degree.cat.categories.tolist() == ["none", "licencié", "01"] and not degree.cat.ordered
     assert back.tables("degree", statistic="count")["degree"].tolist() == ["none", "licencié", "01", "all"]
     assert pd.read_csv(tmp_path / "r" / "public" / "tables.csv")["degree"].iloc[2] == "01"
+
+
+def test_only_the_owner_reads_what_is_internal_whatever_the_umask(release, tmp_path, open_to_all):
+    folder = release.write(tmp_path / "deep" / "release")
+    assert modes(folder / "internal") == ({"0o700"}, {"0o600"}) and len(list((folder / "internal").iterdir())) == 4
+    release.write(folder, overwrite=True)
+    assert modes(folder / "internal") == ({"0o700"}, {"0o600"})
+    assert (folder / "public" / "report.txt").stat().st_mode & 0o444 == 0o444
+    with private_folder(tmp_path / "study", "for the agency") as staging:
+        (staging / "replicates").mkdir()
+        (staging / "replicates" / "records.csv").write_text("confidential")
+    assert modes(tmp_path / "study") == ({"0o700"}, {"0o600"})
+    with pytest.raises(ss.InputError, match="exists"), private_folder(tmp_path / "study", "again"):
+        pass
+
+
+@pytest.mark.parametrize("duplicate", [lambda r: pickle.loads(pickle.dumps(r)), copy.copy, copy.deepcopy])
+def test_what_is_internal_is_not_pickled_nor_copied(duplicate, release, tmp_path):
+    """A release that goes to another process, or to a file, is its public part."""
+    again = duplicate(release)
+    assert release.internal.keys() == {"records", "draws", "rows"} and "c1" in release.privacy.internal
+    assert again.internal == {} and again.privacy.internal == {} == duplicate(release.privacy).internal
+    assert str(again.privacy) == str(release.privacy) and again.manifest() == release.manifest()
+    for ours, theirs in zip(again.datasets, release.datasets, strict=True):
+        pd.testing.assert_frame_equal(ours.frame, theirs.frame)
+    pd.testing.assert_frame_equal(again.tables("field"), release.tables("field"))
+    text = pickle.dumps(release)
+    assert b"lipschitz" not in text and b"epsilon_exact" not in text
+    written = contents(again.write(tmp_path / "again"))
+    assert written["internal/privacy.json"] == b"{}\n" and len([f for f in written if f.startswith("internal")]) == 1
+    assert dataclasses.replace(release).internal is release.internal
 
 
 def test_public_and_internal_are_apart(written, release):

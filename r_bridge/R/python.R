@@ -87,11 +87,13 @@ in_json <- function(x) {
   structure(text, class = "json")
 }
 
-# A folder that nobody else can read, gone when `use` has returned or failed.
+# A folder that nobody else can read, nor what either language writes into it; gone when `use` has returned or failed.
 in_folder <- function(use) {
+  mask <- Sys.umask("077")
+  on.exit(Sys.umask(mask))
   folder <- tempfile("surveysynth")
   dir.create(folder, mode = "0700")
-  on.exit(unlink(folder, recursive = TRUE, force = TRUE))
+  on.exit(unlink(folder, recursive = TRUE, force = TRUE), add = TRUE)
   use(normalizePath(folder, "/"))
 }
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .. import plots
+from ..private import private_folder
 from .censoring import (
     ECDF,
     MADE_BY,
@@ -28,7 +29,6 @@ from .censoring import (
     measures_of,
     statistics_of,
 )
-from .own_file import private_folder
 from .sample import seed_of
 
 Floats = NDArray[np.float64]

@@ -16,6 +16,7 @@ from ..io import read_frame
 from ..models.base import Clusters
 from ..models.mixture import Allocation
 from ..models.transforms import as_transform
+from ..private import check_new
 from ..stages import LonelyPSU
 from . import (
     censoring,
@@ -123,7 +124,7 @@ def tabular_command(
         sizes = _numbers(m or "3", "-m", int)
         if len(sizes) != 1:
             raise InputError("with --data, -m is one number")
-        own_file.check_place(out)
+        check_new(out)
         survey = SurveyDesign.read(
             data, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc),
             lonely_psu=lonely_psu or "fail",
@@ -218,7 +219,7 @@ def censoring_command(
         raise InputError("with --data, --epsilon is one number")
     if len(limits) != 2:
         raise InputError("--bounds takes two numbers: low,high")
-    own_file.check_place(out)
+    check_new(out)
     compared = censoring.compare_mechanisms(
         read_frame(data), str(outcome), predictors or "1", bounds=(limits[0], limits[1]), epsilon=budgets[0], seed=seed
     )
@@ -275,7 +276,7 @@ def reweighting_command(
         return
     if outcome is None:
         raise InputError("--data needs --outcome, too")
-    own_file.check_place(out)
+    check_new(out)
     compared = reweighting.compare_weightings(read_frame(data), outcome, predictors or "1", seed=seed)
     console.print(reweighting_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
@@ -342,7 +343,7 @@ def risk_efficient_command(
     else:
         if value is None:
             raise InputError("--data needs --value, too")
-        own_file.check_place(out)
+        check_new(out)
         transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
         ends = None if bounds is None else _ends(bounds)
         model = risk_efficient.synthesizer(frame, value, predictors or "1", transform, ends, allocation)

@@ -6,11 +6,7 @@ for the agency alone.  What is published is a release, made for itself.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,6 +16,7 @@ from .. import plots
 from ..design import SurveyDesign
 from ..errors import InputError, as_list, positive, whole
 from ..estimation.tables import TOTAL
+from ..private import private_folder
 from . import measures
 from .measures import CONFIDENTIAL
 from .sample import METHODS, Method, Prior, SampleStudy
@@ -151,27 +148,6 @@ def write(sample: SampleStudy, out: str | Path) -> str:
         (staging / "summary.txt").write_text(summary, encoding="utf-8")
         _draw(sample, errors, staging)
     return summary
-
-
-@contextmanager
-def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
-    """A new folder (mode 0700) with a notice that it is not for publication, which appears whole or not at all."""
-    folder = Path(out)
-    check_place(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))  # mode 0700
-    try:
-        (staging / "NOT-FOR-PUBLICATION.txt").write_text(f"{notice}\n", encoding="utf-8")
-        yield staging
-        os.rename(staging, folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def check_place(folder: Path) -> None:
-    """Refuse a folder that is there."""
-    if folder.exists():
-        raise InputError(f"{str(folder)!r} exists; choose another folder")
 
 
 def _draw(sample: SampleStudy, errors: pd.DataFrame, folder: Path) -> None:

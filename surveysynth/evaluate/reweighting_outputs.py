@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from .. import plots
+from ..private import private_folder
 from . import measures
 from .censoring import ECDF
 from .censoring import STATISTICS as LABELS
-from .own_file import private_folder
 from .reweighting import (
     ENDS,
     OF_POISSON,

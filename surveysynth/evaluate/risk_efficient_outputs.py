@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .. import plots
-from .own_file import private_folder
+from ..private import private_folder
 from .risk_efficient import ADJUSTMENTS, HIGH, KINDS, LINES, LOW, RAISED, STATISTICS, RiskEfficientStudy
 
 NOTICE = (

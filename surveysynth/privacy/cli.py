@@ -17,8 +17,8 @@ from rich.console import Console
 from ..columns import codes
 from ..errors import InputError, PrivacyError
 from ..evaluate.cli import listed
-from ..evaluate.own_file import private_folder
 from ..io import read_frame
+from ..private import private_folder
 from ..release import MANIFEST, Release, read_release
 from .identification import identification_risk
 from .rule import ROUNDING

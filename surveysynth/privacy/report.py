@@ -77,7 +77,7 @@ class PrivacyReport:
     unit : str or None
         Column of the units that are protected, where they are groups of records.
     internal : dict
-        Exact numbers, for the agency only.
+        Exact numbers, for the agency only; not pickled, nor copied.
     """
 
     kind: Kind
@@ -92,6 +92,10 @@ class PrivacyReport:
     unit: str | None = None
     mechanism: str = "pseudo posterior"
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle or a copy holds: the public part."""
+        return vars(self) | {"internal": {}}
 
     @property
     def guarantee(self) -> str:

@@ -75,6 +75,13 @@ test_that("Python warnings arrive as R warnings", {
 
 test_that("the folder of confidential data is private, and gone also after an error", {
   expect_identical(format(bridge$in_folder(function(folder) file.info(folder)$mode)), "700")
+  modes <- function(folder) {
+    bridge$frame_for_python(apistrat, folder, "confidential")
+    format(file.info(list.files(folder, recursive = TRUE, include.dirs = TRUE, full.names = TRUE))$mode)
+  }
+  mask <- Sys.umask("000")
+  expect_setequal(bridge$in_folder(modes), c("700", "600"))
+  expect_identical(format(Sys.umask(mask)), "0") # as it was
   kept <- NULL
   expect_error(bridge$in_folder(function(folder) {
     kept <<- folder
