@@ -27,11 +27,12 @@ from .design import SurveyDesign
 from .engines import Diagnostics, get_engine
 from .errors import InputError, ModelError, check_seed, line_of_text, positive, whole
 from .missing import without_missing
-from .models.base import Clusters, Posterior, Sampler, Synthesizer
+from .models.base import Clusters, Constants, Posterior, Sampler, Synthesizer
 from .models.beta import Beta
 from .models.fbp import FBP
 from .models.fbs import FBS
 from .models.mixture import Mixture
+from .models.predictors import predictor_constants
 from .models.scores import NormalScores
 from .models.transforms import Asinh, Identity, Log
 from .privacy.mechanisms import Censored, MapName
@@ -42,7 +43,7 @@ from .public import check_total, public_mean_weight
 Floats = NDArray[np.float64]
 
 MODELS = {kind.__name__: kind for kind in (FBS, FBP, Beta, Mixture, NormalScores, Asinh, Identity, Log)}
-FORMAT = "surveysynth policy 1"
+FORMAT = "surveysynth policy 2"
 
 
 @dataclass(frozen=True, repr=False)  # its draws were made from a confidential file
@@ -66,6 +67,9 @@ class Policy:
         Of the model matrix; a later file must have the same.
     levels : dict of str to list of str
         Of the predictors that are labels; likewise.
+    constants : dict of str to dict
+        What terms such as ``center(age)`` and ``bs(age, 5)`` took from the historical file (mean, knots): a later
+        file's predictors are evaluated with them.
     public_weights : bool
         Whether the survey weight was a function of the predictors; likewise.
     digest : str
@@ -86,6 +90,7 @@ class Policy:
     span: tuple[float, float]
     columns: tuple[str, ...]
     levels: dict[str, list[str]]
+    constants: Constants
     public_weights: bool
     digest: str
     values: dict[str, Floats]
@@ -158,6 +163,7 @@ class Policy:
             check_total(total, design)
         data = synthesizer.prepare(design, clusters, public_mean_weight(design, total))
         synthesizer.check_censored(data)
+        constants = predictor_constants(design, synthesizer.predictors)
         chosen = get_engine(engine)
         sampler = Sampler(lambda: chosen, np.random.default_rng(seed), chains, warmup, draws)
         target = bound_of_a_draw(epsilon, m)
@@ -177,7 +183,7 @@ class Policy:
             raise ModelError("no record of the historical file has a finite risk: the model does not suit it")
         return cls(
             synthesizer, epsilon, m, replace(mechanism, c1=float(f"{weighted.c1:.4g}")),
-            (float(finite.min()), float(finite.max())), tuple(data.columns), _levels(design, synthesizer),
+            (float(finite.min()), float(finite.max())), tuple(data.columns), _levels(design, synthesizer), constants,
             data.public_weights is not None, _digest(design, synthesizer, secrets.token_hex(16)),
             synthesizer.in_units(data, unweighted).values, source, weighted.delta, float(weighted.alpha.mean()),
         )  # fmt: skip
@@ -256,8 +262,9 @@ class Policy:
         said = {
             "format": FORMAT, "synthesizer": _plain(self.synthesizer), "epsilon": self.epsilon, "m": self.m,
             "map": self.mechanism.map, "c1": self.mechanism.c1, "c2": self.mechanism.c2, "span": self.span,
-            "columns": self.columns, "levels": self.levels, "public_weights": self.public_weights,
-            "digest": self.digest, "source": self.source, "delta": self.delta, "mean_alpha": self.mean_alpha,
+            "columns": self.columns, "levels": self.levels, "constants": _plain(self.constants),
+            "public_weights": self.public_weights, "digest": self.digest, "source": self.source, "delta": self.delta,
+            "mean_alpha": self.mean_alpha,
         }  # fmt: skip
         file, staging = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
         try:
@@ -298,8 +305,8 @@ class Policy:
             low, high = said["span"]
             return cls(
                 _object(said["synthesizer"]), said["epsilon"], said["m"], mechanism, (low, high),
-                tuple(said["columns"]), said["levels"], said["public_weights"], said["digest"], values, said["source"],
-                said["delta"], said["mean_alpha"],
+                tuple(said["columns"]), said["levels"], _object(said["constants"]), said["public_weights"],
+                said["digest"], values, said["source"], said["delta"], said["mean_alpha"],
             )  # fmt: skip
         except Exception as error:  # whatever a damaged file makes of zip, JSON and the classes
             raise InputError(f"{str(path)!r} is not a policy, or is damaged ({type(error).__name__})") from None

@@ -187,7 +187,7 @@ def fit(
     target = 1.0 if epsilon is None else bound_of_a_draw(epsilon, m)
     with _progress() as say:
         say("reading the file")
-        data = synthesizer.prepare(design, clusters, mean_weight)
+        data = synthesizer.prepare(design, clusters, mean_weight, None if policy is None else policy.constants)
         pseudo = PseudoLikelihood(synthesizer, data, protected, sampler)
         risk, weighted = _protected(design, pseudo, mechanism, policy, target, tolerance, reweight, say)
     return Fit(

@@ -16,6 +16,7 @@ from ..engines import Diagnostics, Draws, Engine
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Clusters = Literal["model", "ignore"]
+Constants = Mapping[str, Mapping[str, Any]]  # of terms that take some from a file: the mean in center(), knots in bs()
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,11 @@ class Synthesizer(Protocol):
         ...
 
     @property
+    def predictors(self) -> str:
+        """Right-hand side of the formula."""
+        ...
+
+    @property
     def predictor_columns(self) -> tuple[str, ...]:
         """The public columns that the model conditions on."""
         ...
@@ -194,11 +200,15 @@ class Synthesizer(Protocol):
         """A relative of the model that fits the same data in no time, to start the tuning; None if there is none."""
         ...
 
-    def prepare(self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None) -> Any:
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None,
+    ) -> Any:  # fmt: skip
         """Validate the file against the model and put it in the form that fits need.
 
         ``clusters``: whether PSUs, and strata that the predictors do not determine, are modelled.
         ``mean_weight``: what survey weights are divided by; by default their mean, which every record moves.
+        ``constants``: those of the formula's terms; by default of this file, where every record moves them, too.
         """
         ...
 

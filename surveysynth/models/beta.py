@@ -33,7 +33,7 @@ from scipy.special import betaln, expit, gammaln, psi
 
 from ..design import SurveyDesign
 from ..errors import InputError, ModelError, rows
-from .base import Clusters, Posterior, Sampler, Synthetic
+from .base import Clusters, Constants, Posterior, Sampler, Synthetic
 from .one_outcome import OneOutcome, standardized
 from .public_weights import public_weight
 from .row_density import blocks, max_abs_log_density
@@ -167,8 +167,9 @@ class Beta(OneOutcome):
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     def prepare(
-        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
-    ) -> BetaData:
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None,
+    ) -> BetaData:  # fmt: skip
         """Shares of the range and distinct predictor rows, after the checks that belong to the model.
 
         Parameters
@@ -178,6 +179,8 @@ class Beta(OneOutcome):
             "ignore" leaves out effects of PSUs and strata, which Beta does not have.
         mean_weight : float, optional
             Of no use here: the weight has no density.
+        constants : mapping of str to mapping, optional
+            Means, knots and the like of the formula's terms, from another file; by default from this one.
 
         Raises
         ------
@@ -188,7 +191,7 @@ class Beta(OneOutcome):
             A constant outcome, or one that the predictors (nearly) determine; nearly a public weight.
         """
         logs = self._logs(design)
-        X, pattern, columns = self._rows(design, clusters)
+        X, pattern, columns = self._rows(design, clusters, constants)
         weights = public_weight(design, self.predictor_columns, X, pattern)
         if weights is None:
             raise InputError(

@@ -33,7 +33,7 @@ from scipy.special import gammaln
 
 from ..design import SurveyDesign
 from ..errors import InputError, ModelError, rows
-from .base import Clusters, Posterior, Sampler, Synthetic
+from .base import Clusters, Constants, Posterior, Sampler, Synthetic
 from .consistency_counts import correct
 from .count_likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
 from .one_outcome import OneOutcome, standardized
@@ -132,8 +132,9 @@ class Counts(OneOutcome):
             raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
 
     def prepare(
-        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
-    ) -> CountData:
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None,
+    ) -> CountData:  # fmt: skip
         """Distinct pairs of predictor row and count, after the checks that belong to the model.
 
         Parameters
@@ -143,6 +144,8 @@ class Counts(OneOutcome):
             "ignore" leaves out effects of PSUs and strata, which the count models do not have.
         mean_weight : float, optional
             A public number that weights are divided by, N / n; by default their mean.
+        constants : mapping of str to mapping, optional
+            Means, knots and the like of the formula's terms, from another file; by default from this one.
 
         Raises
         ------
@@ -153,7 +156,7 @@ class Counts(OneOutcome):
             A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine.
         """
         y = self._counts(design)
-        X, pattern, columns = self._rows(design, clusters)
+        X, pattern, columns = self._rows(design, clusters, constants)
         public = public_weight(design, self.predictor_columns, X, pattern)
         log_weights = None
         if public is None:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from ..columns import codes
 from ..design import SurveyDesign
 from ..errors import InputError, ModelError
-from .base import Clusters, Posterior, Sampler, Synthetic
+from .base import Clusters, Constants, Posterior, Sampler, Synthetic
 from .censored import Pilot
 from .regression import FLAT, LOG_SIZE, Data, JointRegression
 from .transforms import Transform
@@ -143,8 +143,9 @@ class FBP(JointRegression):
         return "paper" in (self.weights, self.variance)
 
     def prepare(
-        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
-    ) -> PopulationData:
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None,
+    ) -> PopulationData:  # fmt: skip
         """As FBS, with the cells of the predictors.
 
         Raises
@@ -153,7 +154,7 @@ class FBP(JointRegression):
             As FBS; a formula without an intercept; a numeric predictor that makes no cells; effects
             of PSUs or strata under the paper's prior, or in a paper's setting.
         """
-        data = super().prepare(design, clusters, mean_weight)
+        data = super().prepare(design, clusters, mean_weight, constants)
         if data.groups is not None and (self.as_in_paper or self.prior == "paper"):
             raise ModelError(
                 f"the design has {data.groups.describe()} whose effects FBP models with prior='flat' and with neither "

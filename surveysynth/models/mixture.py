@@ -33,7 +33,7 @@ from ..design import SurveyDesign
 from ..engines import Diagnostics
 from ..engines.base import diagnose
 from ..errors import InputError, ModelError, positive, rows, whole
-from .base import Clusters, Posterior, Sampler, Synthetic
+from .base import Clusters, Constants, Posterior, Sampler, Synthetic
 from .beta import checked_bounds
 from .mixture_density import log_densities
 from .mixture_sampler import Records, State, fill, sample
@@ -203,8 +203,9 @@ class Mixture(OneOutcome):
         return self.allocation == "posterior"
 
     def prepare(
-        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
-    ) -> MixtureData:
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None,
+    ) -> MixtureData:  # fmt: skip
         """The outcome on its working scale and distinct predictor rows, after the checks that belong to the model.
 
         Parameters
@@ -214,6 +215,8 @@ class Mixture(OneOutcome):
             "ignore" leaves out effects of PSUs and strata, which Mixture does not have.
         mean_weight : float, optional
             A public number that weights are divided by, N / n; by default their mean.
+        constants : mapping of str to mapping, optional
+            Means, knots and the like of the formula's terms, from another file; by default from this one.
 
         Raises
         ------
@@ -252,7 +255,7 @@ class Mixture(OneOutcome):
             raise ModelError(
                 f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
             )
-        X, pattern, columns = self._rows(design, clusters)
+        X, pattern, columns = self._rows(design, clusters, constants)
         public = public_weight(design, self.predictor_columns, X, pattern)
         logs = None if public is not None else np.log(design.weights / (mean_weight or design.weights.mean()))
         return MixtureData(

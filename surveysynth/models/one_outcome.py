@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..design import SurveyDesign
 from ..errors import InputError, rows
-from .base import Clusters, Posterior
+from .base import Clusters, Constants, Posterior
 from .effects import groups_of
 from .predictors import formula_columns, predictor_rows
 
@@ -56,9 +56,11 @@ class OneOutcome:
         """There is no faster relative."""
         return None
 
-    def _rows(self, design: SurveyDesign, clusters: Clusters) -> tuple[Floats, Codes, tuple[str, ...]]:
+    def _rows(
+        self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
+    ) -> tuple[Floats, Codes, tuple[str, ...]]:
         """Predictor rows, as of :func:`predictor_rows`; refused without an intercept, or with groups to be modelled."""
-        X, pattern, columns = predictor_rows(design, self.predictors, None)
+        X, pattern, columns = predictor_rows(design, self.predictors, None, constants)
         if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
             raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None

@@ -34,7 +34,7 @@ from ..design import SurveyDesign
 from ..engines import Diagnostics
 from ..errors import InputError, ModelError, as_list, rows
 from . import categories, consistency, gaussian
-from .base import Clusters, Posterior, Sampler
+from .base import Clusters, Constants, Posterior, Sampler
 from .categories import Categories, crossed
 from .censored import Pilot, coordinates, distinct_records, only_mode
 from .effects import (
@@ -191,8 +191,9 @@ class JointRegression(ABC):
         return None if self.prior == "flat" else replace(self, prior="flat")
 
     def prepare(
-        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None
-    ) -> Data:
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None,
+    ) -> Data:  # fmt: skip
         """Working-scale values and distinct predictor rows, after the checks that belong to the model.
 
         Parameters
@@ -202,6 +203,8 @@ class JointRegression(ABC):
             Whether PSUs, and strata that the predictors do not determine, get effects.
         mean_weight : float, optional
             A public number that weights are divided by, N / n; by default their mean.
+        constants : mapping of str to mapping, optional
+            Means, knots and the like of the formula's terms, from another file; by default from this one.
 
         Raises
         ------
@@ -240,7 +243,8 @@ class JointRegression(ABC):
             working.append(z)
         cells = discrete_predictors(design, self.predictors, self.categorical)
         labels_of = crossed(design, self.categorical, cells) if self.categorical else None
-        X, pattern, columns = predictor_rows(design, with_categories(self.predictors, self.categorical), labels_of)
+        formula = with_categories(self.predictors, self.categorical)
+        X, pattern, columns = predictor_rows(design, formula, labels_of, constants)
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
         each = 1 if labels_of is None else labels_of.K
         public = public_weight(design, self.predictor_columns, *_public_rows(X, pattern, each), groups)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.interpolate import BSpline
 
 import surveysynth as ss
+from surveysynth.models.predictors import predictor_constants
 from surveysynth.privacy.tuning import bound_of_a_draw
 
 N = 20_000.0
@@ -166,13 +169,78 @@ def test_every_model_can_be_kept_in_a_policy(model, tmp_path):
     mechanism, levels = ss.Censored(5.0, weighted=True), {"region": ["a", "b"]}
     policy = ss.Policy(
         synthesizer=model, epsilon=5.0, m=1, mechanism=mechanism, span=(0.5, 9.0), columns=("Intercept",),
-        levels=levels, public_weights=False, digest="00:11", values={"B": np.ones((3, 2))}, source="2025", delta=2.4,
-        mean_alpha=0.9,
+        levels=levels, constants={"poly(x, 2)": {"alpha": {0: 1.5, 1: 2.0}, "norms2": [1.0, 0.1]}},
+        public_weights=False, digest="00:11", values={"B": np.ones((3, 2))}, source="2025", delta=2.4, mean_alpha=0.9,
     )  # fmt: skip
     again = ss.Policy.load(policy.save(tmp_path / "policy.npz"))
     assert again.synthesizer == model and repr(again.synthesizer) == repr(model)
-    assert again.span == (0.5, 9.0) and again.mechanism == policy.mechanism
+    assert again.span == (0.5, 9.0) and again.mechanism == policy.mechanism and again.constants == policy.constants
     np.testing.assert_array_equal(again.values["B"], policy.values["B"])
+
+
+def workers(seed, n=150):
+    rng = np.random.default_rng(seed)
+    age, tenure = np.round(rng.normal(35 + seed, 10, n)), rng.uniform(0, 30 + seed, n)
+    return file(n, seed).assign(age=age, tenure=tenure)
+
+
+def test_a_policy_evaluates_center_and_bs_with_the_values_of_its_historical_file(tmp_path):
+    """A record's predictors move its own row and risk, and nobody else's: mean and knots are last year's."""
+    past, now = workers(2), workers(9)
+    other = now.copy()
+    other.loc[7, ["age", "tenure"]] = [90.0, 0.5]
+    model = ss.FBS("income", "center(age) + bs(tenure, 5, lower_bound=0, upper_bound=50)", prior="normal")
+    few = {"population_total": N / 2, "chains": 2, "warmup": 200, "draws": 100, "seed": 1}
+    policy = ss.Policy.from_historical(
+        ss.SurveyDesign(past, weights="w"), model, epsilon=9.0, m=1, source="2025", c1=0.7, **few
+    )
+    policy = ss.Policy.load(policy.save(tmp_path / "policy.npz"))
+    before, after = (ss.fit(ss.SurveyDesign(f, weights="w"), policy=policy, **few) for f in (now, other))
+    rows = [fit.data.X[fit.data.pattern] for fit in (before, after)]
+    rest = np.arange(150) != 7
+    np.testing.assert_array_equal(rows[0][rest], rows[1][rest])
+    np.testing.assert_array_equal(before.risk[rest], after.risk[rest])
+    assert (rows[0][7, 1:3] != rows[1][7, 1:3]).all() and before.risk[7] != after.risk[7]
+    np.testing.assert_allclose(rows[0][:, 1], now["age"] - past["age"].mean(), rtol=1e-12)
+    inner = np.quantile(past["tenure"], [1 / 3, 2 / 3])  # de Boor's basis by scipy
+    splines = BSpline.design_matrix(now["tenure"], np.r_[[0.0] * 4, inner, [50.0] * 4], 3).toarray()
+    np.testing.assert_allclose(rows[0][:, 2:], splines[:, 1:], atol=1e-12)
+    with pytest.raises(ss.InputError, match=r"not those of the predictors .* make the policy again"):
+        ss.fit(ss.SurveyDesign(now, weights="w"), policy=replace(policy, constants={}), **few)
+    with pytest.raises(ss.InputError, match=r"beyond its knots bs\(\) has no value"):
+        ss.fit(ss.SurveyDesign(now.assign(tenure=51.0), weights="w"), policy=policy, **few)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ss.FBP("income", "scale(age)", bands={"age": [30, 50]}),
+        ss.Beta("income", "scale(age)", bounds=(0, 1e6)),
+        ss.Mixture("income", "scale(age)"),
+        ss.NegativeBinomial("visits", "scale(age)"),
+    ],
+    ids=lambda model: model.name,
+)
+def test_every_model_takes_the_constants_of_another_file(model):
+    past, now = workers(2), workers(9)
+    frame = now.assign(w=50.0, visits=np.arange(150) % 7)
+    constants = predictor_constants(ss.SurveyDesign(past, weights="w"), model.predictors)
+    data = model.prepare(ss.SurveyDesign(frame, weights="w"), "model", 50.0, constants)
+    scaled = (now["age"] - past["age"].mean()) / past["age"].std()
+    pattern = data.row[data.pair] if hasattr(data, "pair") else data.pattern
+    row = data.X[pattern, 1] * getattr(data, "sd", [1, 1])[1] + getattr(data, "mean", [0, 0])[1]
+    np.testing.assert_allclose(row, scaled, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "term", ["I(age - age.mean())", "I(age > np.median(age))", "I(age.rank())", "I(center(age) / np.max(age))"]
+)
+def test_terms_that_look_at_other_records_are_refused_under_a_policy_by_name(term):
+    shown = re.escape(term)
+    with pytest.raises(ss.InputError, match=rf"own record alone, and {shown} does on others, too: use center\(\)"):
+        model = ss.FBS("income", f"sex + poly(tenure, 2) + {term}", prior="normal")
+        past = ss.SurveyDesign(workers(2), weights="w")
+        ss.Policy.from_historical(past, model, epsilon=9.0, source="2025", population_total=N / 2)
 
 
 def test_beta_risks_under_a_policy_do_not_depend_on_how_a_file_is_standardized():

@@ -5,13 +5,13 @@ few <- list(warmup = 400, draws = 400, seed = 3)
 test_that("mechanisms, a beta regression and a policy release the same from R and from Python, to the last bit", {
   need_python()
   csv <- tempfile()
-  write.csv(apistrat[c("stype", "api00", "api99", "pw")], csv, row.names = FALSE)
+  write.csv(apistrat[c("stype", "api00", "api99", "meals", "pw")], csv, row.names = FALSE)
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
   normal <- fbs(api00 ~ stype, prior = "normal")
   run <- function(...) do.call(synthesize, c(list(design, population_total = 6194, m = 1, ...), few))
-  last_year <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = transform(apistrat, api00 = api99))
+  last_year <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = transform(apistrat, api00 = api99, meals = meals / 2))
   policy <- do.call(policy_from_historical, c(
-    list(last_year, fbs(api00 ~ stype, prior = "normal"), epsilon = 15, source = "last year", population_total = 6194,
+    list(last_year, fbs(api00 ~ stype + scale(meals), prior = "normal"), epsilon = 15, source = "last year", population_total = 6194,
          m = 1, map = "linear", c1 = 0.6), few
   ))
   file <- tempfile(fileext = ".npz")
@@ -61,7 +61,7 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), r.privacy.kind, r.priv
   expect_error(synthesize(design, policy = again, population_total = 6194, debias = TRUE),
                "pseudo_posterior() or the clamp of censored(weighted = FALSE)", fixed = TRUE)
   without <- svydesign(ids = ~1, weights = ~pw, data = apistrat["pw"])
-  expect_error(synthesize(without, policy = again, population_total = 6194), "no column .api00., .stype.")
+  expect_error(synthesize(without, policy = again, population_total = 6194), "no column .api00., .meals., .stype.")
 })
 
 test_that("counts, risks and re-weighting release the same from R and from Python, to the last bit", {
