@@ -50,8 +50,8 @@ FORMAT = "surveysynth policy 2"
 class Policy:
     """What a historical file set, once and for all later releases of the same survey.
 
-    A policy is confidential: it holds posterior draws of the historical file.  It is made with
-    :meth:`from_historical`.
+    A policy is confidential: it holds posterior draws of the historical file, and means and knots of its predictors.
+    It is made with :meth:`from_historical`.
 
     Attributes
     ----------
@@ -141,7 +141,8 @@ class Policy:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`; a source without a name; a model that draws from the records themselves.
+            As :func:`surveysynth.fit`; a source without a name; a model that draws from the records themselves, or
+            whose formula has a term that looks at other records, such as ``I(x - x.mean())``.
 
         Notes
         -----

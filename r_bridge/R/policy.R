@@ -5,7 +5,9 @@
 #' Nothing of the later files sets anything, so the guarantee of their releases is strict. `synthesize(policy = )` makes
 #' them.
 #'
-#' A policy is confidential: it holds posterior draws of the historical file.
+#' A policy is confidential: it holds posterior draws of the historical file, and what `scale()`, `poly()` and `bs()` in the
+#' formula took from it: means and knots, which later files are evaluated with. Beyond its knots `bs()` has no value: move
+#' later values that lie there to the nearest.
 #'
 #' @param design The historical file, last year's say, not the one that is to be released.
 #' @param synthesizer,epsilon,m,clusters,engine,chains,warmup,draws,seed As for [synthesize()].

@@ -132,7 +132,7 @@ python_release <- function(release) {
 #' Write a release folder
 #'
 #' Writes `public/`, to publish: the synthetic files, `tables.csv`, the privacy report and a manifest, by which
-#' [read_release()] verifies the other files; and `internal/` (mode 0700), to keep: record-level risks and weights
+#' [read_release()] verifies the other files; and `internal/` (mode 0700, files 0600), to keep: record-level risks and weights
 #' and the exact numbers. The folder appears whole or not at all.
 #'
 #' @param release From [synthesize()].

@@ -133,9 +133,9 @@ def predictor_rows(
 
     def impossible(kind: str) -> InputError:
         under = (
-            ". Their means and knots are those of the policy: beyond its knots bs() has no value, so move what lies there "
-            "to the nearest, or make the policy with bounds in bs() that hold for later files, too (lower_bound=, "
-            "upper_bound=)"
+            ". Their means and knots are those of the policy: beyond its knots bs() has no value, so move what lies "
+            "there to the nearest, or make the policy with bounds in bs() that hold for later files, too "
+            "(lower_bound=, upper_bound=)"
         )
         said = f"the predictors {predictors!r} cannot be evaluated on this file ({kind})"
         return InputError(said + under if constants else said)
