@@ -196,7 +196,7 @@ class Policy:
         ----------
         design : SurveyDesign
         data : object
-            Of the design, as the synthesizer prepares it.
+            Of the design, as the synthesizer prepares it with the policy's ``constants``.
 
         Raises
         ------
