@@ -199,7 +199,7 @@ def by_policy(epsilon, m):
     draws = {"b": rng.normal(0, 0.1, (50, 1)), "lambda": rng.uniform(3, 6, 50)}
     mechanism = Censored(epsilon, weighted=True, map="inverse", c1=8.0)
     policy = Policy(
-        PLAIN, epsilon, m, mechanism, (0.1, 30.0), ("Intercept",), {}, True, "00:11", draws, "last year", 1.0, 0.5
+        PLAIN, epsilon, m, mechanism, (0.1, 30.0), ("Intercept",), {}, {}, True, "00:11", draws, "last year", 1.0, 0.5
     )
     return {"policy": policy}
 
