@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -13,6 +14,11 @@ from .errors import InputError, rows
 
 Columns = str | Sequence[str] | None
 
+# A number, a date or a sum of money begins with a digit, after a sign perhaps, and so does no usual name. R's read.csv()
+# puts an X before it; X1 and X12 are names that R makes itself.
+VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
+DECIMAL = re.compile(r"\d[.,]\d")
+
 
 def names_of(columns: Columns, role: str) -> tuple[str, ...]:
     """One name or several as a tuple; InputError where one is no string."""
@@ -23,17 +29,39 @@ def names_of(columns: Columns, role: str) -> tuple[str, ...]:
     return names
 
 
-def listing(columns: Sequence[Hashable] | pd.Index, shown: int = 12) -> str:
-    """The first names, for a message."""
+def listing(columns: Iterable[Hashable], shown: int = 12) -> str:
+    """The first names, for a message that says what columns there are.
+
+    Where a file has no header line, its first record is taken for one, and the names are that person's data.  So
+    names that look like values are counted, not shown: those that begin with a digit.  Where half of them do, or one
+    has decimals, the header seems to be missing, and no name is shown.
+
+    Parameters
+    ----------
+    columns : iterable of names
+    shown : int
+        How many names to show.
+    """
     names = [str(c) for c in columns]
-    return ", ".join(names[:shown]) + (f", ... ({len(names)} columns)" if len(names) > shown else "")
+    plain = [name for name in names if not VALUE.match(name)]
+    values = len(names) - len(plain)
+    alike = f"{values:,} whose {'name looks like a value' if values == 1 else 'names look like values'}"
+    if values and (2 * values >= len(names) or any(VALUE.match(name) and DECIMAL.search(name) for name in names)):
+        return (
+            f"{len(names):,} {'column' if len(names) == 1 else 'columns'}, {alike}: the header line of the file seems to be missing; give it a first line "
+            "with the names of the columns"
+        )
+    first = ", ".join(plain[:shown])
+    if len(plain) > shown:
+        first += f", ... ({len(names):,} columns)"
+    return f"{first} and {alike}" if values else first
 
 
 def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
     """Refuse columns that are not there, have two roles or missing values, and an empty frame."""
     if frame.columns.has_duplicates:
         twice = sorted({str(c) for c in frame.columns[frame.columns.duplicated()]})
-        raise InputError(f"the frame has several columns of the same name: {', '.join(twice)}; rename them")
+        raise InputError(f"the frame has several columns of the same name: {listing(twice)}; rename them")
     for role, name in roles.items():
         if name not in frame.columns:
             raise InputError(f"{role}: there is no column {name!r}; the frame has {listing(frame.columns)}")

@@ -590,6 +590,16 @@ def test_bad_input_gets_a_sentence(case, file, run):
     assert os.listdir() == ["f.csv"]
 
 
+@pytest.mark.parametrize("command", ["synthesize", "price"])
+def test_a_file_without_a_header_line_is_told_so(command, file, run):
+    lines = Path("f.csv").read_text().splitlines()
+    Path("f.csv").write_text("\n".join(lines[1:]))
+    code, out, err = run(*words(command))
+    assert (code, out) == (2, "") and len(err.splitlines()) == 1
+    assert "whose names look like values: the header line of the file seems to be missing" in err
+    assert [value for value in lines[1].split(",") if len(value) > 2 and value in err] == []
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [("missing.csv", None, "there is no file 'missing.csv'"), ("f.xls", b"x", "cannot tell what kind of file 'f.xls'"),

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import traceback
 
 import numpy as np
@@ -136,6 +137,41 @@ def test_bad_roles(roles, says):
 def test_long_lists_of_columns_are_cut_short():
     wide = pd.DataFrame(np.ones((2, 40)), columns=[f"c{i}" for i in range(40)])
     assert "c11, ... (40 columns)" in refusal(wide, weights="wt")
+
+
+HEADERLESS = [  # first records that were taken for headers, as pandas reads them
+    ["d", "m", "23.764247068640294", "26357.53013103927"],
+    ["7", "7.1", "north", "female"],  # a 7 twice
+    ["north", "female", "carpenter", "Jane Smith", "-0.5", "yes"],
+    ["1e5", "+3", "north"],
+    ["1961-04-02", "02.04.1961", "isle", "02-Apr-1961"],
+    ["$ 1,250.00", "Jane Smith", "female", "north"],
+    ["X23.764247068640294", "X1961.04.02", "Jane.Smith", "X26357", "X.5"],  # by way of R
+]
+
+
+@pytest.mark.parametrize("first", HEADERLESS)
+def test_a_file_without_a_header_line_is_told_so_and_its_first_record_is_not_quoted(first):
+    message = refusal(pd.DataFrame([[1] * len(first)] * 3, columns=first), weights="wt")
+    assert f"weights: there is no column 'wt'; the frame has {len(first)} columns, " in message
+    assert "the header line of the file seems to be missing; give it a first line with the names" in message
+    assert [name for name in first if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message)] == []
+
+
+def test_names_that_look_like_values_are_counted():
+    def said(columns, **roles):
+        return refusal(pd.DataFrame(np.ones((3, len(columns))), columns=columns), **({"weights": "wt"} | roles))
+
+    panel = said(["id", "w", "x1", "X1", "X12", "2019", "2020"])
+    assert panel.endswith("the frame has id, w, x1, X1, X12 and 2 whose names look like values")
+    assert said(["id", "w", "17"]).endswith("the frame has id, w and 1 whose name looks like a value")
+    wide = said([f"c{i}" for i in range(40)] + ["2019"])
+    assert wide.endswith("c11, ... (41 columns) and 1 whose name looks like a value")
+    twice = said(["w", "w", "31337", "31337"], weights="w")
+    assert "several columns of the same name" in twice and "31337" not in twice
+    design = SurveyDesign(pd.DataFrame(np.ones((3, 3)), columns=["id", "w", "2019"]), weights="w")
+    with pytest.raises(InputError, match="no column 'y'; the file has id, w and 1 whose name looks like a value$"):
+        design.column("y")
 
 
 @pytest.mark.parametrize("not_a_frame", [None, {"wt": [1.0]}, np.ones((3, 2)), pd.Series([1.0], name="wt"), "file.csv"])

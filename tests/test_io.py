@@ -52,6 +52,18 @@ def test_read_gives_a_design(path):
         SurveyDesign.read(path, weights="wgt")
 
 
+def test_a_csv_without_a_header_line_does_not_quote_its_first_record(tmp_path):
+    """Nor where values that occur twice get a number of their own (12, 12.1 of pandas)."""
+    path = tmp_path / "survey.csv"
+    path.write_text("d,m,12,12,23.764247068640294,26357.53013103927\nd,f,4,5,6.5,1.5\n")
+    with pytest.raises(InputError) as caught:
+        SurveyDesign.read(path, weights="wt")
+    assert str(caught.value) == (
+        "weights: there is no column 'wt'; the frame has 6 columns, 4 whose names look like values: the header line of "
+        "the file seems to be missing; give it a first line with the names of the columns"
+    )
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".dta", ".sav", ".xpt"])
 def test_an_empty_text_is_missing(suffix, tmp_path):
     path = str(tmp_path / f"survey{suffix}")

@@ -183,12 +183,33 @@ check_there <- function(columns, there) {
   lacking <- setdiff(columns, there)
   if (length(lacking)) {
     refuse("the design has no column ", paste(vapply(lacking, near_name, "", there), collapse = ", "), "; it has ",
-           paste(utils::head(there, 12), collapse = ", "), if (length(there) > 12) ", ...")
+           listing(there))
   }
+}
+
+# The first names. As listing() of surveysynth/columns.py: names that look like values are counted, not shown, for a
+# file without a header line has its first record for names; where that seems to be so, none is shown.
+listing <- function(names, shown = 12) {
+  plain <- names[!looks_like_value(names)]
+  values <- length(names) - length(plain)
+  alike <- paste(values, "whose", if (values == 1) "name looks like a value" else "names look like values")
+  if (values && (2 * values >= length(names) || any(grepl("[0-9][.,][0-9]", names[looks_like_value(names)])))) {
+    return(paste0(length(names), if (length(names) == 1) " column, " else " columns, ", alike, ": the header line of ",
+                  "the file seems to be missing; give it a first line with the names of the columns"))
+  }
+  more <- if (length(plain) > shown) paste0(", ... (", length(names), " columns)")
+  paste0(paste(utils::head(plain, shown), collapse = ", "), more, if (values) paste(" and", alike))
+}
+
+# Begins with a digit, after a sign perhaps; read.csv() puts an X before it, and X1 and X12 are names that R makes.
+looks_like_value <- function(names) {
+  grepl("^([^[:alnum:]_]*[0-9]|X([^[:alnum:]_]+[0-9]|[0-9]+([^[:alnum:]_]|[0-9][0-9])))", names)
 }
 
 # The name in quotes, with the one that may be meant.
 near_name <- function(name, there) {
+  there <- there[!looks_like_value(there)]
+  if (!length(there)) return(sQuote(name))
   apart <- utils::adist(name, there)[1, ]
   near <- there[which(apart == min(apart) & apart <= min(2, nchar(name) - 1))]
   paste0(sQuote(name), if (length(near)) paste0(" (did you mean ", paste(sQuote(near), collapse = " or "), "?)"))
