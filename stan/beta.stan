@@ -33,7 +33,7 @@ model {
   vector[G] c = lgamma(lambda) - lgamma(p) - lgamma(q);
 
   b[1] ~ logistic(0, 1);
-  b[2 : K] ~ normal(0, 2.5);
+  tail(b, K - 1) ~ normal(0, 2.5);
   lambda ~ pareto(0.1, 1.5);
   target += log_excess;                            // Jacobian of log(lambda - 0.1) -> lambda
   target += dot_product(a, c) + dot_product(s, p - 1) + dot_product(t, q - 1);

@@ -36,7 +36,7 @@ model {
   vector[G] q_1 = q - 1;
 
   b[1] ~ logistic(0, 1);
-  b[2 : K] ~ normal(0, 2.5);
+  tail(b, K - 1) ~ normal(0, 2.5);
   lambda ~ pareto(0.1, 1.5);
   target += log_excess;                            // Jacobian of log(lambda - 0.1) -> lambda
   target += dot_product(count, fmax(fmin(alpha .* c[row_of] + s .* p_1[row_of] + t .* q_1[row_of], bound), -bound));

@@ -12,12 +12,12 @@ functions {
     int rank = num_elements(spread);
     int K = num_elements(z);
     vector[rank] precision = inv_square(sd) + inv(spread);
-    return append_row(target_ * inv_square(sd) ./ precision + z[1:rank] ./ sqrt(precision), 10 * z[rank + 1 : K]);
+    return append_row(target_ * inv_square(sd) ./ precision + z[1:rank] ./ sqrt(precision), 10 * tail(z, K - rank));
   }
   real coefficients_log_prior(vector f, real sd, vector spread) {      // with the Jacobian of z -> f
     int rank = num_elements(spread);
     int K = num_elements(f);
-    return -0.5 * sum(square(f[1:rank]) ./ spread) - 0.5 * dot_self(f[rank + 1 : K]) / 100
+    return -0.5 * sum(square(f[1:rank]) ./ spread) - 0.5 * dot_self(tail(f, K - rank)) / 100
            - 0.5 * sum(log(inv_square(sd) + inv(spread)));
   }
 }

@@ -14,8 +14,8 @@ from .errors import InputError, rows
 
 Columns = str | Sequence[str] | None
 
-# A number, a date or a sum of money begins with a digit, after a sign perhaps, and so does no usual name. R's read.csv()
-# puts an X before it; X1 and X12 are names that R makes itself.
+# Numbers, dates and sums of money begin with a digit, after a sign perhaps; names seldom do.  R's read.csv() puts an X
+# before a value, but X1 and X12 are names that R makes itself.
 VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
 DECIMAL = re.compile(r"\d[.,]\d")
 
@@ -46,14 +46,11 @@ def listing(columns: Iterable[Hashable], shown: int = 12) -> str:
     plain = [name for name in names if not VALUE.match(name)]
     values = len(names) - len(plain)
     alike = f"{values:,} whose {'name looks like a value' if values == 1 else 'names look like values'}"
-    if values and (2 * values >= len(names) or any(VALUE.match(name) and DECIMAL.search(name) for name in names)):
-        return (
-            f"{len(names):,} {'column' if len(names) == 1 else 'columns'}, {alike}: the header line of the file seems to be missing; give it a first line "
-            "with the names of the columns"
-        )
-    first = ", ".join(plain[:shown])
-    if len(plain) > shown:
-        first += f", ... ({len(names):,} columns)"
+    decimals = any(VALUE.match(name) and DECIMAL.search(name) for name in names)
+    if decimals or (values and 2 * values >= len(names)):
+        there = f"{len(names):,} {'column' if len(names) == 1 else 'columns'}, {alike}"
+        return f"{there}: the header line of the file seems to be missing; give it a first line with the column names"
+    first = ", ".join(plain[:shown]) + (f", ... ({len(names):,} columns)" if len(plain) > shown else "")
     return f"{first} and {alike}" if values else first
 
 

@@ -127,10 +127,16 @@ def decode(columns: list[Column]) -> pd.DataFrame:
 
 
 def save(frame: pd.DataFrame, folder: str | Path) -> None:
-    """Write a frame into an empty folder, for R's ``load_frame``; InputError as :func:`encode`."""
+    """Write a frame into an empty folder, for R's ``load_frame``; only this user can read the files (mode 0600).
+
+    InputError as :func:`encode`.
+    """
     columns = encode(frame)
-    for number, column in enumerate(columns, 1):
-        column.values.tofile(Path(folder) / f"{number}.bin")
+    files = [Path(folder) / f"{number}.bin" for number in range(1, len(columns) + 1)]
+    for file in (*files, Path(folder) / COLUMNS):
+        file.touch(mode=0o600)
+    for column, file in zip(columns, files, strict=True):
+        column.values.tofile(file)
     meaning = json.dumps({"columns": [column.meaning() for column in columns]}, ensure_ascii=False)
     (Path(folder) / COLUMNS).write_text(meaning, encoding="utf-8")
 

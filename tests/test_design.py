@@ -154,7 +154,7 @@ HEADERLESS = [  # first records that were taken for headers, as pandas reads the
 def test_a_file_without_a_header_line_is_told_so_and_its_first_record_is_not_quoted(first):
     message = refusal(pd.DataFrame([[1] * len(first)] * 3, columns=first), weights="wt")
     assert f"weights: there is no column 'wt'; the frame has {len(first)} columns, " in message
-    assert "the header line of the file seems to be missing; give it a first line with the names" in message
+    assert "the header line of the file seems to be missing; give it a first line with the column names" in message
     assert [name for name in first if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message)] == []
 
 
@@ -170,7 +170,7 @@ def test_names_that_look_like_values_are_counted():
     twice = said(["w", "w", "31337", "31337"], weights="w")
     assert "several columns of the same name" in twice and "31337" not in twice
     design = SurveyDesign(pd.DataFrame(np.ones((3, 3)), columns=["id", "w", "2019"]), weights="w")
-    with pytest.raises(InputError, match="no column 'y'; the file has id, w and 1 whose name looks like a value$"):
+    with pytest.raises(InputError, match=r"no column 'y'; the file has id, w and 1 whose name looks like a value$"):
         design.column("y")
 
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import os
 import tempfile
 from contextlib import contextmanager
 from decimal import Decimal
@@ -536,6 +537,18 @@ def test_without_bit64(r):
         assert "9007" not in str(caught.value)
         assert_exact(frame[["fine"]], by_memory(frame[["fine"]]))
     assert_exact(frame, by_memory(frame))
+
+
+def test_the_files_are_this_users(tmp_path):
+    """Also where the umask gives everybody everything."""
+    umask = os.umask(0)
+    try:
+        save(pd.DataFrame({"pay": [71001.0, 3.5], "name": ["Ann", "Bo"]}), tmp_path)
+    finally:
+        os.umask(umask)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == dict.fromkeys(
+        ["1.bin", "2.bin", "columns.json"], 0o600
+    )
 
 
 def test_the_folder_is_what_it_says(tmp_path):

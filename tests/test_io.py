@@ -60,7 +60,7 @@ def test_a_csv_without_a_header_line_does_not_quote_its_first_record(tmp_path):
         SurveyDesign.read(path, weights="wt")
     assert str(caught.value) == (
         "weights: there is no column 'wt'; the frame has 6 columns, 4 whose names look like values: the header line of "
-        "the file seems to be missing; give it a first line with the names of the columns"
+        "the file seems to be missing; give it a first line with the column names"
     )
 
 

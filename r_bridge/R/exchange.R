@@ -102,6 +102,8 @@ decode_column <- function(column) {
 
 save_frame <- function(frame, folder) {
   columns <- encode_frame(frame)
+  umask <- Sys.umask("077") # the files are this user's alone
+  on.exit(Sys.umask(umask))
   for (i in seq_along(columns)) {
     column <- columns[[i]]
     file <- file(file.path(folder, paste0(i, ".bin")), "wb")

@@ -190,18 +190,19 @@ check_there <- function(columns, there) {
 # The first names. As listing() of surveysynth/columns.py: names that look like values are counted, not shown, for a
 # file without a header line has its first record for names; where that seems to be so, none is shown.
 listing <- function(names, shown = 12) {
-  plain <- names[!looks_like_value(names)]
-  values <- length(names) - length(plain)
+  like <- looks_like_value(names)
+  plain <- names[!like]
+  values <- sum(like)
   alike <- paste(values, "whose", if (values == 1) "name looks like a value" else "names look like values")
-  if (values && (2 * values >= length(names) || any(grepl("[0-9][.,][0-9]", names[looks_like_value(names)])))) {
+  if (any(grepl("[0-9][.,][0-9]", names[like])) || values && 2 * values >= length(names)) {
     return(paste0(length(names), if (length(names) == 1) " column, " else " columns, ", alike, ": the header line of ",
-                  "the file seems to be missing; give it a first line with the names of the columns"))
+                  "the file seems to be missing; give it a first line with the column names"))
   }
   more <- if (length(plain) > shown) paste0(", ... (", length(names), " columns)")
   paste0(paste(utils::head(plain, shown), collapse = ", "), more, if (values) paste(" and", alike))
 }
 
-# Begins with a digit, after a sign perhaps; read.csv() puts an X before it, and X1 and X12 are names that R makes.
+# Begins with a digit, after a sign perhaps, or with the X that read.csv() puts before; X1 and X12 are names that R makes.
 looks_like_value <- function(names) {
   grepl("^([^[:alnum:]_]*[0-9]|X([^[:alnum:]_]+[0-9]|[0-9]+([^[:alnum:]_]|[0-9][0-9])))", names)
 }

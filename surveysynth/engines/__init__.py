@@ -1,5 +1,6 @@
 """Engines that run the Stan programs: embedded (stanli) and CmdStan (cmdstanpy)."""
 
+from .. import scratch
 from ..errors import InputError
 from .base import Diagnostics, Draws, Engine
 from .cmdstan import CmdStan, cmdstan_version
@@ -20,6 +21,7 @@ def get_engine(name: str = "auto") -> Engine:
     EngineError
         CmdStan was asked for and there is none.
     """
+    scratch.sweep()  # confidential files that a process left which was killed
     if name == "auto":
         name = "embedded" if cmdstan_version() is None else "cmdstan"
     engines: dict[str, type[Embedded] | type[CmdStan]] = {"embedded": Embedded, "cmdstan": CmdStan}

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import shutil
-import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import EngineError, guarded
+from ..scratch import scratch_folder
 from .base import ADAPT_DELTA, Draws, diagnose, program_path
 
 if TYPE_CHECKING:
@@ -54,24 +55,26 @@ class CmdStan:
     ) -> Draws:
         """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
 
-        Data and draws are confidential: they pass through a folder that only this user can
-        read and that is removed afterwards.
+        Data and draws are confidential: they pass through files that only this user can read, in a
+        :func:`surveysynth.scratch.scratch_folder`.  One program runs at a time, its chains side by side.
         """
 
-        def sample(folder: str) -> Draws:
-            path = Path(folder) / "data.json"
-            path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))
-            fit = _compiled(program_path(program), self.version).sample(
-                data=str(path), chains=chains, iter_warmup=warmup, iter_sampling=draws, seed=seed,
-                adapt_delta=ADAPT_DELTA, output_dir=folder, show_progress=False, sig_figs=18,
-            )  # fmt: skip
-            return to_draws(fit, self.version)
+        def sample() -> Draws:
+            model = _compiled(program_path(program), self.version)
+            with scratch_folder() as folder, _files_of_this_user():
+                path = folder / "data.json"
+                path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))
+                fit = model.sample(
+                    data=str(path), chains=chains, iter_warmup=warmup, iter_sampling=draws, seed=seed,
+                    adapt_delta=ADAPT_DELTA, output_dir=str(folder), show_progress=False, sig_figs=18,
+                )  # fmt: skip
+                return to_draws(fit, self.version)
 
         def stopped(kind: str) -> EngineError:
             return EngineError(f"CmdStan could not compile or sample the program {program!r}")
 
-        with tempfile.TemporaryDirectory(prefix="surveysynth-") as folder, _silence():
-            return guarded(lambda: sample(folder), (RuntimeError, ValueError), stopped)
+        with _silence():
+            return guarded(sample, (RuntimeError, ValueError), stopped)
 
 
 def to_draws(fit: CmdStanMCMC, version: str) -> Draws:
@@ -98,13 +101,29 @@ def _compiled(source: Path, version: str) -> CmdStanModel:
     return CmdStanModel(stan_file=str(base / source.name), stanc_options={"include-paths": [str(base)]})
 
 
+_alone = threading.RLock()  # logger and umask belong to the process
+
+
 @contextmanager
 def _silence() -> Iterator[None]:
     """cmdstanpy logs what Stan prints, which may quote the data."""
-    logger = logging.getLogger("cmdstanpy")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+    from cmdstanpy.utils import get_logger
+
+    with _alone:
+        logger = get_logger()  # whose first call makes it speak: it sets the level and adds a handler
+        level = logger.level
+        logger.setLevel(logging.CRITICAL + 1)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+
+
+@contextmanager
+def _files_of_this_user() -> Iterator[None]:
+    """Files are made with mode 0600, also those of child processes; cmdstanpy can set no umask for CmdStan alone."""
+    umask = os.umask(0o077)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        os.umask(umask)

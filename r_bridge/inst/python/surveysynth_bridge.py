@@ -8,6 +8,7 @@ told, not raised: R makes its own of them, whatever the version of reticulate.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import warnings
 from collections.abc import Mapping
@@ -65,7 +66,11 @@ def _made(said: dict[str, Any]) -> Any:
     name = said.pop(MAKE, None)
     if name is None:
         return said
-    return exchange.load(**said) if name == "frame" else getattr(ss, name)(**said)
+    if name == "frame":
+        frame = exchange.load(**said)
+        shutil.rmtree(said["folder"])  # confidential: gone before the work begins, which may be killed
+        return frame
+    return getattr(ss, name)(**said)
 
 
 def start() -> tuple[None, str]:

@@ -95,6 +95,26 @@ test_that("the folder of confidential data is private, and gone also after an er
   expect_length(list.files(tempdir(), "^surveysynth"), 0)
 })
 
+test_that("the files of confidential data are this user's, and gone once Python has them", {
+  umask <- Sys.umask("000")
+  on.exit(Sys.umask(umask))
+  bridge$in_folder(function(folder) {
+    bridge$frame_for_python(apistrat, folder, "confidential")
+    modes <- file.info(list.files(folder, full.names = TRUE, recursive = TRUE))$mode
+    expect_length(modes, ncol(apistrat) + 1)
+    expect_identical(unique(format(modes)), "600")
+  })
+  expect_identical(format(Sys.umask("000")), "0")
+  need_python()
+  bridge$in_folder(function(folder) {
+    sizes <- bridge$frame_for_python(data.frame(size = c(1, 2, 3, 4)), folder, "confidential")
+    drawn <- bridge$frame_from_python("inclusion_probabilities", folder, frame = sizes, n = 1)
+    expect_equal(drawn$pi, c(1, 2, 3, 4) / 10)
+    expect_identical(list.files(folder), "result")
+    expect_identical(unique(format(file.info(list.files(folder, full.names = TRUE, recursive = TRUE))$mode)), "600")
+  })
+})
+
 test_that("where there is no Python with surveysynth, it is said what was looked at, and how to get one", {
   nowhere <- tempfile()
   with_env(c(SURVEYSYNTH_PYTHON = nowhere, RETICULATE_PYTHON = NA, WORKON_HOME = nowhere), {

@@ -90,7 +90,7 @@ test_that("joint inclusion probabilities stay with survey, and are refused by na
 })
 
 test_that("a file without a header line is told so, and its first record is not quoted", {
-  csv <- tempfile(fileext = ".csv")
+  csv <- tempfile(fileext = ".csv") # the weights of the design become a sixth column
   writeLines(c("d,m,23.764247068640294,26357,-5", "e,f,2,3,4", "d,f,2,3,5"), csv)
   data <- read.csv(csv)
   refused <- function(data) {
@@ -98,12 +98,12 @@ test_that("a file without a header line is told so, and its first record is not 
     tryCatch(estimate(design, ~wt), error = conditionMessage)
   }
   said <- refused(data)
-  expect_match(said, "no column .wt.; it has 5 columns, 3 whose names look like values: the header line .* missing")
+  expect_match(said, "no column .wt.; it has 6 columns, 3 whose names look like values: the header line .* missing")
   expect_false(grepl("23.76|26357|X.5|\\b[dm]\\b", said, perl = TRUE))
   names(data) <- c("id", "x", "X1", "X12", "X2019")
-  expect_match(refused(data), "it has id, x, X1, X12 and 1 whose name looks like a value$")
+  expect_match(refused(data), "it has id, x, X1, X12, weight and 1 whose name looks like a value$")
   names(data) <- c("id", "x", "w", "y", "wt.2")
-  expect_match(refused(data), "no column .wt. \\(did you mean .w.\\?\\); it has id, x, w, y, wt.2$")
+  expect_match(refused(data), "no column .wt. \\(did you mean .w.\\?\\); it has id, x, w, y, wt.2, weight$")
 })
 
 test_that("inclusion probabilities are those of sampling, to the last bit", {

@@ -1,0 +1,120 @@
+"""Scratch folders: confidential files that another program reads or writes, gone whatever ends the process."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+NAME = re.compile(r"surveysynth-\d+-[a-z0-9_]{8}")  # the process's number, and what tempfile appends
+PRIVATE = 0o700
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder for confidential files in the system's temporary folder; it is removed afterwards.
+
+    Only this user can read it (mode 0700).  SIGTERM and SIGHUP, where they would end the process at once,
+    first kill its child processes that were started with the folder's name and remove the folder; this needs the
+    main thread.  SIGKILL and a power failure leave the folder for :func:`sweep`.
+    """
+    folder, lock = _new_folder()
+    with _removed_by_signals(folder):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
+
+
+def sweep() -> None:
+    """Remove the scratch folders of this user whose process has died."""
+    for folder in Path(tempfile.gettempdir()).glob("surveysynth-*"):
+        if not NAME.fullmatch(folder.name):
+            continue
+        with suppress(OSError):  # it is in use, another user's, or removed meanwhile
+            lock = _locked(folder)
+            if lock is not None:
+                status = os.fstat(lock)
+                if status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == PRIVATE:
+                    shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+def _new_folder() -> tuple[Path, int | None]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"surveysynth-{os.getpid()}-"))  # mode 0700
+        lock = None
+        with suppress(OSError):  # a file system without locks: nothing is swept there
+            lock = _locked(folder)
+        if folder.exists():  # or a sweep of another process came between
+            return folder, lock
+
+
+def _locked(folder: Path) -> int | None:
+    """A descriptor that locks a folder, not a link to one, until this process closes it or dies, however it dies.
+
+    Numbers of processes would not do: they are used again, and containers that share a folder count for themselves.
+
+    Raises
+    ------
+    OSError
+        Another process has locked it, it is no folder, or its file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@contextmanager
+def _removed_by_signals(folder: Path) -> Iterator[None]:
+    process = os.getpid()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == process:  # not a child that was forked meanwhile and inherited this
+            _kill_children(str(folder))
+            shutil.rmtree(folder, ignore_errors=True)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)  # so that whoever waits for this process sees what ended it
+
+    ours: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        ending = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__]
+        ours = [number for number in ending if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _kill_children(named: str) -> None:
+    """Kill the child processes that have this in their command line.
+
+    Without /proc they end by themselves, when they next print something that nobody reads.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == os.getpid() and named in (process / "cmdline").read_text():
+                os.kill(int(process.name), signal.SIGKILL)
+                os.waitpid(int(process.name), 0)  # it writes no more
