@@ -20,11 +20,16 @@ PRIVATE = 0o700
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder for confidential files in the system's temporary folder; it is removed afterwards.
+    """Make a folder for confidential files, which is removed afterwards.
 
-    Only this user can read it (mode 0700).  SIGTERM and SIGHUP, where they would end the process at once,
-    first kill its child processes that were started with the folder's name and remove the folder; this needs the
-    main thread.  SIGKILL and a power failure leave the folder for :func:`sweep`.
+    Only this user can read it (mode 0700); it is in the system's temporary folder.  In the main thread, SIGTERM
+    and SIGHUP remove it too, where nobody else handles them: they kill the child processes that have the folder in
+    their command line, remove it, and end the process as they would have.  SIGKILL and a power failure leave it
+    for :func:`sweep`.
+
+    Yields
+    ------
+    Path
     """
     folder, lock = _new_folder()
     with _removed_by_signals(folder):
@@ -37,17 +42,21 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Remove the scratch folders of this user whose process has died."""
-    for folder in Path(tempfile.gettempdir()).glob("surveysynth-*"):
-        if not NAME.fullmatch(folder.name):
-            continue
-        with suppress(OSError):  # it is in use, another user's, or removed meanwhile
-            lock = _locked(folder)
-            if lock is not None:
-                status = os.fstat(lock)
-                if status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == PRIVATE:
-                    shutil.rmtree(folder, ignore_errors=True)
-                os.close(lock)
+    """Remove the scratch folders that processes of this user left when they were killed."""
+    with suppress(FileNotFoundError):  # there is no temporary folder here
+        for folder in Path(tempfile.gettempdir()).glob("surveysynth-*"):
+            if NAME.fullmatch(folder.name):
+                _remove_if_left(folder)
+
+
+def _remove_if_left(folder: Path) -> None:
+    with suppress(OSError):  # it is in use, another user's, a link, or removed meanwhile
+        lock = _locked(folder)
+        if lock is not None:
+            status = os.fstat(lock)
+            if status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == PRIVATE:
+                shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
 
 
 def _new_folder() -> tuple[Path, int | None]:
