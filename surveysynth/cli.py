@@ -60,6 +60,7 @@ from .models.base import Clusters as ClustersChoice
 from .models.base import Synthesizer
 from .models.transforms import as_transform
 from .privacy.cli import Known, ball, numbers, risk_command
+from .privacy.ledger import surveys_of
 from .privacy.mechanisms import MapName, Mechanism
 from .privacy.report import PrivacyReport
 from .privacy.risk import Risk
@@ -383,12 +384,14 @@ Debias = Annotated[bool, typer.Option(help="Correct the released draws for what 
 LedgerFile = Annotated[
     Path | None,
     typer.Option(
-        help="Privacy ledger, made where there is none. Epsilon is entered before the data sets leave, and stays spent "
-        "where the release then fails."
+        help="Privacy ledger, which the command ledger --create makes. Epsilon is entered before the data sets leave, "
+        "and stays spent where the release then fails."
     ),
 ]
 Survey = Annotated[str | None, typer.Option(help="Name of the survey in the ledger; its epsilons add up.")]
-Cap = Annotated[float | None, typer.Option(help="The most that may be spent on the survey; recorded once.")]
+Cap = Annotated[
+    float | None, typer.Option(help="The most that may be spent on the survey under blanking; recorded once.")
+]
 SyntheticFormat = Annotated[Literal["csv", "parquet"], typer.Option(help="Of the synthetic files.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace a release that is there.")]
 MinCell = Annotated[int | None, typer.Option(help=f"Suppress cells of fewer records. {QUALITY_RULE}")]
@@ -626,30 +629,49 @@ def _bins(text: str | None) -> int | list[float] | None:
 def ledger_command(
     file: Annotated[Path, typer.Argument(help="Ledger file.", show_default=False)],
     survey: Annotated[str | None, typer.Option(help="Which survey; default: all of them.")] = None,
+    create: Annotated[bool, typer.Option("--create", help="Begin the --survey, and the file if need be.")] = False,
+    cap: Annotated[float | None, typer.Option(help="With --create: the most that may be spent under blanking.")] = None,
     set_cap: Annotated[
         float | None, typer.Option(help="Another cap for the survey; the old one stays on record.")
     ] = None,
     what: Annotated[str | None, typer.Option(help="Why the cap is changed, or who decided it.")] = None,
+    verify: Annotated[
+        list[Path] | None, typer.Option(help="Release folder that the ledger is to go with; once for each.")
+    ] = None,
 ) -> None:
     """What the releases of a survey have spent, and what is left under its cap.
 
     An epsilon is entered before the data sets leave. Where the release then fails, it stays spent.
+    A file that was cut off or edited by accident, and releases that were never entered, are found by --verify;
+    a determined editor is not.
     """
     if (set_cap is None) != (what is None):
         raise InputError("--set-cap and --what go together: the cap, and why it is changed or who decided it")
-    if not file.exists():
-        raise InputError(f"there is no ledger {str(file)!r}; synthesize --ledger makes one")
-    if set_cap is not None and what is not None:
-        if survey is None:
-            raise InputError("--set-cap needs --survey")
-        Ledger(file, survey).set_cap(set_cap, what=what)
-    there = Ledger(file, survey or "any").surveys
-    if survey is not None and survey.strip() not in there:
-        raise InputError(f"the ledger {str(file)!r} has no survey {survey!r}; it has {', '.join(there) or 'none'}")
-    for name in there if survey is None else [survey]:
-        console.print(str(Ledger(file, name)), markup=False, highlight=False, soft_wrap=True)
-    if not there:
-        console.print(f"{str(file)!r} has no entries.", markup=False, highlight=False, soft_wrap=True)
+    if cap is not None and not create:
+        raise InputError("--cap: only with --create; --set-cap changes it")
+    given = {"--create": create, "--set-cap": set_cap is not None, "--verify": bool(verify)}
+    if survey is None and any(given.values()):
+        raise InputError(f"{', '.join(option for option, there in given.items() if there)} needs --survey")
+    if not (create or file.exists()):
+        raise InputError(f"there is no ledger {str(file)!r}; --create makes one")
+    if survey is not None:
+        ledger = Ledger(file, survey, cap, create=create)
+        if set_cap is not None and what is not None:
+            ledger.set_cap(set_cap, what=what)
+        said = _verified(ledger, verify) if verify else [str(ledger)]
+    else:
+        said = [str(Ledger(file, name)) for name in surveys_of(file)] or [f"{str(file)!r} has no entries."]
+    for text in said:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _verified(ledger: Ledger, folders: list[Path]) -> list[str]:
+    """Which entry each release is, and which entries have none of them; PrivacyError where they do not go together."""
+    table = ledger.verify(folders)
+    said = [f"The ledger is whole; releases that go with it: {len(folders)}"]
+    for number, what, release in table[["number", "what", "release"]].itertuples(index=False):
+        said.append(f"  entry {number} ({what}): {release or 'none of these'}")
+    return said
 
 
 @app.command("price")

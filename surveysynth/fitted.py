@@ -200,7 +200,8 @@ class Fit:
             Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
             "ess_bulk", "ess_tail".
         ledger : Ledger, optional
-            Asked before anything is drawn; the epsilon is entered before the data sets leave.
+            Asked before anything is drawn; both epsilons are entered before the data sets leave, and the
+            manifest says number and head of the entry.
         rule : IdentificationRule, optional
             What the data sets must pass once they are drawn.  It looks at the confidential file: epsilon
             covers neither that a release was blocked, which is not to be published, nor that another one passed.
@@ -269,11 +270,13 @@ class Fit:
                 self.blocked.append(m)
                 del self.used[-m:], self.spent[-m:]  # they were not released, and no later report is to count them
                 raise
+        entered = {}
         if ledger is not None:
-            ledger.spend(
-                spent, kind=self.kind, unit=self.unit.column or "record",
+            entry = ledger.spend(
+                spent, None if spent is None else 2 * spent, kind=self.kind, unit=self.unit.column or "record",
                 what=f"synthetic data, m = {m}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
             )  # fmt: skip
+            entered = {"ledger": entry.reference}
         totals = totals_of(self.design, self.population_total)
         roles = roles_of(self.design, outcomes, recoded, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
@@ -288,7 +291,7 @@ class Fit:
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
             outcomes=outcomes,
             categorical=self.synthesizer.categorical,
-            method=self._manifest(debias) | ({} if factor is None else {"variance_factor": factor}),
+            method=self._manifest(debias) | ({} if factor is None else {"variance_factor": factor}) | entered,
             internal=self._internal() | {"rows": self.rows[np.array(orders)]},
             count_roles=count_roles,
         )

@@ -59,10 +59,10 @@ def perturbed_histogram(
 ) -> Release:
     """m synthetic data sets of one outcome from a noisy histogram: strict epsilon-differential privacy (C 2.3).
 
-    One record is in one bin.  Adding or removing it moves one count by 1, so Laplace noise of scale
-    1 / epsilon gives epsilon for such neighbours; replacing it moves two counts, and spends twice
-    epsilon.  C's epsilon is for replacing a record, and its noise has scale 2 / epsilon: the same as
-    here with half of C's epsilon.
+    One record is in one bin.  Blanking it, so that it is not counted, moves one count by 1, and Laplace
+    noise of scale 1 / epsilon gives epsilon for such neighbours; n, the number of records, is public and
+    stays as it is.  Replacing its values moves two counts, and spends twice epsilon.  C's epsilon is for
+    replacing a record, and its noise has scale 2 / epsilon: the same as here with half of C's epsilon.
 
     The noise is never seeded, nor is anything else here.
 
@@ -74,7 +74,7 @@ def perturbed_histogram(
         A numeric column without missing values.  Synthetic values are real numbers, also where the
         outcome is a whole number.
     epsilon : float
-        Of the whole release, for one record added or removed.
+        Of the whole release, for one record that is blanked: counted in the histogram, or not.
     bounds : (float, float)
         Public lowest and highest value, chosen without looking at the file.  Values outside are
         moved to the nearest bound.
@@ -90,7 +90,8 @@ def perturbed_histogram(
         values follow the population, and the noise is weight_bound times as large.  Needed where the
         weights are not all equal: else the values would follow the sample.
     ledger : Ledger, optional
-        Where epsilon is entered before any noise is drawn.
+        Where epsilon, and twice that for replacing, are entered before any noise is drawn.  The manifest
+        says number and head of the entry.
 
     Returns
     -------
@@ -124,8 +125,10 @@ def perturbed_histogram(
             "the survey weights are not all equal, so a histogram of records would follow the sample and not the "
             "population; name the public largest weight, weight_bound=, for a histogram of weights"
         )
+    entered = {}
     if ledger is not None:
-        ledger.spend(epsilon, kind="strict", what=f"perturbed histogram, m = {m}: {outcome}")
+        what = f"perturbed histogram, m = {m}: {outcome}"
+        entered = {"ledger": ledger.spend(epsilon, 2 * epsilon, kind="strict", what=what).reference}
     C = histogram(y, w, limits)
     D, _ = laplace(C, sensitivity(design.n, weight_bound), epsilon)
 
@@ -147,6 +150,7 @@ def perturbed_histogram(
         "weights": "equal",
         "limits": limits.tolist(),
         "weight_bound": weight_bound,
+        **entered,
     }
     return Release(tuple(datasets), _report(epsilon, m, limits, weight_bound), (), (outcome,), said)
 
@@ -158,7 +162,7 @@ def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:
 
 
 def sensitivity(n: int, weight_bound: float | None) -> float:
-    """How far one record, added or removed, moves the histogram (in all bins together).
+    """How far one record, counted or not, moves the histogram (in all bins together).
 
     1 for counts, which are exact.  A sum of n weights up to W is computed with a rounding error of at
     most n W gamma, gamma = n u / (1 - n u), u = 2^-53 (Higham 2002, section 4.2), in each of two files of
@@ -192,8 +196,8 @@ def _report(epsilon: float, m: int, limits: Floats, weight_bound: float | None) 
         kind="strict", epsilon=epsilon, epsilon_requested=epsilon, m=m, draws=0,
         verdict="There is no sampler: values are drawn from the noisy histogram.",
         assumptions=[
-            "how many records the file has is public, and is that of every data set: where one is added or removed, "
-            "epsilon is about everything but this number",
+            "how many records the file has is public and held fixed, and is that of every data set: neighbouring files "
+            "differ in one record, whose values are taken out of the histogram or put into it",
             f"the bounds, {low:.15g} to {high:.15g}, and the limits of the {k:,} bins are public and were chosen "
             "without looking at the file; values outside the bounds were moved to the nearest",
             by,

@@ -62,9 +62,11 @@ STRICT = (
     "Pure differential privacy, epsilon = {epsilon}, for two files that differ in the survey weight and the outcome "
     "({outcomes}) of one record. Public, and not protected: how many records there are; each record's {by}stratum and "
     "sampling units, and so the cell sizes n; sampling fractions; the bounds ({bounds}), to which values are clipped. "
-    "A record added, removed or moved to another cell is not covered; k records that change together have k times "
-    "epsilon. Each further call spends its own epsilon."
+    "{blanking} A record added, removed or moved to another cell is not covered; k records that change together have k "
+    "times epsilon. Each further call spends its own epsilon."
 )
+BLANKED = "A record whose values are taken out is one of weight 0, which the bounds allow: it has the same epsilon."
+NOT_BLANKED = "A record whose values are taken out is not covered: its weight would be 0, outside the bounds."
 NO_NOISE = "Some sensitivities are 0 in this file: the numbers that go by them carry no noise at all."
 CONSISTENT = (
     "Counts, and means times counts, were made to add up to their margins by weighted least squares, with weights "
@@ -173,7 +175,9 @@ def laplace_tables(
     consistent : bool
         Make counts and totals (mean times count) add up to their margins.
     ledger : Ledger, optional
-        Where epsilon is entered before any noise is drawn; the local form as without a guarantee.
+        Where it is entered before any noise is drawn what is protected: of the strict form epsilon for
+        replacing a record's values, and, only where the bounds of the weight begin at 0, for blanking it;
+        of the local form nothing.  A cap is on blanking.
 
     Returns
     -------
@@ -215,7 +219,8 @@ def laplace_tables(
     boot = preston(design.stages, replicates, np.random.default_rng(), design.lonely_psu)
     if ledger is not None:
         what = f"Laplace tables of {', '.join(outcomes)} by {', '.join(names) or 'nothing'}"
-        ledger.spend(epsilon if box else None, kind="strict" if box else "none", what=what)
+        blank, replace = (epsilon if may_be_blank(box) else None, epsilon) if box else (None, None)
+        ledger.spend(blank, replace, kind="strict" if box else "none", what=what)
     noisy, budget = _query(design, y, partitions, boot, box, epsilon, point_share)
 
     labels = pd.concat([partition.labels for partition in partitions], ignore_index=True)
@@ -268,12 +273,18 @@ def _query(
     return noisy, pd.DataFrame(budget, columns=columns)
 
 
+def may_be_blank(box: dict[str, Bounds]) -> bool:
+    """Whether the strict sensitivities bound a record that is taken out, too: it is one of weight 0 then."""
+    return box["weight"][0] == 0
+
+
 def _strict_guarantee(epsilon: float, outcomes: list[str], names: list[str], box: dict[str, Bounds]) -> str:
     return STRICT.format(
         epsilon=epsilon,
         outcomes=", ".join(outcomes),
         by="".join(f"{name}, " for name in names),
         bounds=", ".join(f"{name} {low:.15g} to {high:.15g}" for name, (low, high) in box.items()),
+        blanking=BLANKED if may_be_blank(box) else NOT_BLANKED,
     )
 
 

@@ -37,6 +37,7 @@ FORMATS = ("csv", "parquet")
 METHOD = (
     "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
     "corrected", "variance_factor", "limits", "weight_bound", "mixture",
+    "ledger",
 )  # fmt: skip
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 

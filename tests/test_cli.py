@@ -413,13 +413,14 @@ def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run)
     assert code == 2 and "--out policy.npz exists" in err
 
     set_by_policy = ("outcome", "predictors", "prior", "epsilon")
+    ss.Ledger("l.jsonl", "lfs", create=True)
     asked = words(drop=set_by_policy, policy="policy.npz", population_total="2e4", ledger="l.jsonl", survey="lfs")
     code, out, err = run(*asked)
     assert (code, err) == (0, "")
     release = ss.read_release("release")
     assert (release.privacy.kind, release.privacy.epsilon, release.m) == ("strict", 40, 1)
     assert "set on a historical file (last year)" in squeezed(out)
-    assert ss.Ledger("l.jsonl", "lfs").entries()[["epsilon", "kind"]].values.tolist() == [[40, "strict"]]
+    assert ss.Ledger("l.jsonl", "lfs").entries()[["blank", "replace", "kind"]].values.tolist() == [[40, 80, "strict"]]
     for option, value in (("outcome", "income"), ("m", "3"), ("model", "fbs"), ("mechanism", "censored"), ("c1", "1"),
                           ("risk", "count"), ("floor", "2"), ("reweight", "1")):  # fmt: skip
         dropped = [name for name in set_by_policy if name != option]
@@ -431,12 +432,14 @@ def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run)
 
 def test_the_ledger_counts_what_is_released_and_stops_at_its_cap(file, run, monkeypatch):
     recorded = {"ledger": "l.jsonl", "survey": "lfs", "m": "1"}
+    assert run("ledger", "l.jsonl", "--survey", "lfs", "--create")[0] == 0
     code, out, err = run(*words(epsilon="3", cap="7", **recorded))
     assert (code, err) == (0, "")
     first = ss.read_release("release").privacy.epsilon
     entries = ss.Ledger("l.jsonl", "lfs").entries()
-    assert entries["epsilon"].tolist() == [first] and entries["kind"].tolist() == ["asymptotic"]
-    assert f"releases 1, epsilon = {first:g}, cap 7, {7 - first:.2f} left (l.jsonl)" in squeezed(out)
+    assert entries[["blank", "replace", "kind"]].values.tolist() == [[first, 2 * first, "asymptotic"]]
+    spent = f"releases 1, epsilon = {first:g} (blank), {2 * first:g} (replace)"
+    assert f"{spent}, cap 7, {7 - first:.2f} left (l.jsonl)" in squeezed(out)
     before = Path("l.jsonl").read_bytes()
     code, out, err = run(*words(epsilon="6", out="second", **recorded))
     assert (code, out) == (2, "") and "nothing was recorded, so do not release it" in err
@@ -450,22 +453,31 @@ def test_the_ledger_counts_what_is_released_and_stops_at_its_cap(file, run, monk
     monkeypatch.setattr(ss.Release, "write", full)
     code, _, err = run(*words(epsilon="3", out="second", **recorded))
     assert (code, err) == (2, "Error: no space left\n") and not Path("second").exists()
-    spent = float(ss.Ledger("l.jsonl", "lfs").spent)
+    spent = float(ss.Ledger("l.jsonl", "lfs").spent.blank)
     assert first < spent <= 6  # reserved stays spent
 
     assert run("ledger", "l.jsonl", "--survey", "lfs", "--set-cap", "20", "--what", "the board, in May")[0] == 0
-    ss.Ledger("l.jsonl", "health").spend(1, kind="strict", what="tables of June")
+    ss.Ledger("l.jsonl", "health", create=True).spend(1, 2, kind="strict", what="tables of June")
     code, out, err = run("ledger", "l.jsonl")
     assert (code, err) == (0, "")
-    assert f"'lfs': releases 2, epsilon = {spent:g}, cap 20" in out
-    assert "'health': releases 1, epsilon = 1, no cap" in out
+    assert f"'lfs': releases 2, epsilon = {spent:g} (blank), {2 * spent:g} (replace), cap 20" in out
+    assert "'health': releases 1, epsilon = 1 (blank), 2 (replace), no cap" in out
     code, out, _ = run("ledger", "l.jsonl", "--survey", "health")
     assert code == 0 and "tables of June" in out and "FBS" not in out
+
+    of_lfs = ("ledger", "l.jsonl", "--survey", "lfs")
+    code, out, err = run(*of_lfs, "--verify", "release")
+    assert (code, err) == (0, "") and out.startswith("The ledger is whole; releases that go with it: 1\n  entry 3 (")
+    assert out.splitlines()[1].endswith("): release") and out.splitlines()[2].endswith("): none of these")
+    Path("l.jsonl").write_bytes(b"".join(before.splitlines(keepends=True)[:-1]))  # an old copy
+    code, out, err = run(*of_lfs, "--verify", "release")
+    assert (code, out) == (2, "") and "release is entry 3, and the ledger ends with 2: it was cut off" in err
 
 
 def test_a_histogram_has_the_shares_of_the_bins_and_spends_once(equal, run):
     frame = pd.read_csv("f.csv")
     limits = np.array([0, 15_000, 30_000, 200_000])
+    ss.Ledger("l.jsonl", "lfs", create=True)
     true = np.histogram(frame["income"].clip(0, 200_000), limits)[0] / 400
     code, out, err = run(
         "histogram", "f.csv", "--weights", "wt", "--outcome", "income", "--bounds", "0,200000", "--bins",
@@ -480,13 +492,13 @@ def test_a_histogram_has_the_shares_of_the_bins_and_spends_once(equal, run):
     assert (np.abs(share - true) < 4.5 * np.sqrt(true * (1 - true) / drawn.size)).all()  # of a binomial
     assert all(d.weights.sum() == pytest.approx(2e4) for d in release.datasets)
     assert "mean of income" in out and "Written: release/public (to publish)" in out
-    assert ss.Ledger("l.jsonl", "lfs").entries()[["epsilon", "what"]].values.tolist() == [
-        [1e6, "perturbed histogram, m = 20: income"]
+    assert ss.Ledger("l.jsonl", "lfs").entries()[["blank", "replace", "what"]].values.tolist() == [
+        [1e6, 2e6, "perturbed histogram, m = 20: income"]
     ]
 
 
 def test_a_histogram_that_the_cap_does_not_allow_is_not_written(equal, run):
-    ss.Ledger("l.jsonl", "lfs", cap=1)
+    ss.Ledger("l.jsonl", "lfs", cap=1, create=True)
     before = Path("l.jsonl").read_bytes()
     asked = {"weights": "wt", "outcome": "income", "bounds": "0,200000", "epsilon": "2", "population-total": "2e4"}
     asked |= {"out": "h", "ledger": "l.jsonl", "survey": "lfs"}
@@ -728,7 +740,11 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(cap="3"), "--cap: only with --ledger"),
      (words(ledger="l.jsonl"), "--ledger needs --survey"),
      (words(**LEDGER | {"ledger": "f.csv"}), "'f.csv' is not a ledger"),
-     (words(**LEDGER | {"ledger": "no/l.jsonl"}), "its folder does not exist"),
+     (words(**LEDGER), "there is no ledger 'l.jsonl'. To begin one, with a budget of its own: create=True, or --"),
+     (["ledger", "no/l.jsonl", "--survey", "lfs", "--create"], "its folder does not exist"),
+     (["ledger", "l.jsonl", "--create"], "--create needs --survey"),
+     (["ledger", "l.jsonl", "--verify", "release"], "--verify needs --survey"),
+     (["ledger", "l.jsonl", "--survey", "lfs", "--cap", "3"], "--cap: only with --create; --set-cap changes it"),
      (words(**LEDGER, cap="0"), "cap must be a positive number"),
      (words("policy", source="x", out="p.npz"), "--population-total or --stratum-totals"),
      (words("policy", source=" ", out="p.npz", population_total="2e4"), "source must be a text of one line"),
@@ -740,6 +756,7 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (["ledger", "f.csv", "--set-cap", "3"], "--set-cap and --what go together"),
      (["ledger", "f.csv", "--what", "x"], "--set-cap and --what go together"),
      (["ledger", "f.csv", "--set-cap", "3", "--what", "x"], "--set-cap needs --survey"),
+     (["ledger", "f.csv", "--set-cap", "0", "--what", ""], "--set-cap needs --survey"),
      *((("histogram", "f.csv", *(w for k, v in (HISTOGRAM | asked).items() for w in (f"--{k.replace('_', '-')}", v))),
         message) for asked, message in (
          ({}, "the survey weights are not all equal"),
@@ -765,17 +782,24 @@ def test_options_that_do_not_go_together_get_a_sentence(command, message, file, 
 
 
 def test_a_ledger_shows_only_surveys_that_it_has(file, run):
-    ss.Ledger("l.jsonl", "lfs", cap=3)
-    ss.Ledger("new.jsonl", "lfs")
+    ss.Ledger("l.jsonl", "lfs", cap=3, create=True)
+    before = Path("l.jsonl").read_bytes()
+    Path("new.jsonl").write_bytes(before.splitlines(keepends=True)[0])  # as a crash before the first survey leaves it
     for asked, message in (
-        (["l.jsonl", "--survey", "lsf"], "'l.jsonl' has no survey 'lsf'; it has lfs"),
+        (["l.jsonl", "--survey", "lsf"], "'l.jsonl' has no survey 'lsf' (did you mean 'lfs'?); it has 'lfs'"),
+        (["l.jsonl", "--survey", "LFS", "--create"], "has the survey 'lfs' already"),
         (["new.jsonl", "--survey", "lfs"], "it has none"),
         (["l.jsonl", "--survey", "lfs", "--set-cap", "-1", "--what", "x"], "cap must be a positive number"),
     ):
         code, out, err = run("ledger", *asked)
         assert (code, out) == (2, "") and message in err
+    assert run(*words(**LEDGER | {"survey": "l.f.s."}))[2].endswith("--create of the command ledger\n")
+    assert Path("l.jsonl").read_bytes() == before and not Path("release").exists()
     assert run("ledger", "new.jsonl") == (0, "'new.jsonl' has no entries.\n", "")
-    assert run("ledger", "l.jsonl")[1].startswith("Privacy ledger of 'lfs': releases 0, epsilon = 0, cap 3, 3 left\n")
+    heading = "Privacy ledger of 'lfs': releases 0, epsilon = 0 (blank), 0 (replace), cap 3, 3 left\n"
+    assert run("ledger", "l.jsonl")[1].startswith(heading)
+    code, out, err = run("ledger", "new.jsonl", "--survey", "health", "--create", "--cap", "2.5")
+    assert (code, err) == (0, "") and "'health': releases 0" in out and "cap 2.5, 2.5 left" in out
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,7 @@ def test_risks_of_identification_are_priced_and_released_as_by_python(options, r
 
 def test_the_rule_stops_a_release_before_it_is_written_or_entered(run):
     make_frame().replace("NA", "n/a.").to_csv("f.csv", index=False)
+    ss.Ledger("l.jsonl", "lfs", create=True)
     asked = ["synthesize", "f.csv", *FIT, "--predictors", "field + gender", "--epsilon", "10.8", "--ledger", "l.jsonl",
              "--survey", "lfs", "--known", "gender", "--radius", "0.1", "--out", "release"]  # fmt: skip
     code, out, err = run(*asked, "--most-risk", "0")

@@ -1,8 +1,8 @@
 """The privacy ledger: what a survey's releases have spent, and a cap that they cannot exceed.
 
-One text file, a JSON object a line: a heading, then entries, each with its number.  Lines are added and
-never changed.  ``spend`` writes its entry before the release is made, in one write under an exclusive
-lock, and returns once the disk has it (fsync).  So a crash leaves one of three things:
+One text file of numbered, hash-chained lines (:mod:`surveysynth.privacy.ledger_file`).  ``spend`` writes
+its entry before the release is made, in one write under an exclusive lock, and returns once the disk has
+it (fsync).  So a crash leaves one of three things:
 
 - nothing of the entry, which then was not acknowledged, and nothing was released;
 - the beginning of its line, likewise: it is not counted, and the next entry puts it aside (``.torn``);
@@ -10,108 +10,69 @@ lock, and returns once the disk has it (fsync).  So a crash leaves one of three 
 
 Whatever else is wrong with a file stops all spending.  Two processes wait for each other.
 
-Epsilon is for neighbours that differ by one record added or removed, as in
-:class:`surveysynth.privacy.report.PrivacyReport`.  Numbers are kept as decimals, as they are
-printed: 0.1, ten times, is 1.
+An entry has two epsilons, by what the two files differ in that cannot be told apart:
+
+- ``blank``: one record's confidential values, taken out or put in; or the record, added or removed;
+- ``replace``: one record's confidential values, which are others.
+
+Each is summed by itself.  Where an entry has no number for one of them, that sum is unknown: not 0, and
+not what the others add up to.  Numbers are kept as decimals, as they are printed: 0.1, ten times, is 1.
 """
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import tempfile
+import difflib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
 from functools import reduce
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
+import numpy as np
 import pandas as pd
 
 from ..errors import InputError, PrivacyError, line_of_text, positive
+from ..release import Release, read_release
+from . import ledger_file
+from .ledger_file import Cap, Entry, Line
 from .mechanisms import Kind
 
-HEADING = {"ledger": "surveysynth", "version": 1}
 EXACT = Context(prec=1000, traps=[Inexact])  # any sum of floats has fewer digits
 SHOWN = Decimal("0.0001")
 NOT_COUNTED = Decimal("Infinity")  # epsilon of what has no guarantee
+COLUMNS = ("blank", "replace")
 
 MEANING = (
-    "Epsilons of releases about the same people add up (sequential composition); they are for neighbours that differ "
-    "by one record, or unit, added or removed."
+    "Epsilons of releases about the same people add up (sequential composition), each column by itself: 'blank' is for "
+    "one record's, or unit's, confidential values taken out of the file or put into it (for asymptotic entries: the "
+    "record added or removed), 'replace' for these values being others. A sum protects what all of its entries protect."
 )
+CAPPED = "The cap is on blanking."
+UNKNOWN = "Unknown: an entry has no epsilon for this, so no sum is known; it is not 0."
 LIMITS: dict[Kind, str] = {
-    "asymptotic": "The sum has asymptotic parts, so it is no strict guarantee.",
+    "asymptotic": "The sums have asymptotic parts, so they are no strict guarantee.",
     "strict given alpha": (
-        "The sum has parts that are strict given the privacy weights: these were computed from the file, and the sum "
-        "does not cover them."
+        "The sums have parts that are strict given the privacy weights: these were computed from the file, and the "
+        "sums do not cover them."
     ),
-    "none": "The sum has no guarantee: it has parts that have none.",
+    "none": "The sums have no guarantee: they have parts that have none.",
 }
 SEVERAL_UNITS = (
     "Entries protect different units ({units}): their sum holds for none of these as a whole, since what protects a "
     "record protects a group of records less."
 )
 TORN = "The last line is cut short, as by a crash: its entry was never acknowledged, and is not counted."
+HOW_TO_BEGIN = "To begin one, with a budget of its own: create=True, or --create of the command ledger"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """An epsilon that was spent.
+class Spent(NamedTuple):
+    """Exact sums: infinite where an entry has no guarantee, None where one is unknown."""
 
-    Attributes
-    ----------
-    number : int
-        Of the line, heading not counted.
-    time : str
-        UTC, ISO 8601.
-    survey, what : str
-        What it was spent on, in the agency's words.
-    kind : str
-        ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
-    unit : str
-        What one is protected as: a record, or the column of households, say.
-    epsilon : Decimal or None
-        For neighbours that differ by one unit added or removed; None where there is no guarantee.
-    """
-
-    number: int
-    time: str
-    survey: str
-    what: str
-    kind: Kind
-    unit: str
-    epsilon: Decimal | None
-
-
-@dataclass(frozen=True)
-class Cap:
-    """The most that a survey may spend, from this entry on."""
-
-    number: int
-    time: str
-    survey: str
-    what: str
-    cap: Decimal
-
-
-Line = Entry | Cap
-
-
-@dataclass(frozen=True)
-class Contents:
-    """A ledger as it was read: its entries, the bytes that they fill, and what a crash may have left behind."""
-
-    lines: tuple[Line, ...]
-    size: int
-    ended: bool  # whether the last entry has its end of line
-    torn: bytes
+    blank: Decimal | None
+    replace: Decimal | None
 
 
 class Ledger:
@@ -120,51 +81,66 @@ class Ledger:
     Parameters
     ----------
     path : str or Path
-        The file; it is made, mode 0600, where there is none.  Its folder must exist.
+        The file, mode 0600.
     survey : str
         The survey; what is about the same people belongs under one name.
     cap : float, optional
-        The most that may be spent on the survey.  It is recorded with the first call that names
-        it; later calls may leave it out or name the same.
+        The most that may be spent on the survey under blanking.  What has no number there does not
+        fit under a cap.  It is recorded with the first call that names it; later calls may leave it
+        out or name the same.
+    create : bool
+        Begin the survey, and the file where there is none; its folder must exist.  Once only: a name
+        that is there already is refused, as is one that differs from it in case, spaces or signs
+        alone, and one that is near another's is warned of.
 
     Raises
     ------
     InputError
-        The file is no ledger or cannot be opened; no such folder; a cap other than the recorded
-        one, which :meth:`set_cap` changes.
+        There is no such ledger, or no such survey in it (the error names those that are near);
+        with ``create``, there is; the file is no ledger or cannot be opened; a cap other than the
+        recorded one, which :meth:`set_cap` changes.
     PrivacyError
         The ledger is damaged.
 
     Examples
     --------
-    >>> ledger = Ledger("budget.jsonl", "labour force 2025", cap=20)  # doctest: +SKIP
-    >>> ledger.spend(10.8, kind="asymptotic", what="January, m = 3")  # doctest: +SKIP
+    >>> ledger = Ledger("budget.jsonl", "labour force 2025", cap=20, create=True)  # doctest: +SKIP
+    >>> ledger.spend(10.8, 21.6, kind="asymptotic", what="January, m = 3")  # doctest: +SKIP
     >>> ledger.left  # doctest: +SKIP
     Decimal('9.2')
     """
 
-    def __init__(self, path: str | Path, survey: str, cap: float | None = None) -> None:
+    def __init__(self, path: str | Path, survey: str, cap: float | None = None, *, create: bool = False) -> None:
         self.path, self.survey = Path(path), line_of_text(survey, "survey")
         wanted = None if cap is None else _decimal(cap, "cap")
-        if not self.path.exists():
-            _create(self.path)
-        recorded = _cap(self._own())
-        if wanted is None or recorded == wanted:
+        if create:
+            self._begin(wanted)
             return
-        self._append(lambda own, **numbered: self._first_cap(own, Cap(what="first cap", cap=wanted, **numbered)))
+        if not self.path.exists():
+            raise InputError(f"there is no ledger {str(self.path)!r}. {HOW_TO_BEGIN}")
+        recorded = _cap(self._own(self._read().lines))
+        if wanted is not None and recorded != wanted:
+            self._append(lambda lines, **new: self._first_cap(lines, Cap(what="first cap", cap=wanted, **new)))
 
-    def spend(self, epsilon: float | None, *, kind: Kind, what: str, unit: str = "record") -> Entry:
-        """Record an epsilon, before the release is made that spends it.
+    def spend(
+        self, blank: float | None, replace: float | None, *, kind: Kind, what: str, unit: str = "record"
+    ) -> Entry:
+        """Record what a release spends, before it is made.
 
         What was recorded stays, also where the release then fails.
 
         Parameters
         ----------
-        epsilon : float or None
-            For one unit added or removed.  None for what has no guarantee (kind "none"), such as
-            local Laplace tables: no number can be added for it, and the sum has no guarantee
-            from then on.
+        blank : float or None
+            Epsilon for one unit's confidential values taken out of the file or put into it, or for
+            the unit removed or added.  None where nothing is known of that, as of strict Laplace
+            tables, which protect a change of values: the survey's sum is then unknown.
+        replace : float or None
+            Epsilon for these values replaced by others: twice ``blank``, unless the release says
+            another.  None where nothing is known of that.
         kind : {"asymptotic", "strict", "strict given alpha", "none"}
+            Of what has no guarantee ("none"), such as local Laplace tables, both epsilons are None:
+            no number can be added for it, and the sums have no guarantee from then on.
         what : str
             The release, in a few words.  It is written to the ledger as it is.
         unit : str
@@ -177,30 +153,31 @@ class Ledger:
         Raises
         ------
         InputError
-            An epsilon that is not positive, or does not go with its kind; an unknown kind; no text.
+            An epsilon that is not positive; none for a kind that needs one; an unknown kind; no text.
         PrivacyError
             The cap would be exceeded, or the ledger is damaged or cannot be written.  Nothing
             may be released then; the ledger is as it was.
         """
         if kind not in get_args(Kind):
             raise InputError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
-        if (epsilon is None) != (kind == "none"):
+        taken_out = None if blank is None else _decimal(blank, "blank")
+        replaced = None if replace is None else _decimal(replace, "replace")
+        if (blank is None and replace is None) != (kind == "none"):
             raise InputError(
-                "epsilon must be None for kind='none', and a number for every other kind: what has no guarantee "
-                "cannot be added up"
+                "blank and replace must be None for kind='none', and one of them a number for every other kind: what "
+                "has no guarantee cannot be added up"
             )
-        exact = None if epsilon is None else _decimal(epsilon, "epsilon")
         said, protected = line_of_text(what, "what"), line_of_text(unit, "unit")
 
-        def entry(own: list[Line], **numbered: Any) -> Line:
-            self._check_cap(own, exact)
-            return Entry(what=said, kind=kind, unit=protected, epsilon=exact, **numbered)
+        def entry(lines: Iterable[Line], **numbered: Any) -> Line:
+            self._check_cap(self._own(lines), taken_out, kind)
+            return Entry(what=said, kind=kind, unit=protected, blank=taken_out, replace=replaced, **numbered)
 
         done = self._append(entry)
         assert isinstance(done, Entry)
         return done
 
-    def check(self, epsilon: float) -> None:
+    def check(self, blank: float) -> None:
         """Refuse, before the work of a fit, what :meth:`spend` would refuse now; records nothing.
 
         Raises
@@ -210,7 +187,7 @@ class Ledger:
         PrivacyError
             The cap would be exceeded, or the ledger is damaged.
         """
-        self._check_cap(self._own(), _decimal(epsilon, "epsilon"))
+        self._check_cap(self._own(self._read().lines), _decimal(blank, "epsilon"), "strict")
 
     def set_cap(self, cap: float, *, what: str) -> None:
         """Set another cap, from now on; the old one stays on record.
@@ -230,54 +207,114 @@ class Ledger:
             The ledger is damaged or cannot be written.
         """
         exact, why = _decimal(cap, "cap"), line_of_text(what, "what")
-        self._append(lambda own, **numbered: Cap(what=why, cap=exact, **numbered))
+
+        def other_cap(lines: Iterable[Line], **numbered: Any) -> Line:
+            self._own(lines)
+            return Cap(what=why, cap=exact, **numbered)
+
+        self._append(other_cap)
+
+    def verify(self, releases: Release | str | Path | Iterable[Release | str | Path] = ()) -> pd.DataFrame:
+        """Check that the ledger is whole, and that it holds the entries of these releases.
+
+        Every line is checked against the one before.  A release names the number and the head of its
+        entry, so a ledger that was cut off after them, or put together anew, does not go with it.
+
+        This finds accidents: a file that was cut off, edited, or put back from an old copy, and
+        releases that were never entered.  It does not stop a determined editor, who can compute all
+        heads anew, and write them to the manifests of releases that are not published yet.  Lines
+        after the last of the entries that releases name can be cut off unseen.
+
+        Parameters
+        ----------
+        releases : releases or their folders
+
+        Returns
+        -------
+        pandas.DataFrame
+            :meth:`entries`, and in the column ``release`` which of the releases goes with each: its
+            folder, or "release 1" and so on; empty where none was given.
+
+        Raises
+        ------
+        InputError
+            A folder is no release, or cannot be read.
+        PrivacyError
+            The ledger is damaged, or some releases do not go with it; every one of these is named.
+        """
+        given = [releases] if isinstance(releases, (Release, str, Path)) else list(releases)
+        lines = self._read().lines
+        faults = []
+        found: dict[int, list[str]] = {}
+        for position, place in enumerate(given, 1):
+            if isinstance(place, Release):
+                name, release = f"release {position}", place
+            else:
+                name, release = str(place), read_release(place)
+            fault = self._fault(release, lines)
+            if fault is None:
+                found.setdefault(release.method["ledger"]["entry"], []).append(name)
+            else:
+                faults.append(f"{name} {fault}")
+        if faults:
+            raise PrivacyError(
+                f"the ledger {str(self.path)!r} does not go with {len(faults)} of {len(given)} releases: "
+                + "; ".join(faults)
+            )
+        table = self.entries()
+        return table.assign(release=[", ".join(found.get(number, [])) for number in table["number"]])
 
     def entries(self) -> pd.DataFrame:
-        """What was spent on the survey: ``time, what, kind, unit, epsilon, sum``, the sum running.
+        """What was spent on the survey: ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.
 
-        Where there is no guarantee epsilon is NaN, and the sum infinite.
+        The sums are running.  An epsilon that is missing is NaN, and so is a sum that is unknown; where
+        something has no guarantee, sums are infinite.
         """
-        table = _table(self._own())
-        no_number = table["epsilon"] == NOT_COUNTED
-        return table.assign(epsilon=table["epsilon"].astype(float).mask(no_number), sum=table["sum"].astype(float))
+        table = _table(self._entries())
+        for name in COLUMNS:
+            table[name] = table[name].astype(float).replace(np.inf, np.nan)
+            table[_sum_of(name)] = table[_sum_of(name)].astype(float)
+        return table
 
     @property
-    def spent(self) -> Decimal:
-        """The exact sum of the survey's epsilons; infinite where one has no guarantee."""
-        return _spent(self._own())
+    def spent(self) -> Spent:
+        """The exact sums of the survey's epsilons."""
+        return _spent(self._entries())
 
     @property
     def cap(self) -> Decimal | None:
-        """The most that may be spent on the survey; None where nothing was said."""
-        return _cap(self._own())
+        """The most that may be spent on the survey under blanking; None where nothing was said."""
+        return _cap(self._own(self._read().lines))
 
     @property
     def left(self) -> Decimal | None:
-        """Cap less what was spent, at least 0; None without a cap."""
-        return _left(self._own())
+        """Cap less what was spent under blanking, at least 0, and 0 where that is unknown; None without a cap."""
+        return _left(self._own(self._read().lines))
 
     @property
     def surveys(self) -> list[str]:
-        """The surveys that the file has lines of, in the order of their first."""
-        return list(dict.fromkeys(line.survey for line in self._read().lines))
+        """The surveys of the file, in the order in which they were begun."""
+        return surveys_of(self.path)
 
     def __str__(self) -> str:
         contents = self._read()
-        own = [line for line in contents.lines if line.survey == self.survey]
-        spent = [line for line in own if isinstance(line, Entry)]
+        own = self._own(contents.lines)
+        entries = [line for line in own if isinstance(line, Entry)]
         cap, left = _cap(own), _left(own)
-        limit = "no cap" if cap is None or left is None else f"cap {_shown(cap)}, {_shown(left, ROUND_FLOOR)} left"
-        said = [f"Privacy ledger of {self.survey!r}: releases {len(spent)}, epsilon = {_shown(_spent(own))}, {limit}"]
-        if spent:
-            table = _table(own)
-            shown = table.assign(epsilon=table["epsilon"].map(_shown), sum=table["sum"].map(_shown))
-            said += [shown.to_string(index=False), "By kind:"]
+        limit = "no cap" if cap is None else f"cap {_shown(cap)}, {_shown(left, ROUND_FLOOR)} left"
+        said = [f"Privacy ledger of {self.survey!r}: releases {len(entries)}, epsilon = {_both(entries)}, {limit}"]
+        if entries:
+            table = _table(entries)
+            for name in (*COLUMNS, *map(_sum_of, COLUMNS)):
+                table[name] = [_shown(amount) for amount in table[name]]
+            said += [table.to_string(index=False), "By kind:"]
         for kind in get_args(Kind):
-            if any(entry.kind == kind for entry in spent):
-                said.append(f"  - {kind}: {_shown(_spent(entry for entry in spent if entry.kind == kind))}")
-        units = list(dict.fromkeys(entry.unit for entry in spent))
-        said.append(MEANING)
-        said += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in spent)]
+            if any(entry.kind == kind for entry in entries):
+                said.append(f"  - {kind}: {_both(entry for entry in entries if entry.kind == kind)}")
+        units = list(dict.fromkeys(entry.unit for entry in entries))
+        said += [MEANING] + ([] if cap is None else [CAPPED])
+        said += [UNKNOWN] if None in _spent(entries) else []
+        said += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in entries)]
         said += [SEVERAL_UNITS.format(units=", ".join(units))] if len(units) > 1 else []
         said += [TORN] if contents.torn else []
         others = sorted({line.survey for line in contents.lines} - {self.survey})
@@ -287,34 +324,71 @@ class Ledger:
 
     __repr__ = __str__
 
-    def _own(self) -> list[Line]:
-        return [line for line in self._read().lines if line.survey == self.survey]
+    def _read(self) -> ledger_file.Contents:
+        return _read(self.path)
 
-    def _read(self) -> Contents:
-        with _locked(self.path, write=False) as file:
-            return _contents(file, self.path)
+    def _own(self, lines: Iterable[Line]) -> list[Line]:
+        """The lines of the survey; it is refused where it has none."""
+        lines = list(lines)
+        own = [line for line in lines if line.survey == self.survey]
+        if own:
+            return own
+        names = _names(lines)
+        near = " or ".join(map(repr, _near(self.survey, names)))
+        raise InputError(
+            f"the ledger {str(self.path)!r} has no survey {self.survey!r}{f' (did you mean {near}?)' if near else ''}; "
+            f"it has {', '.join(map(repr, names)) or 'none'}. {HOW_TO_BEGIN}"
+        )
 
-    def _check_cap(self, own: list[Line], asked: Decimal | None) -> None:
-        """Refuse to spend more than what is left; what has no guarantee fits under no cap."""
+    def _entries(self) -> list[Entry]:
+        return [line for line in self._own(self._read().lines) if isinstance(line, Entry)]
+
+    def _begin(self, cap: Decimal | None) -> None:
+        """Write the survey's first line, a cap or none."""
+        near: list[str] = []
+
+        def first(lines: Iterable[Line], **numbered: Any) -> Line:
+            names = _names(lines)
+            same = [name for name in names if _plain(name) == _plain(self.survey)]
+            if same:
+                raise InputError(
+                    f"the ledger {str(self.path)!r} has the survey {same[0]!r} already; name it as it is there, "
+                    "without create=True"
+                )
+            near.extend(_near(self.survey, names))
+            return Cap(what="begun", cap=cap, **numbered)
+
+        if not self.path.exists():
+            ledger_file.create(self.path)
+        self._append(first)
+        if near:
+            warnings.warn(
+                f"the survey {self.survey!r} was begun in the ledger {str(self.path)!r}, with a budget of its own; its "
+                f"name is near {' and '.join(map(repr, near))}: what is about the same people belongs under one name",
+                stacklevel=3,
+            )
+
+    def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
+        """Refuse to spend more than what is left; what has no number for blanking fits under no cap."""
         cap = _cap(own)
         if cap is None:
             return
         if asked is None:
+            why = "what has no guarantee" if kind == "none" else "what has no epsilon for blanking a record"
             raise PrivacyError(
-                f"{self.survey!r} has a cap of epsilon = {_shown(cap)}, and what has no guarantee cannot be counted "
-                "against it: nothing was recorded, so do not release it"
+                f"{self.survey!r} has a cap of epsilon = {_shown(cap)}, and {why} cannot be counted against it: "
+                "nothing was recorded, so do not release it"
             )
-        if EXACT.add(_spent(own), asked) > cap:
-            left = _left(own)
-            assert left is not None
+        spent = _spent(line for line in own if isinstance(line, Entry)).blank
+        if spent is None or EXACT.add(spent, asked) > cap:
             raise PrivacyError(
-                f"epsilon = {_shown(asked)} was asked for, but {_shown(_spent(own))} of {self.survey!r} is spent, and "
-                f"of its cap of {_shown(cap)} only {_shown(left, ROUND_FLOOR)} is left: nothing was recorded, so do "
-                "not release it. Ask for less, or raise the cap with set_cap(...)"
+                f"epsilon = {_shown(asked)} was asked for, but {_shown(spent)} of {self.survey!r} is spent, and of its "
+                f"cap of {_shown(cap)} only {_shown(_left(own), ROUND_FLOOR)} is left: nothing was recorded, so do not "
+                "release it. Ask for less, or raise the cap with set_cap(...)"
             )
 
-    def _first_cap(self, own: list[Line], cap: Cap) -> Cap | None:
-        recorded = _cap(own)
+    def _first_cap(self, lines: Iterable[Line], cap: Cap) -> Cap | None:
+        recorded = _cap(self._own(lines))
         if recorded is not None and recorded != cap.cap:
             raise InputError(
                 f"the cap of {self.survey!r} is {_shown(recorded)}, and cap= names another; leave it out, or change it "
@@ -322,184 +396,99 @@ class Ledger:
             )
         return cap if recorded is None else None
 
+    def _fault(self, release: Release, lines: tuple[Line, ...]) -> str | None:
+        """Why a release does not go with the lines of the ledger, or None."""
+        said = release.method.get("ledger")
+        if said is None:
+            return "was entered in no ledger"
+        number, head = (said.get(name) if isinstance(said, dict) else None for name in ("entry", "head"))
+        if not isinstance(number, int) or number < 1:
+            return "names no entry: its manifest is damaged"
+        if number > len(lines):
+            return f"is entry {number}, and the ledger ends with {len(lines)}: it was cut off, or is another one"
+        line = lines[number - 1]
+        if line.head != head or not isinstance(line, Entry):
+            return f"is entry {number}, and the ledger has another one there: it was edited, or put together anew"
+        if line.survey != self.survey:
+            return f"is entry {number}, of the survey {line.survey!r}"
+        report = release.privacy
+        spends = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
+        entered = tuple(None if amount is None else float(amount) for amount in (line.blank, line.replace))
+        if (report.kind, spends) != (line.kind, entered):
+            return f"says {report.spent}, and its entry {number} says epsilon = {_both([line])} ({line.kind})"
+        return None
+
     def _append(self, make: Callable[..., Line | None]) -> Line | None:
-        """Add what ``make`` says, given the survey's lines and the next number; None adds nothing."""
-        with _locked(self.path, write=True) as file:
-            contents = _contents(file, self.path)
-            own = [line for line in contents.lines if line.survey == self.survey]
+        """Add what ``make`` says, given all lines and the next number; None adds nothing."""
+        with ledger_file.locked(self.path, write=True) as file:
+            before = ledger_file.contents(file, self.path)
             time = datetime.now(UTC).isoformat(timespec="seconds")
-            line = make(own, number=len(contents.lines) + 1, time=time, survey=self.survey)
-            if line is not None:
-                try:
-                    _write(file, line, contents, self.path)
-                except OSError as error:
-                    raise PrivacyError(
-                        f"the ledger {str(self.path)!r} could not be written ({error.strerror}), so do not release "
-                        "anything; look at it before you try again"
-                    ) from None
-            return line
+            line = make(before.lines, number=len(before.lines) + 1, time=time, survey=self.survey)
+            return None if line is None else ledger_file.append(file, line, before, self.path)
 
 
-def _create(path: Path) -> None:
-    """Make an empty ledger, whole or not at all; where another process was first, its ledger stays."""
-    if not path.parent.is_dir():
-        raise InputError(f"the ledger {str(path)!r} cannot be made: its folder does not exist")
-    try:
-        file, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-        try:
-            os.write(file, f"{json.dumps(HEADING)}\n".encode())
-            os.fsync(file)
-            with suppress(FileExistsError):
-                os.link(name, path)
-        finally:
-            os.close(file)
-            os.unlink(name)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise InputError(f"the ledger {str(path)!r} cannot be made: {error.strerror}") from None
+def surveys_of(path: str | Path) -> list[str]:
+    """The surveys of a ledger, in the order in which they were begun.
+
+    Raises
+    ------
+    InputError, PrivacyError
+        As :class:`Ledger`.
+    """
+    return _names(_read(Path(path)).lines)
 
 
-@contextmanager
-def _locked(path: Path, *, write: bool) -> Iterator[int]:
-    """The ledger, open and locked: to itself where it is to be written, else with other readers."""
-    import fcntl  # not on Windows, where the rest of the package works
-
-    file = -1
-    try:
-        while True:
-            try:
-                if not path.is_file():
-                    raise InputError(f"the ledger {str(path)!r} is not a file")
-                file = os.open(path, os.O_RDWR | os.O_APPEND if write else os.O_RDONLY)
-                fcntl.flock(file, fcntl.LOCK_EX if write else fcntl.LOCK_SH)
-                if os.path.samestat(os.fstat(file), os.stat(path)):
-                    break
-            except OSError as error:
-                raise InputError(f"the ledger {str(path)!r} cannot be opened: {error.strerror}") from None
-            os.close(file)  # an editor put another file in its place while we waited
-            file = -1
-        yield file
-    finally:
-        if file >= 0:
-            fcntl.flock(file, fcntl.LOCK_UN)  # a process that was forked meanwhile would keep it
-            os.close(file)
+def _read(path: Path) -> ledger_file.Contents:
+    with ledger_file.locked(path, write=False) as file:
+        return ledger_file.contents(file, path)
 
 
-def _contents(file: int, path: Path) -> Contents:
-    with open(file, "rb", closefd=False) as readable:
-        data = readable.read()
-    heading, *lines = data.split(b"\n")
-    if not lines or _json(heading) != HEADING:
-        raise InputError(f"{str(path)!r} is not a ledger of surveysynth (version {HEADING['version']})")
-    tail = lines.pop()
-    torn = tail if tail and _json(tail) is None else b""
-    if tail and not torn:
-        lines.append(tail)  # whole but for its end, perhaps since an editor took that off: it counts
-    parsed = [_line(_json(line), number) for number, line in enumerate(lines, 1)]
-    damaged = [str(number + 1) for number, line in enumerate(parsed, 1) if line is None]
-    if damaged:
-        raise PrivacyError(
-            f"the ledger {str(path)!r} is damaged in {len(damaged)} lines (line numbers {', '.join(damaged[:5])}; the "
-            "first line is 1), so nothing can be spent: put back a copy from before, with what was spent since"
-        )
-    whole = tuple(line for line in parsed if line is not None)
-    return Contents(whole, len(data) - len(torn), not tail or bool(torn), torn)
+def _names(lines: Iterable[Line]) -> list[str]:
+    return list(dict.fromkeys(line.survey for line in lines))
 
 
-def _json(line: bytes) -> Any:
-    """The JSON value of a line, numbers as decimals; None where it is not JSON."""
-
-    def refuse(name: str) -> None:
-        raise ValueError
-
-    try:
-        return json.loads(line.decode("utf-8"), parse_float=Decimal, parse_constant=refuse)
-    except (ValueError, RecursionError):
-        return None
+def _near(survey: str, names: Iterable[str]) -> list[str]:
+    """Names that are like this one: but for case, spaces and signs, or by difflib's ratio."""
+    plain = {_plain(name): name for name in names}
+    return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
 
 
-def _line(said: Any, number: int) -> Line | None:
-    """An entry as it was written, or None where it cannot have been written by this module."""
-    if not isinstance(said, dict):
-        return None
-    entry = dict(said)
-    type = entry.pop("type", None)
-    wanted: tuple[str, ...] = ("number", "time", "survey", "what")
-    wanted += ("cap",) if type == "cap" else ("kind", "unit", "epsilon")
-    if type not in ("cap", "spend") or set(entry) != set(wanted) or entry["number"] != number:
-        return None
-    if not all(isinstance(entry[c], str) and entry[c] for c in wanted if c not in ("number", "cap", "epsilon")):
-        return None
-    if type == "cap":
-        return Cap(**entry | {"cap": Decimal(entry["cap"])}) if _is_amount(entry["cap"]) else None
-    if entry["kind"] not in get_args(Kind) or (entry["epsilon"] is None) != (entry["kind"] == "none"):
-        return None
-    if entry["epsilon"] is None:
-        return Entry(**entry)
-    return Entry(**entry | {"epsilon": Decimal(entry["epsilon"])}) if _is_amount(entry["epsilon"]) else None
+def _plain(name: str) -> str:
+    """A name without case, spaces and signs."""
+    return "".join(c for c in name.casefold() if c.isalnum()) or name
 
 
-def _is_amount(value: object) -> bool:
-    """Whether a number is positive, and the shortest decimal of a float: then all sums are exact."""
-    if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value <= 0:
-        return False
-    with suppress(OverflowError):
-        return Decimal(repr(float(value))) == value
-    return False
+def _sum_of(column: str) -> str:
+    return f"sum_{column}"
 
 
-def _write(file: int, line: Line, contents: Contents, path: Path) -> None:
-    """Add a line in one write, and wait for the disk; first put aside what a crash left behind."""
-    if contents.torn:
-        aside = path.with_name(f"{path.name}.torn")
-        kept = os.open(aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(kept, contents.torn + b"\n")
-            os.fsync(kept)
-        finally:
-            os.close(kept)
-        os.ftruncate(file, contents.size)
-        warnings.warn(
-            f"the last line of the ledger {str(path)!r} was cut short, as by a crash; its entry was never "
-            f"acknowledged, is not counted, and is now in {aside.name!r}",
-            stacklevel=4,
-        )
-    said = {"number": line.number, "time": line.time, "survey": line.survey}
-    if isinstance(line, Cap):
-        said |= {"type": "cap", "cap": float(line.cap), "what": line.what}
-    else:
-        epsilon = None if line.epsilon is None else float(line.epsilon)
-        said |= {"type": "spend", "epsilon": epsilon, "kind": line.kind, "unit": line.unit, "what": line.what}
-    text = json.dumps(said, ensure_ascii=False).encode()
-    whole = (b"" if contents.ended else b"\n") + text + b"\n"
-    if os.write(file, whole) < len(whole):
-        os.ftruncate(file, contents.size)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    os.fsync(file)
+def _amounts(entries: Iterable[Entry], column: str) -> list[Decimal | None]:
+    return [NOT_COUNTED if entry.kind == "none" else getattr(entry, column) for entry in entries]
 
 
-def _table(lines: Iterable[Line]) -> pd.DataFrame:
-    """What was spent, in exact numbers, and the running sum."""
-    spent = [line for line in lines if isinstance(line, Entry)]
-    table = pd.DataFrame({
-        "time": pd.Series([entry.time for entry in spent], dtype=str),
-        "what": pd.Series([entry.what for entry in spent], dtype=str),
-        "kind": pd.Series([entry.kind for entry in spent], dtype=str),
-        "unit": pd.Series([entry.unit for entry in spent], dtype=str),
-    })  # fmt: skip
-    epsilon = [NOT_COUNTED if entry.epsilon is None else entry.epsilon for entry in spent]
-    table["epsilon"] = pd.Series(epsilon, dtype=object)
-    table["sum"] = pd.Series([*accumulate(epsilon, EXACT.add)], dtype=object)
+def _add(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """A sum: without guarantee where a part has none, else unknown where a part is."""
+    if NOT_COUNTED in (one, other):
+        return NOT_COUNTED
+    return None if one is None or other is None else EXACT.add(one, other)
+
+
+def _table(entries: list[Entry]) -> pd.DataFrame:
+    """What was spent, in exact numbers, and the running sums."""
+    table = pd.DataFrame({"number": pd.Series([entry.number for entry in entries], dtype=int)})
+    for name in ("time", "what", "kind", "unit"):
+        table[name] = pd.Series([getattr(entry, name) for entry in entries], dtype=str)
+    amounts = {name: _amounts(entries, name) for name in COLUMNS}
+    sums = {_sum_of(name): [*accumulate(amounts[name], _add)] for name in COLUMNS}
+    for name, values in (amounts | sums).items():
+        table[name] = pd.Series(values, dtype=object)
     return table
 
 
-def _spent(lines: Iterable[Line]) -> Decimal:
-    epsilon = (NOT_COUNTED if line.epsilon is None else line.epsilon for line in lines if isinstance(line, Entry))
-    return reduce(EXACT.add, epsilon, Decimal(0))
+def _spent(entries: Iterable[Entry]) -> Spent:
+    entries = list(entries)
+    zero: Decimal | None = Decimal(0)
+    return Spent(*(reduce(_add, _amounts(entries, name), zero) for name in COLUMNS))
 
 
 def _cap(lines: Iterable[Line]) -> Decimal | None:
@@ -508,12 +497,22 @@ def _cap(lines: Iterable[Line]) -> Decimal | None:
 
 
 def _left(lines: list[Line]) -> Decimal | None:
-    cap = _cap(lines)
-    return None if cap is None else max(EXACT.subtract(cap, _spent(lines)), Decimal(0))
+    cap, spent = _cap(lines), _spent(line for line in lines if isinstance(line, Entry)).blank
+    if cap is None:
+        return None
+    return Decimal(0) if spent is None else max(EXACT.subtract(cap, spent), Decimal(0))
 
 
-def _shown(amount: Decimal, rounding: str = ROUND_CEILING) -> str:
+def _both(entries: Iterable[Entry]) -> str:
+    """The sums of both columns, for a person."""
+    blank, replace = _spent(entries)
+    return f"{_shown(blank)} (blank), {_shown(replace)} (replace)"
+
+
+def _shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
     """An epsilon for a person, at four decimals: rounded up, and what is left rounded down."""
+    if amount is None:
+        return "unknown"
     if not amount.is_finite():
         return "no guarantee"
     exact = Context(prec=EXACT.prec)

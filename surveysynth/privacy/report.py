@@ -37,9 +37,11 @@ GUARANTEES: dict[str, str] = {
     ),
     "perturbed histogram": (
         "Strict differential privacy: Laplace noise in the counts of bins that do not depend on the file; all data "
-        "sets come from one noisy histogram."
+        "sets come from one noisy histogram. The number of records is public: epsilon is between files that differ in "
+        "whether one record is counted in the histogram; between files where its values are others, 2 epsilon."
     ),
 }
+ADD_OR_REMOVE = ("pseudo posterior", "weighted-e")  # the others hold the number of records, which is public, fixed
 
 
 def public_epsilon(exact: float, requested: float | None) -> float:
@@ -57,8 +59,10 @@ class PrivacyReport:
     kind : str
         ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
     epsilon : float
-        Of the whole release, for neighbours that differ by one record (one unit) added or removed;
-        rounded up at two decimals and never above ``epsilon_requested``; infinite of kind ``none``.
+        Of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
+        values take part: blanked, under mechanisms that hold the number of records fixed; added or
+        removed, under the pseudo posterior.  Rounded up at two decimals and never above
+        ``epsilon_requested``; infinite of kind ``none``.
     mechanism : str
         ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
     epsilon_replace_one : float
@@ -123,8 +127,15 @@ class PrivacyReport:
         """Epsilon by neighbour relation; none where there is no guarantee."""
         if self.kind == "none":
             return {}
-        what = "one record" if self.unit is None else f"all records of one {self.unit!r}"
-        return {f"add or remove {what}": self.epsilon, f"replace {what}": self.epsilon_replace_one}
+        records = f"all records of one {self.unit!r}"
+        if self.mechanism in ADD_OR_REMOVE:
+            what = "one record" if self.unit is None else records
+            relations = f"add or remove {what}", f"replace {what}"
+        else:
+            values = "confidential values"
+            values = f"one record's {values}" if self.unit is None else f"the {values} of {records}"
+            relations = f"blank {values}", f"replace {values}"
+        return dict(zip(relations, (self.epsilon, self.epsilon_replace_one), strict=True))
 
     @property
     def publication(self) -> str:

@@ -54,9 +54,11 @@ def test_epsilon_of_a_strict_release_is_the_one_asked_for_whatever_the_file(stri
     assert (release.privacy.kind, release.privacy.epsilon, strict.delta) == ("strict", 9.0, 1.5)
     assert release.privacy.epsilon_replace_one == 18
     text = str(release.privacy)
-    assert "epsilon = 9 (asked for: 9), strict" in text and "replace one record: epsilon = 18" in text
+    assert "epsilon = 9 (asked for: 9), strict" in text
+    assert "replace one record's confidential values: epsilon = 18\n" in text
     assert "Maximum over" not in text and "Monte Carlo stand in for exact draws" in text
-    assert "add or remove one record" in text and "N / n" in text
+    assert "blank one record's confidential values: epsilon = 9\n" in text and "N / n" in text
+    assert "add or remove" not in text and "added or removed" not in text
     internal = release.privacy.internal
     assert internal["clamp"] == 1.5 and 0 < internal["invocations"] <= 300
     assert "invocations" not in json.dumps(release.manifest()) and str(internal["invocations"]) not in text
@@ -417,11 +419,11 @@ def test_draws_of_later_releases_keep_away_from_earlier_ones(strict):
 
 
 def test_the_ledger_is_asked_before_anything_is_drawn(strict, tmp_path):
-    ledger = ss.Ledger(tmp_path / "ledger.jsonl", "income survey", cap=10.0)
+    ledger = ss.Ledger(tmp_path / "ledger.jsonl", "income survey", cap=10.0, create=True)
     used = list(strict.used)
     strict.release(m=1, ledger=ledger)
     with pytest.raises(ss.PrivacyError, match="cap"):
         strict.release(m=3, ledger=ledger)
-    assert float(ledger.spent) == 3.0 and len(strict.used) == len(used) + 1
+    assert ledger.spent == (3, 6) and len(strict.used) == len(used) + 1
     entry = ledger.entries().iloc[0]
     assert entry["kind"] == "strict" and "FBS" in entry["what"]

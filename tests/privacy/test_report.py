@@ -67,3 +67,16 @@ def test_seeded_runs_are_marked(publishable):
     report = replace(REPORT, publishable=publishable)
     assert ("reproducible, not for publication" in str(report)) is not publishable
     assert report.public()["publication"] == report.publication
+
+
+@pytest.mark.parametrize("mechanism", ["censored", "perturbed histogram"])
+def test_a_strict_report_is_for_values_that_are_blanked_or_replaced(mechanism):
+    """n is public there, so that no record is added or removed; replacing is two steps of blanking."""
+    report = replace(REPORT, kind="strict", mechanism=mechanism)
+    said = {"blank one record's confidential values": 10.79, "replace one record's confidential values": 21.58}
+    assert report.neighbours == report.public()["neighbours"] == said
+    text = str(report)
+    assert all(f"  - {name}: epsilon = {value:g}" in text for name, value in said.items())
+    assert "add or remove" not in text and "added or removed" not in text and "2 epsilon" in report.guarantee
+    households = replace(report, unit="household").neighbours
+    assert next(iter(households)) == "blank the confidential values of all records of one 'household'"
