@@ -88,8 +88,9 @@ def fit(
     synthesizer : Synthesizer
         For example ``FBS("salary", "field + gender")``.
     epsilon : float
-        Privacy budget of a release of m data sets (add-or-remove neighbours); never exceeded.
-        Not needed where the mechanism fixes c1.
+        Privacy budget of a release of m data sets, for one record added or removed, or, under ``Censored``,
+        for one record's confidential values taken out; never exceeded.  Not needed where the mechanism
+        fixes c1.
     m : int
         Number of synthetic data sets; default 3.
     mechanism : PseudoPosterior, WeightedE or Censored, optional

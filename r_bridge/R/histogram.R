@@ -6,7 +6,8 @@
 #'
 #' @param design The confidential file, as for [synthesize()]; only its weights are used.
 #' @param outcome A numeric column without missing values, by name or as a formula, `~ salary`.
-#' @param epsilon Of the whole release, for one record added or removed.
+#' @param epsilon Of the whole release, for one record that is blanked: counted in the histogram, or not; n is public. For
+#'   one record's values replaced by others it is twice that.
 #' @param bounds Public lowest and highest value, chosen without looking at the file; values outside are moved to
 #'   the nearest.
 #' @param population_total Public number of population units.
@@ -15,6 +16,7 @@
 #' @param m Number of synthetic data sets.
 #' @param weight_bound Public largest survey weight; needed where the weights are not all equal. Larger ones are
 #'   lowered to it, and the noise is as many times as large.
+#' @param ledger By [ledger()]: both epsilons are entered there before any noise is drawn, if the cap allows it.
 #' @return A release, as by [synthesize()]. It is never seeded.
 #' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
 #'   Wasserman and Zhou (2010), A statistical framework for differential privacy, JASA 105.
@@ -27,7 +29,7 @@
 #' combine(with(release, svyquantile(~salary, quantiles = 0.5)))
 #' }
 perturbed_histogram <- function(design, outcome, epsilon, bounds, population_total, bins = NULL, m = 3,
-                                weight_bound = NULL) {
+                                weight_bound = NULL, ledger = NULL) {
   parts <- design_parts(design)
   parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs"))]
   outcome <- one_name(outcome)
@@ -36,7 +38,7 @@ perturbed_histogram <- function(design, outcome, epsilon, bounds, population_tot
     given <- list(
       design = design_for_python(parts, outcome, folder), outcome = outcome, epsilon = epsilon, bounds = I(bounds),
       population_total = population_total, bins = if (length(bins) > 1) I(bins) else bins, m = m,
-      weight_bound = weight_bound
+      weight_bound = weight_bound, ledger = if (!is.null(ledger)) check_ledger(ledger)
     )
     release_from_python(folder, design, "perturbed_histogram", given)
   })

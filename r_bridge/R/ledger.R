@@ -1,43 +1,64 @@
 #' The privacy ledger of a survey
 #'
 #' Epsilons of releases about the same people add up. The ledger is a file that has what was spent, entry by entry, and
-#' a cap that they cannot exceed; `synthesize(ledger = )` enters an epsilon **before** any data set is drawn, and stops
-#' where the cap is exceeded. What was entered stays spent, also where the release then fails.
+#' a cap that they cannot exceed; with `ledger = `, [synthesize()], [perturbed_histogram()] and [laplace_tables()] enter
+#' theirs **before** any data set leaves, and stop where the cap is exceeded. What was entered stays spent, also where
+#' the release then fails.
+#'
+#' An entry has two epsilons: `blank`, for one record's (one unit's) confidential values taken out of the file or put into
+#' it, or the record added or removed; and `replace`, for these values being others. Each is summed by itself. Where an
+#' entry has no number for one of them, that sum is unknown: it is not 0.
 #'
 #' `spend()` enters what was released in another way; call it before you release. Local Laplace tables, say, have no
-#' guarantee that adds up: `kind = "none"` and `epsilon = NULL`. [as.data.frame()] gives the entries.
+#' guarantee that adds up: `kind = "none"`, and `NULL` for both epsilons. [as.data.frame()] gives the entries, an epsilon
+#' that is missing and a sum that is unknown as `NaN`, and infinite sums from an entry without a guarantee on.
 #'
-#' @param path The file; it is made where there is none, for you alone to read. It may hold several surveys.
+#' Entries are numbered, and each has a hash (SHA-256) of the ledger up to it, its head. A release names number and
+#' head of its entry in the manifest, so `verify_ledger()` finds a ledger that was cut off, edited or put back from an old
+#' copy, and a release that was never entered. This finds accidents, and does not stop a determined editor, who can compute
+#' all heads anew; lines after the last entry that a release names can be cut off unseen.
+#'
+#' @param path The file, for you alone to read. It may hold several surveys.
 #' @param survey Name of the survey; what is about the same people belongs under one name.
-#' @param cap The most that may be spent on the survey. It is recorded by the first call that names it; others may leave
-#'   it out. `set_cap()` changes it, and the old one stays on record.
+#' @param cap The most that may be spent on the survey under blanking; what has no number there does not fit under a cap.
+#'   It is recorded by the first call that names it; others may leave it out. `set_cap()` changes it, and the old one
+#'   stays on record.
+#' @param create `TRUE` begins the survey, and the file where there is none; once only. Without it, a name that is not in
+#'   the ledger is an error, which names those that are near.
 #' @param ledger By `ledger()`.
-#' @param epsilon For one record (one unit) added or removed.
+#' @param blank Epsilon for one unit's confidential values taken out or put in, or the unit removed or added; `NULL` where
+#'   nothing is known of that.
+#' @param replace Epsilon for these values replaced by others: twice `blank`, unless the release says another; `NULL`
+#'   where nothing is known of that.
 #' @param kind Of guarantee: `"asymptotic"`, `"strict"`, `"strict given alpha"` or `"none"`; a release says it in
 #'   `privacy(release)$kind`.
 #' @param what The release, or why the cap is changed, in a few words, which are written to the ledger as they are.
 #' @param unit What one is protected as: `"record"`, or the column of households, say.
-#' @return A ledger, of class `surveysynth_ledger`, from the last two invisibly.
+#' @param releases A release, a list of releases, or the folders of some; none: the ledger alone is checked.
+#' @return A ledger, of class `surveysynth_ledger`, from `spend()` and `set_cap()` invisibly; `verify_ledger()` returns the
+#'   entries, and in the column `release` which release goes with each, or stops.
 #' @export
 #' @examples
 #' \dontrun{
-#' budget <- ledger("budget.jsonl", "labour force 2025", cap = 20)
+#' budget <- ledger("budget.jsonl", "labour force 2025", cap = 20, create = TRUE)
 #' release <- synthesize(design, fbs(salary ~ field), epsilon = 10.8, ledger = budget)
 #' budget
 #' as.data.frame(budget)
-#' spend(budget, 1, kind = "strict", what = "histogram of hours")
+#' spend(budget, 1, 2, kind = "strict", what = "histogram of hours")
 #' set_cap(budget, 30, what = "the board, in May")
+#' verify_ledger(budget, release)
 #' }
-ledger <- function(path, survey, cap = NULL) {
+ledger <- function(path, survey, cap = NULL, create = FALSE) {
   path <- path.expand(path)
-  ask_python("ledger", ledger = make("Ledger", "ledger", path = path, survey = survey, cap = cap))
+  ask_python("ledger", ledger = make("Ledger", "ledger", path = path, survey = survey, cap = cap, create = create))
   make("Ledger", "ledger", path = normalizePath(path), survey = survey, class = "surveysynth_ledger")
 }
 
 #' @rdname ledger
 #' @export
-spend <- function(ledger, epsilon, kind, what, unit = "record") {
-  ask_python("spend", ledger = check_ledger(ledger), epsilon = epsilon, kind = kind, what = what, unit = unit)
+spend <- function(ledger, blank, replace, kind, what, unit = "record") {
+  ask_python("spend", ledger = check_ledger(ledger), blank = blank, replace = replace, kind = kind, what = what,
+             unit = unit)
   invisible(ledger)
 }
 
@@ -48,7 +69,18 @@ set_cap <- function(ledger, cap, what) {
   invisible(ledger)
 }
 
-# Python would make a file that is gone anew, and with nothing in it.
+#' @rdname ledger
+#' @export
+verify_ledger <- function(ledger, releases = NULL) {
+  if (inherits(releases, "surveysynth_release")) releases <- list(releases)
+  folders <- if (is.character(releases)) I(path.expand(releases))
+  objects <- if (is.list(releases)) lapply(releases, function(release) python_release(check_release(release)))
+  in_folder(function(folder) {
+    frame_from_python("verify_ledger", folder, ledger = check_ledger(ledger), folders = folders, objects = objects)
+  })
+}
+
+# A file that is gone is not to be begun anew, with nothing in it.
 check_ledger <- function(ledger) {
   if (!inherits(ledger, "surveysynth_ledger")) refuse("a ledger is what ledger(path, survey) returns")
   path <- ledger$arguments$path

@@ -3,8 +3,8 @@
 #' What is guaranteed, to whom, under what assumptions, and what is not: the public part, as it is in the manifest.
 #'
 #' @param release From [synthesize()] or [read_release()]; no Python is needed.
-#' @return A list of class `surveysynth_privacy`: `epsilon` (of the whole release, for files that differ by one
-#'   record added or removed; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours` (epsilon by
+#' @return A list of class `surveysynth_privacy`: `epsilon` (of the whole release, for the first of
+#'   `neighbours`; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours` (epsilon by
 #'   neighbour relation), `mechanism`, `draws` (behind the maximum, 0 where epsilon needs none), `diagnostics`,
 #'   `assumptions` (taken as public or as given), `data_dependent` (computed from the confidential file and not covered by epsilon) and `publication`.
 #' @export

@@ -163,6 +163,7 @@ check_release <- function(release) {
   if (!inherits(release, "surveysynth_release")) {
     refuse("a release is what synthesize() and read_release() return")
   }
+  invisible(release)
 }
 
 # Columns by name or as a one-sided formula, as a list for Python.

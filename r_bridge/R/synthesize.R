@@ -16,14 +16,15 @@
 #'
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
 #' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()] or [mixture()].
-#' @param epsilon Privacy budget of the whole release, for files that differ by one record added or removed.
+#' @param epsilon Privacy budget of the whole release, for files that differ by one record added or removed; under
+#'   [censored()] or a policy by one record's confidential values taken out, as n is public there.
 #' @param m Number of synthetic data sets; default 3.
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
 #'   each stratum, named by it. Default: the sum of the survey weights, which is then taken as public.
 #' @param mechanism [pseudo_posterior()], the default; [weighted_e()]; or [censored()], whose guarantee is strict.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
 #'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
-#' @param ledger By [ledger()]: epsilon is entered there before the data sets leave, if the cap allows it, and stays
+#' @param ledger By [ledger()]: both epsilons are entered there before the data sets leave, if the cap allows it, and stay
 #'   spent where the release then fails.
 #' @param rule By [identification_rule()]: the data sets must pass it once they are drawn, or nothing is released or
 #'   spent. Epsilon covers neither that a release was blocked, which is not to be published, nor that another one

@@ -181,7 +181,7 @@ def describe(study: CensoringStudy) -> str:
         f"synthetic file of each mechanism (m = 1); c1 = {_listed(plan.c1)}; {s['chains']} chains of {s['draws']} "
         f"draws after {s['warmup']}.",
         "The files are simulated: nothing here is protected, and the seed is in settings.json.",
-        "epsilon is for one record added or removed under the models, for one replaced under the histogram, as in C.",
+        "epsilon is for one record taken out or put in under the models, for one replaced under the histogram, as in C.",
         "",
         "Largest Lipschitz bound of a record: minimum, median, maximum over the files; share above epsilon / 2",
     ]
@@ -324,7 +324,7 @@ def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
         f"on {s.predictors}. Every record counts the same: there are no survey weights here.",
         f"One synthetic file each, epsilon = {comparison.epsilon:g}. Weighted and Weighted-e do not aim at it: theirs "
         "is twice the bound that was found, and holds asymptotically. Under the histogram epsilon is for one record "
-        "replaced, under the others for one added or removed.", "",
+        "replaced, under the others for one taken out or put in.", "",
         f"  {'':<10}" + "".join(f"{head:>12}" for head in heads),
     ]  # fmt: skip
     for row in table.to_dict("records"):

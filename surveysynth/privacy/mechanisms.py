@@ -133,6 +133,9 @@ class WeightedE(Mapped):
 class Censored(Mapped):
     """The censored mechanism (C 3): every alpha_i log p_i is clamped to [-epsilon/(2m), epsilon/(2m)].
 
+    Epsilon is for one record's confidential values taken out of the fit or put into it; for these values
+    replaced by others it is twice that.  The number of records is public.
+
     The clamp holds whatever the parameters, so the guarantee is no matter of the sample size:
 
     - ``weighted=False`` ("Censor_uw"), alpha = 1: ``strict``.  Nothing but the clamp protects, and it is policy.

@@ -11,7 +11,7 @@ import json
 import shutil
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -112,9 +112,11 @@ def ledger(ledger: ss.Ledger) -> tuple[None, str]:
     return None, str(ledger)
 
 
-def spend(ledger: ss.Ledger, epsilon: float | None = None, **given: Any) -> tuple[None, None]:
-    """Enter an epsilon, or None for what has no guarantee."""
-    ledger.spend(epsilon, **given)
+def spend(
+    ledger: ss.Ledger, blank: float | None = None, replace: float | None = None, **given: Any
+) -> tuple[None, None]:
+    """Enter both epsilons; R leaves out what is NULL."""
+    ledger.spend(blank, replace, **given)
     return None, None
 
 
@@ -127,6 +129,13 @@ def set_cap(ledger: ss.Ledger, **given: Any) -> tuple[None, None]:
 def entries(ledger: ss.Ledger, folder: str) -> tuple[None, None]:
     """What was spent, entry by entry."""
     return _saved(ledger.entries(), folder)
+
+
+def verify_ledger(
+    *releases: ss.Release, ledger: ss.Ledger, folder: str, folders: Sequence[str] = ()
+) -> tuple[None, None]:
+    """The entries, with the release that goes with each."""
+    return _saved(ledger.verify([*folders, *releases]), folder)
 
 
 def price(population_total: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
@@ -152,6 +161,15 @@ def tables(release: ss.Release, folder: str, **given: Any) -> tuple[None, None]:
 def estimate(folder: str, **given: Any) -> tuple[None, None]:
     """Tables of a design."""
     return _saved(ss.estimate(**given), folder, given.get("by"))
+
+
+def laplace_tables(folder: str, **given: Any) -> tuple[None, dict[str, Any]]:
+    """Tables with Laplace noise, and their budget, in the subfolders table and budget."""
+    made = ss.laplace_tables(**given)
+    for name, frame, by in (("table", made.table, given["by"]), ("budget", made.budget, None)):
+        (Path(folder) / name).mkdir()
+        _saved(frame, str(Path(folder) / name), by)
+    return None, {name: getattr(made, name) for name in ("kind", "epsilon", "guarantee", "postprocessing")}
 
 
 def inclusion_probabilities(frame: pd.DataFrame, n: Any, folder: str) -> tuple[None, None]:

@@ -34,6 +34,25 @@ test_that("arguments of tables reach Python", {
   expect_error(tables(release, estimator = "fast"), "onepass")
 })
 
+test_that("tables with Laplace noise are those of the file where the noise is none to speak of", {
+  need_python()
+  made <- laplace_tables(strat, c("api00", "api99"), ~ stype, epsilon = 1e9, kind = "strict", replicates = 2,
+                         bounds = list(weight = c(0, 50), api00 = c(200, 1000), api99 = c(200, 1000)))
+  exact <- estimate(strat, c("api00", "api99"), ~ stype, statistic = c("count", "mean"))
+  expect_s3_class(made$table, c("surveysynth_table", "data.frame"), exact = TRUE)
+  key <- function(table) paste(table$stype, table$statistic, table$outcome)
+  expect_setequal(key(made$table), key(exact))
+  expect_equal(made$table$estimate, exact$estimate[match(key(made$table), key(exact))], tolerance = 1e-4)
+  expect_equal(sum(made$budget$epsilon_each * made$budget$queries), 1e9)
+  expect_match(made$guarantee, "differ in the survey weight and the outcome (api00, api99) of one record", fixed = TRUE)
+  expect_output(print(made), "Tables with Laplace noise: strict, epsilon = 1e\\+09")
+  total <- laplace_tables(strat, "api00", epsilon = 5, consistent = TRUE)
+  expect_identical(c(total$kind, total$table$statistic), c("local", "count", "mean"))
+  expect_match(total$guarantee, "no guarantee is given")
+  expect_error(laplace_tables(strat, "nowhere", epsilon = 1), "no column .nowhere.")
+  expect_error(laplace_tables(strat, "api00", epsilon = 1, kind = "strict"), "needs bounds for 'weight', 'api00'")
+})
+
 test_that("a table is shown in short, with its notes below", {
   shown <- structure(data.frame(
     g = c("a", "all"), statistic = "count", outcome = "", estimate = c(1234567.8, NA), se = c(0.0123456, NA),
