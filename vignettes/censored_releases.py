@@ -56,8 +56,8 @@ def report(release, *words):
 #
 # A release is m posterior draws and a synthetic file from each. What a household can do to a draw is what it adds to
 # the log likelihood. If that is never more than Delta, up or down, m draws spend epsilon = 2 Delta m, where files
-# differ in whether one household's values take part. So for epsilon 8 and two files Delta may be 2. Without protection it is
-# much more:
+# differ in whether one household's values take part. So for epsilon 8 and two files Delta may be 2. Without protection
+# it is much more:
 
 # %%
 loose = ss.price(file, model, c1=1e6, m=M, seed=SEED)

@@ -567,15 +567,17 @@ def test_what_the_cap_does_not_allow_draws_nothing(design, path):
     assert ledger.entries()["blank"].tolist() == [2.5] and ledger.surveys == ["survey"]
 
 
-def test_the_sensitivity_covers_a_record_of_weight_0(design):
-    """Every count and total of one record's weight or w y, in the box, against none of it."""
-    y, w = np.array([3.0, 7.0, -4.0]), np.array([5.0, 0.0, 10.0])
-    for low, covered in ((0.0, True), (4.0, False)):
-        corners = np.outer((low, 10.0), (-4.0, 7.0))
-        spread = {"count": 10.0 - low, "total": np.ptp(corners)}
-        moved = {"count": np.clip(w, low, 10).max(), "total": np.abs(np.clip(w, low, 10) * y).max()}
-        assert noise.may_be_blank({"weight": (low, 10.0), "y": (-4.0, 7.0)}) is covered
-        assert all(moved[name] <= spread[name] for name in moved) is covered
+def test_strict_sensitivities_cover_a_record_that_is_taken_out_where_weights_may_be_0(design):
+    """Each record's clipped w, and w y, is what a count, and a total, loses with it."""
+    w, y = np.full(40, 10.0), np.linspace(-4, 7, 40)
+    (partition, *_) = noise.partitions_of(design, ["g"])
+    boot = noise.preston(design.stages, 2, np.random.default_rng(0), design.lonely_psu)
+    for low in (0.0, 4.0):
+        box = {"weight": (low, 10.0), "y": (-4.0, 7.0)}
+        counts = noise.strict(w, None, partition, boot, box["weight"])
+        totals = noise.strict(w, y, partition, boot, box["weight"], box["y"])
+        covered = w.max() <= counts.sensitivity and np.abs(w * y).max() <= totals.sensitivity
+        assert noise.may_be_blank(box) is bool(covered) is (low == 0)
 
 
 def test_the_manifest_names_the_entry_and_nothing_else_of_the_ledger(design, path, tmp_path):
