@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from .privacy.rule import IdentificationRule
 from .privacy.tuning import PseudoLikelihood, WeightedFit, reweight, times
 from .privacy.units import Unit
 from .public import (
+    SUM_OF_WEIGHTS,
     Total,
     assemble,
     count_roles_of,
@@ -38,6 +39,8 @@ from .release import Release
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+BLOCK = 4_000_000  # contributions that are held at once
+
 NARROWED = (
     "privacy weights bear hardest on the tails, which narrows the fitted distribution: where it is skewed, as under a "
     "log transform or of counts, means are off, low or high as outcome and weight go together, and intervals of broad "
@@ -49,8 +52,8 @@ CORRECTED = (
 )
 NOT_CORRECTED = (
     "privacy weights bias {}: the spread and rare categories come out too small. This is not corrected where the "
-    "weights do not follow from public constants (linear map, risks by counting, re-weighting), nor are shares where "
-    "epsilon protects units of several records"
+    "weights do not follow from the record and constants (linear map, risks by counting, re-weighting), nor are shares "
+    "where epsilon protects units of several records"
 )
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
@@ -70,6 +73,17 @@ COST = (
     "the model, means vary about {:.3g} times as much as they say (variance), so that their standard errors are to be "
     "taken {:.2g} times as large"
 )
+BY_GIVEN_CONSTANTS = (
+    "the constants of that correction were given and not tuned on this file: it is post-processing of the drawn "
+    "parameters"
+)
+BY_TUNED_CONSTANTS = (
+    "the correction of the drawn parameters for the privacy weights: it uses their scale c1, which was tuned on this "
+    "file and is not published, and it is not covered by epsilon"
+)
+EPSILON_REACHED = (
+    "epsilon itself: as none was asked for, it is 2 m times the Lipschitz bound found on this file, rounded up"
+)
 FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
 PUBLIC_OR_NOT = (
     "whether the survey weight is a function of what is public, which decides whether it is kept or modelled: the "
@@ -80,6 +94,9 @@ DEBIASED = (
     "takes the model at its word; it falls short where tails are heavier than the model's, and can add to the error of "
     "means where residuals are skewed otherwise"
 )
+
+
+Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], tuple[Floats, WeightedFit]]
 
 
 @dataclass
@@ -106,6 +123,7 @@ class Fit:
     said: list[str]
     sampler: Sampler = field(repr=False)
     streams: Streams = field(repr=False)
+    protect: Protect = field(repr=False)  # makes the risks and the weighted fit; what was asked of :func:`fit` is in it
     seeded: bool
     used: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)  # by each data set, of this fit and of those re-weighted from it
@@ -141,8 +159,8 @@ class Fit:
         -------
         Fit
             What is released from either adds up, and both count it (:attr:`epsilon_spent`).  Where nothing is to be
-            gained it has this very fit's draws and privacy weights.  With raised weights ``debias`` is refused, and the
-            spread between PSUs and the shares of categories are not corrected: that needs public constants.
+            gained it has this very fit's draws and privacy weights.  With raised weights nothing is corrected
+            (``debias``, the spread between PSUs, shares).
 
         Raises
         ------
@@ -153,10 +171,51 @@ class Fit:
         whole(steps, "steps")
         if positive(tolerance, "tolerance") >= 1:
             raise InputError("tolerance must be below 1")
+
+        def protect(
+            pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None]
+        ) -> tuple[Floats, WeightedFit]:
+            risk, first = self.protect(pseudo, present, say)
+            return risk, reweight(first, pseudo, steps, tolerance=tolerance)
+
         pseudo = PseudoLikelihood(self.synthesizer, self.data, self.unit, self.sampler)
         weighted = reweight(self.weighted, pseudo, steps, tolerance=tolerance)
         same = weighted.posterior is self.weighted.posterior
-        return replace(self, weighted=weighted, used=self.used if same else [])  # draws are never used twice
+        used = self.used if same else []  # draws are never used twice
+        return replace(self, weighted=weighted, protect=protect, used=used)
+
+    @property
+    def weights_from_file(self) -> bool:
+        """Whether a privacy weight depends on other records: on their risks, or on constants tuned on them."""
+        return self.policy is None and not (isinstance(self.mechanism, Censored) and not self.mechanism.weighted)
+
+    def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> WeightedFit:
+        """The fit anew, as if records (units) took no part: their risks aside, constants, privacy weights and draws.
+
+        Their predictors stay, as they are public; so do the mean of the survey weights and risks by counting.
+
+        Raises
+        ------
+        ModelError, PrivacyError, EngineError
+            As :func:`surveysynth.fit`.
+        """
+        present = np.ones(self.unit.count(self.design.n))
+        present[list(left_out)] = 0.0
+        pseudo = PseudoLikelihood(self.synthesizer, self.data, self.unit, replace(self.sampler, rng=rng))
+        return self.protect(pseudo, present, lambda text: None)[1]
+
+    def log_ratio(self, other: WeightedFit, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood of another fit of this file less that of this one, at draws of either: (S,)."""
+        before, after = (self.unit.spread(weighted.alpha) for weighted in (self.weighted, other))
+        clamp, n = self.weighted.clamp, self.design.n
+        if clamp is None:
+            return self.synthesizer.log_ratio(self.data, before, after, posterior)
+        total = np.zeros(posterior.size)
+        for some in np.array_split(np.arange(n), -(-n * posterior.size // BLOCK)):
+            log_p = self.synthesizer.log_density(self.data, some, posterior)
+            here, there = (np.clip(times(alpha[some], log_p), -clamp, clamp) for alpha in (before, after))
+            total += (there - here).sum(axis=1)
+        return total
 
     def contributions(self, records: Codes) -> Floats:
         """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp: (S, records)."""
@@ -193,9 +252,10 @@ class Fit:
             The most that this release may spend; the default is the epsilon of the fit.
         debias : bool
             Take off the released draws what the privacy weights do to the model, by the
-            model's own rule (:mod:`surveysynth.models.consistency`).  Spends no privacy, but
-            publishes c1; assumes that the model is right.  Under ``Censored(weighted=False)`` the
-            clamp is all there is to take off, and it is policy.
+            model's own rule (:mod:`surveysynth.models.consistency`); assumes that the model is right.  The
+            correction uses c1.  Tuned on this file, c1 stays internal, and the correction is **not covered by
+            epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
+            ``Censored(weighted=False)``, where the clamp is all there is to take off, and policy.
         accept_diagnostics : list of str
             Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
             "ess_bulk", "ess_tail".
@@ -209,9 +269,9 @@ class Fit:
         Raises
         ------
         InputError
-            accept_diagnostics under the censored mechanism; debias where privacy weights do not follow from public
-            constants (linear map, Count, re-weighting), in a paper's setting, of FBP with effects of PSUs, or of
-            units of several records without such effects; a rule that does not suit the file.
+            accept_diagnostics under the censored mechanism; debias where privacy weights do not follow from a
+            record's risk and constants (linear map, Count, re-weighting), in a paper's setting, of FBP with effects
+            of PSUs, or of units of several records without such effects; a rule that does not suit the file.
         PrivacyError
             m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left; the
             rule is broken, and then nothing is spent.
@@ -245,7 +305,7 @@ class Fit:
             )
         _refuse_failed(posterior, accept_diagnostics)
         chosen, lag = choose_draws(posterior, m, self.streams.draws, self.used)
-        spent = None if self.kind == "none" else public_epsilon(exact, asked)
+        spent = None if self.kind == "none" else self._published_epsilon(m, asked)
         if ledger is not None and spent is not None:
             ledger.check(spent)
         factor = self._variance_factor(chosen, corrected=debias)
@@ -254,7 +314,7 @@ class Fit:
             posterior = self.synthesizer.uncensored(self.data, posterior, chosen, self.weighted.clamp)
         elif corrected:
             posterior = self.synthesizer.consistent(
-                self.data, posterior, chosen, self._public_map, self.unit.of_record, self.streams.draws, debias=debias
+                self.data, posterior, chosen, self._map, self.unit.of_record, self.streams.draws, debias=debias
             )
         self.used.extend(chosen)
         self.spent.extend([np.inf if self.kind == "none" else 2 * self.delta] * m)
@@ -287,7 +347,7 @@ class Fit:
         ]
         return Release(
             datasets=tuple(datasets),
-            privacy=self._report(m, asked, exact, lag, debias, factor, rule),
+            privacy=self._report(m, asked, spent, lag, debias, factor, rule),
             predictors=tuple(c for c in recoded.columns if c in self.synthesizer.predictor_columns),
             outcomes=outcomes,
             categorical=self.synthesizer.categorical,
@@ -298,18 +358,34 @@ class Fit:
 
     @property
     def _corrected(self) -> tuple[str, ...]:
-        """What is always corrected, if the constants of the privacy weights can be published."""
+        """What is always corrected, if privacy weights follow from a record's risk and constants."""
         biased = self.synthesizer.biased(self.data, self.unit.of_record)
-        public = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.public and self.weighted.steps == 0
-        return tuple(what for what, can_be in biased.items() if can_be and public)
+        by_risk = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.by_risk and self.weighted.steps == 0
+        return tuple(what for what, can_be in biased.items() if can_be and by_risk)
+
+    def _map(self, f: Floats) -> Floats:
+        """Privacy weights from risks, by the constants of this fit."""
+        return self.mechanism.alpha(f, self.weighted.c1, self.target)
 
     @property
-    def _public_c1(self) -> float:
-        """c1 as it is published: three digits."""
-        return float(f"{self.weighted.c1:.3g}")
+    def _constants_given(self) -> bool:
+        """Whether what a correction uses was given: the clamp, or c1."""
+        given_c1 = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.c1 is not None
+        return given_c1 or self.weighted.clamp is not None
 
-    def _public_map(self, f: Floats) -> Floats:
-        return self.mechanism.alpha(f, self._public_c1, self.target)
+    @property
+    def _within_request(self) -> bool:
+        """Whether the epsilon asked for bounds what is released; without it, or under a c1 given, it may not."""
+        return self.epsilon is not None and self.delta <= self.target
+
+    def _published_epsilon(self, m: int, asked: float | None) -> float:
+        """Epsilon of m data sets from what was asked for, rounded up: the one that was reached tells of the file.
+
+        Where nothing was asked for it is the one that was reached.
+        """
+        if asked is not None and not self._within_request:
+            return asked
+        return public_epsilon(2 * (self.target if self._within_request else self.delta) * m, asked)
 
     def _variance_factor(self, draws: Sequence[int], *, corrected: bool) -> float | None:
         """What the clamp costs, from the released draws and policy alone; under alpha = 1 only."""
@@ -324,14 +400,15 @@ class Fit:
         return None if factor is None else float(f"{factor:.3g}")
 
     def _report(
-        self, m: int, asked: float | None, exact: float, lag: float, debias: bool, factor: float | None,
+        self, m: int, asked: float | None, spent: float | None, lag: float, debias: bool, factor: float | None,
         rule: IdentificationRule | None,
     ) -> PrivacyReport:  # fmt: skip
         posterior = self.weighted.posterior
+        total = said_of_total(self.population_total, public_weights=self._public_weights)
         said = [
             "the predictors, the design columns in the files and the number of records of every cell are public; the "
             f"columns in the files are: {', '.join(public_columns(self.design, self.synthesizer))}",
-            said_of_total(self.population_total),
+            *([] if total is None else [total]),
             *self.synthesizer.assumptions(self.data),
             *self._said_of_bias(debias),
             *([] if factor is None else [COST.format(factor, factor**0.5)]),
@@ -340,14 +417,15 @@ class Fit:
         if not posterior.diagnostics.exact:
             what = "pseudo" if self.weighted.clamp is None else "censored"
             said.append(f"draws by Markov chain Monte Carlo stand in for exact draws from the {what} posterior")
-        if posterior.efficiency < 1 - 1e-9:
+        if self.weighted.asked or not (self._constants_given or self.kind == "none"):  # said whether or not it was done
             said.append(
-                "draws of a fit under nearby privacy weights were carried over to the weights of this release by "
-                "importance weights (effective share of the draws at least 90%)"
+                "draws of a fit under nearby privacy weights may have been carried over to the weights of this release "
+                "by importance weights (effective share of the draws at least 90%)"
             )
         earlier = len(self.spent) - m
         if earlier and self.kind != "none":
-            together = public_epsilon(self.epsilon_spent, None)
+            reached = 2 * self.target * len(self.spent) if self._within_request else self.epsilon_spent
+            together = public_epsilon(reached, None)
             where = "from the same fit before"
             if len(self.spent) > len(self.used):  # of other privacy weights, which have draws of their own
                 where = "before, from the same fit or from it before or after re-weighting"
@@ -359,7 +437,7 @@ class Fit:
         d, lipschitz = posterior.diagnostics, isinstance(self.mechanism.risk, Lipschitz)
         unweighted = float(self.risk.max()) if lipschitz else np.nan
         internal = {
-            "epsilon_exact": None if self.kind == "none" else exact, "delta": self.delta,
+            "epsilon_exact": None if self.kind == "none" else 2 * self.delta * m, "delta": self.delta,
             "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has no other numbers
             "c1": self.weighted.c1, "c2": self.mechanism.c2, "map": self.mechanism.map, "delta_target": self.target,
             "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
@@ -380,11 +458,11 @@ class Fit:
                 f" Released draws of one chain are apart: lag correlation {'below' if lag < 0.1 else 'ABOVE'} 0.1."
             )
         return PrivacyReport(
-            kind=self.kind, epsilon=np.inf if self.kind == "none" else public_epsilon(exact, asked),
-            epsilon_requested=asked, m=m,
+            kind=self.kind, epsilon=np.inf if spent is None else spent, epsilon_requested=asked, m=m,
             draws=posterior.size if self.weighted.clamp is None and self.kind != "none" else 0,
             verdict=verdict(posterior) + separated,
-            assumptions=said, data_dependent=self._depends(debias, rule), publishable=not self.seeded,
+            assumptions=said, data_dependent=self._depends(debias, rule, reached=asked is None or earlier > 0),
+            publishable=not self.seeded,
             unit=self.unit.column, mechanism=self.mechanism.name, internal=internal,
         )  # fmt: skip
 
@@ -392,19 +470,24 @@ class Fit:
         """What privacy weights, or the clamp, do to the model, and what was taken off."""
         clamp = self.weighted.clamp
         if clamp is not None:
-            said = [DEBIASED.format("the clamp") if debias else CLAMPED.format(clamp), NEIGHBOURS]
-            said += [SCALED] if self._manifest(debias)["weights"] != "public" else []
+            said = [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(clamp)]
+            said += [NEIGHBOURS] if self._public_weights else [NEIGHBOURS, SCALED]
             return [*said, FLOATING_POINT] + ([] if self.policy is None else [self.policy.describe()])
         said = [DEBIASED.format("the privacy weights") if debias else NARROWED]
         if self._corrected:
             said.append(CORRECTED.format(" and ".join(self._corrected)))
+        if self._constants_given and (debias or self._corrected):
+            said.append(BY_GIVEN_CONSTANTS)
         left = [what for what in self.synthesizer.biased(self.data, self.unit.of_record) if what not in self._corrected]
         if left:
             said.append(NOT_CORRECTED.format(" and ".join(left)))
         return said
 
-    def _depends(self, debias: bool, rule: IdentificationRule | None) -> list[str]:
-        """What was computed from the confidential file and is not covered by epsilon."""
+    def _depends(self, debias: bool, rule: IdentificationRule | None, *, reached: bool) -> list[str]:
+        """What was computed from the confidential file and is not covered by epsilon.
+
+        ``reached``: whether an epsilon that was not asked for is printed.
+        """
         passed = [] if rule is None else [rule.describe()]
         found = [ONLY_WHETHER, PUBLIC_OR_NOT, *passed]
         if self.kind == "strict":
@@ -420,28 +503,27 @@ class Fit:
         if self.weighted.asked:
             depends.append(
                 "the privacy weights once more, which were raised where bounds lay below the overall one "
-                f"(re-weighting, steps asked for: {self.weighted.asked}, taken, as long as weights rose: "
-                f"{self.weighted.steps})"
+                f"(re-weighting, steps asked for: {self.weighted.asked}, taken as long as weights rose)"
             )
-        if self.kind != "none":
-            depends.append("the epsilon that was reached: 2 m times the Lipschitz bound found on this file, rounded up")
-        if self._manifest(debias)["weights"] != "public":
+        if self.kind != "none" and reached and not self._within_request:
+            depends.append(EPSILON_REACHED)
+        if not self._public_weights:
             depends.append("the mean of the survey weights, to which they are scaled before they are modelled")
+            depends += [SUM_OF_WEIGHTS] if self.population_total is None else []
         if self.synthesizer.categorical:
             depends.append(f"which categories of {', '.join(self.synthesizer.categorical)} occur")
-        if debias or self._corrected:
-            depends.append(
-                f"c1 = {self._public_c1:g} and the bound aimed at, {self.target:g}: constants of the privacy weights, "
-                "published because the corrected draws depend on them"
-            )
+        if (debias or self._corrected) and not self._constants_given:
+            depends.append(BY_TUNED_CONSTANTS)
         return [*depends, *passed]
 
     def _manifest(self, debias: bool) -> dict[str, Any]:
         posterior = self.weighted.posterior
         c = self.mechanism
-        constants: dict[str, Any] = {"map": c.map, "c1": self._public_c1, "c2": c.c2, "target": self.target}
+        constants: dict[str, Any] = {"covered_by_epsilon": self._constants_given}
         if self.weighted.clamp is not None:
-            constants = {"clamp": self.weighted.clamp}
+            constants |= {"clamp": self.weighted.clamp}
+        elif self._constants_given:
+            constants |= {"map": c.map, "c1": self.weighted.c1, "c2": c.c2, "target": self.target}
         return {
             "package": {"surveysynth": __version__},
             "engine": {"name": posterior.engine, "version": posterior.version},
@@ -449,6 +531,10 @@ class Fit:
             **({"debias": constants} if debias else {}),
             **({"corrected": {"what": list(self._corrected), **constants}} if self._corrected else {}),
         }
+
+    @property
+    def _public_weights(self) -> bool:
+        return bool(self.synthesizer.describe(self.data)["weights"] == "public")
 
     def _internal(self) -> dict[str, Any]:
         """Record-level risks and weights, and the draws that were not released."""
@@ -544,15 +630,14 @@ def check_rule(
 
 
 def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweighted: bool) -> None:
-    """Refuse to correct for privacy weights that do not follow from public constants, or a paper's setting."""
+    """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
     if isinstance(mechanism, WeightedE) or (isinstance(mechanism, Censored) and mechanism.weighted):
         raise InputError(
-            "debias takes off what constants that can be published do: those of PseudoPosterior() or the clamp of "
-            "Censored(weighted=False)"
+            "debias takes off what privacy weights of PseudoPosterior(), or the clamp of Censored(weighted=False), do"
         )
-    if not (mechanism.public or isinstance(mechanism, Censored)):
+    if not (mechanism.by_risk or isinstance(mechanism, Censored)):
         raise InputError(
-            "debias needs privacy weights that follow from a record and public constants: use the inverse map of "
+            "debias needs privacy weights that follow from a record's risk and constants: use the inverse map of "
             "Lipschitz() risks. The linear map has the file's own least and largest risk among its constants, and a "
             "risk by counting looks at the other records"
         )

@@ -45,11 +45,8 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
     return kept, np.flatnonzero(~absent), absent
 
 
-def said_of_missing(design: SurveyDesign, absent: NDArray[np.bool_], *, weights: bool) -> list[str]:
-    """How many were left out of a design, and (``weights``) which share of the survey weights, for the report."""
+def said_of_missing(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
+    """How many were left out of a design, for the report."""
     if not absent.any():
         return []
-    many = f"{absent.sum():,} of {design.n:,} records"
-    if weights:
-        many += f", {design.weights[absent].sum() / design.weights.sum():.0%} of the survey weights,"
-    return [LEFT_OUT.format(many)]
+    return [LEFT_OUT.format(f"{absent.sum():,} of {design.n:,} records")]

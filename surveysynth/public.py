@@ -24,6 +24,10 @@ Codes = NDArray[np.intp]
 Total = float | Mapping[str, float] | None  # of the population: in all, by stratum, or the sum of the weights
 
 NEAR = 2 / 3  # population total over sum of the weights; further apart, one of them is wrong
+SUM_OF_WEIGHTS = (
+    "what the synthetic weights add up to: the sum of the survey weights, as no population_total was given. It is "
+    "published exactly, and who knows the other weights finds a record's by subtraction"
+)
 SCALED = 0.01  # weights whose mean is 1 but for this are scaled to the sample, not to the population
 
 
@@ -80,10 +84,12 @@ def public_mean_weight(design: SurveyDesign, total: Total) -> float:
     return float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
 
 
-def said_of_total(total: Total) -> str:
-    """The sentence of the report on the population total."""
+def said_of_total(total: Total, *, public_weights: bool) -> str | None:
+    """The sentence of the report on the population total; None where nothing about it is public."""
+    if total is None and public_weights:
+        return "the sum of the survey weights is public, as they are: the weights in the files add up to it"
     if total is None:
-        return "the sum of the survey weights is public: the synthetic weights add up to it"
+        return None
     if isinstance(total, Mapping):
         return (
             "the population totals of the strata were given by the agency as public: the synthetic weights add up to "

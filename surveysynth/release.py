@@ -31,6 +31,7 @@ from .estimation.suppression import QUALITY_RULE, flag
 from .estimation.tables import stacked, tabulate
 from .privacy.report import PrivacyReport
 from .private import restrict
+from .public import SUM_OF_WEIGHTS
 
 MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
@@ -240,7 +241,8 @@ class Release:
         margins = ", ".join(margin if isinstance(margin, str) else " x ".join(margin) for margin in totals)
         said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
         before = [text.split(": the synthetic weights add up to")[0] for text in self.privacy.assumptions]
-        privacy = replace(self.privacy, assumptions=[*before, said])
+        depends = [text for text in self.privacy.data_dependent if text != SUM_OF_WEIGHTS]  # no longer so
+        privacy = replace(self.privacy, assumptions=[*before, said], data_dependent=depends)
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
     def _asked(

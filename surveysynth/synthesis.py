@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -102,7 +102,7 @@ def fit(
     population_total : float or mapping of stratum to float, optional
         Public number of population units that the synthetic weights add up to, in all or in
         each stratum (such totals then have no standard error); the default is the sum of the
-        survey weights, which the report then names as assumed public.
+        survey weights, which is computed from the file and not covered by epsilon: the report says so.
     public : list of str, optional
         The columns that you declare public, by name.  Given, it must hold every column of the
         public files that is not synthesized; without it the formula and the design name them.
@@ -116,8 +116,8 @@ def fit(
     reweight : int
         Steps of re-weighting (R Algorithm 1): the privacy weights of records whose bounds lie below the overall one
         are raised, at the same epsilon.  True is one step, as in R; ``reweight=10`` goes on while
-        weights rise, for 10 steps at most.  What needs public constants is then not to be had: ``debias``, and the
-        corrections of the spread between PSUs and of shares.
+        weights rise, for 10 steps at most.  Nothing is then corrected: no ``debias``, nor the spread between PSUs
+        or shares.
     engine : {"auto", "embedded", "cmdstan"}
     tolerance : float
         How far below epsilon the result may stay, as a share of it.
@@ -168,7 +168,7 @@ def fit(
     reweight = check_steps(reweight, mechanism)
     file = design
     design, rows, absent = without_missing(file, synthesizer)
-    said = said_of_missing(file, absent, weights=not strict)
+    said = said_of_missing(file, absent)
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
     said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
@@ -190,24 +190,28 @@ def fit(
         say("reading the file")
         data = synthesizer.prepare(design, clusters, mean_weight, None if policy is None else policy.constants)
         pseudo = PseudoLikelihood(synthesizer, data, protected, sampler)
-        risk, weighted = _protected(design, pseudo, mechanism, policy, target, tolerance, reweight, say)
+        protect = partial(_protected, design, mechanism, policy, target, tolerance, reweight)
+        risk, weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
     return Fit(
         design, rows, synthesizer, mechanism, policy, data, protected, risk, weighted, target, epsilon, m,
-        population_total, said, sampler, streams, seed is not None,
+        population_total, said, sampler, streams, protect, seed is not None,
     )  # fmt: skip
 
 
 def _protected(
-    design: SurveyDesign, pseudo: PseudoLikelihood, mechanism: Mechanism, policy: Policy | None, target: float,
-    tolerance: float, reweight: int, say: Callable[[str], None],
+    design: SurveyDesign, mechanism: Mechanism, policy: Policy | None, target: float, tolerance: float, reweight: int,
+    pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
 ) -> tuple[Floats, WeightedFit]:  # fmt: skip
-    """The risks of the records (units), and the fit that the mechanism makes of them."""
+    """The risks of the records (units), and the fit that the mechanism makes of them.
+
+    ``present`` (U,) is 1, or 0 for what is left out of every fit, and of everything that is tuned.
+    """
     model, data, unit = pseudo.model, pseudo.data, pseudo.unit
 
     @cache
     def unweighted() -> Posterior:
         say("unweighted fit: the records' risks")
-        return pseudo.fit(np.ones(unit.count(design.n)))
+        return pseudo.fit(present)
 
     if isinstance(mechanism, Censored):
         model.check_censored(data)
@@ -217,6 +221,7 @@ def _protected(
         risk = np.full(design.n, np.nan)  # alpha = 1, whatever it is
     else:
         risk = mechanism.risk.of(design, model, data, unit, unweighted, pseudo.sampler.rng)
+    risk = np.where(present > 0, risk, np.inf)  # of which every map makes alpha = 0
 
     def alpha(c1: float) -> Floats:
         return mechanism.alpha(risk, c1, target, None if policy is None else policy.span)
@@ -226,12 +231,12 @@ def _protected(
 
     if isinstance(mechanism, Censored):
         say("censored fit")
-        weights = alpha(mechanism.c1) if mechanism.weighted else np.ones(design.n)
+        weights = alpha(mechanism.c1) if mechanism.weighted else present
         return risk, censored_fit(mechanism.c1, weights, pseudo, target)
     say("fits under privacy weights")
     if isinstance(mechanism, WeightedE):
         bounds = Lipschitz().of(design, model, data, unit, unweighted, pseudo.sampler.rng)
-        weighted = truncated(mechanism.c1, alpha(mechanism.c1), bounds, pseudo, target)
+        weighted = truncated(mechanism.c1, alpha(mechanism.c1), np.where(present > 0, bounds, np.inf), pseudo, target)
         if weighted.delta > target:
             left = weighted.alpha
             weighted = replace(tuned(lambda c: min(c, 1.0) * left), invocations=weighted.invocations)

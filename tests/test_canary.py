@@ -128,6 +128,34 @@ def test_a_release_of_counts_by_counted_risks_and_re_weighted_holds_no_mark(tmp_
     assert not any(f"{internal[name]:.6g}" in said for name in ("k", "mean_alpha", "weighted_down", "delta"))
 
 
+TUNED = {
+    "debias": (ss.FBS("income", "region", prior="flat"), {"debias": True, "clusters": "ignore"}),
+    "shares": (ss.FBS(["income", "C(rich)"], "region", prior="flat"), {"clusters": "ignore"}),
+    "PSUs": (ss.FBS("income", "region", prior="flat"), {"accept_diagnostics": ["rhat", "ess_bulk", "ess_tail"]}),
+    "re-weighted": (ss.FBS("income", "region", prior="flat"), {"reweight": 3, "clusters": "ignore"}),
+}
+
+
+@pytest.mark.parametrize("kind", TUNED)
+def test_no_public_file_holds_a_constant_that_was_tuned_on_the_file(kind, tmp_path):
+    """c1 tells an outlier: neither it nor the bound and epsilon that were reached are in any file, in few digits."""
+    model, settings = TUNED[kind]
+    design = ss.SurveyDesign(column(rich=lambda f: f["wealth"] > 2e5), **ROLES)
+    settings = SETTINGS | {"epsilon": 24, "warmup": 200, "draws": 250} | settings
+    release = ss.synthesize(design, model, **settings)
+    folder = release.write(tmp_path / "release", by="region")
+    internal = json.loads((folder / "internal" / "privacy.json").read_text())
+    named = {"c1": 3, "delta": 5, "epsilon_exact": 5, "mean_alpha": 3, "delta_unweighted": 4, "k": 3}
+    tuned = {f"{internal[name]:.{digits}g}" for name, digits in named.items() if internal[name] is not None}
+    words = "".join((folder / "public" / name).read_text() for name in ("manifest.json", "report.txt")) + repr(release)
+    numbers = {float(x) for x in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", words)}
+    assert 24 in numbers  # they are found where they are
+    assert not {f"{x:.{digits}g}" for x in numbers for digits in (3, 4, 5)} & tuned
+    exact = {f"{internal[name]:.9g}" for name in named if internal[name] is not None}
+    for file in (folder / "public").iterdir():
+        assert not {x for x in NUMBER.findall(file.read_text()) if f"{float(x):.9g}" in exact}, file.name
+
+
 def test_a_public_file_has_no_column_but_its_own(public, release):
     for file, data in zip(sorted(public.glob("synthetic_*")), release.datasets, strict=True):
         frame = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)

@@ -665,10 +665,16 @@ def test_fbp_is_read_back_with_both_designs(kind):
         assert sentence in report
 
 
-def test_a_corrected_release_is_read_back_with_its_constants(tmp_path):
-    release = ss.synthesize(make_design(), population_model(), epsilon=10.8, m=2, seed=1, debias=True)
+@pytest.mark.parametrize("c1", [None, 1.5])
+def test_a_corrected_release_is_read_back_with_what_is_published_of_its_constants(c1, tmp_path):
+    mechanism = ss.PseudoPosterior(c1=c1)
+    epsilon = 10.8 if c1 is None else None
+    release = ss.synthesize(
+        make_design(), population_model(), epsilon=epsilon, m=2, seed=1, debias=True, mechanism=mechanism
+    )
     back = ss.read_release(release.write(tmp_path / "r"))
-    assert back.method == release.method and set(back.method["debias"]) == {"map", "c1", "c2", "target"}
+    given = set() if c1 is None else {"map", "c1", "c2", "target"}
+    assert back.method == release.method and set(back.method["debias"]) == {"covered_by_epsilon"} | given
     assert back.manifest() == release.manifest()
 
 

@@ -51,8 +51,9 @@ and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  
 simulated records of some thousand: whole PSUs of the file, with its public predictors and units.  Where the
 deficit exceeds T itself the draw lies at the floor that tau's prior sets, and T_true comes out too large.
 
-Everything here is computed from released draws, the public predictors, their public cell sizes,
-S, and the constants of the weight map: it is post-processing.  It takes the normal model at its
+Everything here is computed from drawn parameters, the public predictors, their public cell sizes,
+S, and the constants of the weight map.  Where these were given it is post-processing; c1 that was tuned on the file
+tells of it, and the correction is then not covered by epsilon.  It takes the normal model at its
 word.  Where residuals have heavier tails than the normal, the true records were weighted down
 more than the model says, and the correction is too small; under skewness it is off in the mean.
 """
@@ -171,7 +172,7 @@ def correct(
     size : float array (G,)
         Records with each of them.
     alpha : function
-        Privacy weights from risks: the weight map with its published constants.
+        Privacy weights from risks: the weight map with its constants.
     log_base : function
         Log of what a record density has beside the normal one, from working-scale values.
     draws : int

@@ -25,8 +25,9 @@ them has the expected maximum z_S sd over S draws, z_S that of S standard normal
 of radius z_S: the maximum is taken over some points of it, a little further out, as none of them is exactly in the
 function's direction.  A record pulls its own fit: its residual is sqrt(1 - h) of the true one, h its leverage.
 
-Everything here is computed from released draws, the public predictors, their public cell sizes, S, and the
-constants of the weight map: it is post-processing.  It takes the model at its word: where counts are not negative
+Everything here is computed from drawn parameters, the public predictors, their public cell sizes, S, and the
+constants of the weight map: post-processing where these were given, and not covered by epsilon where c1 was tuned on
+the file.  It takes the model at its word: where counts are not negative
 binomial given the predictors, or the log weight is not normal, the correction can fall short or overshoot.
 """
 
@@ -80,7 +81,7 @@ def correct(
     size : float array (G,)
         Records with each of them.
     alpha : function
-        Privacy weights from risks: the weight map with its published constants.
+        Privacy weights from risks: the weight map with its constants.
     draws : int
         S, the number of draws behind each record's risk.
     rng : numpy.random.Generator

@@ -47,8 +47,8 @@ class Mapped:
         return MAPS[self.map](f, c1, self.c2, target, self.risk.span if span is None else span)
 
     @property
-    def public(self) -> bool:
-        """Whether alpha is a function of the record and of constants that can be published: c1, c2 and the target."""
+    def by_risk(self) -> bool:
+        """Whether alpha is a function of the record's Lipschitz bound, c1, c2 and the target, and of nothing else."""
         return self.map != "linear" and type(self.risk) is Lipschitz
 
 

@@ -20,22 +20,35 @@ records added or removed no advantage is above (e^epsilon - 1) / (e^epsilon + 1)
 Viswanath 2015).  This attack stays below half of that epsilon's: |c_i| <= Delta bounds the range of
 log r_i by 2 Delta, and so the advantage of m draws by that of epsilon / 2 (Dong, Durfee & Rogers 2020).
 
+**That holds the privacy weights fixed, and understates.**  Where they are computed from the file, one record moves
+them: the risks of all others, and c1, which is tuned to the largest bound.  So the most exposed records are left out
+in earnest: without record i, risks, constants, privacy weights and draws are computed anew, and
+
+    log r_i(theta) = sum_j (alpha'_j - alpha_j) log p_j(theta) - log(Z' / Z),     alpha'_i = 0,
+
+Z and Z' being the normalizing constants of the two pseudo posteriors.  Their ratio is found from the draws of both by
+the acceptance ratio of Bennett (1976), the C for which E sigma(l - C) over draws "in" equals E sigma(C - l) over draws
+"out", l the sum and sigma(x) = 1 / (1 + e^-x).  Nothing bounds this r_i: epsilon is about weights held fixed.
+
 Everything here is about single records, and internal to the agency.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
 from scipy.stats import rankdata
 
-from ..errors import InputError, check_seed, rows, whole
+from ..errors import InputError, SurveySynthError, check_seed, rows, whole
+from ..models.base import Posterior
 from .tuning import WeightedFit
 from .units import Unit
 
@@ -44,6 +57,8 @@ Codes = NDArray[np.intp]
 
 BLOCK = 400_000  # contributions that are held at once
 GAMES = 20_000  # m draws "in" and m draws "out", for each record that is attacked
+REFIT = ["advantage_refit", "auc_refit", "beyond_refit", "loss_refit", "error_refit"]
+NOT_REFITTED = (np.nan,) * 5
 FEW = 100  # effective draws "out", below which re-weighting is not to be trusted
 
 
@@ -53,7 +68,21 @@ class Attacked(Protocol):
     m: int
     rows: Codes
     unit: Unit
+    risk: Floats
     weighted: WeightedFit
+
+    @property
+    def weights_from_file(self) -> bool:
+        """Whether leaving a record out changes the privacy weights of others."""
+        ...
+
+    def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> WeightedFit:
+        """The fit anew without some units."""
+        ...
+
+    def log_ratio(self, other: WeightedFit, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood of another fit less that of this one, at draws of either: (S,)."""
+        ...
 
     @property
     def delta(self) -> float:
@@ -73,14 +102,23 @@ class MembershipAttack:
     ----------
     records : pandas.DataFrame
         The records that were attacked, the most exposed first: ``row`` (of the confidential file, from 0;
-        of a unit the first), ``advantage_one`` (from one draw), ``advantage`` and ``auc`` (from m
-        draws, by simulation: standard errors of at most 0.004), ``epsilon_seen`` (m max |log r|) and
-        ``ess``, effective draws "out".
+        of a unit the first).  With privacy weights held fixed ``advantage_one`` (from one draw), ``advantage`` and
+        ``auc`` (from m draws, by simulation: standard errors of at most 0.005), ``epsilon_seen`` (m max |log r|)
+        and ``ess``, effective draws "out".  Refitted without the record ``advantage_refit``, ``auc_refit``,
+        ``beyond_refit`` (probability that the privacy loss of a release, |log r| summed over its m draws, exceeds
+        epsilon), ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard
+        error of m log(Z' / Z); NaN where it was not refitted.
     screened : int
         Records, or units, that were looked at, with one draw.
     others : float
-        No record that was not attacked has a larger advantage from m draws: 1 - (1 - TV)^m of
-        the largest among them; 0 where all were attacked.
+        No record that was not attacked has a larger advantage from m draws with privacy weights held fixed:
+        1 - (1 - TV)^m of the largest among them; 0 where all were attacked.
+    refitted : int
+        Records, or units, for which everything was computed anew without them.
+    refused : int
+        How many more were tried, without which the file has no fit.
+    same_file : float or None
+        What ``advantage_refit`` is between two fits of the very same file: draws, and so constants, are random.
     m : int
     epsilon : float
         2 Delta m, exact.
@@ -91,11 +129,14 @@ class MembershipAttack:
     others: float
     m: int
     epsilon: float
+    refitted: int = 0
+    refused: int = 0
+    same_file: float | None = None
 
     @property
     def advantage(self) -> float:
-        """The largest advantage from m draws: true less false positive rate."""
-        return float(self.records["advantage"].max())
+        """The largest advantage from m draws, refitted or not: true less false positive rate."""
+        return float(self.records[["advantage", "advantage_refit"]].max().max())
 
     @property
     def bound(self) -> float:
@@ -106,14 +147,16 @@ class MembershipAttack:
         few = int((self.records["ess"] < FEW).sum())
         attacked = f"the {len(self.records):,} most exposed of {self.screened:,} records"
         lines = [
-            f"Membership attack on {attacked}, from the m = {self.m} parameter draws behind a release: largest "
-            f"advantage {self.advantage:.3f} (AUC {self.records['auc'].max():.3f}); epsilon = {self.epsilon:.4g} "
-            f"allows up to {self.bound:.3f}. No other record has more than {self.others:.3f}.",
+            f"Membership attack on {attacked}, from the m = {self.m} parameter draws behind a release, with privacy "
+            f"weights held fixed: largest advantage {self.records['advantage'].max():.3f} (AUC "
+            f"{self.records['auc'].max():.3f}); epsilon = {self.epsilon:.4g} allows up to {self.bound:.3f}. No other "
+            f"record has more than {self.others:.3f}.",
+            *self._of_refits(),
             f"An intruder who knows all other records and sees these draws, and to whom in and out are equally likely, "
             f"guesses right in {(1 + self.advantage) / 2:.1%} of cases, instead of 50%. Who sees only the synthetic "
             "data knows less.",
-            "What this does not cover: privacy weights, their scale and its tuning are held fixed, though they were "
-            "computed from the file with the record in it; it is left out by re-weighting the draws, without a refit.",
+            "What this does not show: the advantage over records that were not refitted when all is computed anew; the "
+            "mean of the survey weights, and risks by counting, which are held; what an intruder learns of values.",
             "Internal: this is about single records.",
         ]
         if few:
@@ -125,20 +168,50 @@ class MembershipAttack:
 
     __repr__ = __str__
 
+    def _of_refits(self) -> list[str]:
+        """What came out where everything was computed anew."""
+        said = []
+        if self.refitted:
+            table = self.records.dropna(subset="advantage_refit")
+            said.append(
+                "Left out in earnest, risks, constants, privacy weights and draws being computed anew without the "
+                f"record ({self.refitted:,} of them): largest advantage {table['advantage_refit'].max():.3f} (AUC "
+                f"{table['auc_refit'].max():.3f}); the loss of a release exceeds epsilon with probability up to "
+                f"{table['beyond_refit'].max():.2f}, as epsilon does not cover constants tuned on the file. Two fits "
+                f"of the very same file are told apart with advantage {self.same_file:.3f}."
+            )
+        if self.refused:
+            said.append(
+                f"Without {self.refused:,} more the file has no fit: that there is a release tells that they are in it."
+            )
+        return said
 
-def membership_attack(fit: Attacked, records: int = 100, *, seed: int | None = None) -> MembershipAttack:
+
+def membership_attack(
+    fit: Attacked, records: int = 100, *, refit: int = 10, seed: int | None = None
+) -> MembershipAttack:
     """Attack the most exposed records of a fit with the best test of membership.
 
-    Every record is looked at with one draw; those with the largest advantage are then
-    attacked with m draws.  Where epsilon protects groups of records, a whole group is left out.
+    Every record is looked at with one draw; those with the largest advantage are then attacked with m draws, all with
+    privacy weights held fixed.  Some are attacked once more by a refit: risks, constants such as c1, privacy weights
+    and draws are computed anew without the record, and the game is between the draws of the two fits.  Where epsilon
+    protects groups of records, a whole group is left out.
+
+    What it shows is what one file's fit gives away to an intruder who knows all other records and both sets of
+    privacy weights, and sees the m parameter draws; it is no bound over files.  Records that were not refitted may be
+    more exposed than the columns without a refit say.
 
     Parameters
     ----------
     fit : surveysynth.Fit
     records : int
         How many are attacked with m draws.
+    refit : int
+        How many of them by a refit: by turns those with the largest risks and those with the largest advantage, at
+        the price of as many fits and one more.  0 for none.  Where privacy weights do not depend on other records (a
+        policy, ``Censored(weighted=False)``) nothing is refitted: re-weighting the draws is exact.
     seed : int, optional
-        Of the simulated attacks; nothing is released.
+        Of the simulated attacks and the refits; nothing is released.
 
     Returns
     -------
@@ -153,6 +226,10 @@ def membership_attack(fit: Attacked, records: int = 100, *, seed: int | None = N
     -----
     UserWarning
         Less than 100 effective draws are left without a record.
+
+    Notes
+    -----
+    Neyman and Pearson (1933) for the test, Bennett (1976, eq. 12) for the ratio of normalizing constants.
     """
     if not hasattr(fit, "contributions"):
         raise InputError("membership_attack needs a fit: surveysynth.fit(design, synthesizer, epsilon=...)")
@@ -162,6 +239,7 @@ def membership_attack(fit: Attacked, records: int = 100, *, seed: int | None = N
             "use identification_risk"
         )
     records = whole(records, "records")
+    refit = 0 if refit == 0 or not fit.weights_from_file else whole(refit, "refit")
     check_seed(seed)
     rng = np.random.default_rng(seed)
     weight = fit.weighted.posterior.weight
@@ -170,7 +248,10 @@ def membership_attack(fit: Attacked, records: int = 100, *, seed: int | None = N
         advantage_of_one(log_ratios(c, weight), weight) for c in _blocks(fit, order, start, np.arange(first.size))
     ])  # fmt: skip
     by_exposure = np.argsort(-one, kind="stable")
-    chosen, rest = by_exposure[:records], by_exposure[records:]
+    turns = np.column_stack([np.argsort(-fit.risk, kind="stable"), by_exposure]).ravel() if refit else by_exposure[:0]
+    apart = turns[np.sort(np.unique(turns, return_index=True)[1])][:refit]
+    after = by_exposure[~np.isin(by_exposure, apart)]
+    chosen, rest = np.split(np.concatenate([apart, after]), [max(records, apart.size)])
     found = [
         play(log_r, weight, fit.m, rng)
         for c in _blocks(fit, order, start, chosen)
@@ -186,9 +267,63 @@ def membership_attack(fit: Attacked, records: int = 100, *, seed: int | None = N
             "not to be trusted; fit again with more draws=",
             stacklevel=2,
         )
+    without = [_refitted(fit, [unit], rng) for unit in apart.tolist()]
+    table[REFIT] = np.array([*without, *[NOT_REFITTED] * (len(table) - apart.size)])
+    refused = int(np.isnan(without).any(axis=1).sum()) if without else 0
+    same = _refitted(fit, [], rng)[0] if refit else None
     table = table.sort_values("advantage", ascending=False, kind="stable", ignore_index=True)
     others = 1 - (1 - float(one[rest].max())) ** fit.m if rest.size else 0.0
-    return MembershipAttack(table, first.size, others, fit.m, 2 * fit.delta * fit.m)
+    return MembershipAttack(
+        table, first.size, others, fit.m, 2 * fit.delta * fit.m, apart.size - refused, refused, same
+    )
+
+
+def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
+    """The attack by a refit without some units, of :func:`between`; NaN where there is no fit without them."""
+    try:
+        other = fit.refitted(left_out, rng)
+    except SurveySynthError:
+        return NOT_REFITTED
+    here, there = fit.weighted.posterior, other.posterior
+    inside, outside = fit.log_ratio(other, here), fit.log_ratio(other, there)
+    return between(inside, here.weight, outside, there.weight, fit.m, 2 * fit.delta * fit.m, rng)
+
+
+def between(
+    inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats, m: int, epsilon: float,
+    rng: np.random.Generator,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """The attack between two fits: advantage, AUC, P(loss > epsilon), m max |log r|, standard error of m log(Z' / Z).
+
+    Parameters
+    ----------
+    inside, outside : float arrays (S,), (S',)
+        Log of the unnormalized density "out" less that of "in", at draws of the one and of the other.
+    weight_in, weight_out : float arrays (S,), (S',)
+        Probabilities of the draws.
+    """
+    log_z, error = log_normalizers(inside, weight_in, outside, weight_out)
+    of_in = (inside - log_z)[rng.choice(inside.size, (GAMES, m), p=weight_in)].sum(axis=1)
+    of_out = (outside - log_z)[rng.choice(outside.size, (GAMES, m), p=weight_out)].sum(axis=1)
+    advantage = float((of_in < 0).mean() - (of_out < 0).mean())
+    beyond = float((np.abs(of_in) > epsilon).mean())
+    seen = np.concatenate([inside[weight_in > 0], outside[weight_out > 0]]) - log_z
+    return advantage, _auc(of_in, of_out), beyond, float(m * np.abs(seen).max()), m * error
+
+
+def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
+    """log(Z' / Z) of two densities by Bennett's acceptance ratio, and its standard error; as :func:`between`."""
+
+    def excess(c: float) -> float:
+        return float(weight_in @ expit(inside - c) - weight_out @ expit(c - outside))
+
+    low, high = min(inside.min(), outside.min()), max(inside.max(), outside.max())
+    c = float(brentq(excess, low - 50, high + 50, xtol=1e-10))
+    slope, variance = 0.0, 0.0
+    for weight, p in ((weight_in, expit(inside - c)), (weight_out, expit(c - outside))):
+        slope += float(weight @ (p * (1 - p)))
+        variance += float(weight @ (p - weight @ p) ** 2) * float(weight @ weight)
+    return c, float(np.sqrt(variance) / slope) if slope > 0 else np.inf
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
@@ -216,10 +351,14 @@ def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tup
     out = out / out.sum()
     inside, outside = (log_r[rng.choice(log_r.size, (GAMES, m), p=p)].sum(axis=1) for p in (weight, out))
     advantage = float(-np.expm1(np.minimum(inside, 0.0)).mean())
-    ranks = rankdata(np.concatenate([inside, outside]))[GAMES:]  # ties count half
-    auc = float((ranks.sum() - GAMES * (GAMES + 1) / 2) / GAMES**2)
     possible = log_r[weight > 0]
-    return advantage, auc, float(m * np.abs(possible).max()), float(1 / (out @ out))
+    return advantage, _auc(inside, outside), float(m * np.abs(possible).max()), float(1 / (out @ out))
+
+
+def _auc(inside: Floats, outside: Floats) -> float:
+    """Probability that log r of a game "out" exceeds that of one "in"; ties count half."""
+    ranks = rankdata(np.concatenate([inside, outside]))[GAMES:]
+    return float((ranks.sum() - GAMES * (GAMES + 1) / 2) / GAMES**2)
 
 
 def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:

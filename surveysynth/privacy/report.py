@@ -9,8 +9,8 @@ from typing import Any
 from .mechanisms import Kind
 
 LOCAL = (
-    "Asymptotic differential privacy: epsilon = 2 * Delta * m, where Delta is the largest weighted absolute log "
-    "density of any {unit} under any of the posterior draws that were examined (more draws can only raise it). The "
+    "Asymptotic differential privacy: 2 * Delta * m is at most epsilon, where Delta is the largest weighted absolute "
+    "log density of any {unit} under any of the posterior draws that were examined (more draws can only raise it). The "
     "bound is local to this file; it becomes a differential privacy guarantee only as the number of {units} grows and "
     "the share of them whose privacy weight is below 1 vanishes, which at a fixed epsilon it need not. "
     "This is not a strict (epsilon, 0) guarantee at this sample size."
@@ -45,7 +45,7 @@ ADD_OR_REMOVE = ("pseudo posterior", "weighted-e")  # the others hold the number
 
 
 def public_epsilon(exact: float, requested: float | None) -> float:
-    """Epsilon as published: rounded up at two decimals, and never above what was asked for."""
+    """Epsilon rounded up at two decimals, and never above what was asked for."""
     rounded = float(Decimal(str(float(exact))).quantize(Decimal("0.01"), ROUND_CEILING))
     return rounded if requested is None else min(rounded, requested)
 
@@ -61,8 +61,9 @@ class PrivacyReport:
     epsilon : float
         Of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
         values take part: blanked, under mechanisms that hold the number of records fixed; added or
-        removed, under the pseudo posterior.  Rounded up at two decimals and never above
-        ``epsilon_requested``; infinite of kind ``none``.
+        removed, under the pseudo posterior.  It is what was asked for, for this m, since the one that was
+        reached tells of the file and stays in ``internal``.  Where none was asked for it is the one that
+        was reached, rounded up at two decimals, and ``data_dependent`` says so.  Infinite of kind ``none``.
     mechanism : str
         ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
     epsilon_replace_one : float

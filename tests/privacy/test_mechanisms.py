@@ -333,7 +333,8 @@ def test_censored_with_weights_of_the_file_is_strict_given_alpha_only():
 def test_debias_takes_the_clamp_off(strict):
     """Post-processing by public constants; the residual scale, 0.4 in truth, comes back to where it was."""
     release = ss.synthesize(design(), NORMAL, epsilon=9.0, mechanism=ss.Censored(), debias=True, seed=1, **FAST)
-    assert release.method["debias"] == {"clamp": 1.5} and "the effect of the clamp" in str(release.privacy)
+    constants = {"covered_by_epsilon": True, "clamp": 1.5}
+    assert release.method["debias"] == constants and "the effect of the clamp" in str(release.privacy)
     factor, raw = release.method["variance_factor"], strict.release(m=1).method["variance_factor"]
     assert 1.5 < factor < raw and f"about {factor:.3g} times as much" in str(release.privacy)
     posterior, every = strict.weighted.posterior, range(0, 4000, 40)

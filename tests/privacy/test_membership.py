@@ -10,13 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.special import multigammaln
 from scipy.stats import beta, binom, norm
 from surveys import make_design, make_frame, model
 
 import surveysynth as ss
 from surveysynth import InputError
 from surveysynth.privacy import membership
-from surveysynth.privacy.membership import GAMES, advantage_of_one, log_ratios, membership_attack, play
+from surveysynth.privacy.membership import (
+    GAMES,
+    REFIT,
+    advantage_of_one,
+    between,
+    log_normalizers,
+    log_ratios,
+    membership_attack,
+    play,
+)
 from surveysynth.privacy.units import Unit
 
 ERROR = 5 * 0.5 / math.sqrt(GAMES)  # five standard errors of a mean of values between 0 and 1
@@ -29,7 +39,7 @@ def a_fit(c, m=1, weight=None, unit=None, delta=None):
     return SimpleNamespace(
         m=m, rows=np.arange(n), unit=unit or Unit(), delta=np.abs(c).max() if delta is None else delta,
         weighted=SimpleNamespace(posterior=SimpleNamespace(weight=weight, size=S)),
-        contributions=lambda records: c[:, records],
+        contributions=lambda records: c[:, records], weights_from_file=False, risk=np.abs(c).max(axis=0),
     )  # fmt: skip
 
 
@@ -216,7 +226,7 @@ def test_rows_are_those_of_the_file_and_the_words_are_plain():
     text = str(attack)
     for said in (
         "the 2 most exposed of 8 records", "m = 3", f"allows up to {attack.bound:.3f}", "instead of 50%",
-        f"No other record has more than {attack.others:.3f}", "held fixed", "re-weighting", "Internal",
+        f"No other record has more than {attack.others:.3f}", "held fixed", "not refitted", "Internal",
     ):  # fmt: skip
         assert said in text, said
     every = membership_attack(fit, records=50, seed=1)
@@ -228,6 +238,9 @@ def test_rows_are_those_of_the_file_and_the_words_are_plain():
         membership_attack(fit, records=0)
     with pytest.raises(InputError, match="seed must be"):
         membership_attack(fit, seed=-1)
+    fit.weights_from_file = True
+    with pytest.raises(InputError, match="refit must be a whole number"):
+        membership_attack(fit, refit=-1)
 
 
 def test_a_fit_of_a_survey_is_within_its_bound():
@@ -243,3 +256,122 @@ def test_a_fit_of_a_survey_is_within_its_bound():
     everyone = np.arange(400)
     exact = fit.weighted.alpha * fit.synthesizer.log_density(fit.data, everyone, fit.weighted.posterior)
     np.testing.assert_allclose(c, exact, rtol=1e-9)
+
+
+# with everything computed anew
+
+
+def even(distribution, S=4_001):
+    return distribution.ppf((np.arange(S) + 0.5) / S), np.full(S, 1 / S)
+
+
+def test_two_fits_are_told_apart_as_two_known_distributions_are():
+    """N(0, 1) and N(0.7, 1.3^2), their densities known but for constants; the second from draws of unequal weight."""
+    here, there = norm(0, 1), norm(0.7, 1.3)
+    (x, w), grid = even(here), np.linspace(-6, 8, 4_001)
+    weight = there.pdf(grid) / there.pdf(grid).sum()
+    log_r, unknown = lambda t: there.logpdf(t) - here.logpdf(t), 37.5
+    inside, outside = log_r(x) + unknown, log_r(grid) + unknown
+    log_z, error = log_normalizers(inside, w, outside, weight)
+    assert log_z == pytest.approx(unknown, abs=2e-3) and 0 < error < 0.02
+    rng = np.random.default_rng(1)
+    advantage, auc, beyond, loss, _ = between(inside, w, outside, weight, 1, 1.0, rng)
+    assert advantage == pytest.approx(distance(here.pdf, there.pdf, -9, 11, [-2, 0, 0.3, 1, 3]), abs=2 * ERROR)
+    at = np.random.default_rng(2).normal(size=200_000)
+    assert beyond == pytest.approx((np.abs(log_r(at)) > 1).mean(), abs=2 * ERROR)
+    scores = log_r(at), log_r(there.rvs(200_000, random_state=3))
+    assert auc == pytest.approx((scores[0] < scores[1]).mean(), abs=2 * ERROR)
+    assert loss == pytest.approx(max(np.abs(log_r(x)).max(), np.abs(log_r(grid)).max()), rel=1e-2)
+    three = between(inside, w, outside, weight, 3, 1.0, rng)
+    draws = [d.rvs((200_000, 3), random_state=i) for i, d in enumerate((here, there))]
+    hits = [(log_r(d).sum(axis=1) < 0).mean() for d in draws]
+    assert three[0] == pytest.approx(hits[0] - hits[1], abs=2 * ERROR) and three[0] > advantage
+
+
+@pytest.fixture(scope="module")
+def outlier():
+    """300 records, epsilon = 3, one income a hundred times as large as it was."""
+    frame = make_frame(300)
+    frame.loc[7, "income"] *= 100
+    return ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), epsilon=3, m=3, seed=1)
+
+
+def log_normalizer(fit, alpha):
+    """Of the flat prior's pseudo posterior: a matrix normal inverse-Wishart distribution's, by its textbook form."""
+    R, _, S0 = fit.synthesizer.sufficient_statistics(fit.data, alpha).reduced()
+    (rank, D), df = (len(R), len(S0)), alpha.sum() - len(R)
+    wishart = df * D / 2 * np.log(2) + multigammaln(df / 2, D) - df / 2 * np.linalg.slogdet(S0)[1]
+    return wishart - D / 2 * np.linalg.slogdet(R @ R.T)[1] - (alpha.sum() - rank) * D / 2 * np.log(2 * np.pi)
+
+
+def test_normalizing_constants_are_those_of_the_closed_form(outlier):
+    for left_out in ([7], [0], []):
+        other = outlier.refitted(left_out, np.random.default_rng(2))
+        here, there = outlier.weighted.posterior, other.posterior
+        inside, outside = outlier.log_ratio(other, here), outlier.log_ratio(other, there)
+        found, error = log_normalizers(inside, here.weight, outside, there.weight)
+        truth = log_normalizer(outlier, other.alpha) - log_normalizer(outlier, outlier.weighted.alpha)
+        assert found == pytest.approx(truth, abs=4 * error) and error < 0.1
+
+
+@pytest.mark.parametrize("map", ["inverse", "linear"])
+def test_a_refit_is_the_fit_of_the_file_without_the_record(map):
+    """Risks, c1, privacy weights and draws, with the same random numbers; the mean weight moves one intercept alone."""
+    frame, settings = make_frame(200), {"epsilon": 10.8, "m": 3, "mechanism": ss.PseudoPosterior(map=map), "seed": 4}
+    refit = ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), **settings).refitted(
+        [11], np.random.default_rng(4)
+    )
+    without = ss.fit(ss.SurveyDesign(frame.drop(index=11), weights="wt"), model("1"), **settings)
+    assert refit.alpha[11] == 0 and refit.c1 == pytest.approx(without.weighted.c1, rel=1e-6)
+    np.testing.assert_allclose(np.delete(refit.alpha, 11), without.weighted.alpha, rtol=1e-6)
+    for name in ("B", "L"):  # the first column is the outcome's
+        mine, theirs = (w.posterior.values[name][:, :, 0] for w in (refit, without.weighted))
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-6)
+
+
+def test_an_outlier_that_privacy_weights_hide_is_found_by_the_constants_it_moves(outlier):
+    """Held, its privacy weight hides it: 0.04.  Anew, all others get larger ones without it: 0.4 to 0.7."""
+    attack = membership_attack(outlier, records=4, refit=2, seed=1)
+    found = attack.records.set_index("row")
+    assert attack.refitted == found["advantage_refit"].notna().sum() == 2 and attack.refused == 0
+    assert found.loc[7, "advantage"] < 0.08 and found.loc[7, "advantage_refit"] > 0.35
+    assert attack.advantage == found["advantage_refit"].max() > attack.same_file >= 0
+    assert found.loc[7, "loss_refit"] > attack.epsilon and 0 < found.loc[7, "beyond_refit"] < 0.5
+    text = str(attack)
+    for said in ("Left out in earnest", "(2 of them)", f"{attack.advantage:.3f}", "constants tuned on the file",
+                 f"told apart with advantage {attack.same_file:.3f}"):  # fmt: skip
+        assert said in text, said
+    held = membership_attack(outlier, records=4, refit=0, seed=1)
+    assert held.records[REFIT].isna().all(axis=None) and held.same_file is None and held.advantage < 0.1
+    assert "Left out in earnest" not in str(held)
+
+
+def test_a_unit_is_refitted_without_all_of_its_records():
+    frame = make_frame(200).assign(household=lambda f: np.arange(200) // 2)
+    design = ss.SurveyDesign(frame, weights="wt", strata="field")
+    fit = ss.fit(design, model("field"), epsilon=30, m=2, unit="household", seed=1)
+    without = fit.refitted([3], np.random.default_rng(1))
+    assert np.flatnonzero(fit.unit.spread(without.alpha) == 0).tolist() == [6, 7]
+    attack = membership_attack(fit, records=3, refit=1, seed=1)
+    assert attack.refitted == 1 and attack.records["advantage_refit"].notna().sum() == 1
+
+
+def test_a_file_that_has_no_fit_without_a_record_is_said_to_have_none():
+    toy = NormalMean(Y, ALPHA)
+    fit = a_fit(toy.c, m=2)
+    fit.weights_from_file = True
+
+    def refitted(left_out, rng):
+        raise ss.ModelError("the privacy weights leave nothing of the cells of 1 row")
+
+    fit.refitted = refitted
+    attack = membership_attack(fit, records=3, refit=2, seed=1)
+    assert (attack.refitted, attack.refused) == (0, 2) and attack.records[REFIT].isna().all(axis=None)
+    assert "Without 2 more the file has no fit: that there is a release tells that they are in it." in str(attack)
+
+
+def test_privacy_weights_that_do_not_depend_on_the_file_need_no_refit():
+    """Under a clamp alone, or a policy, leaving a record out changes no other's term: the draws say it all."""
+    toy = NormalMean(Y, ALPHA)
+    attack = membership_attack(a_fit(toy.c, m=2), refit=5, seed=1)  # it has no way to be refitted
+    assert attack.refitted == 0 and attack.records[REFIT].isna().all(axis=None)

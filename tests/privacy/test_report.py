@@ -59,7 +59,7 @@ def test_public_report_is_json_without_internal_numbers():
     assert {said[k] for k in ("kind", "epsilon", "epsilon_requested", "m")} == {"asymptotic", 10.79, 10.8, 3}
     assert said["diagnostics"] == "Sampler diagnostics passed." and said["draws_behind_the_maximum"] == 4000
     assert said["assumptions"] == REPORT.assumptions and said["data_dependent"] == REPORT.data_dependent
-    assert said["guarantee"].startswith("Asymptotic differential privacy: epsilon = 2 * Delta * m")
+    assert said["guarantee"].startswith("Asymptotic differential privacy: 2 * Delta * m is at most epsilon")
 
 
 @pytest.mark.parametrize("publishable", [True, False])
