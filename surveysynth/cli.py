@@ -376,11 +376,20 @@ UnitColumn = Annotated[
 ]
 Engine = Annotated[Literal["auto", "embedded", "cmdstan"], typer.Option(help="What runs the Stan program.")]
 M = Annotated[int, typer.Option("-m", "--m", help="Number of synthetic data sets.")]
-Total = Annotated[float | None, typer.Option(help="Public population total; default the sum of weights.")]
+Total = Annotated[
+    float | None,
+    typer.Option(help="Public population total; default the sum of weights, which epsilon does not cover."),
+]
 StratumTotals = Annotated[
     Path | None, typer.Option(help="File with two columns, stratum and its public population total.")
 ]
-Debias = Annotated[bool, typer.Option(help="Correct the released draws for what the privacy weights do to the model.")]
+Debias = Annotated[
+    bool,
+    typer.Option(
+        help="Correct the drawn parameters for what privacy weights do to the model; not covered by epsilon, unless "
+        "--c1 is given."
+    ),
+]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(

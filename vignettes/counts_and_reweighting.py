@@ -207,7 +207,7 @@ for epsilon in (TIGHT, WIDE):
 #   Six samples of 1,500 say the same. On average their means are off, before and after the step, by -14% and -27% (LW),
 #   -45% and -25% (CW), -33% and -25% (default); at 36 by -9% and -7%, -13% and -5%, -6% and -5%.
 # - **The bias can be taken off,** and most of it is: `debias=True` asks which model would give this fit under these
-#   weights. It has to know the weights as a function of a record and of published constants. That is so for the default
+#   weights. It has to know the weights as a function of a record's risk and of constants. That is so for the default
 #   alone; not for the linear map, nor for CW, nor after a step.
 #
 # Why then is LW not the default? It weights down every record, at any n, which the theory does not allow (section 5).
@@ -222,11 +222,11 @@ for epsilon in (TIGHT, WIDE):
 
 # %%
 release = ss.synthesize(design, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, **LONGER)
-report(release, "Privacy of", "Asymptotic", "public predictors", "privacy weights (map", "once more", "was reached")
+report(release, "Privacy of", "Asymptotic", "public predictors", "privacy weights (map", "once more")
 
 # %% [markdown]
-# A step computes weights from the file once more, and epsilon does not cover what they tell of it. So re-weighting
-# spends no epsilon, but it is one more thing that depends on the file. Means by plan, of the sample and released:
+# A step computes weights from the file once more, and epsilon does not cover what they tell of it: re-weighting is at
+# the same epsilon, and one more thing that depends on the file. Means by plan, of the sample and released:
 
 # %%
 own = ss.estimate(design, "visits", by="plan", statistic="mean")[["plan", "n", "estimate", "se"]]

@@ -408,9 +408,9 @@ show(pd.DataFrame([{"": "eight draws", **spreads(**eight)}, {"": "corrected", **
 #
 # The conditions, in plain words:
 #
-# - It uses the released draws, the public predictors and cell sizes, and the constants of the weight map. So it is
-#   post-processing and costs no epsilon. But c1, which was tuned on the file, must then be published, to three digits,
-#   and the report says so.
+# - It uses the drawn parameters, the public predictors and cell sizes, and the constants of the weight map. One of
+#   these, c1, was tuned on the file. It stays inside, as one outlier moves it; so the correction is not covered by
+#   epsilon, and the report says so. With a c1 that you give it is post-processing.
 # - It believes the model. It undoes what the privacy weights did to a normal distribution, and nothing else. Where the
 #   residuals are skewed or have heavy tails, it can take one of two errors away that had been hiding the other: see
 #   `fbs_or_fbp.py`. Hence it is an option, `debias=True`, and off unless you ask for it.

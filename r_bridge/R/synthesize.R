@@ -20,7 +20,8 @@
 #'   [censored()] or a policy by one record's confidential values taken out, as n is public there.
 #' @param m Number of synthetic data sets; default 3.
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
-#'   each stratum, named by it. Default: the sum of the survey weights, which is then taken as public.
+#'   each stratum, named by it. Default: the sum of the survey weights, which is computed from your file
+#'   and not covered by epsilon: the report says so.
 #' @param mechanism [pseudo_posterior()], the default; [weighted_e()]; or [censored()], whose guarantee is strict.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
 #'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
@@ -40,7 +41,9 @@
 #' @param reweight Steps of re-weighting at most: privacy weights of records whose bounds lie below the overall one are
 #'   raised, at the same epsilon. `TRUE` or 1 is the one step of the paper (Hu, Savitsky and Williams, algorithm 1);
 #'   `reweight = 10` goes on while weights rise, for 10 steps at most. Not under [censored()], nor with `debias`.
-#' @param debias Take off the released draws what the privacy weights do to the model; spends no privacy.
+#' @param debias Take off the released draws what the privacy weights do to the model. The correction uses c1: tuned on
+#'   your file, c1 stays internal and the correction is **not covered by epsilon**, which the report says; given, by
+#'   `pseudo_posterior(c1 = )`, it makes the correction post-processing.
 #' @param accept_diagnostics Diagnostics of the sampler whose failure you accept, by name: `"divergences"`,
 #'   `"rhat"`, `"ess_bulk"`, `"ess_tail"`.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
