@@ -296,7 +296,7 @@ class Fit:
                 "or name a larger epsilon= here"
             )
         if debias:
-            check_debias(self.synthesizer, self.mechanism, self.weighted.steps > 0)
+            check_debias(self.synthesizer, self.mechanism, self.weighted.asked > 0)
         posterior = self.weighted.posterior
         if self.weighted.clamp is not None and accept_diagnostics:
             raise InputError(
@@ -360,7 +360,7 @@ class Fit:
     def _corrected(self) -> tuple[str, ...]:
         """What is always corrected, if privacy weights follow from a record's risk and constants."""
         biased = self.synthesizer.biased(self.data, self.unit.of_record)
-        by_risk = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.by_risk and self.weighted.steps == 0
+        by_risk = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.by_risk and self.weighted.asked == 0
         return tuple(what for what, can_be in biased.items() if can_be and by_risk)
 
     def _map(self, f: Floats) -> Floats:
@@ -522,8 +522,9 @@ class Fit:
         constants: dict[str, Any] = {"covered_by_epsilon": self._constants_given}
         if self.weighted.clamp is not None:
             constants |= {"clamp": self.weighted.clamp}
-        elif self._constants_given:
-            constants |= {"map": c.map, "c1": self.weighted.c1, "c2": c.c2, "target": self.target}
+        else:
+            constants |= {"map": c.map, "c2": c.c2}
+            constants |= {"c1": self.weighted.c1, "target": self.target} if self._constants_given else {}
         return {
             "package": {"surveysynth": __version__},
             "engine": {"name": posterior.engine, "version": posterior.version},
@@ -633,7 +634,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweight
     """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
     if isinstance(mechanism, WeightedE) or (isinstance(mechanism, Censored) and mechanism.weighted):
         raise InputError(
-            "debias takes off what privacy weights of PseudoPosterior(), or the clamp of Censored(weighted=False), do"
+            "debias takes off what the weights of PseudoPosterior() do, or the clamp of Censored(weighted=False)"
         )
     if not (mechanism.by_risk or isinstance(mechanism, Censored)):
         raise InputError(

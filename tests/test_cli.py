@@ -439,7 +439,7 @@ def test_the_ledger_counts_what_is_released_and_stops_at_its_cap(file, run, monk
     entries = ss.Ledger("l.jsonl", "lfs").entries()
     assert entries[["blank", "replace", "kind"]].values.tolist() == [[first, 2 * first, "asymptotic"]]
     spent = f"releases 1, epsilon = {first:g} (blank), {2 * first:g} (replace)"
-    assert f"{spent}, cap 7, {7 - first:.2f} left (l.jsonl)" in squeezed(out)
+    assert f"{spent}, cap 7, {7 - first:g} left (l.jsonl)" in squeezed(out)
     before = Path("l.jsonl").read_bytes()
     code, out, err = run(*words(epsilon="6", out="second", **recorded))
     assert (code, out) == (2, "") and "nothing was recorded, so do not release it" in err
@@ -731,7 +731,7 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(mechanism="censored", map="linear", c2="0"), "--map, --c2: not with --mechanism censored"),
      (words(mechanism="censored"), "needs population_total=, a public number"),
      (words(mechanism="censored-weighted", unit="gender", population_total="2e4"), "goes with the pseudo posterior"),
-     ([*words(mechanism="weighted-e"), "--debias"], "debias takes off what constants that can be published do"),
+     ([*words(mechanism="weighted-e"), "--debias"], "debias takes off what the weights of PseudoPosterior() do"),
      (words(mechanism="weighted-e", c1="0"), "c1 must be a positive number"),
      (words(c2="3"), "c2 must be a number between -1 and 1"),
      (words(drop=("outcome", "epsilon")), "Missing option '--outcome', '--epsilon': needed without a --policy"),

@@ -314,7 +314,7 @@ def test_debias_is_done_where_only_strata_have_effects():
     fit = ss.fit(clustered(psu=None), model("gender"), epsilon=12, m=2, seed=1)
     chosen = [5, 900]
     plain, better = (
-        fit.synthesizer.consistent(fit.data, fit.weighted.posterior, chosen, fit._public_map, None,
+        fit.synthesizer.consistent(fit.data, fit.weighted.posterior, chosen, fit._map, None,
                                    np.random.default_rng(1), debias=debias)
         for debias in (False, True)
     )  # fmt: skip

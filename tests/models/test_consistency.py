@@ -431,7 +431,7 @@ def known(request):
         chosen, _ = choose_draws(posterior, 3, done.streams.draws)
         plain = {name: draws[chosen] for name, draws in posterior.values.items()}
         better = done.synthesizer.consistent(
-            done.data, posterior, chosen, done._public_map, None, done.streams.draws, debias=True
+            done.data, posterior, chosen, done._map, None, done.streams.draws, debias=True
         )
         assert better.size == 3 and (better.chain == posterior.chain[chosen]).all()
         for name, v in (("released", plain), ("corrected", better.values)):
@@ -481,7 +481,7 @@ def test_a_correction_uses_the_released_draws_and_public_numbers_only(kind):
                  for name, v in posterior.values.items()}  # fmt: skip
     changed = replace(posterior, values=elsewhere, weight=rng.dirichlet(np.ones(800)))
     ours, theirs = (
-        model.consistent(data, p, [7, 500], done._public_map, None, np.random.default_rng(2), debias=True).values
+        model.consistent(data, p, [7, 500], done._map, None, np.random.default_rng(2), debias=True).values
         for data, p in (
             (done.data, posterior),
             (model.prepare(SurveyDesign(other, weights="w")), changed),

@@ -270,7 +270,7 @@ def test_means_come_back_in_files_whose_truth_is_known(mean, files):
         data, posterior = fit.data, fit.weighted.posterior
         draws = {k: v[np.linspace(0, posterior.size - 1, m).astype(int)] for k, v in posterior.values.items()}
         size = np.bincount(data.pattern).astype(float)
-        after = correct(draws, data.X, size, fit._public_map, posterior.size, rng)
+        after = correct(draws, data.X, size, fit._map, posterior.size, rng)
         means = [size @ np.exp(data.X @ v["b"].T) / size.sum() / mu.mean() for v in (draws, after)]
         found.append([np.mean(means[0]), np.mean(means[1]), np.mean(draws["phi"]) / 0.7, np.mean(after["phi"]) / 0.7])
     plain, ours, _, phi = np.mean(found, axis=0)

@@ -60,7 +60,7 @@ def test_weights_by_counting_are_algorithm_3_and_need_no_further_constants():
     np.testing.assert_allclose(mechanism.alpha(np.array([0, 0.4, 0.9, 1]), 0.8, 1.8), [0.85, 0.53, 0.13, 0.05])
     inverse = ss.PseudoPosterior(risk=Count())
     np.testing.assert_allclose(inverse.alpha(np.array([0.1, 0.5, 1]), 0.1, 1.8), [1, 0.36, 0.18])
-    assert not mechanism.public and not inverse.public and ss.PseudoPosterior().public
+    assert not mechanism.by_risk and not inverse.by_risk and ss.PseudoPosterior().by_risk
 
 
 @pytest.mark.parametrize("synthesizer", [model(), ss.FBP("income", "field + gender", prior="flat")], ids=["FBS", "FBP"])
