@@ -634,7 +634,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweight
     """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
     if isinstance(mechanism, WeightedE) or (isinstance(mechanism, Censored) and mechanism.weighted):
         raise InputError(
-            "debias takes off what the weights of PseudoPosterior() do, or the clamp of Censored(weighted=False)"
+            "debias takes off what the weights of PseudoPosterior() or the clamp of Censored(weighted=False) do"
         )
     if not (mechanism.by_risk or isinstance(mechanism, Censored)):
         raise InputError(
