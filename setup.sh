@@ -18,7 +18,7 @@ case $stage in
     *)         echo "usage: $0 demo|test|reference" >&2; exit 2 ;;
 esac
 [[ $stage == demo ]] || debian+=(r-base-core r-cran-{survey,sampling,laeken,mitools,jsonlite,bit64}) # to compare with
-[[ $stage == demo ]] || debian+=(r-cran-{reticulate,testthat,knitr,rmarkdown} pandoc) # the R package and its vignette
+[[ $stage == demo ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignette
 [[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev dpkg-dev g++) # rstan asks dpkg-architecture
 
 stop() {

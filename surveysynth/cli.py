@@ -386,8 +386,8 @@ StratumTotals = Annotated[
 Debias = Annotated[
     bool,
     typer.Option(
-        help="Correct the drawn parameters for what privacy weights do to the model; not covered by epsilon, unless "
-        "--c1 is given."
+        help="Correct the drawn parameters for what privacy weights, or the clamp of --mechanism censored, do to the "
+        "model; for privacy weights not covered by epsilon, unless --c1 is given."
     ),
 ]
 LedgerFile = Annotated[

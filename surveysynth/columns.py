@@ -17,7 +17,6 @@ Columns = str | Sequence[str] | None
 # Numbers, dates and sums of money begin with a digit, after a sign perhaps; names seldom do.  R's read.csv() puts an X
 # before a value, but X1 and X12 are names that R makes itself.
 VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
-DECIMAL = re.compile(r"\d[.,]\d")
 
 
 def names_of(columns: Columns, role: str) -> tuple[str, ...]:
@@ -33,8 +32,7 @@ def listing(columns: Iterable[Hashable], shown: int = 12) -> str:
     """The first names, for a message that says what columns there are.
 
     Where a file has no header line, its first record is taken for one, and the names are that person's data.  So
-    names that look like values are counted, not shown: those that begin with a digit.  Where half of them do, or one
-    has decimals, the header seems to be missing, and no name is shown.
+    where any name looks like a value, which is where it begins with a digit, names are counted and none is shown.
 
     Parameters
     ----------
@@ -43,22 +41,20 @@ def listing(columns: Iterable[Hashable], shown: int = 12) -> str:
         How many names to show.
     """
     names = [str(c) for c in columns]
-    plain = [name for name in names if not VALUE.match(name)]
-    values = len(names) - len(plain)
-    alike = f"{values:,} whose {'name looks like a value' if values == 1 else 'names look like values'}"
-    decimals = any(VALUE.match(name) and DECIMAL.search(name) for name in names)
-    if decimals or (values and 2 * values >= len(names)):
-        there = f"{len(names):,} {'column' if len(names) == 1 else 'columns'}, {alike}"
-        return f"{there}: the header line of the file seems to be missing; give it a first line with the column names"
-    first = ", ".join(plain[:shown]) + (f", ... ({len(names):,} columns)" if len(plain) > shown else "")
-    return f"{first} and {alike}" if values else first
+    values = sum(VALUE.match(name) is not None for name in names)
+    there = f"{len(names):,} {'column' if len(names) == 1 else 'columns'}"
+    if values:
+        alike = f"{values:,} whose {'name looks like a value' if values == 1 else 'names look like values'}"
+        return f"{there}, {alike}: where there is no header line, give the file a first line with the column names"
+    return ", ".join(names[:shown]) + (f", ... ({there})" if len(names) > shown else "")
 
 
 def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
     """Refuse columns that are not there, have two roles or missing values, and an empty frame."""
     if frame.columns.has_duplicates:
-        twice = sorted({str(c) for c in frame.columns[frame.columns.duplicated()]})
-        raise InputError(f"the frame has several columns of the same name: {listing(twice)}; rename them")
+        raise InputError(
+            f"the frame has several columns of the same name, rename them; it has {listing(frame.columns)}"
+        )
     for role, name in roles.items():
         if name not in frame.columns:
             raise InputError(f"{role}: there is no column {name!r}; the frame has {listing(frame.columns)}")

@@ -255,7 +255,7 @@ class Fit:
             model's own rule (:mod:`surveysynth.models.consistency`); assumes that the model is right.  The
             correction uses c1.  Tuned on this file, c1 stays internal, and the correction is **not covered by
             epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
-            ``Censored(weighted=False)``, where the clamp is all there is to take off, and policy.
+            ``Censored(weighted=False)``, where the clamp is all there is to take off.
         accept_diagnostics : list of str
             Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
             "ess_bulk", "ess_tail".
@@ -316,8 +316,6 @@ class Fit:
             posterior = self.synthesizer.consistent(
                 self.data, posterior, chosen, self._map, self.unit.of_record, self.streams.draws, debias=debias
             )
-        self.used.extend(chosen)
-        self.spent.extend([np.inf if self.kind == "none" else 2 * self.delta] * m)
         recoded, outcomes = public_frame(self.design, self.synthesizer, self.streams.order), self.synthesizer.outcomes
         simulated = [
             self.synthesizer.simulate(self.data, posterior, s, self.streams.values)
@@ -328,7 +326,6 @@ class Fit:
                 rule.enforce(self.design, self.synthesizer, [s.outcomes for s in simulated])
             except PrivacyError:
                 self.blocked.append(m)
-                del self.used[-m:], self.spent[-m:]  # they were not released, and no later report is to count them
                 raise
         entered = {}
         if ledger is not None:
@@ -337,6 +334,8 @@ class Fit:
                 what=f"synthetic data, m = {m}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
             )  # fmt: skip
             entered = {"ledger": entry.reference}
+        self.used.extend(chosen)  # only now: what was refused was not released, and no later report is to count it
+        self.spent.extend([np.inf if self.kind == "none" else 2 * self.delta] * m)
         totals = totals_of(self.design, self.population_total)
         roles = roles_of(self.design, outcomes, recoded, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*recoded.columns, *outcomes])
@@ -514,7 +513,7 @@ class Fit:
             depends.append(f"which categories of {', '.join(self.synthesizer.categorical)} occur")
         if (debias or self._corrected) and not self._constants_given:
             depends.append(BY_TUNED_CONSTANTS)
-        return [*depends, *passed]
+        return [*depends, *found]
 
     def _manifest(self, debias: bool) -> dict[str, Any]:
         posterior = self.weighted.posterior

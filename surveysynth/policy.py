@@ -232,9 +232,9 @@ class Policy:
         """What the policy is, for the public report."""
         c = self.mechanism
         return (
-            f"the privacy weights come from a policy, set on a historical file ({self.source}): map {c.map}, c1 = "
-            f"{c.c1:g}, c2 = {c.c2:g}, and risks under posterior draws of that file; nothing of this file set them. "
-            "What they tell of the historical file, and so of people who are in both, is not covered by this epsilon"
+            f"the privacy weights come from a policy, set on a historical file ({self.source}): map {c.map}, c2 = "
+            f"{c.c2:g}, a scale c1, and risks under posterior draws of that file; nothing of this file set them. What "
+            "they tell of the historical file, and so of people who are in both, is not covered by this epsilon"
         )
 
     def __repr__(self) -> str:

@@ -28,6 +28,7 @@ SUM_OF_WEIGHTS = (
     "what the synthetic weights add up to: the sum of the survey weights, as no population_total was given. It is "
     "published exactly, and who knows the other weights finds a record's by subtraction"
 )
+PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights in the files add up to it"
 SCALED = 0.01  # weights whose mean is 1 but for this are scaled to the sample, not to the population
 
 
@@ -87,7 +88,7 @@ def public_mean_weight(design: SurveyDesign, total: Total) -> float:
 def said_of_total(total: Total, *, public_weights: bool) -> str | None:
     """The sentence of the report on the population total; None where nothing about it is public."""
     if total is None and public_weights:
-        return "the sum of the survey weights is public, as they are: the weights in the files add up to it"
+        return PUBLIC_SUM
     if total is None:
         return None
     if isinstance(total, Mapping):

@@ -31,7 +31,7 @@ from .estimation.suppression import QUALITY_RULE, flag
 from .estimation.tables import stacked, tabulate
 from .privacy.report import PrivacyReport
 from .private import restrict
-from .public import SUM_OF_WEIGHTS
+from .public import PUBLIC_SUM, SUM_OF_WEIGHTS
 
 MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
@@ -107,7 +107,7 @@ class Release:
     ) -> pd.DataFrame:
         """Estimates of every cell, margin and the total, combined over the m data sets.
 
-        Tables are post-processing: they spend no privacy.
+        Tables are made of the published data alone.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Release:
     def calibrate(self, totals: Totals) -> Release:
         """The release with weights that add up to public totals: post-stratified, or raked to several margins.
 
-        Post-processing: it spends no privacy, as long as the totals are public.  A calibration to
+        Post-processing of the published data, as long as the totals are public.  A calibration to
         strata that the release has already (``population_total={stratum: total}``) is replaced:
         name its margin again.
 
@@ -240,8 +240,9 @@ class Release:
             datasets.append(calibrated)
         margins = ", ".join(margin if isinstance(margin, str) else " x ".join(margin) for margin in totals)
         said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
-        before = [text.split(": the synthetic weights add up to")[0] for text in self.privacy.assumptions]
-        depends = [text for text in self.privacy.data_dependent if text != SUM_OF_WEIGHTS]  # no longer so
+        kept = [text for text in self.privacy.assumptions if text != PUBLIC_SUM]  # no longer so
+        before = [text.split(": the synthetic weights add up to")[0] for text in kept]
+        depends = [text for text in self.privacy.data_dependent if text != SUM_OF_WEIGHTS]
         privacy = replace(self.privacy, assumptions=[*before, said], data_dependent=depends)
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 

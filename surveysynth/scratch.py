@@ -63,8 +63,12 @@ def _new_folder() -> tuple[Path, int | None]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"surveysynth-{os.getpid()}-"))  # mode 0700
         lock = None
-        with suppress(OSError):  # a file system without locks: nothing is swept there
+        try:
             lock = _locked(folder)
+        except BlockingIOError:  # a sweep of another process was first, and removes it
+            continue
+        except OSError:  # a file system without locks: nothing is swept there
+            pass
         if folder.exists():  # or a sweep of another process came between
             return folder, lock
 

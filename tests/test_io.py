@@ -59,8 +59,8 @@ def test_a_csv_without_a_header_line_does_not_quote_its_first_record(tmp_path):
     with pytest.raises(InputError) as caught:
         SurveyDesign.read(path, weights="wt")
     assert str(caught.value) == (
-        "weights: there is no column 'wt'; the frame has 6 columns, 4 whose names look like values: the header line of "
-        "the file seems to be missing; give it a first line with the column names"
+        "weights: there is no column 'wt'; the frame has 6 columns, 4 whose names look like values: where there is no "
+        "header line, give the file a first line with the column names"
     )
 
 

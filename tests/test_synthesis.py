@@ -385,6 +385,29 @@ def test_synthetic_weights_add_up_to_the_population():
     assert not any("the sum of the survey weights" in s for s in calibrated.privacy.data_dependent)
     public = released(ss.SurveyDesign(make_frame().assign(wt=30.0), weights="wt", strata="field"))
     assert any("sum of the survey weights is public" in s for s in public.privacy.assumptions)
+    calibrated = public.calibrate({"gender": {"f": 9000, "m": 11_000}})
+    assert not any("sum of the survey weights" in s for s in calibrated.privacy.assumptions)
+
+
+def test_what_a_ledger_refuses_was_not_released():
+    class Full:
+        def check(self, epsilon):
+            pass
+
+        def spend(self, *epsilons, **entry):
+            raise ss.PrivacyError("the ledger could not be written")
+
+    done = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1)
+    with pytest.raises(ss.PrivacyError, match="could not be written"):
+        done.release(ledger=Full())
+    assert done.epsilon_spent == 0 and done.used == []
+    assert "released from the same fit before" not in str(done.release().privacy)
+
+
+def test_an_asymptotic_report_says_what_is_found_on_the_file():
+    """Refusals, the verdict on chains, and whether the weight is public: none of them is covered by epsilon."""
+    said = " ".join(released().privacy.data_dependent)
+    assert "whether there is a release at all" in said and "whether the survey weight is a function of" in said
 
 
 TOTALS = {"01": 9000.0, "02": 8000, "NA": 12_000, "ökonomie": 500.5}
@@ -806,7 +829,7 @@ def test_draws_that_were_corrected_are_spent(tuned):
     assert len(release.internal["draws"]["B"]) == fit.weighted.posterior.size - 3
 
 
-def test_a_correction_needs_public_constants_and_our_setting():
+def test_a_correction_needs_the_map_of_risks_and_our_setting():
     linear = ss.PseudoPosterior(map="linear")
     with pytest.raises(ss.InputError, match=r"risk and constants: .* The linear map has the file's own least and"):
         ss.fit(make_design(), model(), epsilon=10.8, mechanism=linear, seed=1).release(debias=True)

@@ -55,8 +55,8 @@ for epsilon in (36, 18, 10.8, 7.2):
 # ## The release
 #
 # For the release itself we take the paper's prior. Division and education are predictors, so they are public. The
-# population total is public as well, and is given; otherwise the sum of the weights would be, and the report would say
-# so.
+# population total is public as well, and is given; otherwise the files would give away the sum of the weights, which
+# epsilon does not cover, and the report would say so.
 
 # %%
 release = ss.synthesize(

@@ -23,7 +23,7 @@
 #'   begin at 0; of the local form nothing.
 #' @return A list of class `surveysynth_laplace`: `table`, with the columns of [estimate()]; `budget`, what each group of
 #'   queries spends; `kind`, `epsilon`, `guarantee` (what is protected and what is not) and `postprocessing`.
-#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
+#' @references Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
 #'   Microdata Generation.
 #' @export
 #' @examples

@@ -3,7 +3,7 @@
 #' Reads the public files of a release folder; nothing of `internal/` is touched, and no Python is needed.
 #'
 #' The manifest lists every public file with its records and columns, its SHA-256 and, as older versions of R have no
-#' SHA-256 of their own, its MD5 sum. A file that is missing, or has other records, columns or content by its MD5 sum,
+#' SHA-256 of their own, its MD5 sum. A file that is missing, or has other records, columns or content by that sum,
 #' is refused; so is one that another program has opened and saved. This finds accidents, not who forges files and
 #' manifest together.
 #'
@@ -60,7 +60,15 @@ differs_from <- function(file, said) {
     sizes <- sprintf("%d %s instead of %d", unlist(found[other]), other, unlist(said[other]))
     if (length(other)) return(paste(name, "has", paste(sizes, collapse = " and ")))
   }
-  if (!identical(unname(tools::md5sum(file)), said$md5)) paste(name, "has other content (its MD5 sum differs)")
+  hash <- hash_of(file)
+  if (!identical(hash$value, said[[hash$entry]])) paste0(name, " has other content (its ", hash$label, " differs)")
+}
+
+# SHA-256 where this R has it (4.5 and later), else the MD5 sum.
+hash_of <- function(file) {
+  sha256 <- get0("sha256sum", asNamespace("tools"), mode = "function")
+  if (is.null(sha256)) return(list(entry = "md5", label = "MD5 sum", value = unname(tools::md5sum(file))))
+  list(entry = "sha256", label = "SHA-256", value = unname(sha256(file)))
 }
 
 # Records and columns; of a text within quotes that goes over several lines only the last has a number of fields.

@@ -191,19 +191,16 @@ check_there <- function(columns, there) {
   }
 }
 
-# The first names. As listing() of surveysynth/columns.py: names that look like values are counted, not shown, for a
-# file without a header line has its first record for names; where that seems to be so, none is shown.
+# The first names. As listing() of surveysynth/columns.py: a file without a header line has its first record for names,
+# so where any looks like a value they are counted, and none is shown.
 listing <- function(names, shown = 12) {
-  like <- looks_like_value(names)
-  plain <- names[!like]
-  values <- sum(like)
-  alike <- paste(values, "whose", if (values == 1) "name looks like a value" else "names look like values")
-  if (any(grepl("[0-9][.,][0-9]", names[like])) || values && 2 * values >= length(names)) {
-    return(paste0(length(names), if (length(names) == 1) " column, " else " columns, ", alike, ": the header line of ",
-                  "the file seems to be missing; give it a first line with the column names"))
+  values <- sum(looks_like_value(names))
+  there <- paste(length(names), if (length(names) == 1) "column" else "columns")
+  if (values) {
+    return(paste0(there, ", ", values, " whose ", if (values == 1) "name looks like a value" else "names look like values",
+                  ": where there is no header line, give the file a first line with the column names"))
   }
-  more <- if (length(plain) > shown) paste0(", ... (", length(names), " columns)")
-  paste0(paste(utils::head(plain, shown), collapse = ", "), more, if (values) paste(" and", alike))
+  paste0(paste(utils::head(names, shown), collapse = ", "), if (length(names) > shown) paste0(", ... (", there, ")"))
 }
 
 # Begins with a digit, after a sign perhaps, or with the X that read.csv() puts before; X1 and X12 are names that R makes.
@@ -213,8 +210,7 @@ looks_like_value <- function(names) {
 
 # The name in quotes, with the one that may be meant.
 near_name <- function(name, there) {
-  there <- there[!looks_like_value(there)]
-  if (!length(there)) return(sQuote(name))
+  if (any(looks_like_value(there))) return(sQuote(name))
   apart <- utils::adist(name, there)[1, ]
   near <- there[which(apart == min(apart) & apart <= min(2, nchar(name) - 1))]
   paste0(sQuote(name), if (length(near)) paste0(" (did you mean ", paste(sQuote(near), collapse = " or "), "?)"))

@@ -2,7 +2,7 @@
 #'
 #' Every cell of the variables, every margin and the total, estimated in each of the m data sets and combined:
 #' the mean of the estimates, with variance T = mean(u) + b / m (T, appendix A; Reiter and Raghunathan 2007).
-#' Tables are made of published data alone: they spend no privacy.
+#' Tables are made of the published data alone.
 #'
 #' @param release From [synthesize()] or [read_release()].
 #' @param by Predictors, and outcomes that are categories, by name or as a formula `~ field + gender`; nothing else is in

@@ -181,7 +181,8 @@ def describe(study: CensoringStudy) -> str:
         f"synthetic file of each mechanism (m = 1); c1 = {_listed(plan.c1)}; {s['chains']} chains of {s['draws']} "
         f"draws after {s['warmup']}.",
         "The files are simulated: nothing here is protected, and the seed is in settings.json.",
-        "epsilon is for one record taken out or put in under the models, for one replaced under the histogram (C).",
+        "epsilon is for one record taken out or put in under the models, for one replaced under the histogram, as in "
+        "the paper.",
         "",
         "Largest Lipschitz bound of a record: minimum, median, maximum over the files; share above epsilon / 2",
     ]

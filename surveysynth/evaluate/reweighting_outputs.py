@@ -397,9 +397,9 @@ def _said_of_choice(study: ReweightingStudy) -> list[str]:
     said = [
         "Which to choose. One step of re-weighting makes of any weights those of the inverse map, with the bounds of a "
         "weighted fit for those of the unweighted one, so at the same epsilon the two end up near each other. The "
-        "inverse map tuned to epsilon has constants that can be published, so that what it does to the model can be "
-        "taken off (debias); no other weights here have. Re-weight where weights come from a risk by counting or from "
-        "the linear map."
+        "inverse map makes weights that follow from a record's risk and constants, so that what it does to the model "
+        "can be taken off (debias); no other weights here do. Re-weight where weights come from a risk by counting or "
+        "from the linear map."
     ]
     for what, table in (("counts", mixture[mixture["statistic"] == MIDDLE]), ("survey", surveys)):
         means = table.groupby("synthesizer")[RATIO].mean()

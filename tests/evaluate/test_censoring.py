@@ -88,10 +88,10 @@ def contributions(mechanisms, posterior):
 
 def test_weighted_e_cuts_off_what_exceeds_half_of_epsilon():
     mechanisms, twin = drawn(), drawn()
-    made = mechanisms.make("weighted_e", 3, 0.9)
+    made = mechanisms.make("weighted_e", 2.4, 0.9)
     f = np.abs(contributions(twin, twin.unweighted[0].posterior)).max(axis=0)
     alpha = 0.9 * (f.max() - f) / (f.max() - f.min())
-    cut = alpha * f > 1.5
+    cut = alpha * f > 1.2
     assert made.invocations == cut.sum() > 20
     posterior = twin.synthesizer.fit(twin.data, np.where(cut, 0, alpha), twin.sampler)
     bound = (np.where(cut, 0, alpha) * np.abs(contributions(twin, posterior))).max()

@@ -49,6 +49,13 @@ def policy():
     )
 
 
+def test_the_public_report_of_a_policy_holds_no_constant_that_was_tuned_on_its_file(policy):
+    said = policy.describe()
+    numbers = {float(x) for x in re.findall(r"\d+(?:\.\d+)?", said)}
+    tuned = (policy.mechanism.c1, policy.delta, policy.mean_alpha)
+    assert 2025 in numbers and not {f"{x:.3g}" for x in numbers} & {f"{x:.3g}" for x in tuned}
+
+
 def test_epsilon_of_a_strict_release_is_the_one_asked_for_whatever_the_file(strict):
     release = strict.release()
     assert (release.privacy.kind, release.privacy.epsilon, strict.delta) == ("strict", 9.0, 1.5)

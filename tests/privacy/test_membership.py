@@ -16,6 +16,7 @@ from surveys import make_design, make_frame, model
 
 import surveysynth as ss
 from surveysynth import InputError
+from surveysynth.models.base import Streams
 from surveysynth.privacy import membership
 from surveysynth.privacy.membership import (
     GAMES,
@@ -318,9 +319,7 @@ def test_normalizing_constants_are_those_of_the_closed_form(outlier):
 def test_a_refit_is_the_fit_of_the_file_without_the_record(map):
     """Risks, c1, privacy weights and draws, with the same random numbers; the mean weight moves one intercept alone."""
     frame, settings = make_frame(200), {"epsilon": 10.8, "m": 3, "mechanism": ss.PseudoPosterior(map=map), "seed": 4}
-    refit = ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), **settings).refitted(
-        [11], np.random.default_rng(4)
-    )
+    refit = ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), **settings).refitted([11], Streams.of(4).draws)
     without = ss.fit(ss.SurveyDesign(frame.drop(index=11), weights="wt"), model("1"), **settings)
     assert refit.alpha[11] == 0 and refit.c1 == pytest.approx(without.weighted.c1, rel=1e-6)
     np.testing.assert_allclose(np.delete(refit.alpha, 11), without.weighted.alpha, rtol=1e-6)
