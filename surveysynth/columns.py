@@ -28,7 +28,7 @@ def names_of(columns: Columns, role: str) -> tuple[str, ...]:
     return names
 
 
-def listing(columns: Iterable[Hashable], shown: int = 12) -> str:
+def listing(columns: Iterable[Hashable], shown: int = 12, *, some: Sequence[str] | None = None) -> str:
     """The first names, for a message that says what columns there are.
 
     Where a file has no header line, its first record is taken for one, and the names are that person's data.  So
@@ -37,8 +37,11 @@ def listing(columns: Iterable[Hashable], shown: int = 12) -> str:
     Parameters
     ----------
     columns : iterable of names
+        All that the file has.
     shown : int
         How many names to show.
+    some : list of str, optional
+        The ones that the message is about; default all.
     """
     names = [str(c) for c in columns]
     values = sum(VALUE.match(name) is not None for name in names)
@@ -46,15 +49,16 @@ def listing(columns: Iterable[Hashable], shown: int = 12) -> str:
     if values:
         alike = f"{values:,} whose {'name looks like a value' if values == 1 else 'names look like values'}"
         return f"{there}, {alike}: where there is no header line, give the file a first line with the column names"
-    return ", ".join(names[:shown]) + (f", ... ({there})" if len(names) > shown else "")
+    named = names if some is None else some
+    return ", ".join(named[:shown]) + (f", ... ({there})" if len(named) > shown else "")
 
 
 def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
     """Refuse columns that are not there, have two roles or missing values, and an empty frame."""
     if frame.columns.has_duplicates:
-        raise InputError(
-            f"the frame has several columns of the same name, rename them; it has {listing(frame.columns)}"
-        )
+        twice = sorted({str(c) for c in frame.columns[frame.columns.duplicated()]})
+        named = listing(frame.columns, some=twice)
+        raise InputError(f"the frame has several columns of the same name: {named}; rename them")
     for role, name in roles.items():
         if name not in frame.columns:
             raise InputError(f"{role}: there is no column {name!r}; the frame has {listing(frame.columns)}")

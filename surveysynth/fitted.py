@@ -65,9 +65,10 @@ NEIGHBOURS = (
 )
 SCALED = "survey weights are modelled relative to N / n, population total over records, which is public"
 ONLY_WHETHER = (
-    "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its "
-    "values, of modes of the posterior apart from each other, and of the sampler's diagnostics"
+    "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its values "
+    "and of the sampler's diagnostics"
 )
+MODES = "that the posterior under the clamp has no modes apart from each other: a file where some are found is refused"
 COST = (
     "a clamp throws information away, which neither standard errors within files nor the combining rule know: under "
     "the model, means vary about {:.3g} times as much as they say (variance), so that their standard errors are to be "
@@ -316,6 +317,7 @@ class Fit:
             posterior = self.synthesizer.consistent(
                 self.data, posterior, chosen, self._map, self.unit.of_record, self.streams.draws, debias=debias
             )
+        self.used.extend(chosen)
         recoded, outcomes = public_frame(self.design, self.synthesizer, self.streams.order), self.synthesizer.outcomes
         simulated = [
             self.synthesizer.simulate(self.data, posterior, s, self.streams.values)
@@ -326,6 +328,7 @@ class Fit:
                 rule.enforce(self.design, self.synthesizer, [s.outcomes for s in simulated])
             except PrivacyError:
                 self.blocked.append(m)
+                del self.used[-m:]
                 raise
         entered = {}
         if ledger is not None:
@@ -334,7 +337,7 @@ class Fit:
                 what=f"synthetic data, m = {m}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
             )  # fmt: skip
             entered = {"ledger": entry.reference}
-        self.used.extend(chosen)  # only now: what was refused was not released, and no later report is to count it
+        # only now: what the ledger refuses is not released, and no later report is to count it
         self.spent.extend([np.inf if self.kind == "none" else 2 * self.delta] * m)
         totals = totals_of(self.design, self.population_total)
         roles = roles_of(self.design, outcomes, recoded, self.population_total)
@@ -488,7 +491,7 @@ class Fit:
         ``reached``: whether an epsilon that was not asked for is printed.
         """
         passed = [] if rule is None else [rule.describe()]
-        found = [ONLY_WHETHER, PUBLIC_OR_NOT, *passed]
+        found = [ONLY_WHETHER, *([] if self.weighted.clamp is None else [MODES]), PUBLIC_OR_NOT, *passed]
         if self.kind == "strict":
             return found
         tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"

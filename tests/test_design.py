@@ -165,9 +165,12 @@ def test_names_are_counted_where_one_looks_like_a_value():
     assert said(["id", "w", "x1", "X1", "X12"]).endswith("the frame has id, w, x1, X1, X12")
     assert said([f"c{i}" for i in range(41)]).endswith("c11, ... (41 columns)")
     one = said(["Smith", "43", "North", "F", "yes"])
-    assert one.endswith("the frame has 5 columns, 1 whose name looks like a value: where there is no header line, give the file a first line with the column names")
+    assert one.endswith(
+        "the frame has 5 columns, 1 whose name looks like a value: where there is no header line, give the file a "
+        "first line with the column names"
+    )
     twice = said(["Jane", "Jane", "26357.5"], weights="Jane")
-    assert "several columns of the same name" in twice and "it has 3 columns" in twice and "26357" not in twice
+    assert "several columns of the same name" in twice and ": 3 columns, 1 whose" in twice and "26357" not in twice
     design = SurveyDesign(pd.DataFrame(np.ones((3, 3)), columns=["id", "w", "2019"]), weights="w")
     with pytest.raises(InputError, match=r"no column 'y'; the file has 3 columns, 1 whose name looks like a value: "):
         design.column("y")
