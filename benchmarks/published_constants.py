@@ -63,6 +63,10 @@ KINDS: dict[str, Make] = {
         design, ss.FBS("y", "g + s", prior="independent"), **TUNED | {"draws": 500}, **more, warmup=500,
         accept_diagnostics=["divergences", "rhat", "ess_bulk", "ess_tail"],
     ),
+    "censored": lambda design, more: ss.synthesize(
+        design, ss.FBS("y", "g + s", prior="normal"), mechanism=ss.Censored(), **TUNED | {"draws": 500}, **more,
+        warmup=500,
+    ),
 }  # fmt: skip
 
 

@@ -68,7 +68,10 @@ ONLY_WHETHER = (
     "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its values "
     "and of the sampler's diagnostics"
 )
-MODES = "that the posterior under the clamp has no modes apart from each other: a file where some are found is refused"
+MODES = (
+    "whether the posterior under the clamp has modes apart from each other, as far as the model looks for them: such a "
+    "file is refused"
+)
 COST = (
     "a clamp throws information away, which neither standard errors within files nor the combining rule know: under "
     "the model, means vary about {:.3g} times as much as they say (variance), so that their standard errors are to be "

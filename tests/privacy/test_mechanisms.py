@@ -128,7 +128,8 @@ def test_release_under_a_policy_is_strict_and_the_policy_survives_its_file(polic
         pd.testing.assert_frame_equal(one.frame, two.frame)
     assert (release.privacy.kind, release.privacy.epsilon) == ("strict", 9.0)
     assert any("survey of 2025" in line for line in release.privacy.assumptions)
-    refused, weight = release.privacy.data_dependent
+    refused, modes, weight = release.privacy.data_dependent
+    assert "modes apart from each other" in modes
     assert "refused" in refused and "survey weight is a function of what is public" in weight
     # weighted down first, fewer records reach the clamp than with alpha = 1
     unweighted = ss.fit(design(), NORMAL, epsilon=9.0, m=3, mechanism=ss.Censored(), seed=1, **FAST)
