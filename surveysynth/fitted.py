@@ -331,7 +331,7 @@ class Fit:
                 rule.enforce(self.design, self.synthesizer, [s.outcomes for s in simulated])
             except PrivacyError:
                 self.blocked.append(m)
-                del self.used[-m:]
+                del self.used[-m:]  # they were not released
                 raise
         entered = {}
         if ledger is not None:

@@ -189,10 +189,10 @@ def only_mode(records: Records, bound: float, rng: np.random.Generator) -> Pilot
     ModelError
         Beyond a barrier there is another mode that counts; next to nothing is inside the clamp.
     """
-    found = []
+    found, inverse = [], np.asarray(np.linalg.pinv(records.X), dtype=np.float64)
     for _ in range(STARTS):
         place = descent(records, rng)
-        points = [place, *(_around(records, place, rng) for _ in range(AROUND))]
+        points = [place, *(_around(records, inverse, place, rng) for _ in range(AROUND))]
         for point in points:
             with suppress(ModelError):  # nothing is inside the clamp there
                 found.append(pilot_fit(records, bound, point))
@@ -211,10 +211,11 @@ def only_mode(records: Records, bound: float, rng: np.random.Generator) -> Pilot
     return found[best]
 
 
-def _around(records: Records, place: Point, rng: np.random.Generator) -> Point:
+def _around(records: Records, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
     """A point around a place: fitted values go through one record, or one of each predictor row, on a smaller scale.
 
     As the elemental starts of robust regression (Rousseeuw 1984): a mode is found from the records that make it.
+    ``inverse`` (K, G) is that of the predictor rows.
     """
     B, L = place
     n, G = len(records.Y), len(records.X)
@@ -223,7 +224,7 @@ def _around(records: Records, place: Point, rng: np.random.Generator) -> Point:
     some = rng.permutation(n)
     of_each[records.pattern[some]] = residuals[some]
     through = of_each if rng.random() < 0.5 else np.broadcast_to(residuals[one], of_each.shape)
-    return B + np.linalg.pinv(records.X) @ through, L * np.exp(rng.uniform(-4, 0))
+    return B + inverse @ through, L * np.exp(rng.uniform(-4, 0))
 
 
 def _log_probability(records: Records, mode: Pilot, bound: float) -> float:
