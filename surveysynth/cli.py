@@ -48,6 +48,7 @@ from . import (
     read_release,
     synthesize,
 )
+from .commands import Commands
 from .engines.cmdstan import cmdstan_version
 from .errors import InputError, NotFitForRelease, SurveySynthError
 from .estimation.suppression import QUALITY_RULE, check_limits
@@ -69,7 +70,7 @@ from .release import check_place
 from .report import SUFFIX, write_table
 from .stages import LonelyPSU
 
-app = typer.Typer(
+app = Commands(
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a rich traceback would print the data it was working on
     add_completion=False,

@@ -59,7 +59,9 @@ class SurveyDesign:
         fractions when all values are at most 1, as in R's ``survey``.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         What a stratum with one PSU does to a variance, as R's ``survey.lonely.psu``.  "fail"
-        refuses such a design here.  A stratum that is sampled completely is never lonely.
+        refuses such a design here; "remove" adds nothing; "adjust" centres the PSU's total at
+        the mean of all PSUs; "average" adds the mean variance of the other strata.  A stratum
+        that is sampled completely is never lonely.
     poststrata : str, or list of margins, optional
         Column of groups whose totals of the weights are known from outside the sample (the
         weights were calibrated to them); often the strata.  Standard errors count only what

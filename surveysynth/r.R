@@ -36,6 +36,13 @@ sampling_probabilities <- function(size, n) sampling::inclusionprobabilities(siz
 domain_estimates <- function(design, lonely, statistic, y, x, domain, domains, prob) {
   old <- options(survey.lonely.psu = lonely, survey.adjust.domain.lonely = FALSE, survey.ultimate.cluster = FALSE)
   on.exit(options(old))
+  if (lonely == "adjust" && statistic %in% c("total", "count") && any_lonely(design)) {
+    version <- utils::packageVersion("survey")
+    if (version < "4.3") {
+      warning("survey ", version, " centres the total of a lonely PSU at 0 under survey.lonely.psu = \"adjust\" ",
+              "(corrected in 4.3), so that standard errors of totals and counts differ from those of estimator='onepass'")
+    }
+  }
   design$variables <- data.frame(y = y, x = x, domain = domain)
   df <- survey::degf(design)
   each <- vapply(seq_len(domains) - 1L, function(d) {
@@ -45,6 +52,12 @@ domain_estimates <- function(design, lonely, statistic, y, x, domain, domains, p
     one_domain(inside, statistic, prob, df)
   }, numeric(4))
   list(estimate = each[1, ], variance = each[2, ], low = each[3, ], high = each[4, ])
+}
+
+# Has any stage a stratum with one unit that is not sampled completely?
+any_lonely <- function(design) {
+  alone <- design$fpc$sampsize == 1
+  any(if (is.null(design$fpc$popsize)) alone else alone & design$fpc$popsize > 1)
 }
 
 one_domain <- function(design, statistic, prob, df) {

@@ -12,6 +12,7 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+import typer
 from surveys import make_frame
 
 import surveysynth as ss
@@ -661,6 +662,36 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
 def test_wrong_options_are_named(command, message, file, run):
     code, out, err = run(*command)
     assert (code, out) == (2, "") and message in squeezed(err)
+    assert os.listdir() == ["f.csv"]
+
+
+def every_command(group, *names):
+    for name, command in group.commands.items():
+        yield from every_command(command, *names, name) if hasattr(command, "commands") else [([*names, name], command)]
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [pytest.param(words, it, id=" ".join(words)) for words, it in every_command(typer.main.get_command(cli.app))],
+)
+def test_a_second_one_of_an_option_is_refused_and_named(command, found, run):
+    """All options of every command, in either of their spellings; of ``ledger --verify`` there may be several."""
+    options = [option for option in found.params if option.param_type_name == "option"]
+    assert [option.name for option in options if option.multiple] == (["verify"] if command == ["ledger"] else [])
+    first = [word for o in options for word in ([o.opts[0]] if o.is_flag else [o.opts[0], "a"])]
+    second = [o.opts[-1] if o.is_flag else f"{o.opts[-1]}=b" for o in options]
+    if not options:
+        assert command == ["doctor"]
+        return
+    code, out, err = run(*command, *first, *second)
+    names = ", ".join(option.opts[-1] for option in options if not option.multiple)
+    assert (code, out) == (2, "") and err.startswith(f"Error: {names}: given more than once")
+    assert os.listdir() == []
+
+
+def test_a_second_outcome_does_not_replace_the_first(file, run):
+    code, out, err = run(*words(), "--outcome", "hours")
+    assert (code, out) == (2, "") and "--outcome: given more than once, and only the last would count" in err
     assert os.listdir() == ["f.csv"]
 
 

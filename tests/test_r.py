@@ -201,8 +201,10 @@ def test_lonely_psus(r, option, fpc):
     again = ss.r.from_r(in_r)
     assert again.roles() == design.roles()
     assert_equal_tables(*(ss.estimate(d, "y", "g", STATISTICS) for d in (design, again)))
-    theirs = ss.r.evaluate("svytotal(~y, d)", d=design)
-    np.testing.assert_allclose(theirs["se"], ss.estimate(design, "y", None, "total")["se"], rtol=1e-12)
+    # totals under "adjust" are wrong in R before survey 4.3
+    for statistic in ["mean"] if option == "adjust" else ["mean", "total"]:
+        theirs = ss.r.evaluate(f"svy{statistic}(~y, d)", d=design)
+        np.testing.assert_allclose(theirs["se"], ss.estimate(design, "y", None, statistic)["se"], rtol=1e-12)
     assert r.r("getOption('survey.lonely.psu')")[0] == "fail"
     for asked, got in {"adjust": "adjust", "certainty": "remove"}.items():
         r.r(f"options(survey.lonely.psu = '{asked}')")

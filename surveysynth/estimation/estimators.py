@@ -213,7 +213,8 @@ def woodruff(
 def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
     """The same estimates by R's survey package, a subset of the design for each domain; arguments as above.
 
-    Quantiles are R's, whose limits differ at the ends of the data.
+    Quantiles are R's, whose limits differ at the ends of the data.  Under ``lonely_psu="adjust"`` R's survey
+    before version 4.3 centres the totals of lonely PSUs at 0: a warning says so for totals and counts.
 
     Raises
     ------

@@ -11,6 +11,15 @@ in R's ``svyby``), the variance of one stage is
 
 and every further stage adds its own, times the sampling fractions of the stages above.  (T 2.3
 prints r_c with the weight inside the residual's first term only; the standard form is used.)
+
+A stratum with one PSU has no such sum.  Under ``lonely_psu="adjust"`` it adds
+
+    (1 - f_h) (z_h - z_bar)^2,    z_bar = sum_h sum_{c in h} z_hc / sum_h n_h
+
+over the strata that hold a record of the domain, where units without one count as 0 (R's manual of
+``survey.lonely.psu``: centred at the population mean; its package survey left z_bar out before version 4.3).
+Linearized values of means and ratios add up to 0, and z_bar is 0.  At later stages the mean is over all units of
+the stage: among those of its own parent unit a lonely one would be its own mean.
 """
 
 from __future__ import annotations
@@ -123,8 +132,10 @@ def _stage_variances(
     with np.errstate(divide="ignore", invalid="ignore"):
         v = scale * (1 - f_h[h]) * np.where(n_h[h] > 1, n_h[h] / (n_h[h] - 1.0) * squares, 0.0)
     lonely = stage.lonely[h]
-    if lonely_psu == "adjust":  # R: the one PSU's value, not centred on its stratum
-        v = np.where(lonely, scale * (1 - f_h[h]) * mean**2, v)
+    if lonely_psu == "adjust":
+        with np.errstate(invalid="ignore"):
+            centre = sums(domain, z, domains) / np.bincount(d, n_h[h], domains)
+        v = np.where(lonely, scale * (1 - f_h[h]) * (mean - centre[d]) ** 2, v)
     variance = sums(d, v, domains)
     if lonely_psu == "average":
         # R: the lonely strata of the domain get the mean variance of its others (NaN: it has no others);
@@ -155,33 +166,28 @@ def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
     -------
     float array (units of all stages, p)
     """
-    return np.concatenate([_deviations(stage, Z) for stage in _weighted_stages(design, present)])
+    return np.concatenate(
+        [_stage_deviations(stage, share, Z, present, design.lonely_psu) for stage, share in _stages(design)]
+    )
 
 
-def _weighted_stages(
-    design: SurveyDesign, present: NDArray[np.bool_] | None
-) -> list[tuple[Stage, Floats, NDArray[np.bool_]]]:
-    """Each stage with the factor of its squares by stratum, and the strata that are not centred."""
-    found = []
-    for stage, share in _stages(design):
-        n_h, f_h, lonely = stage.sampled, stage.fraction, stage.lonely
-        factor = share * (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0), 0.0)
-        if design.lonely_psu == "adjust":
-            factor = np.where(lonely, share * (1 - f_h), factor)
-        if design.lonely_psu == "average" and lonely.any():
-            holds = np.bincount(stage.stratum, present, n_h.size) > 0  # a record that enters
-            usable = (holds & ~lonely).sum()
-            factor = factor * (holds.sum() / usable if usable else np.nan)
-        found.append((stage, factor, lonely))
-    return found
-
-
-def _deviations(weighted: tuple[Stage, Floats, NDArray[np.bool_]], Z: Floats) -> Floats:
-    """:func:`deviations` of one stage."""
-    stage, factor, lonely = weighted
+def _stage_deviations(
+    stage: Stage, share: Floats, Z: Floats, present: NDArray[np.bool_] | None, lonely_psu: LonelyPSU
+) -> Floats:
+    """:func:`deviations` of one stage: (units, p)."""
+    n_h, f_h, lonely = stage.sampled, stage.fraction, stage.lonely
     h, units = stage.stratum_of_unit, stage.stratum_of_unit.size
     if units < stage.unit.size:
         Z = np.asarray(csr_array((np.ones(stage.unit.size), (stage.unit, np.arange(stage.unit.size)))) @ Z)
-    total = csr_array((np.ones(units), (h, np.arange(units)))) @ Z
-    mean = np.where(lonely, 0.0, 1 / stage.sampled)[:, None] * total
+    total = np.asarray(csr_array((np.ones(units), (h, np.arange(units)))) @ Z)
+    mean = total / n_h[:, None]
+    factor = share * (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0), 0.0)
+    if lonely_psu in ("adjust", "average") and lonely.any():
+        holds = np.bincount(stage.stratum, present, n_h.size) > 0  # a record that enters
+        if lonely_psu == "adjust":
+            mean[lonely] = total[holds].sum(axis=0) / n_h[holds].sum()
+            factor = np.where(lonely & holds, share * (1 - f_h), factor)
+        else:
+            usable = (holds & ~lonely).sum()
+            factor = factor * (holds.sum() / usable if usable else np.nan)
     return np.asarray((Z - mean[h]) * np.sqrt(factor)[h, None])

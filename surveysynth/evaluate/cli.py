@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from ..commands import Commands
 from ..datasets import SecondStage
 from ..design import SurveyDesign
 from ..errors import InputError
@@ -32,7 +33,7 @@ from . import clusters as two_stages
 from .repeated import repeated_sampling, sdr
 from .sample import METHODS, Prior
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="What private tables are worth.")
+app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What private tables are worth.")
 console = Console()
 
 
