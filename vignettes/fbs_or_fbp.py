@@ -51,7 +51,7 @@ print(pd.DataFrame(rows).to_string(index=False, float_format="{:.2f}".format, na
 # distribution rises; records there, which were no risk at first and kept all their weight, now set the bound. Few
 # records for a coefficient (small strata, many predictors) bring the cliff nearer: with 200 records one field has five
 # of them, and of 40 such samples FBS was refused for 36 at Delta = 1.8 (`--n 200`). So stay where mean alpha is 0.7 or
-# more. An epsilon of 1 is not to be had from these models. And `price` looks at the confidential file: keep its numbers
+# more. These models do not reach an epsilon of 1. And `price` looks at the confidential file: keep its numbers
 # inside, and settle epsilon before you look at any result.
 #
 # ## Which m
@@ -135,6 +135,7 @@ print((table.round(1) + 0.0).to_string())
 #
 # ## What no choice mends
 #
-# The guarantee is asymptotic: a bound found on this file and these draws. A design with clusters is refused unless you
-# say `clusters="ignore"`, and then standard errors are too small. Domains that are not made of predictors are not in
-# the files.
+# The guarantee is asymptotic: a bound found on this file and these draws. PSUs, and strata that are not predictors, are
+# modelled as normal effects whose spread is the same everywhere, by FBS and by FBP with `prior="flat"`; what that does
+# for standard errors, and what not, is in `clustered_surveys.py`. `clusters="ignore"` leaves the effects out, and then
+# standard errors are too small. Domains that are not made of predictors are not in the files.

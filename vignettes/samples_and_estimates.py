@@ -137,7 +137,7 @@ show(ss.estimate(people, "income", by="education", statistic=["mean", "quantile"
 # A proportion is the share of each category. Its interval is made on the logit scale, so it stays between 0 and 1.
 
 # %%
-# R: svyciprop(~I(education == "12 years"), d, method = "logit"), one call for each category
+# R: svyciprop(~I(education == "12 years"), d, method = "xlogit"), one call for each category
 show(ss.estimate(people, "education", statistic="proportion"), 3, without=["statistic", "outcome"])
 
 # %% [markdown]

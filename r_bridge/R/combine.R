@@ -7,6 +7,9 @@
 #'   `with(release, svymean(~salary))`. What would look for another `design` is refused.
 #' @param counts `TRUE` for counts of population units: `design` then has the weights that give
 #'   them their standard errors (see [read_release()]; the counts themselves are the same).
+#' @details `options(survey.lonely.psu)` is that of the release while the call is evaluated. Under `"adjust"` survey
+#'   before version 4.3 centres the total of a lonely PSU at 0, not at the mean: standard errors of totals and counts
+#'   then are larger than those of [tables()].
 #' @return A list of m results, of class `surveysynth_results`, for [combine()].
 #' @export
 #' @examples

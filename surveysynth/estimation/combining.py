@@ -55,7 +55,11 @@ def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
 
 
 def logit_interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Interval of proportions, made on the logit scale so that it stays between 0 and 1 (R's ``svyciprop``).
+    """Interval of proportions, made on the logit scale so that it stays between 0 and 1.
+
+    That of R's ``svyciprop(method="xlogit")``: the standard error of the share, over p (1 - p), is that of its
+    log odds.  R's default, ``method="logit"``, is the same on a linearized design; on replicates it differs a
+    little, as it takes the variance of the log odds from every replicate.
 
     A proportion of 0 or 1 has standard error 0, and no other limits than itself.
     """

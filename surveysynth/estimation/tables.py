@@ -85,7 +85,8 @@ def estimate(
         and ``prob`` after the outcome where there are proportions and quantiles.  Standard
         errors are Taylor-linearized or from the replicates, df is that of the whole design also in
         a domain, n counts records.  Intervals are 95% t intervals, on the logit scale for proportions (R's
-        ``svyciprop``), Woodruff's for quantiles (R's ``svyquantile``).
+        ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
+        ``svyquantile``).
 
     Raises
     ------

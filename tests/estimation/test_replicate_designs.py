@@ -89,6 +89,34 @@ def test_quantiles_ratios_and_differences_of_replicates_equal_r(with_replicates,
     np.testing.assert_allclose(ours[["estimate", "se"]], contrast, rtol=1e-8)
 
 
+def test_intervals_of_proportions_are_svyciprops_xlogit_with_replicates(with_replicates, r, r_frame):
+    """R's "logit", its default, takes the variance from the log odds of every replicate; ours is that of the share."""
+    name, design = with_replicates
+    outcome = {"BRR": "race", "Fay": "race", "JKn": "awards"}.get(name, "stype")  # no strata: their shares are fixed
+    table = estimate(design, outcome, statistic="proportion").set_index("category")
+    ours = table[["estimate", "se", "ci_low", "ci_high"]].to_numpy()
+    theirs = {
+        method: [
+            [*r.r(f"local({{p <- svyciprop(~I({outcome} == {label!r}), reps, method = '{method}'); "
+                  "c(coef(p), SE(p), confint(p))})")]
+            for label in table.index
+        ]
+        for method in ("xlogit", "logit")
+    }  # fmt: skip
+    np.testing.assert_allclose(ours, theirs["xlogit"], rtol=1e-9)
+    assert (np.abs(ours / theirs["logit"] - 1)[:, 2:] > 1e-5).all()
+
+
+@pytest.mark.parametrize("method", ["xlogit", "logit"])
+def test_linearized_intervals_of_proportions_are_svyciprops_xlogit_and_logit(method, r, r_frame, to_r):
+    to_r("d", r_frame("apiclus1"))
+    table = estimate(SurveyDesign(r_frame("d"), **CLUS1), "stype", statistic="proportion")
+    for row in table.itertuples():
+        theirs = r.r(f"c(confint(svyciprop(~I(stype == '{row.category}'), {svydesign(CLUS1)}, method = '{method}')))")
+        # "logit" fits a logistic regression, to a tolerance of its own
+        np.testing.assert_allclose([row.ci_low, row.ci_high], theirs, rtol=1e-9 if method == "xlogit" else 1e-6)
+
+
 @pytest.mark.parametrize("method", ["JKn", "preston"])
 def test_replicates_that_are_made_travel_with_the_design(method, r_frame):
     design = SurveyDesign(r_frame("apistrat"), **STRAT).replicates(method, R=50, seed=8)
