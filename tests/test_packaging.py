@@ -1,6 +1,7 @@
 """The wheel carries the Stan programs and the R package, and finds them without the checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -77,3 +78,13 @@ def test_installed_wheel_finds_its_stan_programs(wheel, tmp_path):
     assert program.read_bytes() == (ROOT / "stan" / "fbs.stan").read_bytes()
     assert [s.name for s in sources] == ["exchange.R", "design.R", "r.R"]
     assert all(s.is_file() and s.is_relative_to(target) for s in sources)
+
+
+def test_the_readme_names_the_source_of_every_letter_in_docstrings():
+    """(T 2.3), (E eq. 8): the letter of a paper, and where in it."""
+    modules = (ROOT / "surveysynth").rglob("*.py")
+    place = re.compile(r"\(([A-Z]) (?:eq\.|App\.|Algorithm|\d)")
+    cited = {letter for module in modules for letter in place.findall(module.read_text(encoding="utf-8"))}
+    sources = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## Sources\n")[1]
+    assert cited >= {"T", "C", "R", "E"}
+    assert cited == set(re.findall(r"\(([A-Z])(?::| in)", sources))
