@@ -68,7 +68,7 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
             raise InputError(f"column {name!r} is given two roles, {taken[name]} and {role}; a column has one role")
         taken[name] = role
     if len(frame) == 0:
-        raise InputError("the frame is empty: a design needs at least one record")
+        raise InputError("the frame is empty: a design needs a record; where it is a subset, none meets its condition")
     for role, name in roles.items():
         missing = frame[name].isna().to_numpy()
         if missing.any():

@@ -145,7 +145,7 @@ def release_to_r(release: Release, *, counts: bool = False) -> Any:
     """The m synthetic designs as one ``svyimputationList`` of R, on which mitools' ``with()`` works.
 
     Combine results by the partial-synthesis rule (:func:`surveysynth.estimation.combining.combine`,
-    or ``combine()`` of the R package), not by mitools' ``MIcombine``: that is Rubin's rule for
+    or ``combine_release()`` of the R package), not by mitools' ``MIcombine``: that is Rubin's rule for
     missing data, and overstates these variances.
 
     Parameters

@@ -556,7 +556,7 @@ BAD = {
     "fpc below the sample": (change(N=50), {"fpc": "N"}, (), "smaller than the sample in 400 rows"),
     "more fpc than stages": (None, {"fpc": "id,hours"}, (), "fpc names 2 stages"),
     "two roles": (None, {"psu": "field"}, (), "'field' is given two roles, strata and psu"),
-    "no records": (lambda f: f[:0], {}, (), "the frame is empty"),
+    "no records": (lambda f: f[:0], {}, (), "the frame is empty: .*where it is a subset"),
     "missing outcome": (at("income", None), {}, (), "'income' is missing in 2 rows"),
     "outcome that is text": (None, {"outcome": "gender", "predictors": "field"}, (), "'gender' is not a number"),
     "outcome with role": (None, {"outcome": "wt"}, (), "'wt' has a role"),

@@ -8,10 +8,10 @@ import surveysynth as ss
 
 COMBINE = """
 release <- read_release("release")
-by_field <- as.data.frame(combine(with_release(release, svyby(~y, ~field, design, svymean))))
-total <- as.data.frame(combine(with_release(release, svymean(~y, design))))
+by_field <- as.data.frame(combine_release(with_release(release, svyby(~y, ~field, design, svymean))))
+total <- as.data.frame(combine_release(with_release(release, svymean(~y, design))))
 counting <- with_release(release, svyby(~one, ~field, update(design, one = 1), svytotal), counts = TRUE)
-counts <- as.data.frame(combine(counting))
+counts <- as.data.frame(combine_release(counting))
 columns <- c("estimate", "se", "df", "ci_low", "ci_high")
 write.csv(rbind(by_field[columns], total[columns], counts[columns]), "out.csv", row.names = FALSE)
 """

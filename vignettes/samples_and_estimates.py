@@ -293,7 +293,8 @@ release = ss.synthesize(
 )
 print(release)
 
-# R: r <- read_release("release/"); combine(with_release(r, svyby(~income, ~education, design, svymean)), degf = 1791)
+# R: r <- read_release("release/")
+#    combine_release(with_release(r, svyby(~income, ~education, design, svymean)), degf = 1791)
 show(release.tables(by="education", statistic="quantile"), without=["statistic", "outcome"])
 
 # %% [markdown]

@@ -1,5 +1,11 @@
 #' Evaluate a call on every synthetic data set
 #'
+#' The call sees `design` replaced. A function of your own that it calls sees the `design` of your session, the
+#' confidential one, unless that is an argument of it: `f(design)`. The result of such a function is the same in all data
+#' sets. A result that is, and is the same on half of the units of one, too, is refused. So is what no data can
+#' change, such as the names of columns: take it from `release$designs[[1]]`. Not found is a confidential result of a
+#' release of one data set, beside another that does come from `design`, or with random numbers.
+#'
 #' @param release From [synthesize()] or [read_release()].
 #' @param expr A call of the survey package, written with the name `design` for the design of
 #'   each data set: `svyby(~salary, ~field, design, svymean)`. A function of your own must take it as an argument,
@@ -10,15 +16,15 @@
 #' @details `options(survey.lonely.psu)` is that of the release while the call is evaluated. Under `"adjust"` survey
 #'   before version 4.3 centres the total of a lonely PSU at 0, not at the mean: standard errors of totals and counts
 #'   then are larger than those of [tables()].
-#' @return A list of m results, of class `surveysynth_results`, for [combine()].
+#' @return A list of m results, of class `surveysynth_results`, for [combine_release()].
 #' @export
 #' @examples
 #' library(survey)
 #' release <- read_release(system.file("example-release", package = "surveysynth"))
-#' combine(with_release(release, svyby(~income, ~region, design, svymean)))
-#' combine(with(release, svyglm(log(income) ~ region)))
+#' combine_release(with_release(release, svyby(~income, ~region, design, svymean)))
+#' combine_release(with(release, svyglm(log(income) ~ region)))
 #' units <- with_release(release, svytotal(~region, design), counts = TRUE)
-#' combine(units)
+#' combine_release(units)
 with_release <- function(release, expr, counts = FALSE) {
   check_release(release)
   expr <- substitute(expr)
@@ -56,12 +62,33 @@ with_design <- function(expr, caller) {
 on_designs <- function(release, f, counts = FALSE) {
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
-  designs <- if (counts) release$count_designs else release$designs
-  new_results(lapply(designs, f), designs)
+  in_each(if (counts) release$count_designs else release$designs, f)
 }
 
-new_results <- function(results, designs) {
+# A function that finds another design, the confidential one perhaps, gives the same in all data sets. So do public
+# columns; but on half of a data set these give something else.
+in_each <- function(designs, f) {
+  results <- lapply(designs, f)
+  values <- lapply(results, values_in)
+  same <- length(designs) > 1 && length(values[[1]]) && all(vapply(values[-1], identical, NA, values[[1]]))
+  if (same && identical(values_in(on_half(designs[[1]], f)), values[[1]])) {
+    refuse("the result is the same in all ", length(designs), " data sets, and on half of one: it does not come from ",
+           "what \"design\" stands for. A function in the expression may have found your own, confidential design: give ",
+           "it this one as an argument, f(design). What no data can change, such as the names of columns, is in ",
+           "release$designs[[1]]")
+  }
   structure(results, degf = degf_of(designs), class = c("surveysynth_results", "list"))
+}
+
+# The numbers and texts in a result, without what else it holds, such as the environments of formulas.
+values_in <- function(result) {
+  rapply(list(result), function(part) if (is.atomic(part)) as.vector(part), how = "unlist")
+}
+
+# The result on half of the units of a data set, NULL where it has none.
+on_half <- function(design, f) {
+  unit <- if (is.null(design$cluster)) seq_len(nrow(design$variables)) else numbered(design$cluster[[1]])
+  tryCatch(suppressWarnings(f(design[unit <= max(unit) / 2, ])), error = function(e) NULL)
 }
 
 #' @method print surveysynth_results
@@ -78,16 +105,16 @@ plain_list <- function(x) {
 
 #' @exportS3Method mitools::MIcombine
 MIcombine.surveysynth_results <- function(results, ...) {
-  warning("MIcombine() is Rubin's rule, for missing data: it overstates the variances of synthetic data. Use combine()",
-          call. = FALSE)
+  warning("MIcombine() is Rubin's rule, for missing data: it overstates the variances of synthetic data. ",
+          "Use combine_release()", call. = FALSE)
   mitools::MIcombine(plain_list(results), ...)
 }
 
 #' A release as mitools and survey know several data sets
 #'
 #' The synthetic designs as a `svyimputationList`, on which `with()` works as in mitools. Combine its
-#' results by [combine()], **not** by `mitools::MIcombine()`, which warns: that is Rubin's rule for multiple imputation
-#' of missing data, which adds (1 + 1/m) b to the variance where partially synthetic data have b / m, and
+#' results by [combine_release()], **not** by `mitools::MIcombine()`, which warns: that is Rubin's rule for multiple
+#' imputation of missing data, which adds (1 + 1/m) b to the variance where partially synthetic data have b / m, and
 #' overstates the standard errors.
 #'
 #' @param release From [synthesize()] or [read_release()].
@@ -97,7 +124,7 @@ MIcombine.surveysynth_results <- function(results, ...) {
 #' @examples
 #' library(survey)
 #' release <- read_release(system.file("example-release", package = "surveysynth"))
-#' combine(with(as_imputation_list(release), svymean(~income)))
+#' combine_release(with(as_imputation_list(release), svymean(~income)))
 as_imputation_list <- function(release, counts = FALSE) {
   check_release(release)
   designs <- if (counts) release$count_designs else release$designs
@@ -112,7 +139,7 @@ with.surveysynth_imputation_list <- function(data, expr, fun, ...) {
     expr <- with_design(substitute(expr), caller)
     fun <- function(design, ...) eval(expr, list(design = design), caller)
   }
-  new_results(lapply(data$designs, fun, ...), data$designs)
+  in_each(data$designs, function(design) fun(design, ...))
 }
 
 degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
@@ -140,12 +167,13 @@ degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
 #' @examples
 #' library(survey)
 #' release <- read_release(system.file("example-release", package = "surveysynth"))
-#' by_region <- combine(with(release, svyby(~income, ~region, FUN = svymean)))
+#' by_region <- combine_release(with(release, svyby(~income, ~region, FUN = svymean)))
 #' by_region
 #' confint(by_region, level = 0.9)
-combine <- function(results, degf = attr(results, "degf")) {
+combine_release <- function(results, degf = attr(results, "degf")) {
   if (inherits(results, "surveysynth_release") || !is.list(results) || !length(results)) {
-    refuse("combine() takes results, one for each data set: combine(with_release(release, svymean(~y, design)))")
+    refuse("combine_release() takes results, one for each data set: ",
+           "combine_release(with_release(release, svymean(~y, design)))")
   }
   if (is.null(degf)) degf <- Inf
   each <- lapply(results, estimates_of)

@@ -51,6 +51,9 @@ refuse_design <- function(design) {
     stop("a design of the survey package was expected (svydesign(), svrepdesign(), srvyr's as_survey()), not a ",
          class(design)[1], call. = FALSE)
   }
+  if (all(as.matrix(stats::weights(design, "sampling")) == 0)) { # which calibrated designs leave to the others
+    refuse("the design has no records: where it is a subset, none meets its condition")
+  }
   if (inherits(design, "svyrep.design")) return(invisible())
   if (inherits(design, "survey.design2") && !identical(design$pps, FALSE) && !is.null(design$pps)) {
     no("the approximation pps = \"brewer\"", "use ppsmat(), poisson_sampling(), or svydesign() without pps=")

@@ -26,7 +26,7 @@
 #' release <- perturbed_histogram(design, ~ salary, epsilon = 1, bounds = c(0, 2e5), population_total = 1150000,
 #'                                weight_bound = 500)
 #' privacy(release)
-#' combine(with(release, svyquantile(~salary, quantiles = 0.5)))
+#' combine_release(with(release, svyquantile(~salary, quantiles = 0.5)))
 #' }
 perturbed_histogram <- function(design, outcome, epsilon, bounds, population_total, bins = NULL, m = 3,
                                 weight_bound = NULL, ledger = NULL) {

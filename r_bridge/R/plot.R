@@ -58,7 +58,7 @@ distribution <- function(y, w) {
 
 #' Estimates with their intervals
 #'
-#' @param x From [combine()].
+#' @param x From [combine_release()].
 #' @param level Of the intervals.
 #' @param labels Names of the estimates, from top to bottom.
 #' @param xlab,main Labels.
@@ -67,7 +67,7 @@ distribution <- function(y, w) {
 #' @export
 #' @examples
 #' release <- read_release(system.file("example-release", package = "surveysynth"))
-#' plot(combine(with(release, survey::svyby(~income, ~region, FUN = survey::svymean))), xlab = "mean income")
+#' plot(combine_release(with(release, survey::svyby(~income, ~region, FUN = survey::svymean))), xlab = "mean income")
 plot.surveysynth_combined <- function(x, level = 0.95, labels = names(stats::coef(x)), xlab = "estimate",
                                       main = NULL, ...) {
   draw_intervals(stats::coef(x), stats::confint(x, level = level), labels, xlab, main, ...)

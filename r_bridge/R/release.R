@@ -18,7 +18,7 @@
 #' folder <- system.file("example-release", package = "surveysynth")
 #' release <- read_release(folder)
 #' release
-#' combine(with_release(release, survey::svyby(~income, ~region, design, survey::svymean)))
+#' combine_release(with_release(release, survey::svyby(~income, ~region, design, survey::svymean)))
 read_release <- function(path) {
   folder <- public_folder(path)
   file <- file.path(folder, "manifest.json")
@@ -176,11 +176,15 @@ check_release <- function(release) {
 
 # Columns by name or as a one-sided formula, as a list for Python.
 names_of <- function(columns) {
-  if (inherits(columns, "formula")) columns <- all.vars(columns)
+  if (inherits(columns, "formula")) columns <- columns_of(columns)
   if (!is.null(columns)) I(as.character(columns))
 }
 
-one_name <- function(column) unclass(names_of(column))
+one_name <- function(column) {
+  name <- unclass(names_of(column))
+  if (!is.null(name) && length(name) != 1) refuse("one column is taken here, not ", length(name), ": ", toString(name))
+  name
+}
 
 #' @method print surveysynth_release
 #' @export
@@ -201,14 +205,14 @@ print.surveysynth_release <- function(x, ...) {
 #' @param object A release.
 #' @param ... Not used.
 #' @return A list of class `summary.surveysynth_release`: the release, and `means`, the estimated
-#'   mean of each outcome over the m data sets, as [combine()] gives it.
+#'   mean of each outcome over the m data sets, as [combine_release()] gives it.
 #' @method summary surveysynth_release
 #' @export
 #' @examples
 #' summary(read_release(system.file("example-release", package = "surveysynth")))
 summary.surveysynth_release <- function(object, ...) {
   outcomes <- stats::reformulate(sprintf("`%s`", object$manifest$synthesized))
-  means <- as.data.frame(combine(on_designs(object, function(design) survey::svymean(outcomes, design))))
+  means <- as.data.frame(combine_release(on_designs(object, function(design) survey::svymean(outcomes, design))))
   structure(list(release = object, means = means), class = "summary.surveysynth_release")
 }
 
@@ -227,7 +231,7 @@ print.summary.surveysynth_release <- function(x, digits = 4, ...) {
 #' @param row.names,optional Not used.
 #' @param ... Not used.
 #' @return All records of the m data sets, one below the other, with their number in the column `data_set`. Estimates
-#'   must be made in each data set by itself, and then combined: see [with_release()] and [combine()].
+#'   must be made in each data set by itself, and then combined: see [with_release()] and [combine_release()].
 #' @export
 #' @examples
 #' release <- read_release(system.file("example-release", package = "surveysynth"))

@@ -162,6 +162,10 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
   public <- names_of(public)
   columns <- c(model$outcomes, model$columns, names_of(unit), known, mechanism$arguments$risk$arguments$known)
   check_there(c(columns, public), names(parts$frame))
+  if (is.null(policy)) {
+    logical <- names(Filter(is.logical, parts$frame))
+    synthesizer$arguments$predictors <- formula_text(synthesizer$formula[[3]], logical)
+  }
   list(
     design = design_for_python(parts, columns, folder), synthesizer = synthesizer, mechanism = mechanism,
     population_total = named_totals(population_total, parts),

@@ -182,10 +182,12 @@ one_number <- function(model, otherwise) {
 # A model for Python; `...` are its arguments.
 synthesizer <- function(constructor, outcome, predictors, ..., transform = NULL) {
   asked <- outcome_and_predictors(outcome, predictors)
+  text <- formula_text(asked$predictors)
+  check_conditions(asked$predictors)
   if (!is.null(transform)) transform <- transforms(transform, asked$outcome[!asked$categorical])
   written <- ifelse(asked$categorical, paste0("C(", asked$outcome, ")"), asked$outcome)
-  model <- make(constructor, constructor, outcome = I(written), predictors = formula_text(asked$predictors),
-                transform = transform, ..., class = "surveysynth_synthesizer")
+  model <- make(constructor, constructor, outcome = I(written), predictors = text, transform = transform, ...,
+                class = "surveysynth_synthesizer")
   model[c("formula", "outcomes", "columns")] <- list(asked$formula, asked$outcome, all.vars(asked$predictors))
   model
 }

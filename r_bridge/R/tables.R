@@ -20,8 +20,9 @@
 #'   files can compute these cells.
 #' @param cv_limit Flag estimates whose standard error is more than this share of them.
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
-#'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`. Intervals
-#'   are 95\% t intervals, on the logit scale for proportions. [plot()][plot.surveysynth_table] draws them.
+#'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`; where there are
+#'   proportions `category`, its name as text, and where there are quantiles `prob`. Intervals are 95\% t
+#'   intervals, on the logit scale for proportions. [plot()][plot.surveysynth_table] draws them.
 #' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
 #'   Microdata Generation.
 #' @export
@@ -41,7 +42,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
       denominator = one_name(denominator), probs = I(probs), estimator = estimator, min_cell = min_cell,
       cv_limit = cv_limit, objects = list(python_release(release))
     )
-    structure(table, class = c("surveysynth_table", "data.frame"))
+    new_table(table, release$designs[[1]]$variables)
   })
 }
 
@@ -87,8 +88,15 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
       statistic = I(statistic), denominator = denominator, probs = I(probs), estimator = estimator,
       missing = missing
     )
-    structure(table, class = c("surveysynth_table", "data.frame"))
+    new_table(table, parts$frame)
   })
+}
+
+# A table of Python's of outcomes in a frame; TRUE and FALSE are written as in R.
+new_table <- function(table, frame) {
+  logical <- table$outcome %in% names(Filter(is.logical, frame))
+  if (!is.null(table$category)) table$category[logical] <- toupper(table$category[logical])
+  structure(table, class = c("surveysynth_table", "data.frame"))
 }
 
 #' @method print surveysynth_table

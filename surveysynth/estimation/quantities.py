@@ -34,8 +34,8 @@ class Quantity:
         Values, NaN where a record has none; 0 and 1 for a proportion, none for a count.
     x : float array (n,), optional
         Denominator of a ratio.
-    category : object
-        Of a proportion.
+    category : str
+        Of a proportion, as text; empty for other statistics.
     prob : float
         Of a quantile.
     """
@@ -44,7 +44,7 @@ class Quantity:
     outcome: str = ""
     y: Floats | None = field(default=None, repr=False)
     x: Floats | None = field(default=None, repr=False)
-    category: object = ""
+    category: str = ""
     prob: float = np.nan
 
     @cached_property
@@ -109,8 +109,8 @@ def _of(
         _refuse_missing(column.isna().to_numpy(), outcome, missing)
         code = pd.Categorical(column.astype(object), categories=levels).codes
         return [
-            Quantity("proportion", outcome, np.where(code < 0, np.nan, (code == i).astype(np.float64)), category=level)
-            for i, level in enumerate(levels)
+            Quantity("proportion", outcome, np.where(code < 0, np.nan, (code == i).astype(np.float64)), category=text)
+            for i, text in enumerate(map(_text, levels))
         ]
     y = _values(design, outcome, missing)
     if statistic == "ratio":
@@ -119,6 +119,11 @@ def _of(
     if statistic == "quantile":
         return [Quantity("quantile", outcome, y, prob=prob) for prob in check_probs(probs)]
     return [Quantity(statistic, outcome, y)]  # type: ignore[arg-type]
+
+
+def _text(category: object) -> str:
+    """A category's name: one column of a table holds those of numbers and of texts."""
+    return f"{category:.15g}" if isinstance(category, (float, np.floating)) else str(category)
 
 
 def check_probs(probs: Sequence[float] | float) -> list[float]:
@@ -158,6 +163,8 @@ def _values(design: SurveyDesign, name: str, missing: str) -> Floats:
 
 
 def _refuse_missing(where: NDArray[np.bool_], name: str, missing: str) -> None:
+    if where.all():
+        raise InputError(f"outcome {name!r} is missing in every record")
     if missing == "fail" and where.any():
         raise InputError(
             f"outcome {name!r} is missing in {rows(where)}; fill it in, or say missing='drop' to estimate for "

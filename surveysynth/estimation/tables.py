@@ -82,7 +82,8 @@ def estimate(
     -------
     pandas.DataFrame
         ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``, with ``category``
-        and ``prob`` after the outcome where there are proportions and quantiles.  Standard
+        (its name as text, empty for other statistics) and ``prob`` after the outcome where there are
+        proportions and quantiles.  Standard
         errors are Taylor-linearized or from the replicates, df is that of the whole design also in
         a domain, n counts records.  Intervals are 95% t intervals, on the logit scale for proportions (R's
         ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
@@ -174,7 +175,7 @@ def columns_of(
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
     if "proportion" in statistics:
-        part["category"] = pd.Series([quantity.category] * len(part), index=part.index, dtype=object)
+        part["category"] = quantity.category
     if "quantile" in statistics:
         part["prob"] = quantity.prob
     if contrast:
@@ -208,7 +209,7 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     by = [c for c in tables[0] if c not in OWN]
     table = pd.concat(tables, ignore_index=True)[[*by, *quantity, *NUMBERS, "n"]]
     if "category" in there:
-        table["category"] = table["category"].astype(object).where(table["statistic"] == "proportion", "")
+        table["category"] = table["category"].fillna("")
     table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))
     return table
 

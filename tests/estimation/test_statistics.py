@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_taylor import CLUS1, CLUS2, NHANES, STRAT, assert_same, designs, svydesign
 
-from surveysynth import InputError, SurveyDesign, estimate
+from surveysynth import InputError, SurveyDesign, estimate, exchange
 
 PROBS = [0.2501, 0.5003, 0.7502, 0.9001]  # R is at the mercy of rounding where a share is reached exactly
 
@@ -186,6 +186,29 @@ def test_the_columns_of_a_mixed_table():
     shares = table[table["statistic"] == "proportion"].groupby("g")["estimate"].sum()
     np.testing.assert_allclose(shares, 1)
     assert table.loc[table["statistic"] == "quantile", "prob"].tolist() == [0.5] * 3 + [0.75] * 3
+
+
+@pytest.mark.parametrize(
+    ("y", "names"),
+    [([0, 1, 1, 0], ["0", "1"]), ([0.0, 1, 1, 0], ["0", "1"]), ([2.5, 1, 1, 2.5], ["1", "2.5"]),
+     ([False, True, True, False], ["False", "True"]), (["n", "y", "y", "n"], ["n", "y"])],
+)  # fmt: skip
+def test_a_table_with_a_proportion_goes_to_parquet_and_to_r(y, names, tmp_path):
+    frame = pd.DataFrame({"y": y, "t": list("abba"), "w": [1.0, 2, 3, 4]})
+    table = estimate(SurveyDesign(frame, weights="w"), ["y", "t"], statistic=["count", "proportion"])
+    assert table["category"].tolist() == ["", *names, "a", "b"]
+    table.to_parquet(tmp_path / "table.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "table.parquet"), table)
+    (column,) = (column for column in exchange.encode(table) if column.name == "category")
+    assert (column.type, column.levels) == ("character", ["", *names, "a", "b"])
+
+
+@pytest.mark.parametrize("statistic", ["mean", "total", "proportion", "quantile", "ratio"])
+def test_an_outcome_that_nobody_has_is_refused(statistic):
+    frame = pd.DataFrame({"y": [np.nan] * 3, "x": 1.0, "w": 1.0})
+    outcome, denominator = ("x", "y") if statistic == "ratio" else ("y", None)
+    with pytest.raises(InputError, match="'y' is missing in every record"):
+        estimate(SurveyDesign(frame, weights="w"), outcome, None, statistic, denominator=denominator, missing="drop")
 
 
 def test_a_share_of_nobody_or_everybody_has_no_other_limits():

@@ -22,7 +22,7 @@ by_hand <- function(q, se, degf) {
 expect_by_hand <- function(release, call) {
   call <- substitute(call)
   results <- lapply(release$designs, function(design) eval(call, list(design = design), parent.frame(3)))
-  got <- as.data.frame(combine(eval(bquote(with_release(release, .(call))))))
+  got <- as.data.frame(combine_release(eval(bquote(with_release(release, .(call))))))
   q <- do.call(rbind, lapply(results, function(r) as.vector(coef(r))))
   se <- do.call(rbind, lapply(results, function(r) sqrt(diag(as.matrix(suppressWarnings(vcov(r)))))))
   for (j in seq_len(ncol(q))) {
@@ -51,7 +51,7 @@ test_that("every kind of result of the survey package is combined, each estimate
 
 test_that("names tell the estimates apart", {
   release <- small_release()
-  names_of <- function(results) names(coef(combine(results)))
+  names_of <- function(results) names(coef(combine_release(results)))
   expect_setequal(names_of(with(release, svyby(~ y + x, ~g, FUN = svymean))),
                   c("u:y", "v:y", "w:y", "u:x", "v:x", "w:x"))
   expect_setequal(names_of(with(release, svyby(~g, ~s, FUN = svymean))),
@@ -64,12 +64,12 @@ test_that("covariances are combined where they are known", {
   each <- lapply(release$designs, function(d) svymean(~ y + x, d))
   q <- vapply(each, coef, c(y = 0, x = 0))
   u <- Reduce(`+`, lapply(each, vcov)) / 3
-  combined <- combine(with(release, svymean(~ y + x)))
+  combined <- combine_release(with(release, svymean(~ y + x)))
   expect_equal(vcov(combined), u + cov(t(q)) / 3, ignore_attr = TRUE)
   expect_equal(SE(combined), sqrt(diag(vcov(combined))))
-  by_group <- combine(with(release, svyby(~y, ~s, FUN = svymean)))
+  by_group <- combine_release(with(release, svyby(~y, ~s, FUN = svymean)))
   expect_identical(unname(is.na(vcov(by_group))), matrix(c(FALSE, TRUE, TRUE, FALSE), 2))
-  expect_false(anyNA(vcov(combine(with(release, svyby(~y, ~s, FUN = svymean, covmat = TRUE))))))
+  expect_false(anyNA(vcov(combine_release(with(release, svyby(~y, ~s, FUN = svymean, covmat = TRUE))))))
 })
 
 test_that("a category that is missing from a data set is combined over the others, with their number", {
@@ -77,7 +77,7 @@ test_that("a category that is missing from a data set is combined over the other
   lacking <- release$designs[[2]]$variables
   lacking$g[lacking$g == "w"] <- "u"
   release$designs[[2]] <- svydesign(ids = ~1, strata = ~s, weights = ~w, data = lacking)
-  got <- as.data.frame(combine(with(release, svyby(~y, ~g, FUN = svymean))))
+  got <- as.data.frame(combine_release(with(release, svyby(~y, ~g, FUN = svymean))))
   expect_identical(got[c("u", "v", "w"), "m"], c(3, 3, 2))
   each <- lapply(release$designs[c(1, 3)], function(d) svyby(~y, ~g, d, svymean)["w", ])
   expect_equal(unlist(got["w", 1:3], use.names = FALSE), by_hand(vapply(each, coef, 0), vapply(each, SE, 0), 18))
@@ -85,7 +85,7 @@ test_that("a category that is missing from a data set is combined over the other
 
 test_that("an estimate without a variance in one data set has no combined variance", {
   results <- lapply(c(1, NA, 2), function(v) structure(5, var = matrix(v), class = "svystat", names = "y"))
-  got <- as.data.frame(combine(results))
+  got <- as.data.frame(combine_release(results))
   expect_identical(got$estimate, 5)
   expect_true(is.na(got$se) && is.na(got$df) && is.na(got$ci_low))
 })
@@ -94,24 +94,24 @@ test_that("what a design fixes has no variance, whatever the rounding", {
   results <- lapply(c(0, 1, -1) * 1e-9, function(noise) {
     structure(6194 + noise, var = matrix(1e-20), class = "svystat", names = "N")
   })
-  got <- as.data.frame(combine(results, degf = 10))
+  got <- as.data.frame(combine_release(results, degf = 10))
   expect_identical(got$se, 0)
   expect_identical(got$df, 10)
 })
 
 test_that("survey's and mitools' ways of several data sets lead to the same numbers", {
   release <- small_release()
-  expected <- combine(with_release(release, svymean(~y, design)))
-  expect_equal(combine(with(release, svymean(~y))), expected)
-  expect_equal(combine(with(release, svymean(~y, design = design))), expected)
+  expected <- combine_release(with_release(release, svymean(~y, design)))
+  expect_equal(combine_release(with(release, svymean(~y))), expected)
+  expect_equal(combine_release(with(release, svymean(~y, design = design))), expected)
   list <- as_imputation_list(release)
   expect_s3_class(list, "svyimputationList")
   what <- ~y
   results <- with(list, svymean(what))
-  expect_equal(combine(results), expected)
-  expect_equal(combine(with(list, fun = function(d) svymean(~y, d))), expected)
+  expect_equal(combine_release(results), expected)
+  expect_equal(combine_release(with(list, fun = function(d) svymean(~y, d))), expected)
   skip_if_not_installed("mitools")
-  expect_warning(rubin <- mitools::MIcombine(results), "Rubin's rule.*overstates.*Use combine\\(\\)")
+  expect_warning(rubin <- mitools::MIcombine(results), "Rubin's rule.*overstates.*Use combine_release\\(\\)")
   plain <- mitools::MIcombine(lapply(results, identity))
   expect_equal(rubin[setdiff(names(rubin), "call")], plain[setdiff(names(plain), "call")])
   expect_equal(coef(rubin), coef(expected))
@@ -123,18 +123,18 @@ test_that("the option for lonely units is that of the release, and is restored",
   release <- small_release()
   old <- options(survey.lonely.psu = "certainty")
   on.exit(options(old))
-  option_at <- function(design) getOption("survey.lonely.psu")
+  option_at <- function(design) list(getOption("survey.lonely.psu"), svymean(~y, design))
   seen <- with_release(release, option_at(design))
-  expect_identical(unique(unlist(seen)), "fail")
+  expect_identical(unique(lapply(seen, `[[`, 1)), list("fail"))
   expect_identical(getOption("survey.lonely.psu"), "certainty")
 })
 
 test_that("what cannot be combined is refused", {
   release <- small_release()
-  expect_error(combine(release), "one for each data set")
-  expect_error(combine(with(release, svychisq(~ g + s))), "class htest has no coef\\(\\) and vcov\\(\\)")
-  expect_error(combine(with(release, svyby(~y, ~s, FUN = svymean, vartype = "ci"))), "vartype = \"se\"")
-  expect_error(combine(with(release, svyttest(y ~ s))), "svyglm\\(y ~ group, design\\)")
+  expect_error(combine_release(release), "one for each data set")
+  expect_error(combine_release(with(release, svychisq(~ g + s))), "class htest has no coef\\(\\) and vcov\\(\\)")
+  expect_error(combine_release(with(release, svyby(~y, ~s, FUN = svymean, vartype = "ci"))), "vartype = \"se\"")
+  expect_error(combine_release(with(release, svyttest(y ~ s))), "svyglm\\(y ~ group, design\\)")
   expect_error(with_release(release$designs, svymean(~y, design)), "a release is what")
 })
 
@@ -151,10 +151,10 @@ test_that("no expression finds the caller's own design", {
     expect_error(with(x, f()), how)
     expect_error(with(x, given), how)
     expect_error(with(x, svycontrast(f(), c(api00 = 2))), how)
-    expected <- combine(lapply(release$designs, function(d) svymean(~y, d)), degf = 18)
-    expect_equal(combine(with(x, svymean(~y))), expected)
-    expect_equal(combine(with(x, svymean(~y, design = strat))), expected) # mitools' convention, too
-    expect_equal(coef(combine(with(x, svycontrast(svymean(~y, design), c(y = 2))))), 2 * coef(expected),
+    expected <- combine_release(lapply(release$designs, function(d) svymean(~y, d)), degf = 18)
+    expect_equal(combine_release(with(x, svymean(~y))), expected)
+    expect_equal(combine_release(with(x, svymean(~y, design = strat))), expected) # mitools' convention, too
+    expect_equal(coef(combine_release(with(x, svycontrast(svymean(~y, design), c(y = 2))))), 2 * coef(expected),
                  ignore_attr = TRUE)
   }
 })
@@ -165,5 +165,39 @@ test_that("results are shown as a list of results, and their subsets can be comb
   expect_s3_class(results, c("surveysynth_results", "list"), exact = TRUE)
   expect_identical(capture.output(print(results)), capture.output(print(lapply(results, identity))))
   expect_no_match(capture.output(print(results)), "attr|degf")
-  expect_equal(coef(combine(results[1:2])), c(y = mean(vapply(results[1:2], coef, 0))))
+  expect_equal(coef(combine_release(results[1:2])), c(y = mean(vapply(results[1:2], coef, 0))))
+})
+
+test_that("a result that does not come from the data sets is refused, and those that are the same by right are not", {
+  release <- small_release()
+  design <- strat # confidential
+  mean_of_mine <- function() svymean(~api00, design)
+  model_of_mine <- function() svyglm(api00 ~ stype, design)
+  list <- as_imputation_list(release)
+  replicates <- release
+  replicates$designs <- lapply(release$designs, as.svrepdesign)
+  how <- "same in all 3 data sets, and on half of one: .*own, confidential design: give it this one as an argument"
+  for (x in list(release, list, replicates)) {
+    expect_error(with(x, {x <- design; mean_of_mine()}), how)
+    expect_error(with(x, {x <- subset(design, y > 11); coef(model_of_mine())}), how)
+    expect_error(with(x, {x <- design; model_of_mine()}), how) # whose formula has another environment each time
+    expect_identical(unlist(lapply(with(x, nrow(design)), identity)), rep(20L, 3))
+    expect_length(with(x, {x <- design; NULL}), 3) # a plot
+    public <- with(x, svytotal(~s, design)) # weights and strata are the same in all
+    expect_identical(unique(lapply(public, coef)), list(c(sa = 25, sb = 25)))
+  }
+  expect_identical(unique(unlist(with_release(release, degf(design)))), 18L)
+  expect_error(with_release(release, names(design$variables)), "the names of columns, is in release\\$designs\\[\\[1\\]\\]")
+  said <- tryCatch(with_release(release, {x <- design; mean_of_mine()}), error = conditionMessage)
+  expect_no_match(said, "662|api00")
+  expect_length(with_release(structure(list(designs = release$designs[1], manifest = release$manifest),
+                                       class = "surveysynth_release"), {x <- design; mean_of_mine()}), 1)
+})
+
+test_that("dplyr's combine() does not come in between", {
+  expect_false("combine" %in% getNamespaceExports("surveysynth"))
+  release <- small_release()
+  dplyr <- attach(list(combine = function(...) do.call(c, unname(lapply(list(...), unlist)))), name = "like dplyr")
+  on.exit(detach("like dplyr"))
+  expect_s3_class(combine_release(with(release, svymean(~y))), "surveysynth_combined")
 })

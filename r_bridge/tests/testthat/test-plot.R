@@ -21,7 +21,7 @@ test_that("plots return what they show and leave the page's settings alone", {
     expect_identical(plot(release), release)
     expect_identical(plot(release, log = TRUE, main = "income"), release)
     expect_error(plot(release, "region"), "the outcomes of this release are income")
-    combined <- combine(with(release, svyby(~income, ~region, FUN = svymean)))
+    combined <- combine_release(with(release, svyby(~income, ~region, FUN = svymean)))
     expect_identical(plot(combined, level = 0.9), combined)
     expect_identical(graphics::par("mar"), before)
   })

@@ -36,25 +36,25 @@ test_that("files become designs, text stays text and categories keep their order
   expect_output(print(release), "2 synthetic data sets of 8 records by FBS, epsilon = 10.8")
 })
 
-test_that("combine() is the partial-synthesis rule, by hand", {
+test_that("combine_release() is the partial-synthesis rule, by hand", {
   release <- read_release(make_release(list(frame(0), frame(0.5), frame(2))))
   each <- lapply(release$designs, function(d) svymean(~y, d))
   q <- vapply(each, function(x) coef(x)[["y"]], 0)
   u <- vapply(each, function(x) SE(x)[[1]]^2, 0)
-  got <- as.data.frame(combine(with_release(release, svymean(~y, design))))
+  got <- as.data.frame(combine_release(with_release(release, svymean(~y, design))))
   expect_equal(got$estimate, mean(q))
   expect_equal(got$se, sqrt(mean(u) + var(q) / 3))
   expect_equal(got$df, min(2 * (1 + mean(u) / (var(q) / 3))^2, 6))
   rubin <- sqrt(mean(u) + (1 + 1 / 3) * var(q))
   expect_gt(rubin / got$se, 1.05)
-  limits <- confint(combine(with_release(release, svymean(~y, design))))
+  limits <- confint(combine_release(with_release(release, svymean(~y, design))))
   expect_equal(unname(limits[1, ]), c(got$ci_low, got$ci_high))
 })
 
 test_that("a category that is missing from one data set is combined over the others", {
   lacking <- subset(frame(1), size == "small")
   release <- read_release(make_release(list(frame(0), lacking, frame(3))))
-  got <- as.data.frame(combine(with_release(release, svyby(~y, ~size, design, svymean))))
+  got <- as.data.frame(combine_release(with_release(release, svyby(~y, ~size, design, svymean))))
   expect_identical(got$m, c(3, 2))
   large <- vapply(release$designs[c(1, 3)], function(d) coef(svymean(~y, subset(d, size == "large")))[["y"]], 0)
   expect_equal(got["large", "estimate"], mean(large))
@@ -63,7 +63,7 @@ test_that("a category that is missing from one data set is combined over the oth
 test_that("variables of the caller are seen, and one data set has no between variance", {
   release <- read_release(make_release(list(frame(0))))
   what <- ~y
-  got <- as.data.frame(combine(with_release(release, svytotal(what, design))))
+  got <- as.data.frame(combine_release(with_release(release, svytotal(what, design))))
   expect_equal(got$se, unname(SE(svytotal(~y, release$designs[[1]]))[[1]]))
   expect_equal(got$df, 6)
 })
@@ -205,7 +205,7 @@ test_that("a release whose session has ended says how to keep one", {
   }
   made <- synthesize(strat, quick, 9, m = 1, seed = 2)
   expect_error(tables(later(made)), "write_release\\(\\) keeps one .* read_release\\(\\) reads it")
-  expect_equal(combine(with(later(made), svymean(~api00))), combine(with(made, svymean(~api00))))
+  expect_equal(combine_release(with(later(made), svymean(~api00))), combine_release(with(made, svymean(~api00))))
   write_release(made, folder <- tempfile("release"))
   read <- later(read_release(folder))
   expect_equal(tables(read), tables(made))
@@ -226,6 +226,6 @@ test_that("all data sets stand below each other, with their number", {
 
 test_that("a summary has the combined means", {
   release <- read_release(make_release(list(frame(0), frame(0.5), frame(2))))
-  expect_equal(summary(release)$means, as.data.frame(combine(with_release(release, svymean(~y, design)))))
+  expect_equal(summary(release)$means, as.data.frame(combine_release(with_release(release, svymean(~y, design)))))
   expect_output(print(summary(release)), "3 synthetic data sets.*Means over the data sets.*estimate")
 })

@@ -80,7 +80,7 @@ test_that("replicate weights stay in R: the synthetic designs get their own, and
     # the variance of 40 replicates has a relative standard error of about sqrt(2 / 39) = 0.23
     expect_equal(unname(SE(svymean(~api00, d))[1]^2 / SE(svymean(~api00, linearized))[1]^2), 1, tolerance = 4 * 0.23)
   }
-  expect_s3_class(combine(with(release, svymean(~api00))), "surveysynth_combined")
+  expect_s3_class(combine_release(with(release, svymean(~api00))), "surveysynth_combined")
   expect_identical(nrow(tables(release, "stype")), 8L)
 })
 

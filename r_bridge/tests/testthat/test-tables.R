@@ -1,11 +1,11 @@
-test_that("tables have the numbers of survey and combine(), cell by cell", {
+test_that("tables have the numbers of survey and combine_release(), cell by cell", {
   need_python()
   release <- shared_release()
   table <- tables(release, by = ~ stype + awards)
   expect_s3_class(table, c("surveysynth_table", "data.frame"), exact = TRUE)
   expect_equal(tables(release, by = c("stype", "awards")), table)
-  means <- as.data.frame(combine(with(release, svyby(~api00, ~ stype + awards, FUN = svymean))))
-  counts <- as.data.frame(combine(with(release, svytotal(~interaction(stype, awards)), counts = TRUE)))
+  means <- as.data.frame(combine_release(with(release, svyby(~api00, ~ stype + awards, FUN = svymean))))
+  counts <- as.data.frame(combine_release(with(release, svytotal(~interaction(stype, awards)), counts = TRUE)))
   cells <- table[table$stype != "all" & table$awards != "all", ]
   numbers <- c("estimate", "se", "df", "ci_low", "ci_high")
   key <- paste(cells$stype, cells$awards, sep = ".")
@@ -181,4 +181,38 @@ test_that("a release knows the order of its records, and that another file is no
   expect_true(all(risk >= 0 & risk < 1))
   reversed <- apistrat[200:1, ]
   expect_error(identification_risk(reversed, shared_release(), ~ stype + awards, "api00"), "differs from the original")
+})
+
+test_that("a proportion stands beside other statistics, of outcomes of every type", {
+  need_python()
+  design <- update(strat, whole = as.integer(api00 > 650), double = as.numeric(api00 > 650), truth = api00 > 650)
+  for (name in c("whole", "double")) {
+    table <- estimate(design, name, by = ~ stype, statistic = c("mean", "count", "proportion"))
+    expect_identical(table$category, rep(c("", "", "0", "1"), each = 4))
+    ones <- table$category == "1"
+    expect_equal(table$estimate[ones], table$estimate[table$statistic == "mean"])
+    expect_equal(table$estimate[ones][1:3], coef(svyby(reformulate(name), ~stype, design, svymean)), ignore_attr = TRUE)
+  }
+  shares <- estimate(design, c("whole", "truth", "awards"), statistic = "proportion")
+  expect_identical(shares$category, c("0", "1", "FALSE", "TRUE", "No", "Yes"))
+  expect_equal(shares$estimate[3:4], shares$estimate[1:2])
+  data <- transform(apistrat, good = as.numeric(api00 > 650), fine = api00 > 600)
+  model <- fbs(cbind(factor(good), factor(fine), enroll) ~ stype)
+  release <- synthesize(svydesign(ids = ~1, weights = ~pw, data = data), model, 50, m = 2, seed = 1,
+                        population_total = 6194)
+  table <- tables(release)
+  expect_identical(table$category, c("", "", "0", "1", "FALSE", "TRUE"))
+  write_release(release, folder <- tempfile("release"))
+  expect_identical(tables(read_release(folder))$category, table$category)
+})
+
+test_that("a subset without records is named", {
+  none <- "^the design has no records: where it is a subset, none meets its condition$"
+  designs <- list(strat, clus1, clus2, poststratified, as.svrepdesign(clus1))
+  for (design in designs) {
+    empty <- subset(design, enroll > 1e6)
+    expect_error(expect_no_warning(estimate(empty, ~enroll, by = ~stype)), none)
+    expect_error(synthesize(empty, quick, epsilon = 9), none)
+  }
+  expect_error(laplace_tables(strat[0, ], ~enroll, epsilon = 1), none)
 })
