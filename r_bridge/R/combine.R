@@ -80,9 +80,10 @@ in_each <- function(designs, f) {
   structure(results, degf = degf_of(designs), class = c("surveysynth_results", "list"))
 }
 
-# The numbers and texts in a result, without what else it holds, such as the environments of formulas.
+# The vectors in a result, without what else it holds, such as the environments of formulas.
 values_in <- function(result) {
-  rapply(list(result), function(part) if (is.atomic(part)) as.vector(part), how = "unlist")
+  if (is.list(result)) return(do.call(c, lapply(unname(unclass(result)), values_in)))
+  if (is.atomic(result) && length(result)) list(as.vector(result))
 }
 
 # The result on half of the units of a data set, NULL where it has none.
