@@ -14,7 +14,7 @@ named_columns <- function(term) {
   text <- deparse1(term)
   if (operator %in% c(":", "*")) refuse("the formula has ", text, ": join columns by +")
   refuse("the formula has ", text, ", and it can only name columns, joined by +; make a column of it first: ",
-         "design <- update(design, new = ", text, ")")
+         "design <- update(design, new = ", deparse1(unwrapped(term)), ")")
 }
 
 # Models: the same in both languages but for functions, which are Python in formulaic.

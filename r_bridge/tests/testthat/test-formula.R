@@ -53,6 +53,7 @@ test_that("a formula that names columns can name nothing else", {
                 ~ a %in% b)
   for (formula in terms) expect_error(columns(formula), first)
   expect_error(columns(~ b + log(a)), "the formula has log\\(a\\), and .*new = log\\(a\\)\\)$")
+  expect_error(columns(~ I(a > 5)), "has I\\(a > 5\\), and .*new = a > 5\\)$")
   expect_error(columns(~ a:b), "has a:b: join columns by \\+")
   expect_error(columns(~ a * b), "has a \\* b: join columns by \\+")
   expect_error(columns(~ .), "name the columns")
