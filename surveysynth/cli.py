@@ -55,6 +55,7 @@ from .estimation.suppression import QUALITY_RULE, check_limits
 from .estimation.tables import QUANTITY, TOTAL
 from .evaluate import cli as study
 from .evaluate.cli import listed
+from .evaluate.measures import covers
 from .io import read_frame
 from .models import fbs
 from .models.base import Clusters as ClustersChoice
@@ -65,6 +66,7 @@ from .privacy.ledger import surveys_of
 from .privacy.mechanisms import MapName, Mechanism
 from .privacy.report import PrivacyReport
 from .privacy.risk import Risk
+from .progress import plain_lines
 from .r import R_PACKAGE
 from .release import check_place
 from .report import SUFFIX, write_table
@@ -96,7 +98,8 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            app()
+            with plain_lines():
+                app()
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))
         sys.exit(3)
@@ -835,6 +838,17 @@ def _print_demo(margins: pd.DataFrame) -> None:
     for row in margins.to_dict("records"):
         table.add_row(row["label"], *(f"{row[c]:,.0f}" for c in columns))
     console.print(table)
+    console.print(_intervals_that_hold(margins), highlight=False)
+
+
+def _intervals_that_hold(margins: pd.DataFrame) -> str:
+    """How many 95% intervals hold the population's mean, of the domains that have both of them."""
+    kinds = ("released", "confidential")
+    both = margins.dropna(subset=[f"{kind}_ci_low" for kind in kinds])  # a small sample may have nobody in a domain
+    released, confidential = (
+        covers(both[f"{kind}_ci_low"], both[f"{kind}_ci_high"], both["population"]).sum() for kind in kinds
+    )
+    return f"{released} of {len(both)} intervals hold the population's mean (confidential: {confidential})"
 
 
 @app.command("doctor")

@@ -114,6 +114,7 @@ MARITAL_BY_AGE = (  # shares, an age a row
     (0.45, 0.31, 0.17, 0.01, 0.06),
 )
 OWNERS_BY_AGE = (0.12, 0.40, 0.60, 0.69, 0.74, 0.77)
+INCOMES = (-200_000.0, 2_000_000.0)  # dollars between which all incomes lie: by rule, whatever file is drawn
 FAR, TAIL = (150_000.0, 1_000_000.0), 1.5  # dollars between which the tail of incomes lies, and its Pareto index
 
 
@@ -125,7 +126,8 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     Income is lognormal within groups, with a spread of 0.65 on the log scale; one unit in eight has less, with a spread
     of 1.1, and one in fifty a Pareto tail, from 150,000 dollars to a million.  The young, the old and the never married
     report none more often than others, 8% in all; one in a thousand reports a loss.  Answers are heaped: most are
-    rounded to 100, 1,000 or 5,000 dollars.
+    rounded to 100, 1,000 or 5,000 dollars.  All lie from -200,000 to 2 million dollars, limits that are public: a
+    larger income is drawn again, one unit in 20,000.  (E's go from about -7,000 to 1.8 million.)
 
     Parameters
     ----------
@@ -155,8 +157,9 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     log_income = 10.85 + np.array([effect for _, _, effect in AGES])[age]
     log_income += np.array([effect for _, _, effect in SCHOOLING])[schooling]
     log_income += np.where(marital == 0, 0.45, -0.20) + 0.25 * mortgage - 0.20 * ~owner + 0.05 * urban
-    odd = rng.random(n) < 1 / 8
-    log_income += np.where(odd, -0.5 + 1.1 * rng.standard_normal(n), 0.65 * rng.standard_normal(n))
+    of_group, log_income = log_income, log_income + _within_groups(n, rng)
+    while (beyond := log_income > np.log(INCOMES[1])).any():
+        log_income[beyond] = of_group[beyond] + _within_groups(int(beyond.sum()), rng)
     income = np.exp(log_income)
     far = rng.random(n) < 0.02
     beyond = 1 - (FAR[0] / FAR[1]) ** TAIL  # the Pareto distribution's share below the cut
@@ -165,7 +168,7 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     without = rng.random(n) < np.array([0.14, 0.06, 0.05, 0.06, 0.09, 0.10])[age] + 0.02 * (marital == 4)
     income[without] = 0
     lost = rng.random(n) < 0.001
-    income[lost] = -np.round(rng.gamma(2, 2000, int(lost.sum())), -2)
+    income[lost] = np.maximum(-np.round(rng.gamma(2, 2000, int(lost.sum())), -2), INCOMES[0])
     return pd.DataFrame(
         {
             "age_group": np.array([label for label, _, _ in AGES], dtype=object)[age],
@@ -176,6 +179,12 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
             "income": income,
         }
     )
+
+
+def _within_groups(n: int, rng: np.random.Generator) -> Floats:
+    """Log incomes about those of their groups: normal, one in eight lower and wider."""
+    odd = rng.random(n) < 1 / 8
+    return np.where(odd, -0.5 + 1.1 * rng.standard_normal(n), 0.65 * rng.standard_normal(n))
 
 
 def _heaped(income: Floats, rng: np.random.Generator) -> Floats:

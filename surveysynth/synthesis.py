@@ -9,15 +9,13 @@ Under the censored mechanism (C 3) every alpha_i log p_i is clamped to +-epsilon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from .design import SurveyDesign
 from .engines import get_engine
@@ -44,6 +42,7 @@ from .privacy.tuning import (
     weighted_fit,
 )
 from .privacy.units import unit_of
+from .progress import stages
 from .public import check_public, check_total, public_mean_weight
 from .release import Release
 
@@ -186,7 +185,7 @@ def fit(
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
     target = 1.0 if epsilon is None else bound_of_a_draw(epsilon, m)
-    with _progress() as say:
+    with stages() as say:
         say("reading the file")
         data = synthesizer.prepare(design, clusters, mean_weight, None if policy is None else policy.constants)
         pseudo = PseudoLikelihood(synthesizer, data, protected, sampler)
@@ -448,14 +447,3 @@ def _said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str
         f"clusters ignored: the design has {' and '.join(found)}, but synthetic records are drawn independently given "
         "the predictors; standard errors computed from the synthetic files do not carry this and can be far too small"
     ]
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A spinner that says what is being done; silent where there is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda text: None
-        return
-    with console.status("") as status:
-        yield lambda text: status.update(text)

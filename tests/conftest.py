@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ R_SETTINGS = {
     "_R_CHECK_PACKAGE_DEPENDS_IGNORE_MISSING_ENHANCES_": "true",  # srvyr, which Debian does not have
 }
 
+PROGRESS = re.compile(r"^ *\d+ s  (.+)\n", re.M)
 LONGEST = ("test_r_package.py", "test_vignettes.py")  # files that two workers are not to begin with at the end
 
 
@@ -104,7 +106,10 @@ def modes(folder):
 
 @pytest.fixture
 def run(monkeypatch, capfd):
-    """Run a command in this process: its exit code, what it printed, what it complained of."""
+    """Run a command in this process: its exit code, what it printed, what it complained of.
+
+    What its lines of progress say is kept apart, in ``run.progress``.
+    """
 
     def command(*words):
         monkeypatch.setattr(sys, "argv", ["surveysynth", *map(str, words)])
@@ -115,6 +120,7 @@ def run(monkeypatch, capfd):
             code = left.code or 0
         said = capfd.readouterr()
         assert "Traceback" not in said.out + said.err
-        return code, said.out, said.err
+        command.progress = PROGRESS.findall(said.err)
+        return code, said.out, PROGRESS.sub("", said.err)
 
     return command

@@ -268,8 +268,27 @@ def test_demo_compares_with_the_truth(run, monkeypatch):
     assert (abs(side["released"] / side["population"] - 1)["all"] < 0.35).all()  # margins of a small sample
     last = side.loc[("all", "all"), ["population", "confidential", "confidential_se", "released", "released_se"]]
     assert "all workers │ " + " │ ".join(f"{x:,.0f}" for x in last) in squeezed(out)
+    margins = side[(side.index.get_level_values(0) == "all") | (side.index.get_level_values(1) == "all")]
+    x, y = (
+        sum(low <= mean <= high for mean, low, high in margins[["population", f"{of}_ci_low", f"{of}_ci_high"]].values)
+        for of in ("released", "confidential")
+    )
+    assert 0 < x < y <= 14 == len(margins)
+    assert f"{x} of 14 intervals hold the population's mean (confidential: {y})" in out.splitlines()
+    stages = ["reading the file", "unweighted fit: the records' risks", "fits under privacy weights"]
+    assert list(dict.fromkeys(run.progress)) == stages
     assert Path("here/demo/comparison.png").stat().st_size > 10_000
     assert ss.read_release("here/demo/release").datasets[0].weights.sum() == pytest.approx(len(population))
+
+
+def test_the_demo_counts_the_domains_that_have_both_intervals():
+    """Of five domains: both hold; one of them; neither; no released interval; both end at the mean."""
+    nan = np.nan
+    margins = pd.DataFrame(
+        [(10, 9, 11, 8, 12), (10, 11, 12, 8, 12), (10, 11, 12, 1, 2), (10, nan, nan, 9, 11), (10, 8, 10, 10, 12)],
+        columns=["population", "released_ci_low", "released_ci_high", "confidential_ci_low", "confidential_ci_high"],
+    )
+    assert cli._intervals_that_hold(margins) == "2 of 4 intervals hold the population's mean (confidential: 3)"
 
 
 MECHANISMS = {
@@ -902,7 +921,7 @@ def test_ctrl_c_exits_with_130_and_leaves_nothing(file, run, monkeypatch):
 
 
 def test_the_installed_entry_point_as_a_process(file):
-    """Not a terminal: no colours, no spinner, no width but what is asked for."""
+    """Not a terminal: no colours, no spinner but plain lines, no width but what is asked for."""
     program = [sys.executable, "-c", "from surveysynth.cli import main; main()"]
     settings = {
         "env": os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
@@ -910,7 +929,8 @@ def test_the_installed_entry_point_as_a_process(file):
         "text": True,
     }
     good = subprocess.run([*program, *words()], check=False, **settings)
-    assert (good.returncode, good.stderr) == (0, "") and "\x1b" not in good.stdout
+    assert good.returncode == 0 and "\x1b" not in good.stdout
+    assert re.fullmatch(r"( *\d+ s  [a-z' :]+\n){3}", good.stderr)
     bad = subprocess.run([*program, *words(weights="w")], check=False, **settings)
     assert (bad.returncode, bad.stdout) == (2, "") and bad.stderr.startswith("Error: ") and "\x1b" not in bad.stderr
 

@@ -15,8 +15,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,14 +23,13 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from .. import __version__
 from ..datasets import sdr_population, sdr_sample
 from ..design import SurveyDesign
 from ..errors import InputError, SurveySynthError, check_seed, positive, whole
 from ..estimation import estimate
+from ..progress import bar
 from ..sampling import inclusion_probabilities, proportional_allocation, systematic
 from .measures import MADE_BY
 from .sample import METHODS, NUMBERS, STATISTICS, Method, Prior, SampleStudy, seed_of
@@ -402,7 +400,7 @@ def replicates_in(
     _claim(out, settings)
     folders = {number: out / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
     todo = [number for number, folder in folders.items() if not folder.is_dir()]
-    with _progress(replicates, replicates - len(todo)) as advance:
+    with bar("samples", replicates, replicates - len(todo)) as advance:
         for done in run(work, shared, todo, workers=workers, scheduler=scheduler):
             _keep(done, folders[done.number])
             advance()
@@ -478,16 +476,3 @@ def _read(number: int, folder: Path) -> Replicate:
         raise InputError(
             f"replicate {number} cannot be read ({type(error).__name__}): delete {str(folder)!r}, and it is made again"
         ) from None
-
-
-@contextmanager
-def _progress(total: int, completed: int) -> Iterator[Callable[[], None]]:
-    """A bar with the time that is left; silent where there is no terminal."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("samples"), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=total, completed=completed)
-        yield lambda: bar.advance(task)

@@ -32,8 +32,7 @@ reaches the probability, as everywhere in this package.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
@@ -41,10 +40,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from rich.console import Console
 
 from ..columns import codes, listing, numeric
-from ..datasets import consumer_units
+from ..datasets import INCOMES, consumer_units
 from ..design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError, as_list, check_seed, positive, rows, whole
@@ -59,6 +57,7 @@ from ..privacy.risk import Marginal
 from ..privacy.tuning import PseudoLikelihood, WeightedFit, weighted_fit
 from ..privacy.units import Unit
 from ..privacy.weights import linear_map
+from ..progress import bar
 from ..public import assemble, check_public, public_frame, roles_of, totals_of
 from .measures import overlap
 from .sample import seed_of
@@ -75,7 +74,6 @@ LINES = ("synthesizer", "c1", "c2", "radius")  # what a file was made by
 RAISED, HIGH, LOW = 0.25, 0.5, 0.25  # of IR: E 2.3.1, 3.3.1
 RESAMPLES = 500
 CHAINS, WARMUP, DRAWS = 2, 500, 500
-BOUNDS = (-200_000.0, 2_000_000.0)  # of incomes of the file that the package makes
 TOP_SHARE = 0.97  # of the records below the top code of the file that the package makes itself
 
 
@@ -500,7 +498,7 @@ def consumer_units_study(
         "top_code": float(np.quantile(frame["income"], TOP_SHARE)),  # the file is nobody's: its quantiles are public
     }  # fmt: skip
     predictors = "age_group + urban + tenure + education + marital"
-    model = synthesizer(frame, "income", predictors, Asinh(scale=30_000), BOUNDS, allocation)
+    model = synthesizer(frame, "income", predictors, Asinh(scale=30_000), INCOMES, allocation)
     own = None if seed is None else seed_of(seed, 1)  # not the stream that the file came from
     study = risk_efficient_study(as_design(frame), model, seed=own, **given | settings)
     return replace(study, confidential=False)
@@ -597,7 +595,7 @@ class Found:
 def _run(bench: Bench) -> RiskEfficientStudy:
     """Fit, simulate and measure."""
     plan, y, found = bench.plan, bench.values, Found(bench)
-    with _progress(2 + len(plan.weightings) + (plan.top_code is not None)) as advance:
+    with bar("kinds of files", 2 + len(plan.weightings) + (plan.top_code is not None)) as advance:
         found.release(DATA, y)
         advance()
         if plan.top_code is not None:
@@ -638,14 +636,3 @@ def beside_data(utility: pd.DataFrame) -> pd.DataFrame:
         overlap=overlap(utility["ci_low"], utility["ci_high"], low, high),
         relative_difference=(utility["estimate"] - estimate) / size,
     )
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """A bar of the kinds of files that are done; silent where there is no terminal."""
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("synthesizers", total=total)
-        yield lambda: bar.advance(task)

@@ -83,6 +83,14 @@ def test_consumer_units_are_like_a_survey_of_incomes():
     assert sizes.max() > 100 * sizes.min()
 
 
+def test_all_incomes_lie_within_the_public_limits():
+    """Whatever the seed: without limits one file of this size in four had an income above two millions."""
+    for seed in range(200):
+        y = datasets.consumer_units(5571, seed)["income"]
+        assert -200_000 <= y.min() and y.max() <= 2_000_000, seed
+    assert datasets.INCOMES == (-200_000, 2_000_000)
+
+
 def test_consumer_units_are_the_same_under_one_seed():
     pd.testing.assert_frame_equal(datasets.consumer_units(50, seed=2), datasets.consumer_units(50, seed=2))
     assert not datasets.consumer_units(50)["income"].equals(datasets.consumer_units(50)["income"])

@@ -1,0 +1,82 @@
+"""What is said meanwhile: plain lines from a piped command, nothing from Python, a spinner on a terminal."""
+
+import io
+import time
+
+import pytest
+from conftest import PROGRESS
+from surveys import make_frame
+
+import surveysynth as ss
+from surveysynth import progress
+
+
+def test_a_call_from_python_is_silent_where_there_is_no_terminal(capfd):
+    design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
+    ss.fit(design, ss.FBS("income", "field + gender", prior="flat"), epsilon=10.8, seed=1)
+    with progress.bar("samples", 2) as advance:
+        advance()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_stage_is_named_when_it_begins_and_again_while_it_lasts(monkeypatch, capfd):
+    monkeypatch.setattr(progress, "EVERY", 0.05)
+    with progress.plain_lines(), progress.stages() as say:
+        say("reading the file")
+        say("fits under privacy weights")
+        time.sleep(1)
+    out, err = capfd.readouterr()
+    assert not out and not PROGRESS.sub("", err)
+    said = PROGRESS.findall(err)
+    assert said[:2] == ["reading the file", "fits under privacy weights"]
+    assert set(said[1:]) == {"fits under privacy weights"} and len(said) > 4  # about 20 on an idle machine
+    time.sleep(0.2)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_bar_as_lines_says_how_long_it_will_take(monkeypatch, capfd):
+    """Two samples were there; two more take 8 s, so that the other six take 24 s."""
+    now = iter([100.0, 100.0, 108.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    with progress.plain_lines(), progress.bar("samples", 10, 2) as advance:
+        advance()
+        advance()
+    assert capfd.readouterr().err == "    0 s  samples: 2 of 10\n    8 s  samples: 4 of 10, about 24 s left\n"
+
+
+def test_what_was_all_there_is_said_once(capfd):
+    with progress.plain_lines(), progress.bar("samples", 3, 3):
+        pass
+    assert capfd.readouterr().err == "    0 s  samples: 3 of 3\n"
+
+
+@pytest.mark.parametrize("command_line", [False, True])
+def test_on_a_terminal_it_is_a_spinner(command_line, monkeypatch):
+    """No lines of our own, whoever asks."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "_lines_wanted", progress.ContextVar("wanted", default=command_line))
+    with progress.stages() as say:
+        say("fits under privacy weights")
+        time.sleep(0.3)
+    with progress.bar("samples", 3) as advance:
+        advance()
+    shown = terminal.getvalue()
+    assert "\x1b[" in shown and "fits under privacy weights" in shown and "samples" in shown
+    assert not PROGRESS.findall(shown)
+
+
+def test_a_reader_who_has_left_stops_nothing(monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stderr", Closed())
+    with progress.plain_lines(), progress.stages() as say:
+        say("reading the file")
