@@ -476,7 +476,7 @@ def synthesize_command(
     min_cell: MinCell = None,
     cv_limit: CvLimit = None,
     format: SyntheticFormat = "csv",
-    accept: Annotated[str | None, typer.Option(help="Failed diagnostics that you accept, by commas.")] = None,
+    accept: Annotated[str | None, typer.Option(help="Failed diagnostics, or 'information', to accept.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = None,
 ) -> None:

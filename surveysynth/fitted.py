@@ -22,7 +22,7 @@ from .privacy.report import PrivacyReport, public_epsilon
 from .privacy.risk import Lipschitz
 from .privacy.rule import IdentificationRule
 from .privacy.tuning import PseudoLikelihood, WeightedFit, reweight, times
-from .privacy.units import Unit
+from .privacy.units import Unit, even
 from .public import (
     SUM_OF_WEIGHTS,
     Total,
@@ -40,6 +40,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 BLOCK = 4_000_000  # contributions that are held at once
+LEAST_INFORMATION = 0.3  # mean privacy weight below which a release is to be accepted by name
 
 NARROWED = (
     "privacy weights bear hardest on the tails, which narrows the fitted distribution: where it is skewed, as under a "
@@ -68,6 +69,11 @@ ONLY_WHETHER = (
     "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its values "
     "and of the sampler's diagnostics"
 )
+WHETHER_ENOUGH = f"whether the privacy weights keep at least {LEAST_INFORMATION:.0%} of the file's information"
+EVENED = (
+    "factors that make the mean privacy weight the same at every size of the units (weights only fall), so that the "
+    "fit is not one of small units: they are computed from the weights of this file"
+)
 MODES = (
     "whether the posterior under the clamp has modes apart from each other, as far as the model looks for them: such a "
     "file is refused"
@@ -87,6 +93,12 @@ BY_TUNED_CONSTANTS = (
 )
 EPSILON_REACHED = (
     "epsilon itself: as none was asked for, it is 2 m times the Lipschitz bound found on this file, rounded up"
+)
+LITTLE_LEFT = (
+    f"the privacy weights keep less than {LEAST_INFORMATION:.0%} of the file's information, so nothing is released: "
+    "means and totals of the synthetic files could be far off, more than their intervals say. Ask for a larger epsilon "
+    "or a smaller m, use fewer predictors, try reweight=10, or take it on yourself by name: "
+    "accept_diagnostics=['information']"
 )
 FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
 PUBLIC_OR_NOT = (
@@ -134,8 +146,19 @@ class Fit:
     blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
 
     def __repr__(self) -> str:
+        kept = "" if self.information is None else f" Privacy weights keep {self.information:.0%} of the information."
         said = verdict(self.weighted.posterior)
-        return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}. {said}"
+        return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}.{kept} {said}"
+
+    @property
+    def information(self) -> float | None:
+        """Mean privacy weight of the records: the share of the file's information that is left; None under a clamp."""
+        return None if self.weighted.clamp is not None else float(self.unit.spread(self.weighted.alpha).mean())
+
+    @property
+    def little_left(self) -> bool:
+        """Whether privacy weights keep so little of the file that its release has to be accepted by name."""
+        return self.information is not None and self.information < LEAST_INFORMATION
 
     @property
     def delta(self) -> float:
@@ -261,8 +284,8 @@ class Fit:
             epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
             ``Censored(weighted=False)``, where the clamp is all there is to take off.
         accept_diagnostics : list of str
-            Diagnostics whose failure the caller accepts, by name: "divergences", "rhat",
-            "ess_bulk", "ess_tail".
+            What the caller accepts, by name: failed diagnostics ("divergences", "rhat", "ess_bulk",
+            "ess_tail"), and "information": that privacy weights keep less than 30% of it.
         ledger : Ledger, optional
             Asked before anything is drawn; both epsilons are entered before the data sets leave, and the
             manifest says number and head of the entry.
@@ -280,7 +303,8 @@ class Fit:
             m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left; the
             rule is broken, and then nothing is spent.
         NotFitForRelease
-            A diagnostic failed and was not accepted by name.
+            A diagnostic failed, or privacy weights keep less than 30% of the file's information, and it was not
+            accepted by name.
         """
         m = whole(self.m if m is None else m, "m")
         check_accepted(accept_diagnostics)
@@ -308,6 +332,8 @@ class Fit:
                 "accept_diagnostics out, and run more draws if need be"
             )
         _refuse_failed(posterior, accept_diagnostics)
+        if self.little_left and "information" not in accept_diagnostics:
+            raise NotFitForRelease(LITTLE_LEFT)
         chosen, lag = choose_draws(posterior, m, self.streams.draws, self.used)
         spent = None if self.kind == "none" else self._published_epsilon(m, asked)
         if ledger is not None and spent is not None:
@@ -368,9 +394,10 @@ class Fit:
         by_risk = isinstance(self.mechanism, PseudoPosterior) and self.mechanism.by_risk and self.weighted.asked == 0
         return tuple(what for what, can_be in biased.items() if can_be and by_risk)
 
-    def _map(self, f: Floats) -> Floats:
-        """Privacy weights from risks, by the constants of this fit."""
-        return self.mechanism.alpha(f, self.weighted.c1, self.target)
+    def _map(self, f: Floats, size: Codes | None = None) -> Floats:
+        """Privacy weights from risks, by the constants of this fit; of units of several records, from sizes, too."""
+        alpha = self.mechanism.alpha(f, self.weighted.c1, self.target)
+        return alpha if size is None else even(alpha, size)
 
     @property
     def _constants_given(self) -> bool:
@@ -467,7 +494,7 @@ class Fit:
             draws=posterior.size if self.weighted.clamp is None and self.kind != "none" else 0,
             verdict=verdict(posterior) + separated,
             assumptions=said, data_dependent=self._depends(debias, rule, reached=asked is None or earlier > 0),
-            publishable=not self.seeded,
+            publishable=not self.seeded, little_left=self.little_left,
             unit=self.unit.column, mechanism=self.mechanism.name, internal=internal,
         )  # fmt: skip
 
@@ -494,11 +521,13 @@ class Fit:
         ``reached``: whether an epsilon that was not asked for is printed.
         """
         passed = [] if rule is None else [rule.describe()]
-        found = [ONLY_WHETHER, *([] if self.weighted.clamp is None else [MODES]), PUBLIC_OR_NOT, *passed]
+        found = [ONLY_WHETHER, WHETHER_ENOUGH if self.weighted.clamp is None else MODES, PUBLIC_OR_NOT, *passed]
         if self.kind == "strict":
             return found
         tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
         depends = [f"the privacy weights (map {self.mechanism.map} of {self.mechanism.risk.describe()}){tuned}"]
+        if self.unit.differ:
+            depends.append(EVENED)
         if self.weighted.clamp is not None:
             return [*depends, *found]
         if isinstance(self.mechanism, WeightedE):
@@ -612,8 +641,8 @@ def verdict(posterior: Posterior) -> str:
 
 
 def check_accepted(accepted: Sequence[str]) -> None:
-    """Refuse what is no list of names of diagnostics."""
-    names = ("divergences", "rhat", "ess_bulk", "ess_tail")
+    """Refuse what is no list of names of what can be accepted."""
+    names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     if isinstance(accepted, str) or not set(accepted) <= set(names):
         raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
 

@@ -9,6 +9,7 @@ Under the censored mechanism (C 3) every alpha_i log p_i is clamped to +-epsilon
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -51,6 +52,10 @@ Floats = NDArray[np.float64]
 UNITS_PUBLIC = (
     "how many records the units have that epsilon protects, and where, is public as their predictors are: epsilon is "
     "about what is synthesized of them"
+)
+SIZE_OF_UNITS = (
+    "the logarithm of the number of records of a unit is among the predictors of numeric outcomes and the weight, and "
+    "privacy weights have the same mean at every size of units: what goes with their size is kept"
 )
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
@@ -176,9 +181,15 @@ def fit(
     protected = unit_of(design, unit)
     if unit is not None:
         said.append(UNITS_PUBLIC)
+        said += [SIZE_OF_UNITS] if protected.differ else []
         said += [] if design.clustered else [INDEPENDENT]
     if strict and unit is not None:
         raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
+    if isinstance(mechanism, WeightedE) and protected.differ:
+        raise InputError(
+            "Weighted-e leaves out units whose bound is too large, and these are the ones with many records: means "
+            "that go with the size of units would be off. Use PseudoPosterior(), whose weights do not go with size"
+        )
     mean_weight = public_mean_weight(design, population_total) if strict else None
 
     streams = Streams.of(seed)
@@ -187,7 +198,8 @@ def fit(
     target = 1.0 if epsilon is None else bound_of_a_draw(epsilon, m)
     with stages() as say:
         say("reading the file")
-        data = synthesizer.prepare(design, clusters, mean_weight, None if policy is None else policy.constants)
+        constants = None if policy is None else policy.constants
+        data = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
         pseudo = PseudoLikelihood(synthesizer, data, protected, sampler)
         protect = partial(_protected, design, mechanism, policy, target, tolerance, reweight)
         risk, weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
@@ -223,7 +235,7 @@ def _protected(
     risk = np.where(present > 0, risk, np.inf)  # of which every map makes alpha = 0
 
     def alpha(c1: float) -> Floats:
-        return mechanism.alpha(risk, c1, target, None if policy is None else policy.span)
+        return unit.even(mechanism.alpha(risk, c1, target, None if policy is None else policy.span))
 
     def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
         return tune(alpha, pseudo, target, start=first_guess(alpha, pseudo, target), tolerance=tolerance)
@@ -272,6 +284,8 @@ def synthesize(
 ) -> Release:
     """Fit, tune to epsilon and release m weighted synthetic data sets, in one call.
 
+    Prints on stderr how much of the file's information the privacy weights keep: for the agency, not for publication.
+
     Parameters
     ----------
     design, synthesizer, epsilon, m, **settings
@@ -288,7 +302,7 @@ def synthesize(
     InputError, ModelError, PrivacyError, EngineError
         As :func:`fit` and :meth:`Fit.release`; a rule that does not suit the file is refused before the fit.
     NotFitForRelease
-        The sampler's diagnostics failed.
+        The sampler's diagnostics failed, or privacy weights keep less than 30% of the file's information.
 
     Examples
     --------
@@ -310,6 +324,11 @@ def synthesize(
         if asked is not None:
             ledger.check(asked)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
+    if done.information is not None:
+        print(
+            f"The privacy weights keep {done.information:.0%} of the file's information (not for publication).",
+            file=sys.stderr,
+        )
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule)
 
 

@@ -20,7 +20,7 @@ R_SETTINGS = {
     "_R_CHECK_PACKAGE_DEPENDS_IGNORE_MISSING_ENHANCES_": "true",  # srvyr, which Debian does not have
 }
 
-PROGRESS = re.compile(r"^ *\d+ s  (.+)\n", re.M)
+PROGRESS = re.compile(r"^(?: *\d+ s  |(?=The privacy weights keep \d+%))(.+)\n", re.M)
 LONGEST = ("test_r_package.py", "test_vignettes.py")  # files that two workers are not to begin with at the end
 
 

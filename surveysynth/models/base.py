@@ -202,13 +202,14 @@ class Synthesizer(Protocol):
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
-        constants: Constants | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
     ) -> Any:  # fmt: skip
         """Validate the file against the model and put it in the form that fits need.
 
         ``clusters``: whether PSUs, and strata that the predictors do not determine, are modelled.
         ``mean_weight``: what survey weights are divided by; by default their mean, which every record moves.
         ``constants``: those of the formula's terms; by default of this file, where every record moves them, too.
+        ``unit``: (n,), the units that epsilon protects, where they are several records; None for single ones.
         """
         ...
 
@@ -247,10 +248,12 @@ class Synthesizer(Protocol):
         ...
 
     def consistent(
-        self, data: Any, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, data: Any, posterior: Posterior, draws: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Posterior:  # fmt: skip
-        """Some draws, without what privacy weights ``alpha`` (a function of risk) do to what is :meth:`biased`.
+        """Some draws, without what privacy weights do to what is :meth:`biased`.
+
+        ``alpha`` is a function of risk; of units of several records also of their numbers of records.
 
         With ``debias`` without what they do to anything else, too.
         """

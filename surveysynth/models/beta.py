@@ -35,6 +35,7 @@ from ..design import SurveyDesign
 from ..errors import InputError, ModelError, rows
 from .base import Clusters, Constants, Posterior, Sampler, Synthetic
 from .one_outcome import OneOutcome, standardized
+from .predictors import numeric_columns, with_unit_size
 from .public_weights import public_weight
 from .row_density import blocks, max_abs_log_density
 from .sufficient import sufficient_statistics
@@ -168,7 +169,7 @@ class Beta(OneOutcome):
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
-        constants: Constants | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
     ) -> BetaData:  # fmt: skip
         """Shares of the range and distinct predictor rows, after the checks that belong to the model.
 
@@ -181,6 +182,8 @@ class Beta(OneOutcome):
             Of no use here: the weight has no density.
         constants : mapping of str to mapping, optional
             Means, knots and the like of the formula's terms, from another file; by default from this one.
+        unit : int array (n,), optional
+            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
 
         Raises
         ------
@@ -198,6 +201,7 @@ class Beta(OneOutcome):
                 "the survey weights are not a function of the predictors, and Beta models the outcome alone, not the "
                 "weight: use FBS, or put what the weights depend on into the formula"
             )
+        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
         _refuse_determined(self.outcome, logs[:, 0] - logs[:, 1], X, pattern)
         return BetaData(pattern=pattern, logs=logs, public_weights=weights, **standardized(X, pattern, columns))
 
@@ -316,7 +320,7 @@ class Beta(OneOutcome):
                 ". C prints no priors for its regression. The means and standard deviations are those of the "
                 "predictors of all records, which are public and held fixed"
             )
-        numeric = [c for c in data.columns[1:] if "[" not in c]
+        numeric = numeric_columns(data.columns)
         if numeric:
             said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
         said.append(

@@ -381,7 +381,7 @@ def correct_with_effects(
     pattern: Codes,
     psu: Codes,
     unit: Codes | None,
-    alpha: Callable[[Floats], Floats],
+    alpha: Callable[..., Floats],
     log_base: Callable[[Floats], Floats],
     draws: int,
     rng: np.random.Generator,
@@ -399,7 +399,8 @@ def correct_with_effects(
     X, pattern, psu : float array (G, K), int arrays (n,)
         Distinct predictor rows, and the row and the PSU, 0 to C - 1, of each record.
     unit : int array (n,), optional
-        Units of privacy, of several records of one PSU: alpha is a function of the sum of their log densities.
+        Units of privacy, of several records of one PSU: alpha is a function of the sums of their log densities, and
+        of their numbers of records.
     alpha, log_base, draws, rng
         As in :func:`correct`.
 
@@ -451,7 +452,7 @@ def correct_with_effects(
         f = gaussian.max_abs_log_density(
             Y, pattern, X, B + E @ L.T, L @ T, log_base(Y), unit=of_unit, psus=psus
         )
-        by_unit = alpha(f)
+        by_unit = alpha(f) if unit is None else alpha(f, np.bincount(among))
         a = by_unit[among]
         a_c = np.bincount(group, a, len(of))
         seen = a_c > 0

@@ -37,6 +37,7 @@ from .base import Clusters, Constants, Posterior, Sampler, Synthetic
 from .consistency_counts import correct
 from .count_likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
 from .one_outcome import OneOutcome, standardized
+from .predictors import numeric_columns, with_unit_size
 from .public_weights import public_weight
 from .row_density import blocks, max_abs_log_density
 from .sufficient import SufficientStatistics, sufficient_statistics
@@ -133,7 +134,7 @@ class Counts(OneOutcome):
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
-        constants: Constants | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
     ) -> CountData:  # fmt: skip
         """Distinct pairs of predictor row and count, after the checks that belong to the model.
 
@@ -146,6 +147,8 @@ class Counts(OneOutcome):
             A public number that weights are divided by, N / n; by default their mean.
         constants : mapping of str to mapping, optional
             Means, knots and the like of the formula's terms, from another file; by default from this one.
+        unit : int array (n,), optional
+            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
 
         Raises
         ------
@@ -161,6 +164,7 @@ class Counts(OneOutcome):
         log_weights = None
         if public is None:
             log_weights = np.log(design.weights / (mean_weight or design.weights.mean()))
+        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
         values, code = np.unique(y, return_inverse=True)
         _, first, pair = np.unique(code * len(X) + pattern, return_index=True, return_inverse=True)
         data = CountData(
@@ -333,7 +337,7 @@ class Counts(OneOutcome):
                 ". The means and standard deviations are those of the predictors of all records, which are public and "
                 "held fixed"
             )
-        numeric = [c for c in data.columns[1:] if "[" not in c]
+        numeric = numeric_columns(data.columns)
         if numeric:
             said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
         if data.public_weights is not None:

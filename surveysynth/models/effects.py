@@ -53,7 +53,7 @@ Singles = NDArray[np.float32]
 
 TOLERANCE = 1e-14  # of the Chebyshev series, relative to the largest value
 GRID, FINE = {1: 100, 2: 40}, {1: 4096, 2: 512}  # points an axis: evaluated, and interpolated for the draws
-ENOUGH = 10  # PSUs that tell how weights depend on the number of their records
+ENOUGH = 5  # PSUs that tell how outcome and weight depend on the number of their records
 ZOOMS = 20  # steps from the whole range to the part that matters; four or five do
 NEGLIGIBLE = 30.0  # log density below its largest value at which a grid ends
 CENTRING_DRAWS = 1000  # of the flat posterior, which place the sampler's coordinates
@@ -155,16 +155,20 @@ def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) ->
     return bool((groups.nunique() <= 1).all())
 
 
-def sizes_that_tell(groups: Groups) -> Floats | None:
+def differing_sizes(group: Codes) -> Floats | None:
+    """Number of records of each record's group, (n,); None where it is the same for all groups."""
+    size = np.bincount(group)
+    return np.asarray(size[group], dtype=np.float64) if np.ptp(size[size > 0]) > 0 else None
+
+
+def psu_sizes(groups: Groups) -> Floats | None:
     """Number of records of each record's PSU, (n,), where it differs between PSUs and there are enough to tell a slope.
 
-    Weights go down with it: PSUs of a two-stage sample stand for about as many units each, however
-    many of these are taken.  Without it, counts would vary between PSUs as their takes do.
+    Outcomes go with it: new effects of PSUs know nothing of their sizes, and where large PSUs are richer a synthetic
+    file would lose that.  Weights go down with it: PSUs of a two-stage sample stand for about as many units each,
+    however many of these are taken.  Without it, counts would vary between PSUs as their takes do.
     """
-    size = np.bincount(groups.record, minlength=groups.size)
-    if not groups.sampled or groups.size < ENOUGH or np.ptp(size[size > 0]) == 0:
-        return None
-    return np.asarray(size[groups.record], dtype=np.float64)
+    return differing_sizes(groups.record) if groups.sampled and groups.size >= ENOUGH else None
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:

@@ -38,7 +38,8 @@ from ..design import SurveyDesign
 from ..errors import InputError, ModelError
 from .base import Clusters, Constants, Posterior, Sampler, Synthetic
 from .censored import Pilot
-from .regression import FLAT, LOG_SIZE, Data, JointRegression
+from .predictors import LOG_SIZE, LOG_UNIT
+from .regression import FLAT, Data, JointRegression
 from .transforms import Transform
 from .uncensored import uncensored_tilted
 
@@ -144,7 +145,7 @@ class FBP(JointRegression):
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
-        constants: Constants | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
     ) -> PopulationData:  # fmt: skip
         """As FBS, with the cells of the predictors.
 
@@ -154,7 +155,7 @@ class FBP(JointRegression):
             As FBS; a formula without an intercept; a numeric predictor that makes no cells; effects
             of PSUs or strata under the paper's prior, or in a paper's setting.
         """
-        data = super().prepare(design, clusters, mean_weight, constants)
+        data = super().prepare(design, clusters, mean_weight, constants, unit)
         if data.groups is not None and (self.as_in_paper or self.prior == "paper"):
             raise ModelError(
                 f"the design has {data.groups.describe()} whose effects FBP models with prior='flat' and with neither "
@@ -285,11 +286,10 @@ class FBP(JointRegression):
         if data.public_weights is not None:
             return Synthetic(outcomes, data.public_weights, labels)
         log_weight, of_psu = -y @ kappa_y, effect[:, d]
-        if LOG_SIZE in data.columns:  # the PSU's, as its effect is: not averaged over the cell
-            size = data.columns.index(LOG_SIZE)
-            of_psu, kappa_x = of_psu - (data.X[:, size] * kappa_x[size])[row], np.where(
-                np.arange(len(kappa_x)) == size, 0.0, kappa_x
-            )
+        # of the PSU or unit, as the PSU's effect is: not averaged over the cell
+        of_size = np.isin(data.columns, (LOG_SIZE, LOG_UNIT))
+        of_psu = of_psu - (data.X[:, of_size] @ kappa_x[of_size])[row]
+        kappa_x = np.where(of_size, 0.0, kappa_x)
         if self.weights == "full":
             log_weight -= (data.X @ kappa_x)[row]
         factor = np.broadcast_to(np.exp(of_psu), len(y))

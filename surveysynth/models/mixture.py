@@ -38,6 +38,7 @@ from .beta import checked_bounds
 from .mixture_density import log_densities
 from .mixture_sampler import Records, State, fill, sample
 from .one_outcome import OneOutcome, standardized
+from .predictors import numeric_columns, with_unit_size
 from .public_weights import public_weight
 from .row_density import blocks
 from .transforms import Asinh, Identity, Log, Transform, as_transform
@@ -204,7 +205,7 @@ class Mixture(OneOutcome):
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
-        constants: Constants | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
     ) -> MixtureData:  # fmt: skip
         """The outcome on its working scale and distinct predictor rows, after the checks that belong to the model.
 
@@ -217,6 +218,8 @@ class Mixture(OneOutcome):
             A public number that weights are divided by, N / n; by default their mean.
         constants : mapping of str to mapping, optional
             Means, knots and the like of the formula's terms, from another file; by default from this one.
+        unit : int array (n,), optional
+            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
 
         Raises
         ------
@@ -258,6 +261,7 @@ class Mixture(OneOutcome):
         X, pattern, columns = self._rows(design, clusters, constants)
         public = public_weight(design, self.predictor_columns, X, pattern)
         logs = None if public is not None else np.log(design.weights / (mean_weight or design.weights.mean()))
+        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
         return MixtureData(
             pattern=pattern, y=y, zero=zero, log_weights=logs, public_weights=public,
             **standardized(X, pattern, columns),
@@ -505,7 +509,7 @@ class Mixture(OneOutcome):
                 f"the outcome lies between {self.bounds[0]:,.10g} and {self.bounds[1]:,.10g}, which is public and was "
                 "not found by looking at the file; synthetic values are from the mixture between them"
             )
-        numeric = [c for c in data.columns[1:] if "[" not in c]
+        numeric = numeric_columns(data.columns)
         if numeric:
             said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
         if data.public_weights is not None:

@@ -19,11 +19,13 @@ from ..design import SurveyDesign
 from ..errors import InputError, guarded, rows
 from .base import Constants
 from .categories import Categories
+from .effects import differing_sizes
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 FEW = 10  # a numeric predictor with at most so many values makes cells
+LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(records of the unit)"
 
 
 def formula_columns(predictors: str) -> tuple[str, ...]:
@@ -229,6 +231,24 @@ def _arrays(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _arrays(each) for key, each in value.items()}
     return np.array(value) if isinstance(value, list) else value
+
+
+def numeric_columns(columns: Sequence[str]) -> list[str]:
+    """Columns of a model matrix that numeric predictors of the formula make."""
+    return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
+
+
+def with_unit_size(
+    X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
+) -> tuple[Floats, Codes, tuple[str, ...]]:
+    """Predictor rows, patterns and columns with the log of the number of records of each record's unit, if it differs.
+
+    Privacy weights of units are made from their sizes, too: what goes with size is to be in the model.
+    """
+    size = None if unit is None else differing_sizes(unit)
+    if size is None:
+        return X, pattern, columns
+    return *with_column(X, pattern, 1, np.log(size)), (*columns, LOG_UNIT)
 
 
 def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:

@@ -20,7 +20,6 @@ EXACT, NEAR = 1e-7, 1e-3
 # A cell of one record fits any weight.  Predictors must have none; of PSUs, whose weights belong to
 # the design, most records must share theirs with another.
 ALL, MOST = 1.0, 0.5
-LOG_WEIGHT = "log(weight)"
 
 
 def public_weight(

@@ -40,16 +40,27 @@ from .censored import Pilot, coordinates, distinct_records, only_mode
 from .effects import (
     GroupedStatistics,
     Groups,
+    differing_sizes,
     draw_strata,
     grouped_statistics,
     groups_of,
     log_likelihood,
     new_effects,
+    psu_sizes,
     sample_with_effects,
-    sizes_that_tell,
 )
-from .predictors import discrete_predictors, formula_columns, predictor_rows, with_categories, with_column
-from .public_weights import LOG_WEIGHT, public_weight, varies_within
+from .predictors import (
+    LOG_SIZE,
+    LOG_UNIT,
+    LOG_WEIGHT,
+    discrete_predictors,
+    formula_columns,
+    numeric_columns,
+    predictor_rows,
+    with_categories,
+    with_column,
+)
+from .public_weights import public_weight, varies_within
 from .scores import NormalScores
 from .sufficient import SufficientStatistics, sufficient_statistics
 from .transforms import Transform, as_transform
@@ -59,7 +70,6 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 TILTS, TILTED_ROWS = (6, 12), 300  # PSUs that stand for all, where shares are corrected, and what limits them
-LOG_SIZE = "log(records of the PSU)"
 FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 
 
@@ -192,7 +202,7 @@ class JointRegression(ABC):
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
-        constants: Constants | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
     ) -> Data:  # fmt: skip
         """Working-scale values and distinct predictor rows, after the checks that belong to the model.
 
@@ -205,6 +215,8 @@ class JointRegression(ABC):
             A public number that weights are divided by, N / n; by default their mean.
         constants : mapping of str to mapping, optional
             Means, knots and the like of the formula's terms, from another file; by default from this one.
+        unit : int array (n,), optional
+            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
 
         Raises
         ------
@@ -253,10 +265,14 @@ class JointRegression(ABC):
         elif varies_within(public, pattern // each):
             X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
             columns = (*columns, LOG_WEIGHT)
-        size = None if groups is None else sizes_that_tell(groups)
-        if size is not None and public is None:
-            X, pattern = with_column(X, pattern, each, np.log(size))
-            columns = (*columns, LOG_SIZE)
+        of_psu = None if groups is None else psu_sizes(groups)
+        of_unit = None if unit is None else differing_sizes(unit)
+        if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
+            of_unit = None
+        for name, size in ((LOG_SIZE, of_psu), (LOG_UNIT, of_unit)):
+            if size is not None and working:  # categories alone do not look at the rows
+                X, pattern = with_column(X, pattern, each, np.log(size))
+                columns = (*columns, name)
         Y = np.column_stack(working) if working else np.empty((design.n, 0))
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
         _refuse_singular(Y, X, pattern, labels)
@@ -571,7 +587,7 @@ class JointRegression(ABC):
             )
         if data.categories is not None:
             said += self._said_of_categories(data.categories, data.cell_columns)
-        numeric = [c for c in data.columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE) and "[" not in c]
+        numeric = numeric_columns(data.columns)
         if numeric:
             said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
         if data.public_weights is not None:
@@ -584,9 +600,9 @@ class JointRegression(ABC):
             )
         if LOG_SIZE in data.columns:
             said.append(
-                "the logarithm of the number of records of the PSU, which is public, is among the predictors: weights "
-                "go down where a PSU has more records. epsilon is for these published sizes held fixed: a record that "
-                "joins or leaves does not move the predictor of the others"
+                "the logarithm of the number of records of the PSU, which is public, is among the predictors, so that "
+                "what goes with the size of PSUs is kept. epsilon is for these published sizes held fixed: a record "
+                "that joins or leaves does not move the predictor of the others"
             )
         return said + ([] if data.groups is None else _said_of_effects(data.groups, data))
 

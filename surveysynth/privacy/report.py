@@ -79,6 +79,8 @@ class PrivacyReport:
         What was taken as public or as given; what was computed from the confidential file.
     publishable : bool
         False for a seeded run: who knows the seed can undo the randomness.
+    little_left : bool
+        Whether privacy weights keep less than 30% of the file's information, which the agency accepted by name.
     unit : str or None
         Column of the units that are protected, where they are groups of records.
     internal : dict
@@ -94,6 +96,7 @@ class PrivacyReport:
     assumptions: list[str]
     data_dependent: list[str]
     publishable: bool
+    little_left: bool = False
     unit: str | None = None
     mechanism: str = "pseudo posterior"
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -141,14 +144,20 @@ class PrivacyReport:
     @property
     def publication(self) -> str:
         """Whether these files may be published."""
-        if self.publishable:
-            return "randomness from the operating system; fit for publication once the assumptions hold"
-        return "reproducible, not for publication: made with a seed, and who knows it can take the randomness off"
+        if not self.publishable:
+            return "reproducible, not for publication: made with a seed, and who knows it can take the randomness off"
+        if self.little_left:
+            return (
+                "randomness from the operating system; but the privacy weights keep less than 30% of the file's "
+                "information, which the agency accepted: estimates can be far off, by more than their intervals say. "
+                "Not fit for official tables"
+            )
+        return "randomness from the operating system; fit for publication once the assumptions hold"
 
     def public(self) -> dict[str, Any]:
         """The report without anything internal, for the manifest."""
         said = asdict(self)
-        del said["internal"], said["publishable"]
+        del said["internal"], said["publishable"], said["little_left"]
         if self.kind == "none":
             said["epsilon"] = None  # JSON has no infinity
         if self.unit is None:

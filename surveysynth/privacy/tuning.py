@@ -256,7 +256,7 @@ def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolera
             raised = first.delta * np.exp(-np.mean(logs, axis=0))
 
         def alpha(k: float, raised: Floats = raised) -> Floats:
-            return np.minimum(k * raised, 1.0)
+            return pseudo.unit.even(np.minimum(k * raised, 1.0))
 
         try:
             moved = tune(alpha, pseudo, first.delta, start=k, tolerance=tolerance)

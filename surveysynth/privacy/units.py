@@ -3,6 +3,11 @@
 A group of records, a household or a whole PSU, joins or leaves the file at once.  Its density is the
 product over its records, so what bounds a record bounds a group: f_g = max_s |sum_i log p_i| over
 its records, one privacy weight alpha_g for all of them, and Delta is the largest alpha_g f_g.
+
+f_g grows with the number of records, so alpha_g would fall with it: the fit would be one of small households, and
+every mean that goes with their size would be off.  So weights are evened: each is multiplied by the least mean weight
+of any size over the mean weight of its own.  Weights only fall, so Delta holds, and their mean is the same at
+every size.
 """
 
 from __future__ import annotations
@@ -18,6 +23,9 @@ from ..errors import InputError, rows
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+CLASS = (0.05, 30)  # share of the records, and number of units, that a class of sizes has at least
+
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +50,58 @@ class Unit:
     def spread(self, values: Floats) -> Floats:
         """Values of units (U,) as values of their records (n,)."""
         return values if self.of_record is None else values[self.of_record]
+
+    @property
+    def differ(self) -> bool:
+        """Whether they have different numbers of records."""
+        return self.of_record is not None and bool(np.ptp(np.bincount(self.of_record)) > 0)
+
+    def even(self, alpha: Floats) -> Floats:
+        """Privacy weights (U,) whose mean does not go with the units' number of records: see :func:`even`."""
+        return alpha if self.of_record is None else even(alpha, np.bincount(self.of_record))
+
+
+def even(alpha: Floats, size: Codes) -> Floats:
+    """Privacy weights times the least mean weight of any class of sizes over the mean weight of their own class.
+
+    Parameters
+    ----------
+    alpha : float array (U,)
+        Weights of units; one of weight 0 takes no part.
+    size : int array (U,)
+        Records of each unit, 1 or more.
+
+    Returns
+    -------
+    float array (U,)
+        None of them larger than before.
+    """
+    of = size_classes(size)
+    units = np.bincount(of, alpha > 0)
+    mean = np.bincount(of, alpha) / np.maximum(units, 1)
+    mean[units == 0] = np.inf
+    return np.asarray(alpha * (mean.min() / mean)[of]) if units.any() else alpha
+
+
+def size_classes(size: Codes) -> Codes:
+    """Classes of neighbouring sizes, 0 for the largest: each of 5% of the records and 30 units at least.
+
+    The few units that are larger than almost all others share a class with the next smaller ones: else the weights
+    of all would be theirs, and next to nothing would be left.  Fewer than 60 units are one class.
+    """
+    units = np.bincount(size)
+    records = units * np.arange(len(units))
+    least, many = CLASS[0] * records.sum(), CLASS[1]
+    class_of_size = np.zeros(len(units), dtype=np.intp)
+    number, r, u = 0, 0, 0
+    for s in range(len(units) - 1, 0, -1):
+        class_of_size[s] = number
+        r, u = r + records[s], u + units[s]
+        if r >= least and u >= many:
+            number, r, u = number + 1, 0, 0
+    if (r or u) and number > 0:  # what is left at the small end is too little for a class
+        class_of_size[class_of_size == number] = number - 1
+    return class_of_size[size]
 
 
 def unit_of(design: SurveyDesign, column: str | None) -> Unit:
