@@ -38,7 +38,7 @@ from .consistency_counts import correct
 from .count_likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
 from .one_outcome import OneOutcome, standardized
 from .predictors import numeric_columns, with_unit_size
-from .public_weights import public_weight
+from .public_weights import public_weight, refuse_proportional
 from .row_density import blocks, max_abs_log_density
 from .sufficient import SufficientStatistics, sufficient_statistics
 
@@ -156,13 +156,15 @@ class Counts(OneOutcome):
             A missing outcome, or one that is no count; missing predictors; a formula that cannot be evaluated or has
             no intercept; PSUs or strata without ``"ignore"``.
         ModelError
-            A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine.
+            A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine; an
+            outcome that is nearly proportional to a size measure that is no predictor.
         """
         y = self._counts(design)
         X, pattern, columns = self._rows(design, clusters, constants)
         public = public_weight(design, self.predictor_columns, X, pattern)
         log_weights = None
         if public is None:
+            refuse_proportional(design, self.outcomes, X, pattern)
             log_weights = np.log(design.weights / (mean_weight or design.weights.mean()))
         X, pattern, columns = with_unit_size(X, pattern, columns, unit)
         values, code = np.unique(y, return_inverse=True)

@@ -152,8 +152,8 @@ class FBP(JointRegression):
         Raises
         ------
         InputError, ModelError
-            As FBS; a formula without an intercept; a numeric predictor that makes no cells; effects
-            of PSUs or strata under the paper's prior, or in a paper's setting.
+            As FBS; a formula without an intercept; a numeric predictor that makes no cells, where weights are
+            modelled; effects of PSUs or strata under the paper's prior, or in a paper's setting.
         """
         data = super().prepare(design, clusters, mean_weight, constants, unit)
         if data.groups is not None and (self.as_in_paper or self.prior == "paper"):
@@ -165,9 +165,11 @@ class FBP(JointRegression):
         intercept = np.asarray(np.linalg.pinv(data.X).sum(axis=1), dtype=np.float64)
         if np.abs(data.X @ intercept - 1).max() > 1e-8:
             raise InputError(f"FBP needs an intercept, which the formula {self.predictors!r} takes out")
-        return PopulationData(**vars(data), intercept=intercept, cell=self._cells(design))
+        return PopulationData(**vars(data), intercept=intercept, cell=self._cells(design, data))
 
-    def _cells(self, design: SurveyDesign) -> Codes:
+    def _cells(self, design: SurveyDesign, data: Data) -> Codes:
+        if data.public_weights is not None:  # they are kept, and nothing is averaged
+            return np.zeros(design.n, dtype=np.intp)
         cells = pd.DataFrame(index=range(design.n))
         for name in self.predictor_columns:
             column = design.column(name)

@@ -39,7 +39,7 @@ from .mixture_density import log_densities
 from .mixture_sampler import Records, State, fill, sample
 from .one_outcome import OneOutcome, standardized
 from .predictors import numeric_columns, with_unit_size
-from .public_weights import public_weight
+from .public_weights import public_weight, refuse_proportional
 from .row_density import blocks
 from .transforms import Asinh, Identity, Log, Transform, as_transform
 
@@ -227,7 +227,8 @@ class Mixture(OneOutcome):
             A missing outcome, or one that has no image on the working scale; missing predictors; a formula that
             cannot be evaluated or has no intercept; PSUs or strata without ``"ignore"``.
         ModelError
-            A constant outcome; a weight that is nearly public.
+            A constant outcome; a weight that is nearly public; an outcome that is nearly proportional to a size measure
+            that is no predictor.
         """
         values = self._present(design)
         if self.bounds is not None:
@@ -260,7 +261,10 @@ class Mixture(OneOutcome):
             )
         X, pattern, columns = self._rows(design, clusters, constants)
         public = public_weight(design, self.predictor_columns, X, pattern)
-        logs = None if public is not None else np.log(design.weights / (mean_weight or design.weights.mean()))
+        logs = None
+        if public is None:
+            refuse_proportional(design, self.outcomes, X, pattern)
+            logs = np.log(design.weights / (mean_weight or design.weights.mean()))
         X, pattern, columns = with_unit_size(X, pattern, columns, unit)
         return MixtureData(
             pattern=pattern, y=y, zero=zero, log_weights=logs, public_weights=public,

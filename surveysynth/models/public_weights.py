@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ EXACT, NEAR = 1e-7, 1e-3
 # A cell of one record fits any weight.  Predictors must have none; of PSUs, whose weights belong to
 # the design, most records must share theirs with another.
 ALL, MOST = 1.0, 0.5
+MOST_LOG = 50.0  # variance of a logarithm, beyond which its exponential is only large
+PROPORTIONAL = 10.0  # times the variance of the sample's own total, above which the size measure has to be a predictor
 
 
 def public_weight(
@@ -76,9 +80,39 @@ def public_weight(
             "the survey weights are nearly, but not quite, a function of the predictors (residual spread on the log "
             f"scale below {NEAR:g}, or cells of one record), so their density is all but unbounded and no Lipschitz "
             "bound is useful. If they are constant within cells of the design, round them so and merge cells of one "
-            "record; else leave out the predictor that determines them, or say clusters='ignore' where it is the PSU"
+            "record; if they are inverse probabilities of a size measure among the predictors, give them unrounded; "
+            "else leave out the predictor that determines them, or say clusters='ignore' where it is the PSU"
         )
     return None
+
+
+def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats, pattern: Codes) -> None:
+    """Refuse an outcome that is all but proportional to the size measure, where that is not among the predictors.
+
+    In a sample with probabilities proportional to size, w y hardly varies where y goes with size, and neither does the
+    sample's total.  Synthetic weights are scaled to a population total, so that theirs is N sum(w y) / sum(w), and
+    sum(w) is mostly that of the few smallest units: under the model it varies as exp(s^2) - 1, s^2 the variance of
+    log w given the predictors, and the sample's own as exp(v) - 1, v that of log(w y).
+
+    Raises
+    ------
+    ModelError
+        The first is more than 10 times the second.
+    """
+    for outcome in outcomes:
+        y = design.numeric(outcome)
+        if not (y > 0).all():
+            continue
+        logs = np.column_stack([np.log(design.weights), np.log(design.weights * y)])
+        left = sufficient_statistics(X, pattern, logs - logs.mean(axis=0), np.ones(design.n)).reduced()[2]
+        of_weight, of_product = np.expm1(np.minimum(np.diag(left) / design.n, MOST_LOG))
+        if of_weight > PROPORTIONAL * of_product:
+            raise ModelError(
+                f"given the predictors, {outcome!r} is nearly proportional to the inclusion probability, as in a "
+                "sample with probabilities proportional to size: totals of the synthetic files would be far less "
+                f"accurate than the sample's own (more than {PROPORTIONAL:g} times its variance). Make the size "
+                "measure, which has to be public, a predictor: log(size)"
+            )
 
 
 def _significant(x: Floats, digits: int = 14) -> Floats:

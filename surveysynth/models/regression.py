@@ -60,7 +60,7 @@ from .predictors import (
     with_categories,
     with_column,
 )
-from .public_weights import public_weight, varies_within
+from .public_weights import public_weight, refuse_proportional, varies_within
 from .scores import NormalScores
 from .sufficient import SufficientStatistics, sufficient_statistics
 from .transforms import Transform, as_transform
@@ -224,7 +224,8 @@ class JointRegression(ABC):
             Missing or non-numeric outcomes, outcomes outside the transform's range, normal scores
             made from this file, missing predictors, a formula that cannot be evaluated.
         ModelError
-            A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine.
+            A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine; an outcome
+            that is nearly proportional to a size measure that is no predictor.
         """
         working = []
         for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
@@ -261,6 +262,7 @@ class JointRegression(ABC):
         each = 1 if labels_of is None else labels_of.K
         public = public_weight(design, self.predictor_columns, *_public_rows(X, pattern, each), groups)
         if public is None:
+            refuse_proportional(design, self.numeric, *_public_rows(X, pattern, each))
             working.append(np.log(design.weights / (mean_weight or design.weights.mean())))
         elif varies_within(public, pattern // each):
             X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
