@@ -306,6 +306,44 @@ def test_exact_draws_need_no_word_on_chains(exact, m):
     assert fresh(exact).release(m=m).privacy.verdict == "The draws are independent, without Markov chains."
 
 
+# how much is left of the file's information
+
+
+@pytest.mark.parametrize("synthesizer", [model(), model("1")], ids=["field + gender", "1"])
+def test_a_release_that_keeps_little_information_is_refused_unless_accepted_by_name(synthesizer):
+    fit = ss.fit(make_design(), synthesizer, epsilon=1, m=3)
+    assert fit.information == fit.weighted.alpha.mean() < 0.3
+    for accepted in ((), ["rhat"]):
+        with pytest.raises(ss.NotFitForRelease, match=r"less than 30% .* accept_diagnostics=\['information'\]"):
+            fit.release(accept_diagnostics=accepted)
+    assert fit.used == [] and fit.epsilon_spent == 0
+    report = fit.release(accept_diagnostics=["information"]).privacy
+    assert report.publication.endswith("Not fit for official tables")
+    assert str(report).endswith("Not fit for official tables.")
+    assert f"{fit.information:.0%}" not in report.publication
+    assert "whether the privacy weights keep at least 30% of the file's information" in report.data_dependent
+
+
+def test_a_release_that_keeps_enough_ends_as_before():
+    report = ss.fit(make_design(), model(), epsilon=20, m=3).release(accept_diagnostics=["information"]).privacy
+    assert report.publication.endswith("fit for publication once the assumptions hold")
+
+
+def test_synthesize_says_how_much_information_is_kept(capsys):
+    ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=4)
+    kept = ss.price(make_design(), model(), epsilon=10.8, m=3, seed=4).mean_alpha
+    said = capsys.readouterr()
+    assert said.err == f"The privacy weights keep {kept:.0%} of the file's information (not for publication).\n"
+    assert said.out == ""
+    strict = ss.Censored(epsilon=60)
+    frame = make_frame().drop(columns="hours")
+    design = ss.SurveyDesign(frame, weights="wt")
+    ss.synthesize(
+        design, model("gender", prior="normal"), m=1, mechanism=strict, population_total=2e4, seed=1,
+    )  # fmt: skip
+    assert "information" not in capsys.readouterr().err  # a clamp has no privacy weights
+
+
 # price, and a mechanism that fixes c1
 
 

@@ -272,7 +272,8 @@ class JointRegression(ABC):
         if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
             of_unit = None
         for name, size in ((LOG_SIZE, of_psu), (LOG_UNIT, of_unit)):
-            if size is not None and working:  # categories alone do not look at the rows
+            # categories alone do not look at the rows
+            if size is not None and working and not _determined(X, pattern, np.log(size)):
                 X, pattern = with_column(X, pattern, each, np.log(size))
                 columns = (*columns, name)
         Y = np.column_stack(working) if working else np.empty((design.n, 0))
@@ -620,6 +621,13 @@ def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
     of_public = X.reshape(-1, each, X.shape[1])
     same = (of_public == of_public[:, :1]).all(axis=(0, 1))
     return of_public[:, 0, same], pattern // each
+
+
+def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
+    """Whether values (n,) are linear in the predictor rows, as the log of a size is that weights are inverse to."""
+    centred = values - values.mean()
+    left = sufficient_statistics(X, pattern, centred[:, None], np.ones(len(values))).reduced()[2]
+    return bool(left[0, 0] <= 1e-9 * (centred @ centred))
 
 
 def _flat(

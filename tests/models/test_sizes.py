@@ -42,22 +42,26 @@ def test_the_schools_of_large_districts_are_large(r_frame, make, epsilon):
     assert_unbiased(simulated(fit, mean), mean(frame["enroll"], frame["pw"]), 0.02)
 
 
-def villages(seed=2, psus=80):
-    """Wealth rises with the size of a PSU, and the weights fall with it."""
+def villages(kept, seed=2, psus=80):
+    """Wealth rises with the size of a PSU, and weights fall with it; ``kept``: weights of PSUs, whatever their size."""
     rng = np.random.default_rng(seed)
     size = rng.integers(2, 40, psus)
     psu = np.repeat(np.arange(psus), size)
     log_size = np.log(size)[psu]
     wealth = np.exp(5 + 0.5 * log_size + 0.2 * rng.standard_normal(psus)[psu] + 0.4 * rng.standard_normal(psu.size))
     weight = np.exp(4 - 0.6 * log_size + 0.2 * rng.standard_normal(psu.size))
+    if kept:
+        weight = np.exp(4 + 0.3 * rng.standard_normal(psus))[psu]
     return pd.DataFrame({"psu": psu, "sex": rng.choice(["f", "m"], psu.size), "wealth": wealth, "wt": weight})
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["weights of PSUs", "weights of records"])
 @pytest.mark.parametrize("make", [ss.FBS, ss.FBP])
-def test_what_goes_with_the_size_of_psus_stays_in_means_and_totals(make):
-    frame = villages()
+def test_what_goes_with_the_size_of_psus_stays_in_means_and_totals(make, kept):
+    frame = villages(kept)
     design = ss.SurveyDesign(frame, weights="wt", psu="psu")
     fit = ss.fit(design, make("wealth", "sex", prior="flat"), epsilon=40, m=2, seed=1)
+    assert (fit.data.public_weights is not None) == kept
     assert_unbiased(simulated(fit, mean), mean(frame["wealth"], frame["wt"]), 0.02)
     sizes = np.bincount(frame["psu"])[frame["psu"]]
 
@@ -65,6 +69,17 @@ def test_what_goes_with_the_size_of_psus_stays_in_means_and_totals(make):
         return mean(y[sizes > 20], w[sizes > 20])
 
     assert_unbiased(simulated(fit, of_large), of_large(frame["wealth"].to_numpy(), frame["wt"].to_numpy()), 0.04)
+
+
+def test_a_size_that_predictors_determine_is_no_predictor_once_more():
+    frame = villages(kept=True)
+    size = np.bincount(frame["psu"])[frame["psu"]]
+    design = ss.SurveyDesign(frame.assign(wt=1000 / size), weights="wt", psu="psu")
+    for make in (ss.FBS, ss.FBP):
+        columns = make("wealth", "sex", prior="flat").prepare(design).columns
+        assert columns == ("Intercept", "sex[T.m]", "log(weight)")
+    named = ss.SurveyDesign(frame.assign(people=size), weights="wt", psu="psu")
+    assert "log(records of the PSU)" not in ss.FBS("wealth", "log(people)").prepare(named).columns
 
 
 # ---- elements
