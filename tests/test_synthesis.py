@@ -309,9 +309,9 @@ def test_exact_draws_need_no_word_on_chains(exact, m):
 # how much is left of the file's information
 
 
-@pytest.mark.parametrize("synthesizer", [model(), model("1")], ids=["field + gender", "1"])
+@pytest.mark.parametrize("synthesizer", [model(), population_model()], ids=["FBS", "FBP"])
 def test_a_release_that_keeps_little_information_is_refused_unless_accepted_by_name(synthesizer):
-    fit = ss.fit(make_design(), synthesizer, epsilon=1, m=3)
+    fit = ss.fit(make_design(), synthesizer, epsilon=3, m=3)
     assert fit.information == fit.weighted.alpha.mean() < 0.3
     for accepted in ((), ["rhat"]):
         with pytest.raises(ss.NotFitForRelease, match=r"less than 30% .* accept_diagnostics=\['information'\]"):
