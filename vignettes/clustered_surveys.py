@@ -228,11 +228,11 @@ fourth = ss.synthesize(homes, income, epsilon=24, m=3, unit="household", seed=SE
 report(fourth, "add or remove", "replace")
 
 # %% [markdown]
-# Here a household needs two to three times the epsilon of a person. Part of this is that a household of four has no less
-# weight than a person who lives alone: else the fit would be one of small households, and means that go with their size
-# would be off. This protects what is synthesized, income and weight. That there is a household in the north with so
-# many members is public with the numbers of records. And `unit` is no cluster: these files know nothing of households,
-# and their standard errors take persons as independent.
+# Here a household needs two to three times the epsilon of a person. Part of this is that a household of four has no
+# less weight than a person who lives alone: else the fit would be one of small households, and means that go with
+# their size would be off. This protects what is synthesized, income and weight. That there is a household in the north
+# with so many members is public with the numbers of records. And `unit` is no cluster: these files know nothing of
+# households, and their standard errors take persons as independent.
 #
 # Can a PSU be protected like this? It has about 150 persons.
 

@@ -387,7 +387,8 @@ def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
                     )  # fmt: skip
                 fitted = replace(first[risk], used=[], spent=[])  # each synthesizer by itself
                 done = fitted.reweighted(STEPS[stage]) if stage in STEPS else fitted
-                table = done.release(debias=stage == "debias").tables(by, estimator="onepass")[columns]
+                release = done.release(debias=stage == "debias", accept_diagnostics=["information"])
+                table = release.tables(by, estimator="onepass")[columns]
             except SurveySynthError as error:
                 found.failures.append(made_by | {"error": type(error).__name__, "reason": str(error)})
                 continue
