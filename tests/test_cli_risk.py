@@ -269,7 +269,7 @@ def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
         assert (code, out) == (2, "") and squeezed(err).startswith(f"Error: {option[0]}: {why}")
     code, out, err = run(
         "synthesize", "f.csv", *FIT, "--predictors", "gender", "--epsilon", "10.8", "--risk", "count",
-        "--known", "field", "--most-risk", "0.999", "--out", "counted",
+        "--known", "field", "--most-risk", "0.999", "--accept", "information", "--out", "counted",
     )  # fmt: skip
     assert (code, err) == (0, "")
     assert "whose values are further" in squeezed(out) and "who knows field and its value" in squeezed(out)

@@ -14,7 +14,9 @@ SYNTHESIZE = """
 data(api)
 design <- svydesign(id = ~1, strata = ~stype, weights = ~pw, data = apistrat)
 synthesizer <- {synthesizer}
-release <- suppressWarnings(synthesize(design, synthesizer, epsilon = 9, m = 2, seed = 7, population_total = 6194))
+release <- suppressWarnings(synthesize(
+  design, synthesizer, epsilon = 9, m = 2, seed = 7, population_total = 6194, accept_diagnostics = "information"
+))
 write_release(release, "from_r", by = c("stype", "awards"))
 write.csv(tables(release, by = ~ stype + awards), "tables.csv", row.names = FALSE)
 """
@@ -35,7 +37,9 @@ def test_the_same_release_from_r_and_from_python(rscript, r, tmp_path, name):
     in_r, model = SAME[name]
     rscript(SYNTHESIZE.replace("{synthesizer}", in_r), tmp_path)
     design = ss.r.from_r(r.r("svydesign(id = ~1, strata = ~stype, weights = ~pw, data = apistrat)"))
-    release = ss.synthesize(design, model, epsilon=9, m=2, seed=7, population_total=6194)
+    release = ss.synthesize(
+        design, model, epsilon=9, m=2, seed=7, population_total=6194, accept_diagnostics=["information"]
+    )
     release.write(tmp_path / "from_python", by=["stype", "awards"])
     for file in ("synthetic_1.csv", "synthetic_2.csv", "tables.csv", "manifest.json", "report.txt"):
         ours, theirs = ((tmp_path / side / "public" / file).read_bytes() for side in ("from_python", "from_r"))

@@ -158,7 +158,7 @@ def of_known(table):
 
 share = of_known(ss.estimate(known, "highbp", by=["known", "race"], statistic="proportion"))
 released = second.tables(by="race", outcome="highbp", statistic="proportion")
-share, released = (t[t["category"] == 1].reset_index(drop=True) for t in (share, released))
+share, released = (t[t["category"] == "1"].reset_index(drop=True) for t in (share, released))
 numbers = {"share": share["estimate"], "se": share["se"], "released": released["estimate"], "its se": released["se"]}
 show(share[["race", "n"]].assign(**{name: 100 * column for name, column in numbers.items()}), 1)
 

@@ -161,7 +161,7 @@ def test_a_weight_that_the_predictors_nearly_determine_is_refused(spread):
         ({"y": 31_234.5 * ONE}, ModelError, "y is constant"),
         ({"y": 100.0 + 50 * B}, ModelError, r"predictors determine y \(nearly\) completely"),
         ({"y": (100.0 + 50 * B) * (1 + 1e-6 * X)}, ModelError, r"predictors determine y \(nearly\) completely"),
-        ({"w": 1e6 / FRAME["y"]}, ModelError, "y and the survey weight determine one another"),
+        ({"w": 1e6 / FRAME["y"]}, ModelError, "'y' is nearly proportional to the inclusion probability"),
         ({"w": 1e6 * FRAME["y"] ** 2 * STRATIFIED}, ModelError, "y and the survey weight determine one another"),
     ],
 )  # fmt: skip

@@ -14,6 +14,7 @@ import surveysynth as ss
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Posterior
 from surveysynth.privacy.tuning import reweight, times, weighted_fit
+from surveysynth.privacy.units import Unit
 
 S = 1000
 LW, CW = ss.PseudoPosterior(map="linear"), ss.PseudoPosterior(map="linear", risk=ss.Count(0.2))
@@ -27,7 +28,7 @@ class NormalMean:
     """y_i ~ N(mu, 1), mu flat: its draws under alpha are exact and new in every fit."""
 
     def __init__(self, y, rng):
-        self.y, self.rng, self.fits = y, rng, 0
+        self.y, self.rng, self.fits, self.unit = y, rng, 0, Unit()
 
     def fit(self, alpha):
         self.fits += 1
@@ -46,8 +47,9 @@ class NormalMean:
 def fixed(f):
     """A model whose bounds do not depend on the fit."""
     return SimpleNamespace(
-        fit=lambda alpha: posterior(x=np.zeros(S)), lipschitz=lambda p, a: f, log_ratio=lambda a, b, p: np.zeros(S)
-    )
+        fit=lambda alpha: posterior(x=np.zeros(S)), lipschitz=lambda p, a: f, log_ratio=lambda a, b, p: np.zeros(S),
+        unit=Unit(),
+    )  # fmt: skip
 
 
 def test_one_step_is_algorithm_1_where_bounds_do_not_depend_on_the_fit():
@@ -142,7 +144,8 @@ def test_in_one_call_and_of_an_existing_fit():
 
 
 def test_report_says_what_was_done_and_keeps_the_rest_inside(fits):
-    plain, once = fits["cw"].release(), fits["cw"].reweighted().release()
+    little = {"accept_diagnostics": ["information"]}
+    plain, once = fits["cw"].release(**little), fits["cw"].reweighted().release(**little)
     said = "which were raised where bounds lay below the overall one (re-weighting, steps asked for: 1, taken as long"
     assert said in str(once.privacy) and said not in str(plain.privacy)
     assert "map linear of the share of records whose values are further from the record's than a radius (0.2" in str(

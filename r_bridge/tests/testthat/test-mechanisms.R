@@ -116,7 +116,9 @@ test_that("identification as a risk and as a rule is the same from R and from Py
   need_python()
   csv <- tempfile()
   write.csv(apistrat[c("stype", "awards", "api00", "enroll", "pw")], csv, row.names = FALSE)
-  run <- function(design, model, ...) synthesize(design, model, 9, population_total = 6194, m = 1, seed = 3, ...)
+  run <- function(design, model, ...) {
+    synthesize(design, model, 9, population_total = 6194, m = 1, seed = 3, accept_diagnostics = "information", ...)
+  }
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
   model <- fbs(api00 ~ stype, prior = "flat")
   two <- fbs(cbind(api00, enroll) ~ stype, prior = "flat")
@@ -131,7 +133,7 @@ test_that("identification as a risk and as a rule is the same from R and from Py
   theirs <- from_python("
 import pandas as pd, surveysynth as ss
 design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
-same = dict(epsilon=9, seed=3, m=1, population_total=6194)
+same = dict(epsilon=9, seed=3, m=1, population_total=6194, accept_diagnostics=['information'])
 pairs = ss.Pairwise([], radius=(50, 100), relative=False, floor=(1, 2))
 releases = [
     ss.synthesize(design, ss.FBS('api00', 'stype', prior='flat'), **same,
@@ -150,6 +152,10 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), str(r.privacy).splitli
   budget <- ledger(tempfile(fileext = ".jsonl"), "schools", create = TRUE)
   expect_error(run(design, model, rule = identification_rule(~ awards, most = 0), ledger = budget),
                "of 200 records .* above 0 in these .* marginal_risk\\(known\\) or pairwise_risk\\(known\\)")
+  expect_identical(nrow(as.data.frame(budget)), 0L)
+  little <- pseudo_posterior("linear", risk = marginal_risk(~ awards, radius = 0.1, datasets = 5))
+  expect_error(synthesize(design, model, 9, mechanism = little, ledger = budget),
+               "less than 30% .* accept_diagnostics = c\\('information'\\)")
   expect_identical(nrow(as.data.frame(budget)), 0L)
   expect_error(run(design, model, rule = identification_rule(~ api00)), "'api00' is synthesized")
   expect_error(run(design, model, rule = identification_rule(~ nothing)), "no column .nothing.")
