@@ -71,8 +71,9 @@ ONLY_WHETHER = (
 )
 WHETHER_ENOUGH = f"whether the privacy weights keep at least {LEAST_INFORMATION:.0%} of the file's information"
 EVENED = (
-    "factors that make the mean privacy weight the same at every size of the units (weights only fall), so that the "
-    "fit is not one of small units: they are computed from the weights of this file"
+    "factors that make the mean privacy weight of records the same in every class of sizes of units, of at least 5% of "
+    "the records and 10 units (weights only fall), so that the fit is not one of small units: they are computed from "
+    "the weights of this file"
 )
 MODES = (
     "whether the posterior under the clamp has modes apart from each other, as far as the model looks for them: such a "
@@ -96,9 +97,8 @@ EPSILON_REACHED = (
 )
 LITTLE_LEFT = (
     f"the privacy weights keep less than {LEAST_INFORMATION:.0%} of the file's information, so nothing is released: "
-    "means and totals of the synthetic files could be far off, more than their intervals say. Ask for a larger epsilon "
-    "or a smaller m, use fewer predictors, try reweight=10, or take it on yourself by name: "
-    "accept_diagnostics=['information']"
+    "means and totals of the synthetic files could be far off, more than their intervals say. {}, or take it on "
+    "yourself by name: accept_diagnostics=['information'] (--accept information)"
 )
 FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
 PUBLIC_OR_NOT = (
@@ -146,9 +146,8 @@ class Fit:
     blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
 
     def __repr__(self) -> str:
-        kept = "" if self.information is None else f" Privacy weights keep {self.information:.0%} of the information."
         said = verdict(self.weighted.posterior)
-        return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}.{kept} {said}"
+        return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}. {said}"
 
     @property
     def information(self) -> float | None:
@@ -285,7 +284,7 @@ class Fit:
             ``Censored(weighted=False)``, where the clamp is all there is to take off.
         accept_diagnostics : list of str
             What the caller accepts, by name: failed diagnostics ("divergences", "rhat", "ess_bulk",
-            "ess_tail"), and "information": that privacy weights keep less than 30% of it.
+            "ess_tail"), and "information": that privacy weights keep less than 30% of the file's information.
         ledger : Ledger, optional
             Asked before anything is drawn; both epsilons are entered before the data sets leave, and the
             manifest says number and head of the entry.
@@ -333,7 +332,8 @@ class Fit:
             )
         _refuse_failed(posterior, accept_diagnostics)
         if self.little_left and "information" not in accept_diagnostics:
-            raise NotFitForRelease(LITTLE_LEFT)
+            larger = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"
+            raise NotFitForRelease(LITTLE_LEFT.format("Give a larger c1" if self._constants_given else larger))
         chosen, lag = choose_draws(posterior, m, self.streams.draws, self.used)
         spent = None if self.kind == "none" else self._published_epsilon(m, asked)
         if ledger is not None and spent is not None:
@@ -526,7 +526,7 @@ class Fit:
             return found
         tuned = " and their scale c1, tuned on this file" if self.mechanism.c1 is None else "; their scale c1 was given"
         depends = [f"the privacy weights (map {self.mechanism.map} of {self.mechanism.risk.describe()}){tuned}"]
-        if self.unit.differ:
+        if self.unit.classes > 1:
             depends.append(EVENED)
         if self.weighted.clamp is not None:
             return [*depends, *found]

@@ -85,7 +85,11 @@ def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None
 
     with _lines(text) as line:
         line()
-        yield advance
+        stages_of_each = _lines_wanted.set(False)  # which would be mixed into the bar's own lines
+        try:
+            yield advance
+        finally:
+            _lines_wanted.reset(stages_of_each)
         if done > completed:
             line()
 
@@ -100,7 +104,7 @@ def _lines(text: Callable[[float], str]) -> Iterator[Callable[[], float]]:
 
     def line() -> float:
         seconds = time.monotonic() - begin
-        with suppress(OSError):  # nobody reads any more, which is no reason to stop
+        with suppress(OSError, ValueError):  # nobody reads any more, or stderr is closed: no reason to stop
             print(f"{seconds:5.0f} s  {text(seconds)}", file=sys.stderr, flush=True)
         return seconds
 

@@ -500,6 +500,7 @@ def _read_public(folder: Path, said: dict[str, Any]) -> Release:
         assumptions=said["assumptions"],
         data_dependent=said["data_dependent"],
         publishable=not said["publication"].startswith("reproducible"),
+        little_left=said.get("little_left", False),
         unit=said.get("unit"),
         mechanism=said.get("mechanism", "pseudo posterior"),
     )

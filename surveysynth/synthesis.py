@@ -9,6 +9,7 @@ Under the censored mechanism (C 3) every alpha_i log p_i is clamped to +-epsilon
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from .fitted import Fit, check_accepted, check_debias, check_rule, check_steps, 
 from .missing import said_of_missing, without_missing
 from .models.base import Clusters, Posterior, Sampler, Streams, Synthesizer
 from .models.effects import groups_of
+from .models.predictors import LOG_UNIT
 from .policy import Policy
 from .privacy import tuning
 from .privacy.ledger import Ledger
@@ -53,9 +55,10 @@ UNITS_PUBLIC = (
     "how many records the units have that epsilon protects, and where, is public as their predictors are: epsilon is "
     "about what is synthesized of them"
 )
-SIZE_OF_UNITS = (
-    "the logarithm of the number of records of a unit is among the predictors of numeric outcomes and the weight, and "
-    "privacy weights have the same mean at every size of units: what goes with their size is kept"
+SIZE_OF_UNITS = "the logarithm of the number of records of a unit is among the predictors"
+UNEVEN = (
+    "the units that epsilon protects have different numbers of records, and are too few to make their privacy weights "
+    "the same at every size: large ones count less, and means that go with their size can be off"
 )
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
@@ -181,7 +184,7 @@ def fit(
     protected = unit_of(design, unit)
     if unit is not None:
         said.append(UNITS_PUBLIC)
-        said += [SIZE_OF_UNITS] if protected.differ else []
+        said += [UNEVEN] if protected.differ and protected.classes == 1 else []
         said += [] if design.clustered else [INDEPENDENT]
     if strict and unit is not None:
         raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
@@ -200,6 +203,7 @@ def fit(
         say("reading the file")
         constants = None if policy is None else policy.constants
         data = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
+        said += [SIZE_OF_UNITS] if LOG_UNIT in data.columns else []
         pseudo = PseudoLikelihood(synthesizer, data, protected, sampler)
         protect = partial(_protected, design, mechanism, policy, target, tolerance, reweight)
         risk, weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
@@ -235,7 +239,7 @@ def _protected(
     risk = np.where(present > 0, risk, np.inf)  # of which every map makes alpha = 0
 
     def alpha(c1: float) -> Floats:
-        return unit.even(mechanism.alpha(risk, c1, target, None if policy is None else policy.span))
+        return unit.even(mechanism.alpha(risk, c1, target, None if policy is None else policy.span), present)
 
     def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
         return tune(alpha, pseudo, target, start=first_guess(alpha, pseudo, target), tolerance=tolerance)
@@ -326,7 +330,8 @@ def synthesize(
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
     if done.information is not None:
         print(
-            f"The privacy weights keep {done.information:.0%} of the file's information (not for publication).",
+            f"The privacy weights keep {math.floor(100 * done.information)}% of the file's information (not for "
+            "publication).",
             file=sys.stderr,
         )
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule)

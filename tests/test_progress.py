@@ -50,6 +50,17 @@ def test_what_was_all_there_is_said_once(capfd):
     assert capfd.readouterr().err == "    0 s  samples: 3 of 3\n"
 
 
+def test_stages_within_a_bar_are_not_named(capfd):
+    with progress.plain_lines():
+        with progress.bar("samples", 1) as advance:
+            with progress.stages() as say:
+                say("reading the file")
+            advance()
+        with progress.stages() as say:
+            say("writing")
+    assert PROGRESS.findall(capfd.readouterr().err) == ["samples: 0 of 1", "samples: 1 of 1", "writing"]
+
+
 @pytest.mark.parametrize("command_line", [False, True])
 def test_on_a_terminal_it_is_a_spinner(command_line, monkeypatch):
     """No lines of our own, whoever asks."""
@@ -77,6 +88,9 @@ def test_a_reader_who_has_left_stops_nothing(monkeypatch):
         def write(self, text):
             raise BrokenPipeError
 
-    monkeypatch.setattr("sys.stderr", Closed())
-    with progress.plain_lines(), progress.stages() as say:
-        say("reading the file")
+    closed = io.StringIO()
+    closed.close()
+    for stderr in (Closed(), closed):
+        monkeypatch.setattr("sys.stderr", stderr)
+        with progress.plain_lines(), progress.stages() as say:
+            say("reading the file")

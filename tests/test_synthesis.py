@@ -310,18 +310,32 @@ def test_exact_draws_need_no_word_on_chains(exact, m):
 
 
 @pytest.mark.parametrize("synthesizer", [model(), population_model()], ids=["FBS", "FBP"])
-def test_a_release_that_keeps_little_information_is_refused_unless_accepted_by_name(synthesizer):
+def test_a_release_that_keeps_little_information_is_refused_unless_accepted_by_name(synthesizer, tmp_path):
     fit = ss.fit(make_design(), synthesizer, epsilon=3, m=3)
+    assert "%" not in repr(fit)
     assert fit.information == fit.weighted.alpha.mean() < 0.3
     for accepted in ((), ["rhat"]):
         with pytest.raises(ss.NotFitForRelease, match=r"less than 30% .* accept_diagnostics=\['information'\]"):
             fit.release(accept_diagnostics=accepted)
     assert fit.used == [] and fit.epsilon_spent == 0
-    report = fit.release(accept_diagnostics=["information"]).privacy
+    release = fit.release(accept_diagnostics=["information"])
+    release.write(tmp_path / "release")
+    again = ss.read_release(tmp_path / "release")
+    again.write(tmp_path / "again")
+    for text in ((tmp_path / name / "public" / "report.txt").read_text() for name in ("release", "again")):
+        assert text.rstrip().endswith("Not fit for official tables.")
+    report = release.privacy
+    assert again.privacy.publication == report.publication
     assert report.publication.endswith("Not fit for official tables")
     assert str(report).endswith("Not fit for official tables.")
     assert f"{fit.information:.0%}" not in report.publication
     assert "whether the privacy weights keep at least 30% of the file's information" in report.data_dependent
+
+
+def test_what_to_do_about_little_information_depends_on_what_was_asked():
+    given = ss.fit(make_design(), model(), mechanism=ss.PseudoPosterior(c1=0.2), m=2, seed=1)
+    with pytest.raises(ss.NotFitForRelease, match="Give a larger c1, or take it on yourself"):
+        given.release()
 
 
 def test_a_release_that_keeps_enough_ends_as_before():
@@ -333,7 +347,7 @@ def test_synthesize_says_how_much_information_is_kept(capsys):
     ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=4)
     kept = ss.price(make_design(), model(), epsilon=10.8, m=3, seed=4).mean_alpha
     said = capsys.readouterr()
-    assert said.err == f"The privacy weights keep {kept:.0%} of the file's information (not for publication).\n"
+    assert said.err == f"The privacy weights keep {int(100 * kept)}% of the file's information (not for publication).\n"
     assert said.out == ""
     strict = ss.Censored(epsilon=60)
     frame = make_frame().drop(columns="hours")

@@ -4,7 +4,8 @@
 #' confidential one, unless that is an argument of it: `f(design)`. The result of such a function is the same in all data
 #' sets. A result that is, and is the same on half of the units of one, too, is refused. So is what no data can
 #' change, such as the names of columns: take it from `release$designs[[1]]`. Not found is a confidential result of a
-#' release of one data set, beside another that does come from `design`, or with random numbers.
+#' release of one data set, beside another that does come from `design`, with random numbers, or in what holds no vector of
+#' its own, such as a function.
 #'
 #' @param release From [synthesize()] or [read_release()].
 #' @param expr A call of the survey package, written with the name `design` for the design of

@@ -13,6 +13,7 @@ named_columns <- function(term) {
   if (operator %in% c("+", "(")) return(unlist(lapply(as.list(term)[-1], named_columns)))
   text <- deparse1(term)
   if (operator %in% c(":", "*")) refuse("the formula has ", text, ": join columns by +")
+  if (is.numeric(term) || operator == "-") refuse("the formula has ", text, ", and it can only name columns, joined by +")
   refuse("the formula has ", text, ", and it can only name columns, joined by +; make a column of it first: ",
          "design <- update(design, new = ", deparse1(unwrapped(term)), ")")
 }

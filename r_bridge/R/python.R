@@ -23,6 +23,7 @@ IN_WORDS_OF_R <- c(
   "(surveysynth\\.)?Identity\\(scale=" = "identity_transform(",
   "use FBP\\(\\.\\.\\.\\) instead of FBP\\.paper\\(\\.\\.\\.\\)" = "leave weights and variance of fbp() alone",
   "\\buse FBS\\b" = "use fbs()",
+  " \\(--accept information\\)" = "",
   "\\bfbs\\(\\) or FBP\\b" = "fbs() or fbp()",
   "\\bNegativeBinomial\\b" = "negbin()",
   "\\bMixture\\b" = "mixture()",

@@ -45,7 +45,8 @@
 #'   your file, c1 stays internal and the correction is **not covered by epsilon**, which the report says; given, by
 #'   `pseudo_posterior(c1 = )`, it makes the correction post-processing.
 #' @param accept_diagnostics What you accept, by name: failed diagnostics of the sampler (`"divergences"`, `"rhat"`,
-#'   `"ess_bulk"`, `"ess_tail"`), and `"information"`: that privacy weights keep less than 30% of it.
+#'   `"ess_bulk"`, `"ess_tail"`), and `"information"`: that privacy weights keep less than 30% of the file's
+#'   information. How much they keep is printed, for you and not for publication.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
 #' @param tolerance How far below `epsilon` the result may stay, as a share of it.
 #' @param chains,warmup,draws Settings of the sampler.

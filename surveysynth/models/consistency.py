@@ -400,7 +400,7 @@ def correct_with_effects(
         Distinct predictor rows, and the row and the PSU, 0 to C - 1, of each record.
     unit : int array (n,), optional
         Units of privacy, of several records of one PSU: alpha is a function of the sums of their log densities, and
-        of their numbers of records.
+        of their numbers of records, evened over the simulated units as they were over the file's.
     alpha, log_base, draws, rng
         As in :func:`correct`.
 

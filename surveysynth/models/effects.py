@@ -53,7 +53,7 @@ Singles = NDArray[np.float32]
 
 TOLERANCE = 1e-14  # of the Chebyshev series, relative to the largest value
 GRID, FINE = {1: 100, 2: 40}, {1: 4096, 2: 512}  # points an axis: evaluated, and interpolated for the draws
-ENOUGH = 5  # PSUs that tell how outcome and weight depend on the number of their records
+ENOUGH = 5  # PSUs, beyond those that predictors of PSUs take, that tell how outcomes go with their numbers of records
 ZOOMS = 20  # steps from the whole range to the part that matters; four or five do
 NEGLIGIBLE = 30.0  # log density below its largest value at which a grid ends
 CENTRING_DRAWS = 1000  # of the flat posterior, which place the sampler's coordinates
@@ -161,14 +161,16 @@ def differing_sizes(group: Codes) -> Floats | None:
     return np.asarray(size[group], dtype=np.float64) if np.ptp(size[size > 0]) > 0 else None
 
 
-def psu_sizes(groups: Groups) -> Floats | None:
+def psu_sizes(groups: Groups, columns: int) -> Floats | None:
     """Number of records of each record's PSU, (n,), where it differs between PSUs and there are enough to tell a slope.
 
     Outcomes go with it: new effects of PSUs know nothing of their sizes, and where large PSUs are richer a synthetic
     file would lose that.  Weights go down with it: PSUs of a two-stage sample stand for about as many units each,
-    however many of these are taken.  Without it, counts would vary between PSUs as their takes do.
+    however many of these are taken.  Without it, counts would vary between PSUs as their takes do.  ``columns`` of the
+    predictors, the intercept among them, are constant within PSUs: as many PSUs are spent on these.
     """
-    return differing_sizes(groups.record) if groups.sampled and groups.size >= ENOUGH else None
+    enough = groups.sampled and groups.size >= columns + ENOUGH
+    return differing_sizes(groups.record) if enough else None
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:

@@ -20,6 +20,7 @@ from ..errors import InputError, guarded, rows
 from .base import Constants
 from .categories import Categories
 from .effects import differing_sizes
+from .sufficient import sufficient_statistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -238,6 +239,13 @@ def numeric_columns(columns: Sequence[str]) -> list[str]:
     return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
 
 
+def determined(X: Floats, pattern: Codes, values: Floats) -> bool:
+    """Whether values (n,) are linear in the predictor rows, as the log of a size is that weights are inverse to."""
+    centred = values - values.mean()
+    left = sufficient_statistics(X, pattern, centred[:, None], np.ones(len(values))).reduced()[2]
+    return bool(left[0, 0] <= 1e-9 * (centred @ centred))
+
+
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
@@ -246,7 +254,7 @@ def with_unit_size(
     Privacy weights of units are made from their sizes, too: what goes with size is to be in the model.
     """
     size = None if unit is None else differing_sizes(unit)
-    if size is None:
+    if size is None or determined(X, pattern, np.log(size)):
         return X, pattern, columns
     return *with_column(X, pattern, 1, np.log(size)), (*columns, LOG_UNIT)
 

@@ -92,7 +92,8 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
     In a sample with probabilities proportional to size, w y hardly varies where y goes with size, and neither does the
     sample's total.  Synthetic weights are scaled to a population total, so that theirs is N sum(w y) / sum(w), and
     sum(w) is mostly that of the few smallest units: under the model it varies as exp(s^2) - 1, s^2 the variance of
-    log w given the predictors, and the sample's own as exp(v) - 1, v that of log(w y).
+    log w given the predictors, and the sample's own as exp(v) / p - 1, v that of log(w y) where y is not 0, and p the
+    share of such records.  Outcomes that can be negative are proportional to nothing.
 
     Raises
     ------
@@ -101,11 +102,11 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
     """
     for outcome in outcomes:
         y = design.numeric(outcome)
-        if not (y > 0).all():
+        some = y > 0
+        if not ((y >= 0).all() and some.any()):
             continue
-        logs = np.column_stack([np.log(design.weights), np.log(design.weights * y)])
-        left = sufficient_statistics(X, pattern, logs - logs.mean(axis=0), np.ones(design.n)).reduced()[2]
-        of_weight, of_product = np.expm1(np.minimum(np.diag(left) / design.n, MOST_LOG))
+        of_weight = np.expm1(_left(np.log(design.weights), X, pattern))
+        of_product = np.exp(_left(np.log(design.weights[some] * y[some]), X, pattern[some])) / some.mean() - 1
         if of_weight > PROPORTIONAL * of_product:
             raise ModelError(
                 f"given the predictors, {outcome!r} is nearly proportional to the inclusion probability, as in a "
@@ -113,6 +114,13 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
                 f"accurate than the sample's own (more than {PROPORTIONAL:g} times its variance). Make the size "
                 "measure, which has to be public, a predictor: log(size)"
             )
+
+
+def _left(logs: Floats, X: Floats, pattern: Codes) -> float:
+    """Variance of logarithms given the predictors, at most ``MOST_LOG``."""
+    centred = (logs - logs.mean())[:, None]
+    squares = sufficient_statistics(X, pattern, centred, np.ones(len(logs))).reduced()[2][0, 0]
+    return min(float(squares) / len(logs), MOST_LOG)
 
 
 def _significant(x: Floats, digits: int = 14) -> Floats:

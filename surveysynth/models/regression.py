@@ -53,6 +53,7 @@ from .predictors import (
     LOG_SIZE,
     LOG_UNIT,
     LOG_WEIGHT,
+    determined,
     discrete_predictors,
     formula_columns,
     numeric_columns,
@@ -267,13 +268,13 @@ class JointRegression(ABC):
         elif varies_within(public, pattern // each):
             X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
             columns = (*columns, LOG_WEIGHT)
-        of_psu = None if groups is None else psu_sizes(groups)
+        of_psu = None if groups is None else psu_sizes(groups, _of_groups(X, pattern, groups))
         of_unit = None if unit is None else differing_sizes(unit)
         if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
             of_unit = None
         for name, size in ((LOG_SIZE, of_psu), (LOG_UNIT, of_unit)):
             # categories alone do not look at the rows
-            if size is not None and working and not _determined(X, pattern, np.log(size)):
+            if size is not None and working and not determined(X, pattern, np.log(size)):
                 X, pattern = with_column(X, pattern, each, np.log(size))
                 columns = (*columns, name)
         Y = np.column_stack(working) if working else np.empty((design.n, 0))
@@ -623,11 +624,13 @@ def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
     return of_public[:, 0, same], pattern // each
 
 
-def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
-    """Whether values (n,) are linear in the predictor rows, as the log of a size is that weights are inverse to."""
-    centred = values - values.mean()
-    left = sufficient_statistics(X, pattern, centred[:, None], np.ones(len(values))).reduced()[2]
-    return bool(left[0, 0] <= 1e-9 * (centred @ centred))
+def _of_groups(X: Floats, pattern: Codes, groups: Groups) -> int:
+    """Columns of the predictor rows, the intercept among them, that are constant within groups."""
+    pair = np.unique(groups.record * len(X) + pattern)
+    start = np.unique(pair // len(X), return_index=True)[1]
+    rows_of_pairs = X[pair % len(X)]
+    low, high = (f.reduceat(rows_of_pairs, start, axis=0) for f in (np.minimum, np.maximum))
+    return int((low == high).all(axis=0).sum())
 
 
 def _flat(

@@ -48,7 +48,7 @@ class Mapped:
 
     @property
     def by_risk(self) -> bool:
-        """Whether alpha is a function of the record's Lipschitz bound, c1, c2 and the target, and of nothing else."""
+        """Whether alpha is a function of the Lipschitz bound, c1, c2 and the target; of units, of their sizes, too."""
         return self.map != "linear" and type(self.risk) is Lipschitz
 
 

@@ -157,7 +157,9 @@ class PrivacyReport:
     def public(self) -> dict[str, Any]:
         """The report without anything internal, for the manifest."""
         said = asdict(self)
-        del said["internal"], said["publishable"], said["little_left"]
+        del said["internal"], said["publishable"]
+        if not self.little_left:
+            del said["little_left"]
         if self.kind == "none":
             said["epsilon"] = None  # JSON has no infinity
         if self.unit is None:

@@ -18,7 +18,8 @@ with k such that the bound of the new fit is not above the first one.  So whatev
 of them those of the inverse map, with M_i of the weighted fit for f_i of the unweighted one; only records with
 weight 0 keep it.  Repeated, it comes to rest where alpha_i = min(1, Delta / M_i) under the fit that has these very
 weights: every bound is Delta, or else its record counts in full; but for M_i, a maximum over draws, which is never
-the same in two fits.
+the same in two fits.  Weights of units of different sizes are evened after each step (:mod:`.units`), and their bounds
+stay below Delta.
 """
 
 from __future__ import annotations
@@ -152,7 +153,8 @@ def tune(
     Parameters
     ----------
     alpha : function of c1
-        Privacy weights (n,), none of them falling in c1.
+        Privacy weights (n,), or (U,) of units.  Those of records do not fall in c1; those of units, which are evened,
+        may, here and there.
     pseudo : PseudoLikelihood
     target : float
         epsilon / (2 m); never exceeded.

@@ -6,8 +6,8 @@ its records, one privacy weight alpha_g for all of them, and Delta is the larges
 
 f_g grows with the number of records, so alpha_g would fall with it: the fit would be one of small households, and
 every mean that goes with their size would be off.  So weights are evened: each is multiplied by the least mean weight
-of any size over the mean weight of its own.  Weights only fall, so Delta holds, and their mean is the same at
-every size.
+of any class of sizes over the mean weight of its own class, means being over records.  Weights only fall, so Delta
+holds, and their mean is the same in every class.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from ..errors import InputError, rows
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASS = (0.05, 30)  # share of the records, and number of units, that a class of sizes has at least
-
+CLASS = (0.05, 10)  # share of the records, and number of units, that a class of sizes has at least
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,38 +55,50 @@ class Unit:
         """Whether they have different numbers of records."""
         return self.of_record is not None and bool(np.ptp(np.bincount(self.of_record)) > 0)
 
-    def even(self, alpha: Floats) -> Floats:
+    @property
+    def classes(self) -> int:
+        """Classes of their sizes within which privacy weights are evened; 1 where there is nothing to even."""
+        return 1 if self.of_record is None else int(size_classes(np.bincount(self.of_record)).max()) + 1
+
+    def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
         """Privacy weights (U,) whose mean does not go with the units' number of records: see :func:`even`."""
-        return alpha if self.of_record is None else even(alpha, np.bincount(self.of_record))
+        return alpha if self.of_record is None else even(alpha, np.bincount(self.of_record), present)
 
 
-def even(alpha: Floats, size: Codes) -> Floats:
+def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
     """Privacy weights times the least mean weight of any class of sizes over the mean weight of their own class.
 
     Parameters
     ----------
     alpha : float array (U,)
-        Weights of units; one of weight 0 takes no part.
+        Weights of units.
     size : int array (U,)
         Records of each unit, 1 or more.
+    present : float array (U,), optional
+        0 for units that are left out of means over records; default: none is.
 
     Returns
     -------
     float array (U,)
-        None of them larger than before.
+        None of them larger than before; all 0 where those of a class are.
     """
     of = size_classes(size)
-    units = np.bincount(of, alpha > 0)
-    mean = np.bincount(of, alpha) / np.maximum(units, 1)
-    mean[units == 0] = np.inf
-    return np.asarray(alpha * (mean.min() / mean)[of]) if units.any() else alpha
+    counted = size * (1.0 if present is None else present)
+    records, total = np.bincount(of, counted), np.bincount(of, counted * alpha)
+    mean = total[records > 0] / records[records > 0]
+    if mean.size < 2:
+        return alpha
+    factor = np.zeros(len(records))
+    factor[records > 0] = np.divide(mean.min(), mean, out=np.zeros_like(mean), where=mean > 0)
+    return np.asarray(alpha * factor[of])
 
 
 def size_classes(size: Codes) -> Codes:
-    """Classes of neighbouring sizes, 0 for the largest: each of 5% of the records and 30 units at least.
+    """Classes of neighbouring sizes, 0 for the largest: each of 5% of the records and 10 units at least.
 
     The few units that are larger than almost all others share a class with the next smaller ones: else the weights
-    of all would be theirs, and next to nothing would be left.  Fewer than 60 units are one class.
+    of all would be theirs, and next to nothing would be left.  What is too little for a class at the small end belongs
+    to the next larger sizes.  Fewer than 20 units are one class.
     """
     units = np.bincount(size)
     records = units * np.arange(len(units))

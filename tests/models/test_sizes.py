@@ -71,6 +71,15 @@ def test_what_goes_with_the_size_of_psus_stays_in_means_and_totals(make, kept):
     assert_unbiased(simulated(fit, of_large), of_large(frame["wealth"].to_numpy(), frame["wt"].to_numpy()), 0.04)
 
 
+def test_the_slope_of_the_size_needs_psus_of_its_own():
+    """Five more than the columns, the intercept among them, that are constant within PSUs."""
+    for psus, predictors, there in ((5, "1", False), (6, "1", True), (6, "sex", True), (6, "z", False), (7, "z", True)):
+        frame = villages(kept=False, psus=psus).assign(z=lambda f: f["psu"] ** 2 % 5)
+        design = ss.SurveyDesign(frame, weights="wt", psu="psu")
+        columns = ss.FBS("wealth", predictors, prior="flat").prepare(design).columns
+        assert ("log(records of the PSU)" in columns) == there, (psus, predictors)
+
+
 def test_a_size_that_predictors_determine_is_no_predictor_once_more():
     frame = villages(kept=True)
     size = np.bincount(frame["psu"])[frame["psu"]]
@@ -131,6 +140,12 @@ def test_votes_are_proportional_to_the_size_of_counties(r_frame):
         found = simulated(fit, lambda y, w: (y * w).sum())
         assert_unbiased(found, (frame[votes] * frame["wt"]).sum(), 0.03)
         assert found.std() < 0.12 * found.mean()
+    smallest = frame.assign(Bush=frame["Bush"].where(frame["Bush"] > frame["Bush"].min(), 0))  # one zero hides nothing
+    frame["Nader"] = r_frame("election_pps['Nader']")["Nader"]
+    assert (frame["Nader"] == 0).sum() > 5
+    for file, votes in ((smallest, "Bush"), (frame, "Nader")):
+        with pytest.raises(ss.ModelError, match="is nearly proportional"):
+            ss.FBS(votes, "1", transform=ss.Asinh(scale=100)).prepare(ss.SurveyDesign(file, weights="wt"))
 
 
 def test_an_outcome_that_does_not_go_with_size_is_not_refused():
@@ -141,6 +156,8 @@ def test_an_outcome_that_does_not_go_with_size_is_not_refused():
     pi = inclusion_probabilities(size, 400)
     drawn = systematic(pi, rng)
     frame = pd.DataFrame({"salary": y[drawn], "wt": 1 / pi[drawn], "debts": rng.choice([0, 1], drawn.size) * y[drawn]})
+    frame["gains"] = size[drawn] * rng.choice([-1, 1], drawn.size)
     design = ss.SurveyDesign(frame, weights="wt")
     ss.FBS("salary", "1").prepare(design)
-    ss.FBS("debts", "1", transform=ss.Asinh(scale=100)).prepare(design)  # zeros are proportional to nothing
+    ss.FBS("debts", "1", transform=ss.Asinh(scale=100)).prepare(design)
+    ss.FBS("gains", "1", transform=ss.Asinh(scale=100)).prepare(design)  # what can be negative goes with no size

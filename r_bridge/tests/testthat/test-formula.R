@@ -49,9 +49,11 @@ test_that("a formula that names columns can name nothing else", {
   expect_identical(columns(~ a + (`my col` + b) + a), c("a", "my col", "b"))
   expect_identical(columns(~ 1), character())
   first <- "it can only name columns, joined by \\+; make a column of it first: design <- update\\(design, new = "
-  terms <- list(~ log(a), ~ b + I(a > 500), ~ factor(a), ~ offset(a), ~ a - b, ~ a - 1, ~ a + 0, ~ a^2, ~ d$a,
-                ~ a %in% b)
+  terms <- list(~ log(a), ~ b + I(a > 500), ~ factor(a), ~ offset(a), ~ a^2, ~ d$a, ~ a %in% b)
   for (formula in terms) expect_error(columns(formula), first)
+  for (formula in list(~ a - b, ~ a - 1, ~ -1, ~ a + 0, ~ a + 1)) {
+    expect_error(columns(formula), "it can only name columns, joined by \\+$")
+  }
   expect_error(columns(~ b + log(a)), "the formula has log\\(a\\), and .*new = log\\(a\\)\\)$")
   expect_error(columns(~ I(a > 5)), "has I\\(a > 5\\), and .*new = a > 5\\)$")
   expect_error(columns(~ a:b), "has a:b: join columns by \\+")
