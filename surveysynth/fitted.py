@@ -18,11 +18,11 @@ from .models.base import Posterior, Sampler, Streams, Synthesizer
 from .policy import Policy
 from .privacy.ledger import Ledger
 from .privacy.mechanisms import Censored, Kind, Mechanism, PseudoPosterior, WeightedE
-from .privacy.report import PrivacyReport, public_epsilon
+from .privacy.report import LEAST_INFORMATION, PrivacyReport, public_epsilon
 from .privacy.risk import Lipschitz
 from .privacy.rule import IdentificationRule
 from .privacy.tuning import PseudoLikelihood, WeightedFit, reweight, times
-from .privacy.units import Unit, even
+from .privacy.units import CLASS, Unit, even
 from .public import (
     SUM_OF_WEIGHTS,
     Total,
@@ -40,7 +40,6 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 BLOCK = 4_000_000  # contributions that are held at once
-LEAST_INFORMATION = 0.3  # mean privacy weight below which a release is to be accepted by name
 
 NARROWED = (
     "privacy weights bear hardest on the tails, which narrows the fitted distribution: where it is skewed, as under a "
@@ -71,9 +70,9 @@ ONLY_WHETHER = (
 )
 WHETHER_ENOUGH = f"whether the privacy weights keep at least {LEAST_INFORMATION:.0%} of the file's information"
 EVENED = (
-    "factors that make the mean privacy weight of records the same in every class of sizes of units, of at least 5% of "
-    "the records and 10 units (weights only fall), so that the fit is not one of small units: they are computed from "
-    "the weights of this file"
+    "factors that make the mean privacy weight of records the same in every class of sizes of units, of at least "
+    f"{CLASS[0]:.0%} of the records and {CLASS[1]} units (weights only fall), so that the fit is not one of small "
+    "units: they are computed from the weights of this file"
 )
 MODES = (
     "whether the posterior under the clamp has modes apart from each other, as far as the model looks for them: such a "
@@ -150,9 +149,14 @@ class Fit:
         return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.m}. {said}"
 
     @property
+    def mean_alpha(self) -> float:
+        """Mean privacy weight of the records."""
+        return float(self.unit.spread(self.weighted.alpha).mean())
+
+    @property
     def information(self) -> float | None:
-        """Mean privacy weight of the records: the share of the file's information that is left; None under a clamp."""
-        return None if self.weighted.clamp is not None else float(self.unit.spread(self.weighted.alpha).mean())
+        """The share of the file's information that privacy weights leave, their mean; None under a clamp."""
+        return None if self.weighted.clamp is not None else self.mean_alpha
 
     @property
     def little_left(self) -> bool:
@@ -324,16 +328,8 @@ class Fit:
             )
         if debias:
             check_debias(self.synthesizer, self.mechanism, self.weighted.asked > 0)
+        self._refuse_unfit(accept_diagnostics)
         posterior = self.weighted.posterior
-        if self.weighted.clamp is not None and accept_diagnostics:
-            raise InputError(
-                "a strict release is one of exact draws, for which only chains that passed can stand in: leave "
-                "accept_diagnostics out, and run more draws if need be"
-            )
-        _refuse_failed(posterior, accept_diagnostics)
-        if self.little_left and "information" not in accept_diagnostics:
-            larger = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"
-            raise NotFitForRelease(LITTLE_LEFT.format("Give a larger c1" if self._constants_given else larger))
         chosen, lag = choose_draws(posterior, m, self.streams.draws, self.used)
         spent = None if self.kind == "none" else self._published_epsilon(m, asked)
         if ledger is not None and spent is not None:
@@ -386,6 +382,24 @@ class Fit:
             internal=self._internal() | {"rows": self.rows[np.array(orders)]},
             count_roles=count_roles,
         )
+
+    def _refuse_unfit(self, accepted: Sequence[str]) -> None:
+        """Refuse failed diagnostics, and little information, that were not accepted by name."""
+        if self.weighted.clamp is not None and accepted:
+            raise InputError(
+                "a strict release is one of exact draws, for which only chains that passed can stand in: leave "
+                "accept_diagnostics out, and run more draws if need be"
+            )
+        failed = [name for name in self.weighted.posterior.failures if name not in accepted]
+        if failed:
+            raise NotFitForRelease(
+                f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. Run more draws "
+                "(draws=, warmup=), simplify the model, or take the failure on yourself by name: "
+                f"accept_diagnostics={failed}"
+            )
+        if self.little_left and "information" not in accepted:
+            larger = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"
+            raise NotFitForRelease(LITTLE_LEFT.format("Give a larger c1" if self._constants_given else larger))
 
     @property
     def _corrected(self) -> tuple[str, ...]:
@@ -476,7 +490,7 @@ class Fit:
             "released_draws_lag_correlation": lag,
             "epsilon_spent_by_this_fit": None if self.kind == "none" else self.epsilon_spent,
             "releases_blocked_by_a_rule_before": len(self.blocked),
-            "mean_alpha": float(self.unit.spread(self.weighted.alpha).mean()),
+            "mean_alpha": self.mean_alpha,
             "weighted_down": self.weighted.weighted_down,
             "reweighting_steps": self.weighted.steps, "k": self.weighted.k,
             "clamp": self.weighted.clamp, "invocations": self.weighted.invocations,
@@ -693,13 +707,3 @@ def check_steps(steps: int, mechanism: Mechanism) -> int:
             "clamp is the bound of every record: use PseudoPosterior or WeightedE"
         )
     return whole(steps, "reweight")
-
-
-def _refuse_failed(posterior: Posterior, accepted: Sequence[str]) -> None:
-    failed = [name for name in posterior.failures if name not in accepted]
-    if failed:
-        raise NotFitForRelease(
-            f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. Run more draws "
-            "(draws=, warmup=), simplify the model, or take the failure on yourself by name: "
-            f"accept_diagnostics={failed}"
-        )

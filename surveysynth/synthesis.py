@@ -44,7 +44,7 @@ from .privacy.tuning import (
     tune,
     weighted_fit,
 )
-from .privacy.units import unit_of
+from .privacy.units import Unit, unit_of
 from .progress import stages
 from .public import check_public, check_total, public_mean_weight
 from .release import Release
@@ -182,10 +182,7 @@ def fit(
     if unit is not None and unit in synthesizer.outcomes:
         raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
     protected = unit_of(design, unit)
-    if unit is not None:
-        said.append(UNITS_PUBLIC)
-        said += [UNEVEN] if protected.differ and protected.classes == 1 else []
-        said += [] if design.clustered else [INDEPENDENT]
+    said += _said_of_units(design, protected)
     if strict and unit is not None:
         raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
     if isinstance(mechanism, WeightedE) and protected.differ:
@@ -409,10 +406,9 @@ def price(
     if done.kind == "none":
         raise InputError("allocation='posterior' has no price: no epsilon holds for it")
     posterior = done.weighted.posterior
-    mean_alpha = float(done.unit.spread(done.weighted.alpha).mean())
     spent = 2 * done.delta * done.m
     return Price(
-        done.m, done.weighted.c1, done.target, done.delta, spent, mean_alpha, done.weighted.weighted_down,
+        done.m, done.weighted.c1, done.target, done.delta, spent, done.mean_alpha, done.weighted.weighted_down,
         verdict(posterior),
     )  # fmt: skip
 
@@ -457,6 +453,14 @@ def _one_epsilon(epsilon: float | None, mechanism: Mechanism) -> float | None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
     epsilon = mechanism.epsilon if epsilon is None else epsilon
     return None if epsilon is None else positive(epsilon, "epsilon")
+
+
+def _said_of_units(design: SurveyDesign, unit: Unit) -> list[str]:
+    """What goes with units of several records, for the report."""
+    if unit.of_record is None:
+        return []
+    uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
+    return [UNITS_PUBLIC, *uneven, *([] if design.clustered else [INDEPENDENT])]
 
 
 def _said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:

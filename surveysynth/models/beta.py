@@ -38,7 +38,7 @@ from .one_outcome import OneOutcome, standardized
 from .predictors import numeric_columns, with_unit_size
 from .public_weights import public_weight
 from .row_density import blocks, max_abs_log_density
-from .sufficient import sufficient_statistics
+from .sufficient import residual_squares
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -498,7 +498,7 @@ def _apart(log_density: LogDensity, one: Floats, other: Floats) -> bool:
 def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -> None:
     """Refuse an outcome without variation of its own: the density would be unbounded."""
     centred = logit - logit.mean()
-    total, left = centred @ centred, _residual(centred, X, pattern, np.ones(len(logit)))
+    total, left = centred @ centred, residual_squares(centred, X, pattern)
     if total <= len(logit) * (1e-7 * (1 + abs(logit.mean()))) ** 2:
         raise ModelError(f"{outcome} is constant: there is nothing to synthesize, and publishing it is publishing it")
     if left <= 1e-6 * total:
@@ -511,13 +511,8 @@ def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -
 def _refuse_degenerate(data: BetaData, alpha: Floats) -> None:
     K, logit = data.X.shape[1], data.logs[:, 0] - data.logs[:, 1]
     too_little = alpha.sum() < K + 1
-    if too_little or _residual(logit - logit.mean(), data.X, data.pattern, alpha) <= 1e-9 * (alpha @ logit**2):
+    if too_little or residual_squares(logit - logit.mean(), data.X, data.pattern, alpha) <= 1e-9 * (alpha @ logit**2):
         raise ModelError(
             f"the privacy weights leave too little of the file to fit {K} coefficients; ask for a larger epsilon, a "
             "smaller m, or use fewer predictors"
         )
-
-
-def _residual(y: Floats, X: Floats, pattern: Codes, alpha: Floats) -> float:
-    """Weighted sum of squares of y around its regression on the predictors."""
-    return float(sufficient_statistics(X, pattern, y[:, None], alpha).reduced()[2][0, 0])

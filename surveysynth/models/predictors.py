@@ -20,7 +20,7 @@ from ..errors import InputError, guarded, rows
 from .base import Constants
 from .categories import Categories
 from .effects import differing_sizes
-from .sufficient import sufficient_statistics
+from .sufficient import residual_squares
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -239,24 +239,29 @@ def numeric_columns(columns: Sequence[str]) -> list[str]:
     return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
 
 
-def determined(X: Floats, pattern: Codes, values: Floats) -> bool:
+def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
     """Whether values (n,) are linear in the predictor rows, as the log of a size is that weights are inverse to."""
     centred = values - values.mean()
-    left = sufficient_statistics(X, pattern, centred[:, None], np.ones(len(values))).reduced()[2]
-    return bool(left[0, 0] <= 1e-9 * (centred @ centred))
+    return residual_squares(centred, X, pattern) <= 1e-9 * float(centred @ centred)
+
+
+def with_log_size(
+    X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
+) -> tuple[Floats, Codes, tuple[str, ...]]:
+    """Predictor rows, patterns and columns with the log of a size (n,), unless that is None or they determine it."""
+    if size is None or _determined(X, pattern, np.log(size)):
+        return X, pattern, columns
+    return *with_column(X, pattern, each, np.log(size)), (*columns, name)
 
 
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Predictor rows, patterns and columns with the log of the number of records of each record's unit, if it differs.
+    """The same with the number of records of each record's unit, if it differs.
 
     Privacy weights of units are made from their sizes, too: what goes with size is to be in the model.
     """
-    size = None if unit is None else differing_sizes(unit)
-    if size is None or determined(X, pattern, np.log(size)):
-        return X, pattern, columns
-    return *with_column(X, pattern, 1, np.log(size)), (*columns, LOG_UNIT)
+    return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
 
 
 def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..design import SurveyDesign
 from ..errors import ModelError
 from .effects import Groups
-from .sufficient import sufficient_statistics
+from .sufficient import residual_squares, sufficient_statistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -118,9 +118,7 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
 
 def _left(logs: Floats, X: Floats, pattern: Codes) -> float:
     """Variance of logarithms given the predictors, at most ``MOST_LOG``."""
-    centred = (logs - logs.mean())[:, None]
-    squares = sufficient_statistics(X, pattern, centred, np.ones(len(logs))).reduced()[2][0, 0]
-    return min(float(squares) / len(logs), MOST_LOG)
+    return min(residual_squares(logs - logs.mean(), X, pattern) / len(logs), MOST_LOG)
 
 
 def _significant(x: Floats, digits: int = 14) -> Floats:

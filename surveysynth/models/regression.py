@@ -53,13 +53,13 @@ from .predictors import (
     LOG_SIZE,
     LOG_UNIT,
     LOG_WEIGHT,
-    determined,
     discrete_predictors,
     formula_columns,
     numeric_columns,
     predictor_rows,
     with_categories,
     with_column,
+    with_log_size,
 )
 from .public_weights import public_weight, refuse_proportional, varies_within
 from .scores import NormalScores
@@ -272,11 +272,9 @@ class JointRegression(ABC):
         of_unit = None if unit is None else differing_sizes(unit)
         if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
             of_unit = None
-        for name, size in ((LOG_SIZE, of_psu), (LOG_UNIT, of_unit)):
-            # categories alone do not look at the rows
-            if size is not None and working and not determined(X, pattern, np.log(size)):
-                X, pattern = with_column(X, pattern, each, np.log(size))
-                columns = (*columns, name)
+        if working:  # categories alone do not look at the rows
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, of_psu, each)
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, of_unit, each)
         Y = np.column_stack(working) if working else np.empty((design.n, 0))
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
         _refuse_singular(Y, X, pattern, labels)

@@ -50,3 +50,9 @@ def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -
     t = np.array([np.bincount(pattern, alpha * y, G) for y in Y.T]).reshape(D, G).T
     weighted = alpha[:, None] * Y
     return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)
+
+
+def residual_squares(y: Floats, X: Floats, pattern: Codes, alpha: Floats | None = None) -> float:
+    """Weighted sum of squares of values (n,) about their regression on the predictor rows."""
+    alpha = np.ones(len(y)) if alpha is None else alpha
+    return float(sufficient_statistics(X, pattern, y[:, None], alpha).reduced()[2][0, 0])

@@ -41,6 +41,7 @@ GUARANTEES: dict[str, str] = {
         "whether one record is counted in the histogram; between files where its values are others, 2 epsilon."
     ),
 }
+LEAST_INFORMATION = 0.3  # mean privacy weight below which a release is to be accepted by name
 ADD_OR_REMOVE = ("pseudo posterior", "weighted-e")  # the others hold the number of records, which is public, fixed
 
 
@@ -148,9 +149,9 @@ class PrivacyReport:
             return "reproducible, not for publication: made with a seed, and who knows it can take the randomness off"
         if self.little_left:
             return (
-                "randomness from the operating system; but the privacy weights keep less than 30% of the file's "
-                "information, which the agency accepted: estimates can be far off, by more than their intervals say. "
-                "Not fit for official tables"
+                f"randomness from the operating system; but the privacy weights keep less than {LEAST_INFORMATION:.0%} "
+                "of the file's information, which the agency accepted: estimates can be far off, by more than their "
+                "intervals say. Not fit for official tables"
             )
         return "randomness from the operating system; fit for publication once the assumptions hold"
 
