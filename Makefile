@@ -6,7 +6,7 @@ help:
 	@echo "make demo       a private release of weekly income from a sample of real census records, in demo-release/"
 	@echo "make test       lint, types and the test suite"
 	@echo "make reference  slow comparisons with reference implementations"
-	@echo "make lint       ruff and mypy only"
+	@echo "make lint       ruff, mypy and the contracts of imports"
 
 demo: .venv/.demo
 	rm -rf demo-release
@@ -21,6 +21,7 @@ reference: .venv/.reference
 lint: .venv/.test
 	.venv/bin/ruff check .
 	.venv/bin/mypy surveysynth
+	.venv/bin/lint-imports
 
 .venv/.%: setup.sh pyproject.toml constraints.txt
 	bash setup.sh $*

@@ -21,9 +21,9 @@ from fit_cost import design
 
 import surveysynth as ss
 from surveysynth.engines import base, get_engine
-from surveysynth.evaluate import sdr
 from surveysynth.models.base import Sampler
-from surveysynth.models.censored import coordinates, distinct_records, only_mode
+from surveysynth.models.normal.censored_fit import coordinates, distinct_records, only_mode
+from surveysynth.studies import sdr
 
 LOOP = """
 data {
@@ -116,9 +116,7 @@ def coverage(replicates: int, epsilon: float, m: int, name: str) -> None:
     rows, begin = [], time.perf_counter()
     for k in range(replicates):
         survey = population.sample(population.frame, 1000, 1000 + k)
-        strict = ss.fit(
-            survey, model, epsilon=epsilon, m=m, mechanism=ss.Censored(), population_total=N, seed=k
-        )
+        strict = ss.fit(survey, model, epsilon=epsilon, m=m, mechanism=ss.Censored(), population_total=N, seed=k)
         debiased = strict.release(debias=True)
         wide = debiased.tables(by=by)
         half = (wide["ci_high"] - wide["ci_low"]) / 2 * debiased.method.get("variance_factor", 1.0) ** 0.5

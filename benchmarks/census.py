@@ -25,7 +25,8 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
-from surveysynth.datasets import census_workers, draw_sample
+from surveysynth.datasets.census import census_workers
+from surveysynth.datasets.draw import draw_sample
 
 EPSILON, M, N = 10.8, 3, 2000
 BY = ["division", "education"]

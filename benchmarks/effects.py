@@ -18,7 +18,7 @@ from fit_cost import seconds
 from surveysynth import FBS, SurveyDesign
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Posterior, Sampler
-from surveysynth.models.regression import Data
+from surveysynth.models.normal.joint_regression import Data
 
 MODEL = FBS("y", "field + gender")
 
@@ -76,10 +76,7 @@ def compare(prepared: dict[int, Data], prior: str, n: int, pairs: int) -> None:
     print(f"n = {n:,}, prior {prior}, without effects: {without}")
     for C in prepared:
         if C:
-            print(
-                f"  {C:>6,} PSUs: fit {_ratio(fits[C], fits[0])}, Lipschitz "
-                f"{_ratio(passes[C], passes[0])}"
-            )
+            print(f"  {C:>6,} PSUs: fit {_ratio(fits[C], fits[0])}, Lipschitz {_ratio(passes[C], passes[0])}")
 
 
 def _ratio(these: list[float], those: list[float]) -> str:

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import stanli
+from surveysynth.models.mixture.model.model import Mixture, MixtureData
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
 from surveysynth.engines.base import diagnose
 from surveysynth.models.base import Sampler
-from surveysynth.models.mixture import Mixture, MixtureData
 
 ROWWISE = Path(__file__).parents[1] / "tests" / "reference" / "mixture_rowwise.stan"
 MODEL = Mixture(

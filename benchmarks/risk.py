@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import surveysynth as ss
-from surveysynth.privacy.balls import balls_of, pairwise
+from surveysynth.privacy.neighbourhoods import balls_of, pairwise
 
 MEASURES = {"marginal": ss.identification_risk, "pairwise": ss.pairwise_weights}
 Floats = NDArray[np.float64]

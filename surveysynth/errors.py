@@ -1,4 +1,4 @@
-"""The errors of surveysynth, one small family, and the wording that they share.
+"""The errors of surveysynth, one small family.
 
 A message names the column, how many rows are at fault, the first few row numbers and what to
 do.  It never shows a value: these messages end up in logs and tickets.
@@ -6,11 +6,8 @@ do.  It never shows a value: these messages end up in logs and tickets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 T = TypeVar("T")
 
@@ -37,61 +34,6 @@ class EngineError(SurveySynthError):
 
 class NotFitForRelease(SurveySynthError):
     """The sampler's diagnostics failed, so nothing is released."""
-
-
-def rows(bad: ArrayLike, shown: int = 5) -> str:
-    """Say which rows are at fault: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
-
-    Parameters
-    ----------
-    bad : boolean array, shape (n,)
-        True where a row is at fault.
-    shown : int
-        How many row numbers to list.
-    """
-    where = np.flatnonzero(np.asarray(bad)) + 1
-    listed = ", ".join(str(i) for i in where[:shown])
-    more = ", ..." if where.size > shown else ""
-    noun = "row" if where.size == 1 else "rows"
-    return f"{where.size:,} {noun} (row numbers {listed}{more}; the first row is 1)"
-
-
-def as_list(names: str | Iterable[str] | None) -> list[str]:
-    """One name, several names or none, as a list; InputError where something is not a name."""
-    listed: list[object] = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
-    for name in listed if names is not None else []:
-        if not isinstance(name, str):
-            raise InputError(f"a name was expected, or a list of names, not {type(name).__name__}")
-    return [name for name in listed if isinstance(name, str)]
-
-
-def positive(value: object, name: str) -> float:
-    """The value as a float, or an InputError where it is not a positive, finite number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise InputError(f"{name} must be a number")
-    if not (np.isfinite(value) and value > 0):
-        raise InputError(f"{name} must be a positive number")
-    return float(value)
-
-
-def whole(value: object, name: str) -> int:
-    """The value as an int, or an InputError where it is not a whole number from 1 on."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InputError(f"{name} must be a whole number, at least 1")
-    return int(value)
-
-
-def line_of_text(value: object, name: str) -> str:
-    """A text as it goes on a line of its own; what is not printable would disturb the file or its readers."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InputError(f"{name} must be a text of one line, without control characters, that says something")
-    return value.strip()
-
-
-def check_seed(seed: object) -> None:
-    """Refuse a seed that is neither None nor a whole number from 0 on (InputError)."""
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-        raise InputError("seed must be a whole number, not negative")
 
 
 def guarded(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from surveysynth import cli
+from surveysynth.cli import app as cli
 
 R_BRIDGE = Path(__file__).parents[1] / "r_bridge"
 R_SETTINGS = {

@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import surveysynth as ss
-from surveysynth import cli
+from surveysynth.cli import app as cli
 from surveysynth.engines import embedded
 
 N, SEED = 240, 918273645

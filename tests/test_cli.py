@@ -16,8 +16,8 @@ import typer
 from surveys import make_frame
 
 import surveysynth as ss
-from surveysynth import cli
-from surveysynth.datasets import census_workers
+from surveysynth.cli import app as cli
+from surveysynth.datasets.census import census_workers
 from surveysynth.engines import Diagnostics
 
 GOOD = {

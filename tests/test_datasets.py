@@ -11,7 +11,7 @@ from scipy import stats
 
 import surveysynth as ss
 from surveysynth import datasets
-from surveysynth.plots import compare_estimates
+from surveysynth.publication.figures import compare_estimates
 from surveysynth.sampling import inclusion_probabilities
 
 
@@ -316,7 +316,7 @@ def test_what_the_population_and_its_samples_refuse(populations):
 FIGURE = """
 import sys
 import pandas as pd
-from surveysynth.plots import compare_estimates
+from surveysynth.publication.figures import compare_estimates
 e = pd.DataFrame({"estimate": [1.0, 2.0], "ci_low": [0.5, float("nan")], "ci_high": [1.5, float("nan")]})
 estimates = {"confidential": e, "released": e + 0.1}
 compare_estimates(estimates, pd.Series([1.1, 1.9]), ["a", "b"], sys.argv[1], axis="x", title="t")

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from surveysynth import InputError, SurveyDesign, SurveySynthError
-from surveysynth.errors import rows
+from surveysynth.validation import rows
 
 
 def frame(**changes):

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surveysynth as ss
-from surveysynth.exchange import NA_REAL, encode, load, save
+from surveysynth.r.exchange import NA_REAL, encode, load, save
 
 # ---- ways there and back
 

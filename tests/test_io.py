@@ -9,7 +9,7 @@ import pyreadstat
 import pytest
 
 from surveysynth import InputError, SurveyDesign
-from surveysynth.io import read_frame
+from surveysynth.design.read import read_frame
 
 FRAME = pd.DataFrame(
     {

@@ -13,10 +13,11 @@ from scipy.stats import gamma, kstest
 from surveys import make_design, make_frame
 
 import surveysynth as ss
-from surveysynth import InputError, SurveyDesign, noise
+from surveysynth import InputError, SurveyDesign
+from surveysynth.design.replicates.preston import preston
 from surveysynth.estimation.tables import partitions_of
-from surveysynth.noise import LaplaceTables, add_up, laplace, laplace_tables
-from surveysynth.replicates import preston
+from surveysynth.release import laplace as noise
+from surveysynth.release.laplace import LaplaceTables, add_up, laplace, laplace_tables
 
 BY = ["field", "gender"]
 BOUNDS = {"weight": (5, 400), "income": (0, 500_000)}

@@ -773,7 +773,7 @@ IN_ANY_LANGUAGE = """
     import warnings
     import pandas as pd
     import surveysynth as ss
-    from surveysynth.exchange import load, save
+    from surveysynth.r.exchange import load, save
     frame = pd.DataFrame({"größe": [1.5, 2.5, 4.5, 8.5], "schicht ü": ["ä", "ä", "日本", "日本"]})
     frame = frame.assign(ключ=[1, 2, 1, 2], w=2.0)
     frame = pd.concat([frame, frame], ignore_index=True)

@@ -21,11 +21,11 @@ from scipy.stats import t as student
 from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
-from surveysynth import release as releases
-from surveysynth.estimation.suppression import flag
 from surveysynth.estimation.tables import TOTAL
-from surveysynth.private import private_folder
-from surveysynth.report import write_table
+from surveysynth.publication.report import write_table
+from surveysynth.release import release as releases
+from surveysynth.release.suppression import flag
+from surveysynth.storage import private_folder
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surveysynth import InputError, SurveyDesign, estimate, replicates
-from surveysynth.replicates import LevelReplicates, balanced, hadamard, jackknife, preston
-from surveysynth.stages import Stage
+from surveysynth import InputError, SurveyDesign, estimate
+from surveysynth.design import replicates
+from surveysynth.design.replicates.balanced import balanced, hadamard
+from surveysynth.design.replicates.jackknife import jackknife
+from surveysynth.design.replicates.levels import LevelReplicates
+from surveysynth.design.replicates.preston import preston
+from surveysynth.design.stages import Stage
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 7, "f": 3}  # PSUs by stratum, even and odd
 POPULATION = {"a": 9, "b": 11, "c": 40, "d": 6, "e": 1000, "f": 3}  # the last one is sampled completely

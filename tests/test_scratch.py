@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from surveysynth import scratch
-from surveysynth.engines import get_engine
+from surveysynth.engines import get_engine, scratch
 
 CANARY = "31337.1234"
 RUN = f"""

@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 from surveys import make_design, make_frame, model, population_model
+from surveysynth.synthesis.fitting.fit import choose_draws
 
 import surveysynth as ss
-from surveysynth import fitted, synthesis
 from surveysynth.engines import Diagnostics
-from surveysynth.fitted import choose_draws
 from surveysynth.models.base import Posterior, Sampler, Streams
+from surveysynth.synthesis.fitting import fit as fitted
+from surveysynth.synthesis.fitting import fitting as synthesis
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
-from surveysynth.evaluate import ecdf_differences
+from surveysynth.studies import ecdf_differences
 
 SEED = 2024
 N, n = 400_000, 2_000

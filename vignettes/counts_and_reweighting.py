@@ -152,6 +152,7 @@ for ax in axes[1]:
 # steps at most. On the right of the figure, the dots with alpha < 1 have moved up towards the line. Below, each of the
 # two has three lines: before, after one step, and until nothing is gained.
 
+
 # %%
 def row_of(name, fit, **how):
     """What the weights of a fit are like, and its synthetic files."""

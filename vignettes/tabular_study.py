@@ -22,9 +22,9 @@ import pandas as pd
 from scipy.stats import chi2, norm
 
 import surveysynth as ss
-from surveysynth import evaluate
-from surveysynth.evaluate import repeated_sampling, sdr
-from surveysynth.models.fbp import to_population
+from surveysynth import studies as evaluate
+from surveysynth.models.normal.fbp import to_population
+from surveysynth.studies import repeated_sampling, sdr
 
 SEED = 2024
 BY = ["field", "gender"]

@@ -1,7 +1,7 @@
 """Engines that run the Stan programs: embedded (stanli) and CmdStan (cmdstanpy)."""
 
-from .. import scratch
 from ..errors import InputError
+from . import scratch
 from .base import Diagnostics, Draws, Engine
 from .cmdstan import CmdStan, cmdstan_version
 from .embedded import Embedded

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import EngineError, guarded
-from ..scratch import scratch_folder
 from .base import ADAPT_DELTA, Draws, diagnose, program_path
+from .scratch import scratch_folder
 
 if TYPE_CHECKING:
     from cmdstanpy import CmdStanMCMC, CmdStanModel
@@ -56,7 +56,7 @@ class CmdStan:
         """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Data and draws are confidential: they pass through files that only this user can read, in a
-        :func:`surveysynth.scratch.scratch_folder`.  One program runs at a time, its chains side by side.
+        :func:`surveysynth.engines.scratch.scratch_folder`.  One program runs at a time, its chains side by side.
         """
 
         def sample() -> Draws:

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design import SurveyDesign
-from ..errors import InputError, as_list
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..validation import as_list
 from . import taylor
-from .estimators import ESTIMATORS, Estimates, choose, replicated, samplics_seconds
+from .estimators import Estimates, choose, estimator_of, replicated, samplics_seconds
 from .quantities import Quantity, quantities
 from .tables import Names, Partition, check_designs, columns_of, present, shared_partitions
 from .variance import variances
@@ -182,7 +183,7 @@ def _between_designs(
             for design, quantity, partition in zip(surveys, pair, (first, second), strict=True):
                 which = choose("auto", design, quantity, samplics_seconds(design, domains))
                 used.add(which)
-                results.append(ESTIMATORS[which](design, quantity, present(quantity, partition), domains))
+                results.append(estimator_of(which)(design, quantity, present(quantity, partition), domains))
             one, other = results
             apart = Estimates(one.estimate - other.estimate, one.variance + other.variance)
             cell = np.concatenate([present(q, p) for q, p in zip(pair, (first, second), strict=True)])

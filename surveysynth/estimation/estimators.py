@@ -1,8 +1,8 @@
 """Estimators: point estimates and variances of one quantity in the domains of a partition.
 
 ``onepass`` linearizes by itself, ``samplics`` asks samplics' ``TaylorEstimator``, ``replicates``
-computes every replicate of a design that has replicate weights, ``survey`` asks R's package of that
-name.  They give the same estimates.
+computes every replicate of a design that has replicate weights.  Others are found by their entry point
+``surveysynth.estimators``: ``survey`` asks R's package of that name.  They give the same estimates.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-from weakref import WeakKeyDictionary
+from importlib.metadata import entry_points
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from .. import r
-from ..design import SurveyDesign
+from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from . import taylor
 from .quantities import Quantity
@@ -61,8 +59,8 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
     InputError
         An unknown estimator, or one that lacks what the design or the statistic needs.
     """
-    if estimator not in ("auto", *ESTIMATORS):
-        raise InputError(f"estimator={estimator!r} is not one of {', '.join(['auto', *ESTIMATORS])}")
+    if estimator != "auto":
+        estimator_of(estimator)  # refuses an unknown one
     if (estimator == "replicates") > (design.replication is not None):
         raise InputError("the design has no replicate weights; make them by design.replicates(...)")
     lacking = _not_in_samplics(design, quantity)
@@ -209,41 +207,21 @@ def woodruff(
     return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)
 
 
-@r.in_session
-def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """The same estimates by R's survey package, a subset of the design for each domain; arguments as above.
-
-    Quantiles are R's, whose limits differ at the ends of the data.  Under ``lonely_psu="adjust"`` R's survey
-    before version 4.3 centres the totals of lonely PSUs at 0: a warning says so for totals and counts.
-
-    Raises
-    ------
-    surveysynth.r.RError
-        R or its package is not installed, or it stopped.
-    """
-    if design not in IN_R:
-        IN_R[design] = r.to_r(design)
-    given = (np.ones(design.n) if values is None else values for values in (quantity.y, quantity.x))
-    y, x = (r.vector(np.where(domain >= 0, values, 0.0)) for values in given)
-    q, u, low, high = r.call(
-        "domain_estimates",
-        IN_R[design],
-        design.lonely_psu,
-        quantity.statistic,
-        y,
-        x,
-        r.vector(domain.astype("<i4")),
-        domains,
-        quantity.prob,
-    )
-    limits = (np.array(low), np.array(high)) if quantity.statistic == "quantile" else (None, None)
-    return Estimates(np.array(q), np.array(u), *limits)
+ESTIMATORS: dict[str, Estimator] = {"samplics": samplics, "onepass": onepass, "replicates": replicates}
+PLUGINS = "surveysynth.estimators"  # the entry points by which packages add estimators: ours for R adds "survey"
 
 
-IN_R: WeakKeyDictionary[SurveyDesign, Any] = WeakKeyDictionary()  # designs that R has already
-ESTIMATORS: dict[str, Estimator] = {
-    "samplics": samplics,
-    "onepass": onepass,
-    "replicates": replicates,
-    "survey": survey,
-}
+def available() -> list[str]:
+    """The names of all estimators: those of this module, and those that installed packages add."""
+    return [*ESTIMATORS, *sorted(entry_points(group=PLUGINS).names - ESTIMATORS.keys())]
+
+
+def estimator_of(name: str) -> Estimator:
+    """The estimator of a name; InputError where there is none."""
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
+    added = entry_points(group=PLUGINS, name=name)
+    if not added:
+        raise InputError(f"estimator={name!r} is not one of {', '.join(['auto', *available()])}")
+    estimator: Estimator = next(iter(added)).load()
+    return estimator

@@ -21,7 +21,8 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, rows
+from ..errors import InputError
+from ..validation import rows
 from .taylor import pairs, sums
 
 Floats = NDArray[np.float64]

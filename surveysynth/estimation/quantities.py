@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..columns import numeric
-from ..design import SurveyDesign
-from ..errors import InputError, rows
+from ..design.columns import numeric
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..validation import rows
 
 Statistic = Literal["mean", "total", "count", "proportion", "ratio", "quantile"]
 Floats = NDArray[np.float64]

@@ -30,9 +30,10 @@ from scipy.linalg import solve_triangular
 from scipy.special import expit
 from scipy.stats import t as student
 
-from ..design import SurveyDesign
-from ..errors import InputError, guarded, rows
-from ..models.predictors import columns_of
+from ..design.formula import columns_of
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, guarded
+from ..validation import rows
 from . import combining
 from .variance import DENSE, covariance
 

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..columns import occurring
-from ..design import SurveyDesign
-from ..errors import InputError, as_list, rows
+from ..design.columns import occurring
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..validation import as_list, rows
 from . import combining
-from .estimators import ESTIMATORS, Estimates, choose, samplics_seconds
+from .estimators import Estimates, choose, estimator_of, samplics_seconds
 from .quantities import Quantity, quantities
 
 TOTAL = "all"  # the label of a margin, as in the papers' tables
@@ -139,7 +140,7 @@ def tabulate(
             for design, each, partition in zip(surveys, same_quantity, same, strict=True):
                 which = choose(estimator, design, each, seconds)
                 used.add(which)
-                results.append(ESTIMATORS[which](design, each, present(each, partition), len(partition.labels)))
+                results.append(estimator_of(which)(design, each, present(each, partition), len(partition.labels)))
             cell = [present(*each) for each in zip(same_quantity, same, strict=True)]
             parts.append(columns_of(quantity, same[0].labels, statistics, results, degf, cell))
     table = pd.concat(parts, ignore_index=True)

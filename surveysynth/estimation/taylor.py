@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..columns import occurring
-from ..design import SurveyDesign
-from ..stages import LonelyPSU, Stage
+from ..design.columns import occurring
+from ..design.stages import LonelyPSU, Stage
+from ..design.survey_design import SurveyDesign
 from .quantities import Quantity
 
 Floats = NDArray[np.float64]

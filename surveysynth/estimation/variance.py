@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from ..design import CERTAIN, SurveyDesign
+from ..design.survey_design import CERTAIN, SurveyDesign
 from . import pps, taylor
 
 Floats = NDArray[np.float64]
@@ -135,5 +135,3 @@ def _base(design: SurveyDesign) -> Floats:
 def _residuals(design: SurveyDesign, Z: Floats, X: Any, slope: Floats) -> Floats:
     """w (u - x' slope), with Z = w u."""
     return Z - design.weights[:, None] * (X @ slope)
-
-

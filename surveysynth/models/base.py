@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design import SurveyDesign
+from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, Draws, Engine
 
 Floats = NDArray[np.float64]

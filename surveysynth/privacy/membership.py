@@ -47,8 +47,9 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import rankdata
 
-from ..errors import InputError, SurveySynthError, check_seed, rows, whole
+from ..errors import InputError, SurveySynthError
 from ..models.base import Posterior
+from ..validation import check_seed, rows, whole
 from .tuning import WeightedFit
 from .units import Unit
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from .mechanisms import Kind
+from .mechanisms.base import Kind
 
 LOCAL = (
     "Asymptotic differential privacy: 2 * Delta * m is at most epsilon, where Delta is the largest weighted absolute "
@@ -193,3 +193,10 @@ class PrivacyReport:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+SUM_OF_WEIGHTS = (
+    "what the synthetic weights add up to: the sum of the survey weights, as no population_total was given. It is "
+    "published exactly, and who knows the other weights finds a record's by subtraction"
+)
+PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights in the files add up to it"

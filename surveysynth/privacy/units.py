@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns import codes
-from ..design import SurveyDesign
-from ..errors import InputError, rows
+from ..design.columns import codes
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..validation import rows
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

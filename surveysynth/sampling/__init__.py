@@ -4,12 +4,12 @@ What R's package ``sampling`` has under ``inclusionprobabilities``, ``UPsystemat
 ``UPtille``, ``UPmaxentropy`` and their relatives, for populations of ten million units as for ten.
 """
 
-from .elimination import tille
-from .entropy import ConditionalPoisson, conditional_poisson, maximum_entropy
 from .joint import GivenJoint, Joint, joint_probabilities
+from .maximum_entropy import ConditionalPoisson, conditional_poisson, maximum_entropy
 from .probabilities import Floats, Positions, SampleSize, inclusion_probabilities, proportional_allocation
 from .selection import brewer, multinomial, poisson, random_systematic, simple_random, systematic
 from .stratified import METHODS, Selection, draw
+from .tille import tille
 
 __all__ = [
     "METHODS",

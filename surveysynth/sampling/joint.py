@@ -14,11 +14,12 @@ import numba as nb
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import InputError, rows
-from .elimination import Path, path
-from .entropy import Complex, ConditionalPoisson, conditional_poisson
+from ..errors import InputError
+from ..validation import rows
+from .maximum_entropy import Complex, ConditionalPoisson, conditional_poisson
 from .probabilities import Floats, Positions
 from .selection import probabilities, split, whole_sample
+from .tille import Path, path
 
 ROUNDING = 1e-9  # part of an interval; shorter overlaps are rounding
 AGREEMENT = 1e-6  # relative, of given numbers that ought to be the same

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError, rows
+from ..errors import InputError
+from ..validation import rows
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]

@@ -11,7 +11,8 @@ import numba as nb
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import InputError, rows
+from ..errors import InputError
+from ..validation import rows
 from .probabilities import Floats, Positions
 
 

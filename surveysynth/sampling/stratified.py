@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import InputError
-from .elimination import tille
-from .entropy import conditional_poisson
 from .joint import JOINTS, Joint, entropy_joint
+from .maximum_entropy import conditional_poisson
 from .probabilities import (
     Floats,
     Positions,
@@ -24,6 +23,7 @@ from .probabilities import (
     strata_of,
 )
 from .selection import brewer, multinomial, poisson, random_systematic, simple_random, systematic
+from .tille import tille
 
 # maximum entropy, simple random and multinomial selection are not drawn from pi alone
 PROPORTIONAL: dict[str, Callable[[Floats, np.random.Generator], Positions]] = {

@@ -115,10 +115,7 @@ def test_variances_of_totals_are_unbiased(method):
         true = p @ (totals - p @ totals) ** 2
         for variance in (sen_yates_grundy, horvitz_thompson):
             block = np.arange(3)
-            v = [
-                variance([(block, joint[np.ix_(s, s)])], pi[s], (y / pi)[s], domain[s], 2)[0]
-                for s in samples
-            ]
+            v = [variance([(block, joint[np.ix_(s, s)])], pi[s], (y / pi)[s], domain[s], 2)[0] for s in samples]
             assert p @ np.array(v) == pytest.approx(true, rel=1e-10)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_taylor import CLUS1, CLUS2, NHANES, STRAT, assert_same, designs, svydesign
 
-from surveysynth import InputError, SurveyDesign, estimate, exchange
+from surveysynth import InputError, SurveyDesign, estimate
+from surveysynth.r import exchange
 
 PROBS = [0.2501, 0.5003, 0.7502, 0.9001]  # R is at the mercy of rounding where a share is reached exactly
 

@@ -319,11 +319,13 @@ def test_lonely_psus_with_known_totals_as_in_r(lonely, r, r_frame, to_r, option)
         d$calibrated <- weights(design)
     """)
     by = ["agecat"]
-    expected = pd.concat([
-        r_frame(f"r_table(design, 'HI_CHOL', {names}, '{statistic}')").assign(**label)
-        for statistic in STATISTICS
-        for names, label in (("'agecat'", {}), ("c()", {"agecat": "all"}))
-    ])
+    expected = pd.concat(
+        [
+            r_frame(f"r_table(design, 'HI_CHOL', {names}, '{statistic}')").assign(**label)
+            for statistic in STATISTICS
+            for names, label in (("'agecat'", {}), ("c()", {"agecat": "all"}))
+        ]
+    )
     r.r("options(survey.lonely.psu = 'fail')")
     design = SurveyDesign(r_frame("d"), **NHANES | {"weights": "calibrated"}, lonely_psu=option, poststrata="race")
     assert_same(estimate(design, "HI_CHOL", by, STATISTICS, missing="drop"), expected, by)

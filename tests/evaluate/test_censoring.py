@@ -16,8 +16,9 @@ from scipy import stats
 from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
-from surveysynth.evaluate import censoring, censoring_study, compare_mechanisms, ecdf_differences, invocations
-from surveysynth.evaluate import censoring_outputs as outputs
+from surveysynth.studies import censoring_study, compare_mechanisms, ecdf_differences, invocations
+from surveysynth.studies.censoring import outputs
+from surveysynth.studies.censoring import study as censoring
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 PRINTED = SHARED / "paper_tables"

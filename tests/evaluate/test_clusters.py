@@ -10,8 +10,8 @@ from test_datasets import intraclass_correlation
 from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
-from surveysynth import evaluate
-from surveysynth.evaluate import cluster_study, clusters, compare_clusters, two_stage
+from surveysynth import studies as evaluate
+from surveysynth.studies import cluster_study, clusters, compare_clusters, two_stage
 
 SMALL = {"icc": (0.15,), "replicates": 2, "m": (1, 3), "delta": (3.4,), "seed": 6}
 

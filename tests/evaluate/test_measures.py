@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surveysynth.evaluate import measures as evaluate
+from surveysynth.studies import measures as evaluate
 
 PRINTED = Path(__file__).resolve().parents[3] / "shared" / "paper_tables"
 numbers = st.floats(-1e6, 1e6)

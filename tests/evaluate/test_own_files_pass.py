@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import surveysynth as ss
-from surveysynth.evaluate import censoring, clusters, consumer_units_study, repeated, reweighting, sdr
 from surveysynth.privacy.tuning import PseudoLikelihood
+from surveysynth.studies import clusters, consumer_units_study, sdr
+from surveysynth.studies.censoring import study as censoring
+from surveysynth.studies.reweighting import study as reweighting
+from surveysynth.studies.tabular import study as repeated
 
 THE_FIT = "the fit begins here"
 

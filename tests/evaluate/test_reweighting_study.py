@@ -16,8 +16,9 @@ from scipy import stats
 from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
-from surveysynth.evaluate import compare_weightings, reweighting, reweighting_study
-from surveysynth.evaluate import reweighting_outputs as outputs
+from surveysynth.studies import compare_weightings, reweighting_study
+from surveysynth.studies.reweighting import outputs
+from surveysynth.studies.reweighting import study as reweighting
 
 PRINTED = Path(__file__).resolve().parents[3] / "shared" / "paper_tables" / "reweighting_table1_nb_mixture_ci95.csv"
 SMALL = {"replicates": 2, "n": 200, "epsilon": (6,), "sizes": (200, 300), "curves": 1, "seed": 3}

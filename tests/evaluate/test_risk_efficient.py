@@ -17,9 +17,10 @@ from test_studies import looks_like_a_figure, words_of
 import surveysynth as ss
 from surveysynth import datasets
 from surveysynth.engines import get_engine
-from surveysynth.evaluate import consumer_units_study, risk_efficient, risk_efficient_study
-from surveysynth.evaluate import risk_efficient_outputs as outputs
 from surveysynth.models.base import Sampler
+from surveysynth.studies import consumer_units_study, risk_efficient_study
+from surveysynth.studies.risk_efficient import outputs
+from surveysynth.studies.risk_efficient import study as risk_efficient
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 PRINTED, UNITS = SHARED / "paper_tables" / "risk_efficient_utility.csv", SHARED / "data" / "ce_2017q1_sample.csv"

@@ -16,9 +16,10 @@ from matplotlib import image
 from surveys import make_frame
 
 import surveysynth as ss
-from surveysynth import evaluate
-from surveysynth.evaluate import Population, outputs, own_file, repeated_sampling, sdr
-from surveysynth.evaluate.workers import run
+from surveysynth import studies as evaluate
+from surveysynth.studies import Population, repeated_sampling, sdr
+from surveysynth.studies.runner import run
+from surveysynth.studies.tabular import outputs, own_file
 
 PRINTED = Path(__file__).resolve().parents[3] / "shared" / "paper_tables"
 SMALL = {"replicates": 2, "m": (1, 3), "methods": ("fbs", "fbp"), "seed": 4}

@@ -9,12 +9,13 @@ from rowwise import collapsed, log_prob, reference, sampler
 from scipy.special import expit, logsumexp
 from scipy.stats import beta as beta_distribution
 from scipy.stats import logistic, norm, pareto
+from surveysynth.models.beta.model.model import EDGE, Beta
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models import beta, row_density
 from surveysynth.models.base import Posterior
-from surveysynth.models.beta import EDGE, Beta
-from surveysynth.privacy.weights import MAPS
+from surveysynth.models.beta.model import model as beta
+from surveysynth.models.shared import row_density
+from surveysynth.privacy.weight_maps import MAPS
 
 LOW, HIGH = -20.0, 80.0
 MODEL = Beta("y", "field + x", bounds=(LOW, HIGH))

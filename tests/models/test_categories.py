@@ -14,8 +14,8 @@ from scipy.stats import beta, binomtest, chisquare, dirichlet, kstest, norm
 
 from surveysynth import InputError, ModelError, SurveyDesign
 from surveysynth.engines import base
-from surveysynth.models import categories
-from surveysynth.models.categories import (
+from surveysynth.models.normal import categories
+from surveysynth.models.normal.categories import (
     Categories,
     crossed,
     draw_log_shares,
@@ -29,7 +29,7 @@ from surveysynth.models.categories import (
     simulate,
     simulate_with_effects,
 )
-from surveysynth.models.effects import Groups
+from surveysynth.models.shared.groups import Groups
 
 N = 90
 JOB = np.array(["works", "looks", "neither"])[np.random.default_rng(1).integers(3, size=N)]
@@ -398,9 +398,7 @@ def test_the_posterior_does_not_depend_on_the_names_of_the_categories(order):
     first = log_prob(program(before), t=t, t_sigma=t_sigma, z_psu=z_psu, z_stratum=z_stratum)
     sign = np.sign((before["Q"][order] * after["Q"]).sum(axis=0))  # of a coordinate, which is arbitrary
     np.testing.assert_allclose(before["Q"][order] * sign, after["Q"], atol=1e-9)
-    second = log_prob(
-        program(after), t=t[:, order], t_sigma=t_sigma, z_psu=z_psu * sign, z_stratum=z_stratum * sign
-    )
+    second = log_prob(program(after), t=t[:, order], t_sigma=t_sigma, z_psu=z_psu * sign, z_stratum=z_stratum * sign)
     assert second == pytest.approx(first, abs=1e-7)
 
 

@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surveysynth import ModelError
-from surveysynth.models import consistency, gaussian
 from surveysynth.models.base import Sampler
-from surveysynth.models.consistency import correct_with_effects
-from surveysynth.models.effects import Groups, grouped_statistics, sample_with_effects
+from surveysynth.models.normal import debias as consistency
+from surveysynth.models.normal import density as gaussian
+from surveysynth.models.normal.cluster_effects import grouped_statistics, sample_with_effects
+from surveysynth.models.normal.debias import correct_with_effects
+from surveysynth.models.shared.groups import Groups
 from surveysynth.privacy.units import even
 
 X = np.array([[1.0, h == 1, h == 2, g] for h in range(3) for g in range(2)])

@@ -11,11 +11,13 @@ from rowwise import collapsed, log_prob, moments_agree, reference, sampler
 from scipy.special import gammaln, logsumexp
 from scipy.stats import halfcauchy, invgamma, nbinom, norm, poisson
 from scipy.stats import t as student_t
+from surveysynth.models.counts.model.model import NegativeBinomial, Poisson
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models import count_likelihood, counts, row_density
 from surveysynth.models.base import Posterior
-from surveysynth.models.counts import NegativeBinomial, Poisson
+from surveysynth.models.counts.model import likelihood as count_likelihood
+from surveysynth.models.counts.model import model as counts
+from surveysynth.models.shared import row_density
 
 MODELS = {"nb": NegativeBinomial, "poisson": Poisson}
 

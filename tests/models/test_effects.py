@@ -10,16 +10,16 @@ from scipy.linalg import block_diag
 from scipy.stats import binom, kstest, multivariate_normal
 
 from surveysynth.engines import base
-from surveysynth.models import effects
 from surveysynth.models.base import Sampler
-from surveysynth.models.effects import (
-    Groups,
+from surveysynth.models.normal import cluster_effects as effects
+from surveysynth.models.normal.cluster_effects import (
     draw_coefficients,
     draw_strata,
     grouped_statistics,
     new_effects,
     sample_with_effects,
 )
+from surveysynth.models.shared.groups import Groups
 
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 0])  # of 9 PSUs: stratum 3 has one, and PSU 4 no weight
 LOADING = np.array([[1.0, 0.0, 0.0], [0.5, 0.7, 0.0], [-0.3, 0.2, 0.5]])

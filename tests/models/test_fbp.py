@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm
 from surveysynth import FBP, FBS, InputError, SurveyDesign
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Posterior
-from surveysynth.models.fbp import to_population, to_sample
+from surveysynth.models.normal.fbp import to_population, to_sample
 
 E = np.array([1.0, 0, 0, 0])  # X E = 1
 BANDED = {"bands": {"x": [0.0]}}

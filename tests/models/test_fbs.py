@@ -14,9 +14,9 @@ from scipy.stats import kstest, multivariate_normal, t
 from surveysynth import FBS, Identity, ModelError, SurveyDesign, synthesize
 from surveysynth.engines import base
 from surveysynth.engines.cmdstan import cmdstan_version
-from surveysynth.models import gaussian
 from surveysynth.models.base import Posterior, Sampler
-from surveysynth.models.fbs import draw_coefficients
+from surveysynth.models.normal import density as gaussian
+from surveysynth.models.normal.fbs import draw_coefficients
 
 
 def model_of(D, **options):

@@ -11,12 +11,13 @@ from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import gamma as gamma_distribution
 from scipy.stats import kstest, norm
 from scipy.stats import t as student_t
+from surveysynth.models.mixture.model.model import Mixture
+from surveysynth.models.mixture.model.sampler import exp_of, fill, log_of
 
 from surveysynth import Asinh, Censored, Identity, InputError, ModelError, SurveyDesign, read_release, synthesize
-from surveysynth.models import mixture, row_density
 from surveysynth.models.base import Posterior, Sampler
-from surveysynth.models.mixture import Mixture
-from surveysynth.models.mixture_sampler import exp_of, fill, log_of
+from surveysynth.models.mixture.model import model as mixture
+from surveysynth.models.shared import row_density
 
 KINDS = [(False, False), (True, False), (False, True), (True, True)]  # (weight modelled, zeros)
 

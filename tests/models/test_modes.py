@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from surveysynth import FBP, FBS, Censored, Identity, ModelError, SurveyDesign, synthesize
-from surveysynth.models.censored import distinct_records, only_mode
+from surveysynth.models.normal.censored_fit import distinct_records, only_mode
 
 SCALES = np.geomspace(0.01, 30, 300)
 WITHOUT = {"transform": Identity(scale=1.0)}

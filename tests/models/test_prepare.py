@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from surveysynth import FBS, Asinh, Identity, InputError, Log, ModelError, SurveyDesign
-from surveysynth.models.transforms import as_transform
+from surveysynth.models.shared.transforms import as_transform
 
 N = 60
 RNG = np.random.default_rng(20)

@@ -16,8 +16,8 @@ from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
 from surveysynth import FBS, Asinh, Identity, InputError, Log, SurveyDesign
-from surveysynth.datasets import census_workers
-from surveysynth.models.scores import NormalScores
+from surveysynth.datasets.census import census_workers
+from surveysynth.models.shared.normal_scores import NormalScores
 
 BASES = [Log(), Asinh(scale=500.0), Identity(scale=300.0)]
 Z5 = [-2.0, -1.0, 0.0, 1.0, 2.0]

@@ -31,10 +31,13 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import binom, laplace, logistic, multivariate_normal, norm, pareto
 
 import surveysynth as ss
-from surveysynth import Beta, Censored, Policy, SurveyDesign, histogram, noise, synthesis
+from surveysynth import Beta, Censored, Policy, SurveyDesign
+from surveysynth.design.replicates.preston import preston
 from surveysynth.engines import base, get_engine
 from surveysynth.models.base import Sampler
-from surveysynth.replicates import preston
+from surveysynth.release import laplace as noise
+from surveysynth.synthesis.fitting import fitting as synthesis
+from surveysynth.synthesis.fitting import histogram
 
 LEVEL = 1e-6  # probability that an attack rejects a claim that is true
 WRONG = 1.3
@@ -377,7 +380,9 @@ def test_exact_loss_of_censored_fbs_with_modelled_weights(monkeypatch, prior):
 
     A clamp that is 30% wider is above that, and so is a weight that is divided by the mean weight of its own file.
     """
-    monkeypatch.setattr("surveysynth.models.censored._apart", lambda *modes: False)  # so few records are refused, else
+    monkeypatch.setattr(
+        "surveysynth.models.normal.censored_fit._apart", lambda *modes: False
+    )  # so few records are refused, else
     model, M = ss.FBS("y", "x", prior=prior, transform=ss.Identity(scale=1)), 1.5
     (one, Y), (other, Z) = joint_file(6.0, 9.0), joint_file(-0.1, 4.1)
     rng = np.random.default_rng(8)

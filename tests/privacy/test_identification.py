@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
-from surveysynth.privacy.identification import attribute_risk, identification_risk, pairwise_weights
+from surveysynth.release.identification import attribute_risk, identification_risk, pairwise_weights
 
 MEASURES = [identification_risk, pairwise_weights, attribute_risk]
 

@@ -23,8 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surveysynth as ss
-from surveysynth import InputError, PrivacyError, noise
-from surveysynth.privacy.ledger import Ledger
+from surveysynth import InputError, PrivacyError
+from surveysynth.privacy.accounting.ledger import Ledger
+from surveysynth.release import laplace as noise
 
 
 @pytest.fixture
@@ -601,9 +602,12 @@ def test_releases_and_ledger_that_go_together(design, path, tmp_path):
     releases = [release_of(design, ledger), release_of(design, ledger, 0.5)]
     spend(ledger, 1, "tables of another program")
     folder = releases[0].write(tmp_path / "release")
-    table = ledger.verify([folder, releases[1]])
-    assert table["number"].tolist() == [3, 4, 5] and table["release"].tolist() == [str(folder), "release 2", ""]
-    assert ledger.verify(folder)["release"].tolist() == [str(folder), "", ""]
+    table = ledger.verify({"what was published": ss.read_release(folder), "the other": releases[1]})
+    assert table["number"].tolist() == [3, 4, 5]
+    assert table["release"].tolist() == ["what was published", "the other", ""]
+    assert ledger.verify(releases[0])["release"].tolist() == ["release 1", "", ""]
+    with pytest.raises(InputError, match=r"give a folder as {folder: read_release\(folder\)}"):
+        ledger.verify([folder])
     assert ledger.verify()["release"].tolist() == [""] * 3
     with pytest.raises(PrivacyError, match="does not go with 1 of 1 releases: release 1 is entry 3, of the survey 'su"):
         other.verify(releases[0])

@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.interpolate import BSpline
 
 import surveysynth as ss
-from surveysynth.models.predictors import predictor_constants
+from surveysynth.models.shared.predictors import predictor_constants
 from surveysynth.privacy.tuning import bound_of_a_draw
 
 N = 20_000.0
@@ -329,9 +329,7 @@ def test_weighted_e_cuts_off_and_never_exceeds_epsilon():
 
 
 def test_censored_with_weights_of_the_file_is_strict_given_alpha_only():
-    release = ss.synthesize(
-        design(), NORMAL, epsilon=9.0, mechanism=ss.Censored(weighted=True), seed=1, **FAST
-    )
+    release = ss.synthesize(design(), NORMAL, epsilon=9.0, mechanism=ss.Censored(weighted=True), seed=1, **FAST)
     assert release.privacy.kind == "strict given alpha"
     assert "computed from this very file" in str(release.privacy)
     said = "privacy weights (map linear of each record's Lipschitz bound"
@@ -404,9 +402,7 @@ def test_who_lacks_an_outcome_is_said_without_their_weights_and_policies_leave_t
     frame = file()
     frame.loc[[3, 50], "income"] = np.nan
     model = ss.FBS("income", "sex + region", prior="normal", missing="drop")
-    fit = ss.fit(
-        ss.SurveyDesign(frame, weights="w"), model, epsilon=9.0, mechanism=ss.Censored(), seed=1, **FAST
-    )
+    fit = ss.fit(ss.SurveyDesign(frame, weights="w"), model, epsilon=9.0, mechanism=ss.Censored(), seed=1, **FAST)
     said = next(line for line in fit.release().privacy.assumptions if "had no outcome" in line)
     assert "2 of 300 records had" in said and "%" not in said
     past = file(seed=2)

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as arrays
 from surveys import make_design, model
 
 import surveysynth as ss
-from surveysynth.privacy.risk import Count, Lipschitz
+from surveysynth.privacy.risks.count import Count
+from surveysynth.privacy.risks.lipschitz import Lipschitz
 from surveysynth.privacy.units import Unit
 
 VALUES = arrays.arrays(float, st.integers(2, 40), elements=st.integers(-8, 30).map(float))
@@ -150,7 +151,8 @@ def test_identification_by_the_printed_definitions(seed, n, floor):
             marginal[i] += (not away[i, i]) * np.mean([away[i, h] for h in same]) / 3
             of_pairs = [
                 (not away[i, i]) * (not away[j, j]) * np.mean([away[i, h] and away[j, h] for h in same])
-                for j in same if j != i
+                for j in same
+                if j != i
             ]
             alpha[i] += (1 - np.mean(of_pairs) if of_pairs else 1) / 3
     np.testing.assert_allclose(got, marginal, atol=1e-12)

@@ -13,7 +13,7 @@ from surveysynth import FBS, PrivacyError, SurveyDesign
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Posterior, Sampler
 from surveysynth.privacy.tuning import times, tune, weighted_fit
-from surveysynth.privacy.weights import MAPS
+from surveysynth.privacy.weight_maps import MAPS
 
 S = 2000
 GRID = norm.ppf((np.arange(S) + 0.5) / S)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from surveysynth import InputError, PseudoPosterior
-from surveysynth.privacy.weights import MAPS, inverse_map, linear_map
+from surveysynth.privacy.weight_maps import MAPS, inverse_map, linear_map
 
 RISKS = arrays.arrays(float, st.integers(1, 30), elements=st.floats(1e-9, 1e6) | st.sampled_from([0, np.inf, np.nan]))
 NUMBER = st.floats(0.01, 100)

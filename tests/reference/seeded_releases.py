@@ -74,8 +74,12 @@ def designs() -> dict[str, Callable[[], ss.Release]]:
         "beta": lambda: fitted(ss.Beta("share", "gender", bounds=(0, 1)), kept),
         "mixture": lambda: fitted(ss.Mixture("income", "gender", components=4), loose, epsilon=60),
         "censored": lambda: fitted(
-            model("gender", prior="normal"), loose, epsilon=None, mechanism=ss.Censored(epsilon=80),
-            population_total=2e4, **LONG,
+            model("gender", prior="normal"),
+            loose,
+            epsilon=None,
+            mechanism=ss.Censored(epsilon=80),
+            population_total=2e4,
+            **LONG,
         ),
         "weighted_e": lambda: fitted(model(), mechanism=ss.WeightedE()),
         "linear_count_reweighted": lambda: fitted(

@@ -1,6 +1,6 @@
 """Categories with effects of PSUs and strata against a row-by-row program with explicit shares and effects.
 
-    make reference        (a minute a case)
+make reference        (a minute a case)
 """
 
 from pathlib import Path
@@ -13,8 +13,8 @@ from batches import moments
 
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
-from surveysynth.models.categories import Categories, grouped_counts, sample_with_effects
-from surveysynth.models.effects import Groups
+from surveysynth.models.normal.categories import Categories, grouped_counts, sample_with_effects
+from surveysynth.models.shared.groups import Groups
 
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])
 N, G, CHAINS, DRAWS = 180, 2, 4, 2000

@@ -1,6 +1,6 @@
 """The collapsed count program, and the exact draws of the weight's part, against a row-by-row program in rstan.
 
-    make reference        (compiles for about a minute)
+make reference        (compiles for about a minute)
 """
 
 from pathlib import Path
@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from batches import moments
+from surveysynth.models.counts.model.model import NegativeBinomial, Poisson
 
 from surveysynth import SurveyDesign
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
-from surveysynth.models.counts import NegativeBinomial, Poisson
 
 pytestmark = pytest.mark.reference
 N, DRAWS = 60, 5000

@@ -1,6 +1,6 @@
 """Effects of PSUs and strata against a row-by-row program with explicit coefficients and effects.
 
-    make reference        (a minute a case)
+make reference        (a minute a case)
 """
 
 from pathlib import Path
@@ -13,7 +13,8 @@ from batches import moments
 
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
-from surveysynth.models.effects import Groups, draw_strata, grouped_statistics, sample_with_effects
+from surveysynth.models.normal.cluster_effects import draw_strata, grouped_statistics, sample_with_effects
+from surveysynth.models.shared.groups import Groups
 
 PRIORS = {"flat": 0, "independent": 1, "paper": 2}
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])

@@ -1,6 +1,6 @@
 """The sampler of mixtures against a row-by-row program under NUTS, longer than in tests/models/test_mixture.py.
 
-    make reference        (about ten minutes)
+make reference        (about ten minutes)
 """
 
 import numpy as np
@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from batches import moments
 from mixtures import file, rowwise_draws
+from surveysynth.models.mixture.model.model import Mixture
 
 from surveysynth import SurveyDesign
-from surveysynth.models.mixture import Mixture
 
 pytestmark = pytest.mark.reference
 DRAWS, NUTS = 12_000, 5000

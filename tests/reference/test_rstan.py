@@ -1,6 +1,6 @@
 """The collapsed FBS program against the row-by-row program in rstan, an implementation of Stan of its own.
 
-    make reference        (compiles for about a minute)
+make reference        (compiles for about a minute)
 """
 
 from pathlib import Path

@@ -61,9 +61,7 @@ def brewer_samples(pi):
         longer = {}
         for path, probability in paths.items():
             free, S = n - sum(pi[k] for k in path), set(path)
-            weight = {
-                k: pi[k] * (free - pi[k]) / (free - pi[k] * (n - j + 1)) for k in range(len(pi)) if k not in S
-            }
+            weight = {k: pi[k] * (free - pi[k]) / (free - pi[k] * (n - j + 1)) for k in range(len(pi)) if k not in S}
             for k, w in weight.items():
                 new = tuple(sorted((*path, k)))
                 longer[new] = longer.get(new, Fraction(0)) + probability * w / sum(weight.values())

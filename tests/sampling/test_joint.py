@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from surveysynth import InputError
-from surveysynth.sampling import (
-    GivenJoint,
-    conditional_poisson,
-    draw,
-    inclusion_probabilities,
-    joint_probabilities,
-)
+from surveysynth.sampling import GivenJoint, conditional_poisson, draw, inclusion_probabilities, joint_probabilities
 
 FIXED_SIZE = ["systematic", "tille", "maximum_entropy"]
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
-from surveysynth import exchange
+from surveysynth.r import exchange
 
 MAKE = "__make__"
 MEASURES = {
@@ -135,7 +135,9 @@ def verify_ledger(
     *releases: ss.Release, ledger: ss.Ledger, folder: str, folders: Sequence[str] = ()
 ) -> tuple[None, None]:
     """The entries, with the release that goes with each."""
-    return _saved(ledger.verify([*folders, *releases]), folder)
+    named = {path: ss.read_release(path) for path in folders}
+    named |= {f"release {position}": each for position, each in enumerate(releases, len(folders) + 1)}
+    return _saved(ledger.verify(named), folder)
 
 
 def price(population_total: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:

@@ -1,0 +1,82 @@
+from . import datasets, r, sampling, studies
+from ._version import __version__
+from .design.survey_design import SurveyDesign
+from .errors import EngineError, InputError, ModelError, NotFitForRelease, PrivacyError, SurveySynthError
+from .estimation import Regression, difference, estimate, regression
+from .models.beta.model import Beta
+from .models.counts.model import NegativeBinomial, Poisson
+from .models.mixture.model import Mixture
+from .models.normal.fbp import FBP
+from .models.normal.fbs import FBS
+from .models.shared.normal_scores import NormalScores
+from .models.shared.transforms import Asinh, Identity, Log
+from .privacy.accounting.ledger import Ledger
+from .privacy.mechanisms.censored import Censored
+from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
+from .privacy.mechanisms.weighted_e import WeightedE
+from .privacy.membership import MembershipAttack, membership_attack
+from .privacy.release_rule import IdentificationRule
+from .privacy.risks.count import Count
+from .privacy.risks.identification import Marginal, Pairwise
+from .privacy.risks.lipschitz import Lipschitz
+from .release.identification import attribute_risk, identification_risk, pairwise_weights
+from .release.laplace import LaplaceTables, laplace_tables
+from .release.release import Release, read_release
+from .synthesis.fit import Fit
+from .synthesis.fitting import Price, fit, price, synthesize
+from .synthesis.histogram import perturbed_histogram
+from .synthesis.policy import Policy
+
+__all__ = [
+    "FBP",
+    "FBS",
+    "Asinh",
+    "Beta",
+    "Censored",
+    "Count",
+    "EngineError",
+    "Fit",
+    "IdentificationRule",
+    "Identity",
+    "InputError",
+    "LaplaceTables",
+    "Ledger",
+    "Lipschitz",
+    "Log",
+    "Marginal",
+    "MembershipAttack",
+    "Mixture",
+    "ModelError",
+    "NegativeBinomial",
+    "NormalScores",
+    "NotFitForRelease",
+    "Pairwise",
+    "Poisson",
+    "Policy",
+    "Price",
+    "PrivacyError",
+    "PseudoPosterior",
+    "Regression",
+    "Release",
+    "SurveyDesign",
+    "SurveySynthError",
+    "WeightedE",
+    "__version__",
+    "attribute_risk",
+    "datasets",
+    "difference",
+    "estimate",
+    "fit",
+    "identification_risk",
+    "laplace_tables",
+    "membership_attack",
+    "pairwise_weights",
+    "perturbed_histogram",
+    "price",
+    "r",
+    "read_release",
+    "regression",
+    "sampling",
+    "studies",
+    "synthesize",
+]

@@ -1,0 +1,40 @@
+"""Commands whose options are given once.
+
+Of an option that is given twice the parser takes the last and drops the first in silence: an outcome would be missing
+from the release.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperOption
+from typer.models import CommandFunctionType
+
+from ..errors import InputError
+
+
+class Once(TyperCommand):
+    """A command that refuses a second one of an option (InputError), options of several values excepted."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: D102
+        given = self.make_parser(ctx).parse_args(args=[*args])[2]
+        options = [param for param in given if isinstance(param, TyperOption) and not param.multiple]
+        twice = [name for name, number in Counter(option.opts[-1] for option in options).items() if number > 1]
+        if twice:
+            raise InputError(
+                f"{', '.join(twice)}: given more than once, and only the last would count; give an option once, and "
+                "several values of it by commas"
+            )
+        return super().parse_args(ctx, args)
+
+
+class Commands(typer.Typer):
+    """An application of such commands."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """As ``typer.Typer.command``."""
+        return super().command(name, cls=Once, **settings)

@@ -1,0 +1,184 @@
+"""The command ``surveysynth risk``, and the options that say how near is near."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+
+from ..design.columns import codes
+from ..design.read import read_frame
+from ..errors import InputError, PrivacyError
+from ..privacy.release_rule import ROUNDING
+from ..release.identification import identification_risk
+from ..release.release import MANIFEST, Release, read_release
+from ..storage import private_folder
+from .study import listed
+
+console = Console()
+
+RISKS = "risk.csv"
+RISKS_NOTICE = (
+    "NOT FOR PUBLICATION. risk.csv has the identification risk of single records, computed from the confidential file."
+)
+Known = Annotated[
+    str | None,
+    typer.Option(help="Columns that an intruder knows and that are not synthesized, by commas; default none."),
+]
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """Numbers by commas."""
+    try:
+        return [float(part) for part in listed(text) or []]
+    except ValueError:
+        raise InputError(f"{option} takes numbers, by commas") from None
+
+
+def ball(radius: str | None, absolute: bool, floor: str | None) -> dict[str, Any]:
+    """How near is near, as arguments of a measure."""
+    if absolute and radius is None:
+        raise InputError("--absolute needs --radius, in the unit of the outcome")
+    given = (("radius", radius), ("floor", floor))
+    sizes = {name: _sizes(text, f"--{name}") for name, text in given if text is not None}
+    return {"relative": not absolute} | sizes
+
+
+def _sizes(text: str, option: str) -> float | tuple[float, ...]:
+    """One for all outcomes, or one for each."""
+    given = numbers(text, option)
+    if not given:
+        raise InputError(f"{option} takes a number, or one for each outcome by commas")
+    return given[0] if len(given) == 1 else tuple(given)
+
+
+def risk_command(
+    original: Annotated[
+        Path, typer.Argument(help="The confidential file: csv, parquet, Stata, SPSS or SAS.", show_default=False)
+    ],
+    synthetic: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Synthetic files, whose row i stands for row i of the original; or a release folder with its internal "
+            "part, which knows the order of its records.",
+            show_default=False,
+        ),
+    ],
+    value: Annotated[
+        str,
+        typer.Option(
+            help="Synthesized numbers that the intruder knows, by commas; with several each must be near.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to make, for risk.csv; confidential.", show_default=False)],
+    known: Known = None,
+    radius: Annotated[
+        str | None,
+        typer.Option(help="How near is near, as a share of the true value; one, or one for each value; default 0.2."),
+    ] = None,
+    absolute: Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the value.")] = False,
+    floor: Annotated[
+        str | None, typer.Option(help="Least radius, in the unit of the value; one, or one for each; default 0.")
+    ] = None,
+    most: Annotated[
+        float | None, typer.Option(help="Fail (exit code 2) where a record is above this, once risk.csv is written.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a risk.csv that is there.")] = False,
+) -> None:
+    """How likely each record is identified among synthetic ones.  For internal use.
+
+    Writes risk.csv with the columns row, pattern_size and risk: the record's row in the original (from 0, as in the
+    internal part of a release), the number of records that are alike in what is known, and the marginal probability of
+    identification, averaged over the data sets. Rows that a release left out have neither size nor risk.
+    """
+    if most is not None and not 0 <= most < 1:
+        raise InputError("--most must be a number from 0 to below 1")
+    if out.exists() and not (overwrite and (out / RISKS).is_file()):
+        why = f" and has no {RISKS} to replace" if overwrite else "; choose another folder, or --overwrite"
+        raise InputError(f"--out {out} exists{why}")
+    near = ball(radius, absolute, floor)
+    names = listed(known) or []
+    frame, files = read_frame(original), _synthetic(synthetic)
+    risk = identification_risk(frame, files, known=names, value=listed(value) or [], **near).to_numpy()
+    there = ~np.isnan(risk)
+    pattern = codes(*(frame.loc[there, name] for name in names)) if names else np.zeros(there.sum(), dtype=np.intp)
+    records = np.bincount(pattern)
+    size = pd.array([pd.NA] * len(frame), dtype="Int64")
+    size[there] = records[pattern]
+    _write_risks(pd.DataFrame({"row": np.arange(len(frame)), "pattern_size": size, "risk": risk}), out)
+    datasets = files.m if isinstance(files, Release) else len(files)
+    _print_risks(risk[there], len(frame), records, datasets)
+    console.print(f"\nWritten: {out / RISKS} (to keep)", markup=False, highlight=False, soft_wrap=True)
+    above = 0 if most is None else int((risk[there] > most + ROUNDING).sum())
+    if above:
+        raise PrivacyError(
+            f"{above:,} of {there.sum():,} records have a probability of identification above {most:g}: do not publish "
+            "these data sets, nor that they were held back"
+        )
+
+
+def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | Release:
+    """Files whose rows are in the order of the original; or a release, with the order of its own."""
+    if len(paths) == 1 and paths[0].is_dir():
+        return _ordered_release(paths[0])
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"{str(path)!r} is a folder: give one release folder, or synthetic files")
+        if (path.parent / MANIFEST).is_file():
+            raise InputError(
+                f"{str(path)!r} is a public file of a release, whose records are in an order of their own: give the "
+                "release folder instead, whose internal part knows the order"
+            )
+    return [read_frame(path) for path in paths]
+
+
+def _ordered_release(folder: Path) -> Release:
+    release, file = read_release(folder), folder / "internal" / "rows.csv"
+    if not file.is_file():
+        raise InputError(
+            f"the release in {str(folder)!r} lacks internal/rows.csv, which says which row of the confidential file a "
+            "synthetic record stands for: give the folder with its internal part, as synthesize wrote it"
+        )
+    order = read_frame(file).to_numpy().T
+    whole = order.shape == (release.m, release.datasets[0].n) and order.dtype.kind == "i" and order.min() >= 0
+    if not (whole and all(np.array_equal(np.sort(rows), np.unique(order[0])) for rows in order)):
+        raise InputError(f"{str(file)!r} does not go with the public files, or is damaged")
+    return replace(release, internal={"rows": order})
+
+
+def _write_risks(table: pd.DataFrame, out: Path) -> None:
+    """A new private folder, or the file in one that is there: in one step."""
+    if not out.exists():
+        with private_folder(out, RISKS_NOTICE) as staging:
+            table.to_csv(staging / RISKS, index=False)
+        return
+    handle, staged = tempfile.mkstemp(prefix=f".{RISKS}.", dir=out)  # mode 0600
+    os.close(handle)
+    try:
+        table.to_csv(staged, index=False)
+        os.replace(staged, out / RISKS)
+    finally:
+        Path(staged).unlink(missing_ok=True)
+
+
+def _print_risks(risk: NDArray[np.float64], n: int, records: NDArray[np.intp], datasets: int) -> None:
+    """How many records (of n) and patterns (``records`` of each) there are, and where the risks lie."""
+    left_out = f" ({n - risk.size:,} more were left out by the release)" if n > risk.size else ""
+    alone = int((records == 1).sum())
+    console.print(
+        f"{risk.size:,} records{left_out}; patterns of what is known: {records.size:,}, of one record: {alone:,}; "
+        f"synthetic data sets: {datasets}.\n"
+        f"Probability of identification: mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90% quantile "
+        f"{np.quantile(risk, 0.9):.3f}, largest {risk.max():.3f}; above 0.5: {(risk > 0.5 + ROUNDING).sum():,} records."
+        "\nThese numbers are computed from the confidential file; nothing was released.",
+        highlight=False,
+    )

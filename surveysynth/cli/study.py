@@ -1,0 +1,382 @@
+"""The command ``surveysynth study``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from ..datasets.draw import SecondStage
+from ..design.read import read_frame
+from ..design.stages import LonelyPSU
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..models.base import Clusters
+from ..models.mixture.model import Allocation
+from ..models.shared.transforms import as_transform
+from ..storage import check_new
+from ..studies import clusters as two_stages
+from ..studies.censoring import outputs as censoring_outputs
+from ..studies.censoring import study as censoring
+from ..studies.reweighting import outputs as reweighting_outputs
+from ..studies.reweighting import study as reweighting
+from ..studies.risk_efficient import outputs as risk_efficient_outputs
+from ..studies.risk_efficient import study as risk_efficient
+from ..studies.sample import METHODS, Prior
+from ..studies.tabular import outputs, own_file
+from ..studies.tabular.study import repeated_sampling, sdr
+from .once import Commands
+
+app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What private tables are worth.")
+console = Console()
+
+
+@app.callback()
+def options() -> None:
+    """What private tables are worth: repeated samples of a known population, or methods compared on your own file."""
+
+
+def _simulated(text: str, **settings: Any) -> Any:
+    return typer.Option(help=text, rich_help_panel="Simulated population", **settings)
+
+
+def _own(text: str, **settings: Any) -> Any:
+    return typer.Option(help=text, rich_help_panel="Your own file", **settings)
+
+
+@app.command("tabular")
+def tabular_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    m: Annotated[
+        str | None, typer.Option("-m", "--m", help="Numbers of synthetic data sets; default 1,3,5, with --data 3.")
+    ] = None,
+    methods: Annotated[str, typer.Option(help="Of fbs, fbp, laplace; by commas.")] = ",".join(METHODS),
+    prior: Annotated[Prior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
+    seed: Annotated[int | None, typer.Option(min=0, help="Laplace noise is never seeded.")] = None,
+    replicates: Annotated[int | None, _simulated("Number of samples; default 100.", min=1)] = None,
+    delta: Annotated[str | None, _simulated("Lipschitz bounds, epsilon = 2 delta m; default 1.8.")] = None,
+    n: Annotated[int | None, _simulated("Sample size; default 1000.", min=1)] = None,
+    population: Annotated[
+        Literal["sdr", "t4", "skewed", "heteroskedastic", "two-stage"] | None,
+        _simulated("That of the paper (sdr), or a relative that the models do not fit."),
+    ] = None,
+    bounds_n: Annotated[str | None, _simulated("Further sample sizes, for their Lipschitz bounds.")] = None,
+    workers: Annotated[int | None, _simulated("Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, _simulated("Address of a Dask scheduler, to use its workers.")] = None,
+    data: Annotated[Path | None, _own("Compare the methods on this file.")] = None,
+    epsilon: Annotated[float | None, _own("Privacy budget of each method.")] = None,
+    outcome: Annotated[str | None, _own("Confidential column.")] = None,
+    predictors: Annotated[str | None, _own("Formula of public columns.")] = None,
+    by: Annotated[str | None, _own("Variables of the tables, by commas.")] = None,
+    weights: Annotated[str | None, _own("Column of survey weights.")] = None,
+    probs: Annotated[str | None, _own("Column of inclusion probabilities, instead of weights.")] = None,
+    strata: Annotated[str | None, _own("Column of strata.")] = None,
+    psu: Annotated[str | None, _own("Columns of sampling units, outermost first, by commas.")] = None,
+    fpc: Annotated[str | None, _own("Columns of population sizes or sampling fractions, one a stage.")] = None,
+    lonely_psu: Annotated[LonelyPSU | None, _own("What a stratum with one PSU does; default fail.")] = None,
+    clusters: Annotated[
+        Clusters | None, _own("What PSUs, and strata that are not predictors, do; default model.")
+    ] = None,
+    population_total: Annotated[float | None, _own("Public population total; default the sum of weights.")] = None,
+) -> None:
+    """Tables by FBS, FBP and the Laplace mechanism: how far off, how well covered, at which epsilon.
+
+    Without --data: repeated samples from a simulated population, whose true values are known.
+    With --data: the methods at one epsilon on your own file, beside its confidential estimates;
+    the folder is then not for publication.
+    """
+    simulated = {
+        "replicates": replicates, "delta": delta, "n": n, "population": population, "bounds-n": bounds_n,
+        "workers": workers, "scheduler": scheduler,
+    }  # fmt: skip
+    own: dict[str, Any] = {
+        "epsilon": epsilon, "outcome": outcome, "predictors": predictors, "by": by, "weights": weights,
+        "probs": probs, "strata": strata, "psu": psu, "fpc": fpc, "lonely-psu": lonely_psu, "clusters": clusters,
+        "population-total": population_total,
+    }  # fmt: skip
+    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
+    if strangers:
+        why = "only with --data" if data is None else "not with --data"
+        raise InputError(f"{', '.join(strangers)}: {why}")
+    chosen: Any = listed(methods)
+    if data is None:
+        try:
+            study = repeated_sampling(
+                sdr(population or "sdr"), replicates=replicates or 100, n=n or 1000,
+                m=_numbers(m or "1,3,5", "-m", int), delta=_numbers(delta or "1.8", "--delta", float),
+                methods=chosen, prior=prior, bounds_n=_numbers(bounds_n or "", "--bounds-n", int),
+                workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            _go_on(out)
+            raise
+        outputs.write(study, out)
+        _show(out)
+    else:
+        lacking = [f"--{name}" for name in ("outcome", "predictors", "by", "epsilon") if own[name] is None]
+        if lacking:
+            raise InputError(f"--data needs {', '.join(lacking)}, too")
+        sizes = _numbers(m or "3", "-m", int)
+        if len(sizes) != 1:
+            raise InputError("with --data, -m is one number")
+        check_new(out)
+        survey = SurveyDesign.read(
+            data, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc),
+            lonely_psu=lonely_psu or "fail",
+        )  # fmt: skip
+        sample = own_file.compare_methods(
+            survey, str(outcome), str(predictors), listed(by) or [], epsilon=own["epsilon"], m=sizes[0], methods=chosen,
+            prior=prior, seed=seed, clusters=clusters or "model", population_total=population_total,
+        )  # fmt: skip
+        console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)
+        console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("clusters")
+def clusters_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    icc: Annotated[str, typer.Option(help="Intraclass correlations, by commas.")] = "0.02,0.05,0.15",
+    replicates: Annotated[int, typer.Option(help="Number of samples at every icc.", min=1)] = 100,
+    n: Annotated[int, typer.Option(help="Sample size, about.", min=1)] = 2000,
+    m: Annotated[str, typer.Option("-m", "--m", help="Numbers of synthetic data sets.")] = "1,3",
+    delta: Annotated[str, typer.Option(help="Lipschitz bounds, epsilon = 2 delta m.")] = "1.8",
+    second_stage: Annotated[
+        SecondStage, typer.Option(help="Within a PSU: pps, weights differ; srs, one weight a PSU.")
+    ] = "pps",
+    predictors: Annotated[str, typer.Option(help="Formula of field, gender and take.")] = "field + gender",
+    prior: Annotated[Prior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
+    workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+) -> None:
+    """Two-stage samples whose PSUs are alike: what FBS makes of them with effects of PSUs, and without."""
+    try:
+        studies = two_stages.cluster_study(
+            _numbers(icc, "--icc", float), replicates=replicates, n=n, m=_numbers(m, "-m", int),
+            delta=_numbers(delta, "--delta", float), second_stage=second_stage, predictors=predictors, prior=prior,
+            workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        _go_on(out)
+        raise
+    two_stages.write(studies, out)
+    _show(out)
+
+
+@app.command("censoring")
+def censoring_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    epsilon: Annotated[
+        str | None, typer.Option(help="Of one synthetic file each, by commas; default 5,4,3. With --data, one.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The histogram is never seeded.")] = None,
+    replicates: Annotated[int | None, _simulated("Number of files; default 100.", min=1)] = None,
+    n: Annotated[int | None, _simulated("Records of a file; default 2000.", min=1)] = None,
+    c1: Annotated[
+        str | None, _simulated("Scales of the privacy weights, all of them at the middle epsilon; default 1,0.8.")
+    ] = None,
+    workers: Annotated[int | None, _simulated("Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, _simulated("Address of a Dask scheduler, to use its workers.")] = None,
+    data: Annotated[Path | None, _own("Compare the mechanisms on this file.")] = None,
+    outcome: Annotated[str | None, _own("Confidential column of numbers.")] = None,
+    predictors: Annotated[str | None, _own("Formula of public columns; default none.")] = None,
+    bounds: Annotated[str | None, _own("Public least and largest possible outcome, as low,high.")] = None,
+) -> None:
+    """Pseudo posterior, Weighted-e, censored mechanisms and perturbed histogram: what each bounds, what it costs.
+
+    Without --data: repeated files from Beta(0.5, 3).  With --data: one synthetic file of each mechanism
+    for your own file, whose records count the same; the folder is then not for publication.
+    """
+    simulated = {"replicates": replicates, "n": n, "c1": c1, "workers": workers, "scheduler": scheduler}
+    own = {"outcome": outcome, "predictors": predictors, "bounds": bounds}
+    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
+    if strangers:
+        raise InputError(f"{', '.join(strangers)}: {'only' if data is None else 'not'} with --data")
+    if data is None:
+        try:
+            study = censoring.censoring_study(
+                replicates=replicates or 100, n=n or 2000, epsilon=_numbers(epsilon or "5,4,3", "--epsilon", float),
+                c1=_numbers(c1 or "1,0.8", "--c1", float), workers=workers or os.cpu_count() or 1,
+                scheduler=scheduler, out=out, seed=seed,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            _go_on(out)
+            raise
+        censoring_outputs.write(study, out)
+        _show(out)
+        return
+    given = {"outcome": outcome, "bounds": bounds, "epsilon": epsilon}
+    lacking = [f"--{name}" for name, value in given.items() if value is None]
+    if lacking:
+        raise InputError(f"--data needs {', '.join(lacking)}, too")
+    budgets, limits = _numbers(str(epsilon), "--epsilon", float), _numbers(str(bounds), "--bounds", float)
+    if len(budgets) != 1:
+        raise InputError("with --data, --epsilon is one number")
+    if len(limits) != 2:
+        raise InputError("--bounds takes two numbers: low,high")
+    check_new(out)
+    compared = censoring.compare_mechanisms(
+        read_frame(data), str(outcome), predictors or "1", bounds=(limits[0], limits[1]), epsilon=budgets[0], seed=seed
+    )
+    console.print(censoring_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("reweighting")
+def reweighting_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    replicates: Annotated[int | None, _simulated("Number of files; default 100.", min=1)] = None,
+    n: Annotated[int | None, _simulated("Records of a file; default 1000.", min=1)] = None,
+    epsilon: Annotated[str | None, _simulated("Of the curve, by commas; default 4,5,6,8,10,14,20.")] = None,
+    sizes: Annotated[
+        str | None, _simulated("Records of larger files, for the share weighted down; default 500,2000,8000,32000.")
+    ] = None,
+    curves: Annotated[
+        int | None, _simulated("Replicates that have the curve and larger files, too; default 10.", min=1)
+    ] = None,
+    workers: Annotated[int | None, _simulated("Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, _simulated("Address of a Dask scheduler, to use its workers.")] = None,
+    data: Annotated[Path | None, _own("Compare privacy weights on this file.")] = None,
+    outcome: Annotated[str | None, _own("Confidential column of counts, or of money in whole units.")] = None,
+    predictors: Annotated[str | None, _own("Formula of public columns; default none.")] = None,
+) -> None:
+    """Privacy weights before and after re-weighting: the same epsilon, and what is gained.
+
+    Without --data: repeated files of negative binomial and Poisson counts, and a curve of utility against epsilon.
+    With --data: synthetic counts under every kind of weights for your own file, whose records count the same; the
+    folder is then not for publication.
+    """
+    simulated = {
+        "replicates": replicates, "n": n, "epsilon": epsilon, "sizes": sizes, "curves": curves, "workers": workers,
+        "scheduler": scheduler,
+    }  # fmt: skip
+    own = {"outcome": outcome, "predictors": predictors}
+    strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
+    if strangers:
+        raise InputError(f"{', '.join(strangers)}: {'only' if data is None else 'not'} with --data")
+    if data is None:
+        try:
+            study = reweighting.reweighting_study(
+                replicates=replicates or 100, n=n or 1000,
+                epsilon=_numbers(epsilon or "4,5,6,8,10,14,20", "--epsilon", float),
+                sizes=_numbers(sizes or "500,2000,8000,32000", "--sizes", int), curves=curves or 10,
+                workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            _go_on(out)
+            raise
+        reweighting_outputs.write(study, out)
+        _show(out)
+        return
+    if outcome is None:
+        raise InputError("--data needs --outcome, too")
+    check_new(out)
+    compared = reweighting.compare_weightings(read_frame(data), outcome, predictors or "1", seed=seed)
+    console.print(reweighting_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("risk-efficient")
+def risk_efficient_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    radius: Annotated[float, typer.Option(help="Of the balls around values, as a share of them.", min=0)] = 0.2,
+    radii: Annotated[str, typer.Option(help="Others to look at, by commas.")] = "0.1,0.2,0.3",
+    floor: Annotated[
+        float | None, typer.Option(help="Least radius, for values near 0; default 0, of the simulated file 100.", min=0)
+    ] = None,
+    weights_from: Annotated[
+        risk_efficient.Source,
+        typer.Option(help="Risks behind the privacy weights: of synthetic files, or of the data as if released."),
+    ] = "synthetic",
+    allocation: Annotated[
+        Allocation,
+        typer.Option(help="Components of synthetic records: from their shares, or given the records (E eq. 7)."),
+    ] = "prior",
+    datasets: Annotated[int, typer.Option(help="Synthetic files of each fit.", min=1)] = 20,
+    chains: Annotated[int, typer.Option(min=1)] = risk_efficient.CHAINS,
+    warmup: Annotated[int, typer.Option(min=1)] = risk_efficient.WARMUP,
+    draws: Annotated[int, typer.Option(help="Of each chain.", min=1)] = risk_efficient.DRAWS,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    n: Annotated[int | None, _simulated("Records of the file; default 5571.", min=1)] = None,
+    data: Annotated[Path | None, _own("Compare privacy weights on this file.")] = None,
+    value: Annotated[str | None, _own("Confidential column of numbers.")] = None,
+    predictors: Annotated[str | None, _own("Formula of public columns; default none.")] = None,
+    known: Annotated[str | None, _own("Columns that the intruder knows, by commas; default none.")] = None,
+    coefficient: Annotated[str | None, _own("Term of the regression on the predictors to look at.")] = None,
+    scale: Annotated[
+        float | None, _own("Public number for asinh(value / scale); without it values are logged, and positive.")
+    ] = None,
+    bounds: Annotated[
+        str | None, _own("Public limits of values, by a comma; synthetic ones beyond are drawn again.")
+    ] = None,
+    top_code: Annotated[float | None, _own("Public number, for comparison with top-coding.")] = None,
+    weights: Annotated[str | None, _own("Column of survey weights.")] = None,
+) -> None:
+    """Identification risk and utility under marginal and pairwise privacy weights.
+
+    Without --data: a file of consumer units that the package makes for itself.  With --data: your own file; the folder
+    is then not for publication.
+    """
+    own = {
+        "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
+        "bounds": bounds, "top_code": top_code, "weights": weights,
+    }  # fmt: skip
+    strangers = [f"--{name.replace('_', '-')}" for name, given in own.items() if given is not None]
+    if data is None and strangers:
+        raise InputError(f"{', '.join(strangers)}: only with --data")
+    if data is not None and n is not None:
+        raise InputError("--n: not with --data")
+    settings: dict[str, Any] = {
+        "radius": radius, "radii": _numbers(radii, "--radii", float), "weights_from": weights_from,
+        "datasets": datasets, "chains": chains, "warmup": warmup, "draws": draws, "seed": seed,
+    }  # fmt: skip
+    if floor is not None:
+        settings["floor"] = floor
+    if data is None:
+        study = risk_efficient.consumer_units_study(n or 5571, allocation=allocation, **settings)
+    else:
+        if value is None:
+            raise InputError("--data needs --value, too")
+        check_new(out)
+        transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
+        ends = None if bounds is None else _ends(bounds)
+        model = risk_efficient.synthesizer(frame, value, predictors or "1", transform, ends, allocation)
+        study = risk_efficient.risk_efficient_study(
+            risk_efficient.as_design(frame, weights), model, known=listed(known) or [],
+            coefficient=coefficient, top_code=top_code, **settings,
+        )  # fmt: skip
+    console.print(risk_efficient_outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _go_on(out: Path) -> None:
+    console.print(f"Finished samples are in {out}; the same command goes on from there.", markup=False)
+
+
+def _show(out: Path) -> None:
+    """The summary of a study, and where the rest is."""
+    console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+def listed(text: str | None) -> list[str] | None:
+    """The parts of an option that takes several, by commas; None where it is not given."""
+    return [part.strip() for part in text.split(",") if part.strip()] if text else None
+
+
+def _ends(text: str) -> tuple[float, float]:
+    found = _numbers(text, "--bounds", float)
+    if len(found) != 2:
+        raise InputError("--bounds takes two numbers, lowest and highest, by a comma")
+    return found[0], found[1]
+
+
+def _numbers(text: str, option: str, kind: type) -> list[Any]:
+    try:
+        return [kind(part) for part in listed(text) or []]
+    except ValueError:
+        raise InputError(f"{option} takes numbers, by commas" + (", whole ones" if kind is int else "")) from None

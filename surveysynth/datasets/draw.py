@@ -1,0 +1,180 @@
+"""Populations to try surveysynth on, real and simulated, and samples drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
+from ..validation import rows
+
+SecondStage = Literal["pps", "srs"]
+
+
+# exp of an uncut t has no mean: once in a few populations one salary would be most of its cell's
+# total.  Beyond 13 lies 1 in 5,000 of t4.
+T4_CUT = 13.0
+
+
+def draw_sample(
+    population: pd.DataFrame,
+    *,
+    n: int,
+    strata: str,
+    size: str,
+    rng: np.random.Generator,
+    psu: str | None = None,
+    take: int | str = 10,
+    second_stage: SecondStage = "pps",
+) -> SurveyDesign:
+    """A stratified sample of a population, with probability proportional to size.
+
+    The sample is allocated to the strata in proportion to their units.  Without PSUs, units are
+    drawn systematically, in random order, with pi proportional to size.  With PSUs there are two
+    stages, each systematic, in random order: n / take PSUs, allocated to the strata in proportion
+    to their units and drawn proportional to the sum of their units' sizes; then ``take`` units of
+    each, proportional to size or as a simple random sample.  Unless a PSU or unit is taken with
+    certainty, pi is proportional to take times size within a stratum, or, under simple random
+    sampling, the same for all units of a PSU.
+
+    Parameters
+    ----------
+    population : pandas.DataFrame
+        One row a unit.
+    n : int
+        Sample size; a multiple of take, or about the size where take differs from PSU to PSU: the
+        number of PSUs is n over the mean take of the population's units.
+    strata, size : str
+        Columns of strata, and of the measure of size.
+    rng : numpy.random.Generator
+    psu : str, optional
+        Column of PSUs; a label counts within its stratum.
+    take : int or str
+        Units of each PSU, where there are PSUs: a number, or the column that holds it.
+    second_stage : {"pps", "srs"}
+        How units are drawn within a PSU: proportional to size, or all with the same probability.
+
+    Returns
+    -------
+    SurveyDesign
+        Columns of the population and ``weight`` = 1 / pi; strata one after another.
+
+    Raises
+    ------
+    InputError
+        A column that is not there or has missing values, sizes that are not positive numbers; an
+        n that leaves a stratum fewer than two units (PSUs), that exceeds the population or is no
+        multiple of take; a take that is no whole number or differs within a PSU; a stratum with
+        too few PSUs; a PSU with too few units.
+    """
+    columns = {"strata": strata, "size": size}
+    if psu is not None:
+        columns |= {"psu": psu} | ({"take": take} if isinstance(take, str) else {})
+    _check_population(population, columns)
+    if second_stage not in get_args(SecondStage):
+        raise InputError(f"second_stage={second_stage!r} is not one of {', '.join(get_args(SecondStage))}")
+    for name, number in {"n": n, "take": 1 if isinstance(take, str) else take}.items():
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise InputError(f"{name} must be a whole number")
+    take_of = _takes(population, strata, psu, take)
+    if psu is not None and not isinstance(take, str) and (take < 1 or n % take):
+        raise InputError(f"n = {n} is not a multiple of take = {take}, the number of units drawn in each PSU")
+    mean_take = take_of.mean()
+    stratum, labels = pd.factorize(population[strata], sort=True)
+    N_h = np.bincount(stratum)
+    allocation = proportional_allocation(N_h, round(n / mean_take))
+    if allocation.min() < 2 or n > len(population):
+        enough = int(np.ceil(mean_take * np.ceil(2 * len(population) / N_h.min())))
+        raise InputError(
+            f"no sample of n = {n} can be drawn: at least two {'units' if psu is None else 'PSUs'} in each of the "
+            f"{labels.size} strata are needed (n = {enough} is enough), and there are {len(population):,} units in all"
+        )
+    sizes = population[size].to_numpy(dtype=np.float64)
+    cluster = None if psu is None else pd.factorize(population[psu])[0]
+    order = rng.permutation(len(population))
+    stratum = stratum[order]
+    drawn = []
+    for h, n_h in enumerate(allocation.tolist()):
+        units = order[stratum == h]
+        if cluster is None:
+            drawn.append(_proportional(units, sizes[units], n_h, rng))
+        else:
+            drawn += _two_stages(units, sizes[units], cluster[units], n_h, take_of[units], second_stage, rng)
+    sample = population.iloc[np.concatenate([units for units, _ in drawn])]
+    pi = np.concatenate([p for _, p in drawn])
+    return SurveyDesign(sample.assign(weight=1 / pi), weights="weight", strata=strata, psu=psu)
+
+
+def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Generator) -> tuple[Positions, Floats]:
+    """These units, n of them, drawn proportional to size, and their inclusion probabilities."""
+    pi = inclusion_probabilities(sizes, n)
+    drawn = systematic(pi, rng)
+    return units[drawn], pi[drawn]
+
+
+def _takes(population: pd.DataFrame, strata: str, psu: str | None, take: int | str) -> Positions:
+    """Units to be drawn in the PSU of each unit: (N,); 1 where there are no PSUs."""
+    if psu is None:
+        return np.ones(len(population), dtype=np.intp)
+    if not isinstance(take, str):
+        return np.full(len(population), take, dtype=np.intp)
+    takes = population[take]
+    bad = (takes % 1 != 0).to_numpy()
+    if bad.any():
+        raise InputError(f"take column {take!r} is not a whole number in {rows(bad)}")
+    mixed = (population.groupby([strata, psu], observed=True)[take].transform("nunique") > 1).to_numpy()
+    if mixed.any():
+        raise InputError(f"take column {take!r} differs within a PSU in {rows(mixed)}")
+    return takes.to_numpy(dtype=np.intp)
+
+
+def _two_stages(
+    units: Positions,
+    sizes: Floats,
+    cluster: Positions,
+    n: int,
+    take: Positions,
+    second_stage: SecondStage,
+    rng: np.random.Generator,
+) -> list[tuple[Positions, Floats]]:
+    """``take`` units in each of n PSUs of a stratum: units and inclusion probabilities, PSU by PSU."""
+    label, first, code = np.unique(cluster, return_index=True, return_inverse=True)
+    take_of, size_of = take[first], np.bincount(code)
+    if n > label.size or (take_of > size_of).any():
+        raise InputError(
+            f"a stratum needs {n} PSUs of at least {take_of.max()} units; it has {label.size}, and the smallest has "
+            f"{size_of.min()} units: choose a smaller n or take"
+        )
+    total = np.asarray(np.bincount(code, weights=sizes), dtype=np.float64)
+    shuffled = rng.permutation(label.size)
+    drawn = []
+    for c, pi_c in zip(*_proportional(shuffled, total[shuffled], n, rng), strict=True):
+        inside = code == c
+        within = sizes[inside] if second_stage == "pps" else np.ones(inside.sum())
+        chosen, pi = _proportional(units[inside], within, int(take_of[c]), rng)
+        drawn.append((chosen, pi_c * pi))
+    return drawn
+
+
+def _check_population(population: pd.DataFrame, columns: Mapping[str, str]) -> None:
+    for role, name in columns.items():
+        if name not in population.columns:
+            raise InputError(f"{role}: the population has no column {name!r}")
+        missing = population[name].isna().to_numpy()
+        if missing.any():
+            raise InputError(f"{role} column {name!r} is missing in {rows(missing)}; every unit needs it")
+    for role in columns.keys() & {"size", "take"}:
+        name = columns[role]
+        if not pd.api.types.is_numeric_dtype(population[name].dtype):
+            raise InputError(f"{role} column {name!r} is not numeric")
+        values = population[name].to_numpy(dtype=np.float64)
+        bad = ~(np.isfinite(values) & (values > 0))
+        if bad.any():
+            raise InputError(f"{role} column {name!r} is not positive and finite in {rows(bad)}")
+    if "weight" in population.columns:
+        raise InputError("the population has a column 'weight', which is where the weights of the sample go: rename it")

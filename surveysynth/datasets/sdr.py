@@ -1,0 +1,180 @@
+"""A simulated population of doctorate recipients, and samples of it."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..sampling import Floats, Positions
+from ..validation import positive
+from .draw import T4_CUT, SecondStage, draw_sample
+
+Errors = Literal["lognormal", "t4", "skewed", "heteroskedastic", "clustered"]
+# Field, gender, units and mean salary (dollars) of the simulated population: T Tables 4 and 5,
+# columns "Pop.".  The units add up to 100,000.
+SDR_CELLS = (
+    ("1", "male", 14_599, 121_125),
+    ("1", "female", 13_364, 99_226),
+    ("2", "male", 1_951, 146_916),
+    ("2", "female", 783, 125_358),
+    ("3", "male", 2_918, 118_338),
+    ("3", "female", 1_117, 105_081),
+    ("4", "male", 12_381, 122_601),
+    ("4", "female", 5_728, 100_618),
+    ("5", "male", 3_861, 120_531),
+    ("5", "female", 7_336, 98_060),
+    ("6", "male", 6_433, 122_676),
+    ("6", "female", 6_409, 97_595),
+    ("7", "male", 14_358, 136_370),
+    ("7", "female", 3_773, 116_566),
+    ("8", "male", 2_033, 137_349),
+    ("8", "female", 2_956, 106_388),
+)
+SCALE = 0.4  # standard deviation of log salary within a cell, and of log size given salary (T 4.1)
+
+
+def sdr_population(
+    seed: int | np.random.Generator | None = None,
+    errors: Errors = "lognormal",
+    icc: float = 0.15,
+    units_of_a_psu: float = 300,
+) -> pd.DataFrame:
+    """The simulated population of T 4.1: 100,000 doctorate holders in 16 cells of field and gender.
+
+    Cells have the counts and mean salaries that T prints (Tables 4 and 5, "Pop.").  Within a cell
+    log salary = log(mean) - 0.08 + 0.4 e; the salaries of the cell are then multiplied by one
+    number, so that their mean is the printed one exactly and not only in expectation.
+    Size, to which inclusion probabilities are proportional, is exp(log salary + 0.4 N(0, 1)) (T eq. 11).
+
+    Parameters
+    ----------
+    seed : int or numpy.random.Generator, optional
+        Fresh from the operating system where there is none.
+    errors : {"lognormal", "t4", "skewed", "heteroskedastic", "clustered"}
+        What e is.  All but the first are for studies of robustness:
+
+        - lognormal: standard normal (T);
+        - t4: Student t with 4 degrees of freedom, cut at +-13, scaled to sd 1;
+        - skewed: a gamma variable with skewness 1 (shape 4), standardised;
+        - heteroskedastic: normal; sd of log salary 0.2 in field 1, 0.6 in field 8, even steps between;
+        - clustered: a column ``psu`` of universities, each within one field; e is the sum of a
+          normal effect of the university and a normal error, of variance icc and 1 - icc.
+    icc : float
+        Intraclass correlation of log salary given field and gender, at least 0 and below 1; no
+        effect without universities.
+    units_of_a_psu : float
+        Mean number of units of a university; universities have from half of it to one and a half
+        times as many, in expectation.
+
+    Returns
+    -------
+    pandas.DataFrame
+        100,000 rows, cell after cell: ``field`` (text "1" to "8"), ``gender`` ("male" or "female"),
+        ``salary`` (dollars), ``size``; ``psu`` (text) where errors are clustered.
+
+    Raises
+    ------
+    InputError
+        Unknown errors, an icc that is no share, a number of units that leaves a field without two
+        universities.
+    """
+    if errors not in get_args(Errors):
+        raise InputError(f"errors={errors!r} is not one of {', '.join(get_args(Errors))}")
+    if isinstance(icc, bool) or not isinstance(icc, (int, float)) or not 0 <= icc < 1:
+        raise InputError("icc must be a number from 0 to below 1")
+    rng = np.random.default_rng(seed)
+    cells = pd.DataFrame(SDR_CELLS, columns=["field", "gender", "units", "mean"])
+    cell = np.repeat(np.arange(len(cells)), cells["units"])
+    population = cells[["field", "gender"]].iloc[cell].reset_index(drop=True)
+    field, N = cells["field"].to_numpy(dtype=np.intp)[cell], len(cell)
+    log_salary = SCALE * rng.standard_normal(N)
+    if errors == "t4":
+        log_salary = SCALE * _standard_t4(N, rng)
+    elif errors == "skewed":
+        log_salary = SCALE * (rng.gamma(4, size=N) - 4) / 2
+    elif errors == "heteroskedastic":
+        log_salary *= np.linspace(0.2, 0.6, 8)[field - 1] / SCALE
+    elif errors == "clustered":
+        population["psu"], code = _universities(field, positive(units_of_a_psu, "units_of_a_psu"), rng)
+        effect = SCALE * rng.standard_normal(code.max() + 1)
+        log_salary = np.sqrt(icc) * effect[code] + np.sqrt(1 - icc) * log_salary
+    relative = np.exp(log_salary)
+    relative /= (np.bincount(cell, weights=relative) / cells["units"].to_numpy())[cell]
+    population["salary"] = cells["mean"].to_numpy()[cell] * relative
+    population["size"] = population["salary"] * np.exp(SCALE * rng.standard_normal(N))
+    return population
+
+
+def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
+    """Student t with 4 degrees of freedom, cut at +-T4_CUT, with standard deviation 1: (N,)."""
+    t = rng.standard_t(4, N)
+    while (far := np.abs(t) > T4_CUT).any():
+        t[far] = rng.standard_t(4, int(far.sum()))
+    s2 = T4_CUT**2 / (4 + T4_CUT**2)
+    return t / np.sqrt(4 * s2 / (3 - s2))  # the variance, by t = 2 tan(angle)
+
+
+def _universities(field: Positions, size: float, rng: np.random.Generator) -> tuple[NDArray[np.object_], Positions]:
+    """Label and number of each unit's university: units fall at random into those of their field."""
+    fewest = np.bincount(field)[1:].min()
+    if round(fewest / size) < 2:
+        raise InputError(f"units_of_a_psu = {size:g} leaves a field of {fewest:,} units fewer than two universities")
+    label = np.empty(field.size, dtype=object)
+    code = np.zeros(field.size, dtype=np.intp)
+    known = 0
+    for f in np.unique(field):
+        here = np.flatnonzero(field == f)
+        share = rng.uniform(0.5, 1.5, round(here.size / size))
+        edges = np.cumsum(share / share.sum())[:-1]
+        inside = np.searchsorted(edges, rng.random(here.size), side="right")
+        label[here] = np.array([f"{f}-{k:02d}" for k in range(1, share.size + 1)], dtype=object)[inside]
+        code[here] = known + inside
+        known += share.size
+    return label, code
+
+
+def sdr_sample(
+    n: int = 1000,
+    seed: int | np.random.Generator | None = None,
+    population: pd.DataFrame | None = None,
+    take: int | str = 10,
+    second_stage: SecondStage = "pps",
+) -> SurveyDesign:
+    """A stratified sample of :func:`sdr_population` with probability proportional to size (T 4.1).
+
+    Strata are the fields; the sample is allocated to them in proportion to their units, and
+    drawn systematically, in random order, without replacement.  A population with universities
+    (``psu``) is sampled in two stages: universities proportional to their summed size, then
+    ``take`` units of each.
+
+    Parameters
+    ----------
+    n : int
+        Sample size; with universities as of :func:`draw_sample`.
+    seed : int or numpy.random.Generator, optional
+    population : pandas.DataFrame, optional
+        From :func:`sdr_population`; one is made where none is given.
+    take, second_stage
+        As of :func:`draw_sample`; no effect without universities.
+
+    Returns
+    -------
+    SurveyDesign
+        Columns of the population and ``weight`` = 1 / pi.
+
+    Raises
+    ------
+    InputError
+        As :func:`draw_sample`.
+    """
+    rng = np.random.default_rng(seed)
+    population = sdr_population(rng) if population is None else population
+    psu = "psu" if "psu" in population.columns else None
+    return draw_sample(
+        population, n=n, strata="field", size="size", rng=rng, psu=psu, take=take, second_stage=second_stage
+    )

@@ -1,0 +1,1 @@
+"""The confidential survey file, seen through its design."""

@@ -1,0 +1,133 @@
+"""Columns of a data frame, read and checked at the door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..validation import rows
+
+Columns = str | Sequence[str] | None
+
+# Numbers, dates and sums of money begin with a digit, after a sign perhaps; names seldom do.  R's read.csv() puts an X
+# before a value, but X1 and X12 are names that R makes itself.
+VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
+
+
+def names_of(columns: Columns, role: str) -> tuple[str, ...]:
+    """One name or several as a tuple; InputError where one is no string."""
+    listed = isinstance(columns, Iterable) and not isinstance(columns, str)
+    names: tuple[Any, ...] = () if columns is None else tuple(columns) if listed else (columns,)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"{role} must be a column name or a list of column names")
+    return names
+
+
+def listing(columns: Iterable[Hashable], shown: int = 12, *, some: Sequence[str] | None = None) -> str:
+    """The first names, for a message that says what columns there are.
+
+    Where a file has no header line, its first record is taken for one, and the names are that person's data.  So
+    where any name looks like a value, which is where it begins with a digit, names are counted and none is shown.
+
+    Parameters
+    ----------
+    columns : iterable of names
+        All that the file has.
+    shown : int
+        How many names to show.
+    some : list of str, optional
+        The ones that the message is about; default all.
+    """
+    names = [str(c) for c in columns]
+    values = sum(VALUE.match(name) is not None for name in names)
+    there = f"{len(names):,} {'column' if len(names) == 1 else 'columns'}"
+    if values:
+        alike = f"{values:,} whose {'name looks like a value' if values == 1 else 'names look like values'}"
+        return f"{there}, {alike}: where there is no header line, give the file a first line with the column names"
+    named = names if some is None else some
+    return ", ".join(named[:shown]) + (f", ... ({there})" if len(named) > shown else "")
+
+
+def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
+    """Refuse columns that are not there, have two roles or missing values, and an empty frame."""
+    if frame.columns.has_duplicates:
+        twice = sorted({str(c) for c in frame.columns[frame.columns.duplicated()]})
+        named = listing(frame.columns, some=twice)
+        raise InputError(f"the frame has several columns of the same name: {named}; rename them")
+    for role, name in roles.items():
+        if name not in frame.columns:
+            raise InputError(f"{role}: there is no column {name!r}; the frame has {listing(frame.columns)}")
+    taken: dict[str, str] = {}
+    for role, name in roles.items():
+        if name in taken:
+            raise InputError(f"column {name!r} is given two roles, {taken[name]} and {role}; a column has one role")
+        taken[name] = role
+    if len(frame) == 0:
+        raise InputError("the frame is empty: a design needs a record; where it is a subset, none meets its condition")
+    for role, name in roles.items():
+        missing = frame[name].isna().to_numpy()
+        if missing.any():
+            raise InputError(
+                f"{role} column {name!r} is missing in {rows(missing)}; every record needs it: fill it in or "
+                "leave these records out"
+            )
+
+
+def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
+    """A column as floats, NaN where it is missing; InputError where it is not a number."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    types = pd.api.types
+    number = types.is_numeric_dtype(column.dtype) and column.dtype.kind not in "bc"
+    if not (number or types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
+        raise InputError(f"column {name!r} is of type {column.dtype}, not a number; convert it first")
+    values = pd.to_numeric(column, errors="coerce")
+    bad = (values.isna() & column.notna()).to_numpy()
+    if bad.any():
+        raise InputError(f"column {name!r} is not a number in {rows(bad)}; correct these or declare them missing")
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def positive(column: pd.Series, name: str, *, at_most_one: bool) -> NDArray[np.float64]:
+    """A column as floats that are finite and above 0 (and at most 1); InputError where they are not."""
+    values = np.array(numeric(column, name))
+    infinite = ~np.isfinite(values)
+    if infinite.any():
+        raise InputError(f"column {name!r} is not finite in {rows(infinite)}; correct it or leave these records out")
+    if (values <= 0).any():
+        raise InputError(
+            f"column {name!r} is zero or negative in {rows(values <= 0)}; weights and inclusion probabilities are "
+            "positive: correct it or leave these records out"
+        )
+    if at_most_one and (values > 1).any():
+        raise InputError(
+            f"column {name!r} is above 1 in {rows(values > 1)}; inclusion probabilities are at most 1. "
+            "Are these weights? Then pass weights= instead of probs="
+        )
+    return values
+
+
+def codes(*columns: Any) -> NDArray[np.intp]:
+    """Number the distinct rows of one or more columns 0, 1, ..."""
+    code = np.zeros(len(columns[0]), dtype=np.intp)
+    for column in columns:
+        inner, levels = pd.factorize(column, sort=False)
+        combined = code * max(len(levels), 1) + inner
+        code, _ = pd.factorize(combined, sort=True)
+    return code
+
+
+def occurring(code: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The codes below ``size`` that occur, and for each record the number of its own, in linear time."""
+    if size > 8 * code.size:
+        found, number = np.unique(code, return_inverse=True)
+        return found, number
+    there = np.zeros(size, dtype=bool)
+    there[code] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[code]

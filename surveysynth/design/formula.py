@@ -1,0 +1,47 @@
+"""Formulas of columns: which columns they name."""
+
+from __future__ import annotations
+
+import formulaic
+from formulaic.parser.types import Factor
+from formulaic.transforms import TRANSFORMS
+from formulaic.utils.variables import Variable, get_required_variables
+
+from ..errors import InputError
+
+
+def formula_columns(predictors: str) -> tuple[str, ...]:
+    """The columns that the right-hand side of a formula names, sorted.
+
+    Raises
+    ------
+    InputError
+        It is not a right-hand side of a formula.
+    """
+    return tuple(sorted({name for factor in factors_of(predictors) for name in columns_of(factor)}))
+
+
+def factors_of(predictors: str) -> list[Factor]:
+    """The factors of its terms, each a column or an expression; InputError as :func:`formula_columns`."""
+    if not isinstance(predictors, str) or not predictors.strip():
+        raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
+    try:
+        formula = formulaic.Formula(f"1 + {predictors}")
+    except Exception as error:
+        raise InputError(f"predictors {predictors!r} is not a formula ({type(error).__name__})") from None
+    if not isinstance(formula, formulaic.SimpleFormula) or not formula:
+        raise InputError("predictors is the right-hand side of a formula, with each public column by name")
+    return [factor for term in formula for factor in term.factors]
+
+
+def columns_of(factor: Factor) -> set[str]:
+    """The columns that a factor of a formula reads; formulaic's own list misses those inside ``center()``, ``bs()``."""
+    if factor.eval_method == Factor.EvalMethod.LOOKUP:
+        return {factor.expr}
+    found = get_required_variables(factor.expr)
+    return {
+        str(v.root if Variable.Role.CALLABLE in v.roles else v)
+        for v in found
+        # center(x) is a function and contr.sum a constant, but C(center) reads a column
+        if v.root not in TRANSFORMS or (Variable.Role.VALUE in v.roles and v == v.root)
+    }

@@ -1,0 +1,206 @@
+"""Replicate weights: Preston's rescaled bootstrap, the jackknife, balanced half samples, and weights of a file.
+
+The weight of record i in replicate r is w_i times a factor.  With R's ``scale`` s and ``rscales``
+s_r the variance of an estimate is
+
+    s sum_r s_r (theta_r - theta)^2.
+
+Bootstrap (Preston 2009; R's ``type = "mrbbootstrap"``).  In each stratum n* = floor(n / 2) of its n
+PSUs are kept, drawn without replacement; in each PSU, n* of its n units; and so on.  At stage k let
+f_k be the sampling fraction, delta_k = 1 for a unit that is kept, else 0, and
+
+    lambda_k = sqrt(f_1 ... f_{k-1} n_k* (1 - f_k) / (n_k - n_k*)).
+
+The factor is 1 + sum_k lambda_k (n_k / n_k* delta_k - 1) prod_{j<k} sqrt(n_j / n_j*) delta_j.  With
+one stage, n even and f = 0 this is 2 delta, the half sample doubled of T 2.4.  For a total, the
+expected squared difference from the estimate is the variance of :mod:`surveysynth.estimation.taylor`
+exactly, later stages included; for a mean it is so to first order.  A PSU that is alone in its
+stratum and certain (f = 1) is always kept, so that the stages within it have their variance (in R
+they lose it).  With several stages a factor may be negative, as in R.
+
+Jackknife.  A replicate leaves one PSU out and gives its weight to the others of its stratum.
+
+Balanced half samples (BRR; Fay's form of it).  Of the two PSUs of each stratum one gets the factor
+2 - rho, the other rho.  Strata go by the rows of a Hadamard matrix, so that over the replicates the
+products of two strata cancel.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpstrf
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Levels = NDArray[np.uint8]
+Signs = NDArray[np.int8]
+
+BLOCK = 2_000_000  # numbers in memory at a time, of random ones, factors or given weights: 16 MB
+RANK_TOLERANCE = 1e-5  # R's: a replicate adds to the rank where this share of its length is new
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates(ABC):
+    """R sets of replicate weights, and how variances come from them.
+
+    Attributes
+    ----------
+    method : str
+        "preston", "JK1", "JKn", "BRR", "Fay" or "given".
+    scale : float
+    rscales : float array (R,)
+        Read-only, as every array here.
+    mse : bool
+        Squares are around the estimate; else around the mean of the replicates (of those with
+        rscales above 0, as in R).
+    """
+
+    method: str
+    scale: float
+    rscales: Floats
+    mse: bool
+
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:  # by way of __init__, so that arrays stay read-only
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def R(self) -> int:
+        """Number of replicates."""
+        return int(self.rscales.size)
+
+    @abstractmethod
+    def factors(self, start: int, stop: int) -> Floats:
+        """What the weights are multiplied by in replicates start to stop - 1: (n, stop - start)."""
+
+    @abstractmethod
+    def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:
+        """Sums of the values z by domain, in every replicate.
+
+        Parameters
+        ----------
+        z : float array (n,)
+            Weighted values: w for a count, w y for a total.
+        domain : int array (n,)
+            Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+
+        Returns
+        -------
+        float array (R, domains)
+            Exactly 0 where a replicate gives every record of a domain the factor 0.
+        """
+
+    @abstractmethod
+    def degf(self, weights: Floats) -> int:
+        """Degrees of freedom: the rank of the replicate weights less 1, as R's ``degf``.
+
+        Parameters
+        ----------
+        weights : float array (n,)
+            Weights of the design.  Records with 0 do not count: so it is that of a domain.
+        """
+
+    def variance(self, theta_r: Floats, theta: Floats) -> Floats:
+        """Variances of D estimates from their replicates.
+
+        Parameters
+        ----------
+        theta_r : float array (R, D)
+            NaN where a replicate has no estimate (no record of the domain was kept): it is left
+            out, and the sum of the others is scaled up by their share of the rscales.  (R leaves
+            it out without scaling.)
+        theta : float array (D,)
+
+        Returns
+        -------
+        float array (D,)
+            NaN where no replicate has an estimate.
+        """
+        exists = ~np.isnan(theta_r)
+        squares = np.where(exists, theta_r - self._centre(theta_r, theta), 0.0) ** 2
+        return np.asarray(self.scale * (self.rscales @ squares) * self._scaled_up(exists))
+
+    def covariance(self, theta_r: Floats, theta: Floats) -> Floats:
+        """Covariance matrix of p estimates from their replicates: (p, p).
+
+        Parameters
+        ----------
+        theta_r : float array (R, p)
+            A replicate counts where all of its estimates exist; else as for :meth:`variance`.
+        theta : float array (p,)
+        """
+        exists = np.asarray(~np.isnan(theta_r).any(axis=1))
+        theta_r = theta_r[exists]
+        deviation = theta_r - self._centre(theta_r, theta, exists)
+        products = deviation.T @ (self.rscales[exists, None] * deviation)
+        return np.asarray(self.scale * products * self._scaled_up(exists))
+
+    def _centre(self, theta_r: Floats, theta: Floats, chosen: slice | NDArray[np.bool_] = slice(None)) -> Floats:
+        if self.mse:
+            return theta
+        counted = ~np.isnan(theta_r) & (self.rscales[chosen] > 0)[:, None]
+        number = counted.sum(axis=0)
+        return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
+
+    def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
+        """1 / the share of the replicates that exist, by their rscales; NaN where none does."""
+        if not self.rscales.any():  # a complete sample: no replicate counts, and none is missed
+            return np.where(exists.any(axis=0), 1.0, np.nan)
+        there = np.asarray(self.rscales @ exists)
+        return np.divide(self.rscales.sum(), there, out=np.full_like(there, np.nan), where=there > 0)
+
+
+def _sums(z: Floats, unit: Codes, units: int, domain: Codes, domains: int) -> Floats:
+    """Sums of z by unit and domain: (units * domains,)."""
+    inside = domain >= 0
+    return np.asarray(np.bincount(unit[inside] * domains + domain[inside], z[inside], units * domains), np.float64)
+
+
+def _gram(block: Floats) -> Floats:
+    return np.asarray(block.T @ block)
+
+
+def _rank(gram: Floats) -> int:
+    """Rank of a matrix F from F'F: columns that add more than RANK_TOLERANCE of their length (Cholesky with pivots)."""
+    length = np.sqrt(gram.diagonal())
+    gram = gram[np.ix_(length > 0, length > 0)] / np.outer(length[length > 0], length[length > 0])
+    return int(dpstrf(gram, tol=RANK_TOLERANCE**2)[2]) if gram.size else 0
+
+
+# loops over replicates are innermost and contiguous, so that they vectorise
+@nb.njit(cache=True)
+def _select(
+    uniform: Floats,
+    unit: Codes,
+    stratum: Codes,
+    left: Codes,
+    sampled: Codes,
+    number: int,
+    above: Levels,
+    wanted: Floats,
+    level: Levels,
+) -> None:
+    """Selection sampling (Knuth, vol. 2, 3.4.2 S) in all replicates at once: every choice is as likely.
+
+    Of the ``left`` units of its stratum that come from here on, this one among them, ``wanted[r]``
+    are still to be kept.
+    """
+    R = wanted.size
+    for j in range(unit.size):
+        if left[j] == sampled[stratum[j]]:
+            wanted[:] = max(left[j] // 2, 1)
+        x, higher, out = uniform[j], above[stratum[j]], level[unit[j]]
+        for r in range(R):
+            kept = x[r] * left[j] < wanted[r]
+            wanted[r] -= kept
+            out[r] = higher[r] + (kept and higher[r] == number)

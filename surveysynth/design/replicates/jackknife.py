@@ -1,0 +1,112 @@
+"""The jackknife: replicates that leave one PSU out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ...errors import InputError
+from ..stages import LonelyPSU, Stage
+from .base import Replicates, _sums
+from .preston import _refuse_lonely
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class JackknifeReplicates(Replicates):
+    """A replicate for each PSU that can be left out: nothing is stored but the design.
+
+    Attributes
+    ----------
+    unit : int array (n,)
+        PSU of each record.
+    stratum_of_unit : int array (units,)
+    sampled : int array (strata,)
+        PSUs in the sample, n_h.
+    left_out : int array (R,)
+        PSU that a replicate leaves out.
+    """
+
+    unit: Codes
+    stratum_of_unit: Codes
+    sampled: Codes
+    left_out: Codes
+
+    def factors(self, start: int, stop: int) -> Floats:  # noqa: D102
+        out = self.left_out[start:stop]
+        h = self.stratum_of_unit[out]
+        factor = np.where(self.stratum_of_unit[:, None] == h, self._others(h), 1.0)
+        factor[out, np.arange(out.size)] = 0.0
+        return factor[self.unit]
+
+    def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
+        # T - T_h + n_h / (n_h - 1) (T_h - z_c), in this order: 0 where PSU c holds the whole domain
+        h = self.stratum_of_unit
+        z_c = _sums(z, self.unit, h.size, domain, domains).reshape(h.size, domains)
+        T_h = np.asarray(csr_array((np.ones(h.size), (h, np.arange(h.size)))) @ z_c)
+        rest = T_h.sum(axis=0) - T_h
+        out, h = z_c[self.left_out], h[self.left_out]
+        np.subtract(T_h[h], out, out=out)
+        out *= self._others(h)[:, None]
+        out += rest[h]
+        return np.asarray(out)
+
+    def _others(self, h: Codes) -> Floats:
+        """Factor of the other PSUs of the stratum."""
+        return np.asarray(self.sampled[h] / (self.sampled[h] - 1.0))
+
+    def degf(self, weights: Floats) -> int:  # noqa: D102
+        # PSU c of stratum h has the row 1 + n/(n - 1) a_c, where the a_c of h have the sum 0 and no other relation;
+        # those of a stratum that is there as a whole add up to n 1: together they have 1 and n - 1 more dimensions
+        there = np.bincount(self.unit, weights, self.stratum_of_unit.size) > 0
+        whole_strata = int((np.bincount(self.stratum_of_unit, there) == self.sampled).sum())
+        return int(there.sum()) - max(whole_strata, 1)
+
+
+def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU = "fail") -> JackknifeReplicates:
+    """Leave one PSU out at a time, with R's scales: JK1 without strata, JKn with them.
+
+    The squares of stratum h count (n_h - 1)/n_h (1 - f_h) times.  A PSU that is alone in its
+    stratum and certain has no replicate.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        Of the design.  As in R, with a warning, stages after the first are left out: the variance
+        within PSUs, times f_h.
+    stratified : bool
+    lonely_psu : {"fail", "remove", "adjust", "average"}
+        As for :func:`preston`.
+
+    Raises
+    ------
+    InputError
+        JK1 with strata; a stratum with one PSU that is not sampled completely; no stratum with two.
+    """
+    _refuse_lonely(stages[:1], lonely_psu)
+    first = stages[0]
+    n_h, f_h = first.sampled, first.fraction
+    if not stratified and n_h.size > 1:
+        raise InputError(f"JK1 is for a design without strata, and this one has {n_h.size:,}; choose JKn")
+    if len(stages) > 1:
+        warnings.warn(
+            "the jackknife shows the variance of the first stage of sampling: that of later stages, times the "
+            "sampling fractions above them, is left out",
+            stacklevel=3,
+        )
+    left_out = np.flatnonzero((n_h > 1)[first.stratum_of_unit])
+    if left_out.size == 0:
+        raise InputError("no stratum has two PSUs, so there is none to leave out")
+    rscales = ((n_h - 1) / n_h * (1 - f_h))[first.stratum_of_unit[left_out]]
+    scale = 1.0
+    if not stratified:
+        scale, rscales = float(rscales[0]), np.ones(left_out.size)
+    return JackknifeReplicates(
+        "JKn" if stratified else "JK1", scale, rscales, True, first.unit, first.stratum_of_unit, n_h, left_out
+    )

@@ -1,0 +1,78 @@
+"""Replicates whose factors are those of PSUs or later units, by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import BLOCK, Replicates, _gram, _rank, _sums
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Levels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class LevelReplicates(Replicates):
+    """Replicates with few different factors: a table of these, and a byte for each unit and replicate.
+
+    Attributes
+    ----------
+    unit : int array (n,)
+        Sampling unit of each record, of the last stage that is replicated.
+    level : uint8 array (units, R)
+        How many stages kept the unit, counted from the first; in balanced half samples 0 or 1.
+    group : int array (units,)
+    value : float array (groups, levels)
+        In replicate r, unit u has the factor ``value[group[u], level[u, r]]``.
+    """
+
+    unit: Codes
+    level: Levels
+    group: Codes
+    value: Floats
+
+    def factors(self, start: int, stop: int) -> Floats:  # noqa: D102
+        return self._of_units(slice(None), slice(start, stop))[self.unit]
+
+    def _of_units(self, units: slice | Codes, replicates: slice) -> Floats:
+        return np.asarray(self.value[self.group[units, None], self.level[units, replicates]])
+
+    def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
+        unit, units = self.unit, len(self.level)
+        if units * domains <= z.size:  # units of many records: sum within them first
+            z = _sums(z, unit, units, domain, domains)
+            unit, domain = np.divmod(np.arange(z.size), domains)
+        out = np.zeros((domains, self.R))
+        _add_levels(z, domain, unit, self.level, self.group, self.value, out)
+        return out.T
+
+    def degf(self, weights: Floats) -> int:  # noqa: D102
+        units = np.flatnonzero(np.bincount(self.unit, weights, len(self.level)) > 0)
+        if units.size < self.R:
+            return _rank(_gram(self._of_units(units, slice(None)).T)) - 1
+        gram, rank, step = np.zeros((self.R, self.R)), 0, max(self.R, BLOCK // self.R)
+        for start in range(0, units.size, step):
+            gram += _gram(self._of_units(units[start : start + step], slice(None)))
+            rank = _rank(gram)
+            if rank == self.R:  # more units cannot add to it
+                break
+        return rank - 1
+
+
+@nb.njit(cache=True)
+def _add_levels(z: Floats, domain: Codes, unit: Codes, level: Levels, group: Codes, value: Floats, out: Floats) -> None:
+    """out[d, r] += z_i value[group, level] over the records of domain d."""
+    v = np.empty(value.shape[1])
+    R = level.shape[1]
+    for i in range(z.size):
+        if domain[i] >= 0:
+            u = unit[i]
+            for k in range(v.size):
+                v[k] = z[i] * value[group[u], k]
+            row, levels = out[domain[i]], level[u]
+            for r in range(R):
+                row[r] += v[levels[r]]

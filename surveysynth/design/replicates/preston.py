@@ -1,0 +1,95 @@
+"""Preston's rescaled bootstrap for several stages."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InputError
+from ...validation import rows, whole
+from ..stages import LonelyPSU, Stage
+from .base import BLOCK, _select
+from .levels import LevelReplicates
+
+Floats = NDArray[np.float64]
+Levels = NDArray[np.uint8]
+
+
+def preston(
+    stages: tuple[Stage, ...], R: int, rng: np.random.Generator, lonely_psu: LonelyPSU = "fail"
+) -> LevelReplicates:
+    """Draw R replicates of a design of any number of stages (Preston 2009; T 2.4; R's ``"mrbbootstrap"``).
+
+    Variances divide by R, as T does (R's ``as.svrepdesign`` divides by R - 1).
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        Of the design.
+    R : int
+        Replicates.
+    rng : numpy.random.Generator
+        Nothing that is confidential enters the draw: strata and sampling units only.
+    lonely_psu : {"fail", "remove", "adjust", "average"}
+        With "remove" a stratum with one unit adds nothing to the variance of its stage; otherwise
+        it is refused.
+
+    Raises
+    ------
+    InputError
+        R is no positive whole number; a stratum with one unit, at any stage, that is not sampled
+        completely.
+    """
+    whole(R, "the number of replicates")
+    _refuse_lonely(stages, lonely_psu)
+    level = np.zeros((stages[0].sampled.size, R), dtype=np.uint8)
+    for number, stage in enumerate(stages):
+        level = _draw(stage, number, level, rng)
+    return LevelReplicates(
+        "preston", 1 / R, np.ones(R), True, stages[-1].unit, level, stages[-1].stratum_of_unit, _values(stages)
+    )
+
+
+def _refuse_lonely(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> None:
+    for number, stage in enumerate(stages):
+        lonely = stage.lonely[stage.stratum]
+        if lonely.any() and lonely_psu != "remove":
+            above, unit = (f"unit of stage {number}", f"unit of stage {number + 1}") if number else ("stratum", "PSU")
+            raise InputError(
+                f"a {above} has only one {unit}, so replicates cannot show its variance: {rows(lonely)}; merge strata, "
+                "declare it sampled completely with an fpc, or choose lonely_psu='remove'"
+            )
+
+
+def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) -> Levels:
+    """Levels of the units of one stage: (units, R), from those of the units that they are in."""
+    h, R = stage.stratum_of_unit, above.shape[1]
+    order, last = np.argsort(h, kind="stable"), np.cumsum(stage.sampled)
+    level, wanted = np.empty((h.size, R), dtype=np.uint8), np.empty(R)
+    step = max(1, BLOCK // R)
+    uniform = np.empty((min(step, h.size), R))
+    for start in range(0, h.size, step):
+        block = order[start : start + step]
+        rng.random(out=uniform[: block.size])
+        left = last[h[block]] - np.arange(start, start + block.size)
+        _select(uniform, block, h[block], left, stage.sampled, number, above, wanted, level)
+    return level
+
+
+def _values(stages: tuple[Stage, ...]) -> Floats:
+    """Factors of the units of each stratum of the last stage: (strata, stages + 1), dropped at once to kept by all."""
+    strata = stages[0].sampled.size
+    share, root, kept_so_far = np.ones(strata), np.ones(strata), np.ones(strata)
+    value = np.empty((strata, 0))
+    for number, stage in enumerate(stages):
+        if number:  # the units of the stage above are the strata of this one
+            of = stages[number - 1].stratum_of_unit
+            share, root, kept_so_far, value = share[of], root[of], kept_so_far[of], value[of]
+        n, f = stage.sampled, stage.fraction
+        kept = np.maximum(n // 2, 1)
+        lam = np.sqrt(share * kept * (1 - f) / np.maximum(n - kept, 1))  # alone, a unit is always kept: lam cancels
+        dropped = kept_so_far - root * lam
+        value = np.column_stack([value, dropped])
+        share, kept_so_far = share * f, dropped + root * lam * (n / kept)
+        root = root * np.sqrt(n / kept)
+    return np.column_stack([value, kept_so_far])

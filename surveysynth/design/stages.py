@@ -1,0 +1,122 @@
+"""Stages of sampling: strata, sampling units and sampling fractions, as codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..validation import rows
+from .columns import codes, numeric, positive
+
+LonelyPSU = Literal["fail", "remove", "adjust", "average"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of sampling, in the codes that variance estimation works with (read-only arrays).
+
+    Attributes
+    ----------
+    stratum : int array (n,)
+        Stratum of each record: the design strata at the first stage, the parent unit later.
+    unit : int array (n,)
+        Sampling unit of each record, numbered across strata.
+    stratum_of_unit : int array (units,)
+    sampled : int array (strata,)
+        Units in the sample, n_h.
+    fraction : float array (strata,)
+        Sampling fraction f_h = n_h / N_h; 0 where the design has no fpc.
+    """
+
+    stratum: NDArray[np.intp]
+    unit: NDArray[np.intp]
+    stratum_of_unit: NDArray[np.intp]
+    sampled: NDArray[np.intp]
+    fraction: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            array.flags.writeable = False
+
+    @property
+    def lonely(self) -> NDArray[np.bool_]:
+        """Strata with one sampling unit that are not sampled completely: (strata,)."""
+        return (self.sampled == 1) & (self.fraction < 1)
+
+
+def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc: tuple[str, ...]) -> tuple[Stage, ...]:
+    """Codes, sample sizes and sampling fractions of every stage that variances need.
+
+    Later stages count only where the stage above has an fpc: without one the first stage is
+    taken as drawn with replacement, and it carries the whole variance (T 2.3; R's survey).
+    """
+    n = len(frame)
+    fractions = _fpc_are_fractions(frame, fpc)
+    stratum = np.zeros(n, dtype=np.intp) if strata is None else codes(frame[strata])
+    stages: list[Stage] = []
+    for level in range(max(len(psu), 1)):
+        unit = codes(stratum, frame[psu[level]]) if psu else np.arange(n, dtype=np.intp)
+        first_record = np.unique(unit, return_index=True)[1]
+        stratum_of_unit = stratum[first_record]
+        sampled = np.bincount(stratum_of_unit)
+        has_fpc = level < len(fpc)
+        fraction = np.zeros(sampled.size)
+        if has_fpc:
+            fraction = _sampling_fraction(frame[fpc[level]], fpc[level], stratum, sampled, fractions)
+        stages.append(Stage(stratum, unit, stratum_of_unit, sampled, fraction))
+        if not has_fpc:
+            break
+        stratum = unit
+    return tuple(stages)
+
+
+def _fpc_are_fractions(frame: pd.DataFrame, fpc: tuple[str, ...]) -> bool:
+    if not fpc:
+        return False
+    values = np.column_stack([positive(frame[name], name, at_most_one=False) for name in fpc])
+    if (values <= 1).all():
+        return True
+    below = (values < 1).any(axis=1)
+    if below.any():
+        raise InputError(
+            f"fpc columns {', '.join(map(repr, fpc))} mix sampling fractions and population sizes: below 1 in "
+            f"{rows(below)}; use fractions (all at most 1) or sizes (all at least 1)"
+        )
+    return False
+
+
+def _sampling_fraction(
+    column: pd.Series, name: str, stratum: NDArray[np.intp], sampled: NDArray[np.intp], fractions: bool
+) -> NDArray[np.float64]:
+    values = numeric(column, name)
+    low, high = np.full(sampled.size, np.inf), np.full(sampled.size, -np.inf)
+    np.minimum.at(low, stratum, values)
+    np.maximum.at(high, stratum, values)
+    varies = (high - low > 1e-9 * high)[stratum]
+    if varies.any():
+        raise InputError(f"fpc column {name!r} varies within its stratum in {rows(varies)}; it is one number a stratum")
+    too_small = (low < sampled * (1 - 1e-9))[stratum]
+    if not fractions and too_small.any():
+        raise InputError(
+            f"fpc column {name!r} gives a population smaller than the sample in {rows(too_small)}; "
+            "it counts sampling units in the population of the stratum"
+        )
+    fraction = low if fractions else sampled / low
+    return np.where(fraction > 1 - 1e-7, 1.0, fraction)  # R's limit for a complete stratum
+
+
+def refuse_lonely(stages: tuple[Stage, ...], strata: str | None, psu: tuple[str, ...]) -> None:
+    """InputError where a stratum that is not sampled completely has one sampling unit."""
+    for level, stage in enumerate(stages):
+        lonely = stage.lonely[stage.stratum]
+        if lonely.any():
+            above = f"a unit of {psu[level - 1]!r}" if level else f"a stratum of {strata!r}" if strata else "the sample"
+            raise InputError(
+                f"{above} has only one sampling unit at stage {level + 1}, so its variance cannot be estimated: "
+                f"{rows(lonely)}; merge strata, or choose lonely_psu='remove', 'adjust' or 'average'"
+            )

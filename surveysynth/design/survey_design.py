@@ -1,0 +1,553 @@
+"""SurveyDesign: a data frame and the roles that its columns play in the sampling design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InputError
+from ..sampling import GivenJoint, Joint, SampleSize, draw
+from ..validation import check_seed, rows
+from .calibration import Totals, check_agreement, margins_of, rake, totals_of
+from .columns import Columns, check_columns, listing, names_of, numeric, positive
+from .read import read_frame
+from .replicates.balanced import balanced
+from .replicates.base import Replicates
+from .replicates.given import GivenReplicates
+from .replicates.given import given as given_replicates
+from .replicates.jackknife import jackknife
+from .replicates.preston import preston
+from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
+
+PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
+NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
+CERTAIN = 1 - 1e-9  # inclusion probability that is 1 but for rounding
+MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
+VARIANCE_OF: dict[str, PPS] = {  # method of selection
+    "tille": "sen_yates_grundy",
+    "maximum_entropy": "sen_yates_grundy",
+    "poisson": "poisson",
+    "brewer": "hajek",
+    "systematic": "hajek",
+    "random_systematic": "hajek",
+}
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+class SurveyDesign:
+    """A complex-survey file: records, weights and how the sample was drawn.
+
+    The design is immutable and is validated once, here.  Weights and inclusion probabilities
+    are two views of one thing: give either, read both.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row a respondent.  The index is ignored.
+    weights, probs : str
+        Column of survey weights (population units a record stands for), or of inclusion
+        probabilities in (0, 1].  Exactly one of the two.
+    strata : str, optional
+        Column of first-stage strata.
+    psu : str or list of str, optional
+        Columns of sampling units, outermost stage first.  A label counts within its stratum
+        (and within its parent unit), so labels that start again in each stratum are right.
+    fpc : str or list of str, optional
+        One column a stage: population sizes of the strata (in sampling units), or sampling
+        fractions when all values are at most 1, as in R's ``survey``.
+    lonely_psu : {"fail", "remove", "adjust", "average"}
+        What a stratum with one PSU does to a variance, as R's ``survey.lonely.psu``.  "fail"
+        refuses such a design here; "remove" adds nothing; "adjust" centres the PSU's total at
+        the mean of all PSUs; "average" adds the mean variance of the other strata.  A stratum
+        that is sampled completely is never lonely.
+    poststrata : str, or list of margins, optional
+        Column of groups whose totals of the weights are known from outside the sample (the
+        weights were calibrated to them); often the strata.  Standard errors count only what
+        varies within them, as after R's ``postStratify``.  Several margins were raked; a margin
+        may be several columns, crossed.  :meth:`calibrate` makes such a design.
+    base_weights : str, optional
+        Column of the weights before calibration.
+    replicate_weights : list of str, optional
+        Columns of replicate weights that came with the file (each a full weight, R's
+        ``combined.weights=TRUE``).  Variances are then ``scale * sum(rscales * (theta_r - centre)**2)``.
+        :meth:`replicates` makes replicates where a file has none.
+    scale : float, optional
+        Default 1 / R, as for BRR and bootstrap weights; Fay's need 1 / (R (1 - rho)^2).
+    rscales : sequence of float (R,), optional
+        Default 1 each.
+    mse : bool
+        Centre at the estimate (True), or at the mean of the replicates (False, R's default).
+    pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"}, optional
+        How a sample of elements that was drawn without replacement and with unequal probabilities
+        shows its variance; default: as if drawn with replacement (T 2.3).  The first two need
+        ``joint``; "hajek" is an approximation for samples of fixed size, "poisson" is for units
+        that were selected independently of each other.
+    joint : float array (n, n), optional
+        Joint inclusion probabilities of the records, inclusion probabilities on the diagonal; or
+        ``joint`` of a design with the same records.
+
+    Attributes
+    ----------
+    n : int
+        Records.
+    weights, probs : float array (n,)
+        Read-only; ``probs = 1 / weights``.
+    degf : int
+        Design degrees of freedom: PSUs minus strata; with replicate weights their rank minus 1,
+        as R's ``degf``.
+
+    Raises
+    ------
+    InputError
+        An empty frame; a missing column; one column in two roles; missing, non-numeric,
+        non-finite or non-positive weights; missing values in design columns; an fpc that
+        varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights,
+        joint probabilities or settings that do not fit the file or each other.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"field": [1, 1, 2, 2], "wt": [10.0, 12.0, 8.0, 9.0]})
+    >>> SurveyDesign(frame, weights="wt", strata="field")
+    SurveyDesign: 4 records, weights 'wt', 2 strata 'field', no clusters
+    """
+
+    weights: NDArray[np.float64]
+    probs: NDArray[np.float64]
+    weights_name: str | None
+    probs_name: str | None
+    strata_name: str | None
+    psu_names: tuple[str, ...]
+    fpc_names: tuple[str, ...]
+    lonely_psu: LonelyPSU
+    poststrata_names: tuple[tuple[str, ...], ...]
+    margins: tuple[Codes, ...]
+    base_name: str | None
+    base_weights: Floats
+    stages: tuple[Stage, ...]
+    replication: Replicates | None
+    pps: PPS | None
+    joint: tuple[Joint, ...]
+    _frame: pd.DataFrame
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        *,
+        weights: str | None = None,
+        probs: str | None = None,
+        strata: str | None = None,
+        psu: Columns = None,
+        fpc: Columns = None,
+        lonely_psu: LonelyPSU = "fail",
+        poststrata: str | Sequence[str | Sequence[str]] | None = None,
+        base_weights: str | None = None,
+        replicate_weights: Sequence[str] | None = None,
+        scale: float | None = None,
+        rscales: Sequence[float] | None = None,
+        mse: bool = True,
+        pps: PPS | None = None,
+        joint: ArrayLike | tuple[Joint, ...] | None = None,
+    ) -> None:
+        psu_names, fpc_names = names_of(psu, "psu"), names_of(fpc, "fpc")
+        poststrata_names = _margin_names(poststrata)
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
+        if (weights is None) == (probs is None):
+            raise InputError("give the survey weights or the inclusion probabilities: one of weights=, probs=")
+        _check_choice("lonely_psu", lonely_psu, get_args(LonelyPSU))
+        roles = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
+        for role, given_name in roles.items():
+            if not isinstance(given_name, str | None):
+                raise InputError(f"{role} must be the name of one column")
+        if len(fpc_names) > max(len(psu_names), 1):
+            raise InputError(f"fpc names {len(fpc_names)} stages but psu names {len(psu_names)}")
+        roles |= {f"psu (stage {i + 1})": name for i, name in enumerate(psu_names)}
+        roles |= {f"fpc (stage {i + 1})": name for i, name in enumerate(fpc_names)}
+        check_columns(frame, {role: name for role, name in roles.items() if name is not None})
+
+        weight_name = weights if weights is not None else probs
+        assert weight_name is not None
+        given = positive(frame[weight_name], weight_name, at_most_one=weights is None)
+        frame = frame.reset_index(drop=True)
+        stages = stages_of(frame, strata, psu_names, fpc_names)
+        if lonely_psu == "fail" and pps is None:
+            refuse_lonely(stages, strata, psu_names)
+        w = given if weights is not None else 1.0 / given
+        p = 1.0 / given if weights is not None else given.copy()
+        base = w if base_weights is None else positive(frame[base_weights], base_weights, at_most_one=False)
+        margins = margins_of(frame, poststrata_names)  # which may be the strata, too
+        replication = None
+        if replicate_weights is not None:
+            names = names_of(replicate_weights, "replicate_weights")
+            _check_replicate_names(names, roles)
+            replication = given_replicates(frame, names, w, scale, rscales, mse)
+        elif scale is not None or rscales is not None:
+            raise InputError("scale= and rscales= go with replicate_weights=")
+        if pps is not None and replicate_weights is not None:
+            raise InputError("pps= and replicate_weights= are two ways to a variance; give one")
+        if joint is not None and pps not in NEED_JOINT:
+            raise InputError("joint= goes with pps='sen_yates_grundy' or 'horvitz_thompson'")
+        known = _joint(joint, 1 / base)
+        if pps is not None:
+            _check_pps(pps, known, stages, 1 / base, lonely_psu)
+        for array in (w, p, base, *margins):
+            array.flags.writeable = False
+        self.__dict__.update(
+            _frame=frame,
+            weights=w,
+            probs=p,
+            weights_name=weights,
+            probs_name=probs,
+            strata_name=strata,
+            psu_names=psu_names,
+            fpc_names=fpc_names,
+            lonely_psu=lonely_psu,
+            poststrata_names=poststrata_names,
+            margins=margins,
+            base_name=base_weights,
+            base_weights=base,
+            stages=stages,
+            replication=replication,
+            pps=pps,
+            joint=known,
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a SurveyDesign cannot be changed; make a new one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a SurveyDesign cannot be changed; make a new one")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = {"replication": self.replication, "lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint}
+        return partial(type(self), **self._checked_roles()), (self._frame,), kept
+
+    def _checked_roles(self) -> dict[str, Any]:
+        """Roles that make this design once more, but for its pps= and what it refuses: that was looked at before."""
+        return {role: value for role, value in self.roles().items() if role != "pps"} | {"lonely_psu": "remove"}
+
+    def _with(self, **changed: Any) -> SurveyDesign:
+        """The same design but for some attributes that are not columns of the frame."""
+        design = type(self).__new__(type(self))
+        design.__dict__.update(self.__dict__ | changed)
+        design.__dict__.pop("degf", None)  # computed once, for this design
+        return design
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The records, as a frame of the caller's own (pandas copies on write, so this is cheap)."""
+        return self._frame.copy(deep=False)
+
+    @classmethod
+    def read(cls, path: str | Path, **roles: Any) -> SurveyDesign:
+        """Read a csv, parquet, Stata, SPSS or SAS file and give its columns their roles.
+
+        Parameters
+        ----------
+        path : str or Path
+            .csv, .csv.gz, .parquet, .dta, .sav, .zsav, .por, .sas7bdat or .xpt
+        **roles
+            As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
+
+        Raises
+        ------
+        InputError
+            The file is missing, of an unknown kind or unreadable, or fails validation.
+        """
+        return cls(read_frame(path), **roles)
+
+    def calibrate(self, totals: Totals) -> SurveyDesign:
+        """The design with weights that add up to known totals: post-stratified, or raked to several margins.
+
+        Standard errors then count only what the known totals leave open: the residuals of the
+        linearized values from the groups (R's ``postStratify``, ``calibrate(calfun="raking")``).
+
+        Parameters
+        ----------
+        totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total
+            ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies, several columns are raked.
+
+        Returns
+        -------
+        SurveyDesign
+            The weights are in a new column, ``<weights>_calibrated``; the old ones stay, as
+            ``base_weights``.
+
+        Raises
+        ------
+        InputError
+            Categories without a total or without a record; totals that are not positive, that
+            contradict each other or that no positive weights can meet; weights that are
+            calibrated already; a design with replicate weights.
+        """
+        if self.margins:
+            raise InputError("the weights are calibrated already; calibrate the design that they came from")
+        if self.replication is not None:
+            raise InputError("a design with replicate weights cannot be calibrated: each replicate would need it, too")
+        if not isinstance(totals, Mapping) or not totals:
+            raise InputError("totals must map columns to the totals of their categories")
+        names = [names_of(margin, "totals") for margin in totals]
+        margins = margins_of(self._frame, names)
+        known = [
+            totals_of(self._frame, columns, margin, given)
+            for columns, margin, given in zip(names, margins, totals.values(), strict=True)
+        ]
+        check_agreement(known)
+        known = [total * (known[0].sum() / total.sum()) for total in known]  # which agree but for rounding
+        column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
+        taken = {column} if self.weights_name else {column, base}
+        if taken & set(self._frame.columns):
+            raise InputError(f"the frame has a column {column!r} or {base!r} already, where the weights go: rename it")
+        frame = self._frame.assign(**{base: self.weights, column: rake(self.weights, margins, known)})
+        roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base, "poststrata": names}
+        return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu, pps=self.pps, joint=self.joint)
+
+    def replicates(
+        self, method: str = "preston", *, R: int = 100, rho: float = 0.5, seed: int | None = None
+    ) -> SurveyDesign:
+        """The design with replicate weights, from which :func:`surveysynth.estimate` then has its variances.
+
+        Parameters
+        ----------
+        method : {"preston", "JK1", "JKn", "BRR", "Fay"}
+            Preston's (2009) rescaled bootstrap, which takes any design, fpc and later stages
+            included; the jackknife without and with strata; balanced repeated replication of
+            two PSUs a stratum, and Fay's form of it.
+        R : int
+            Replicates of ``preston``; the other methods have a number of their own.
+        rho : float
+            Of ``Fay``: weights are multiplied by rho or 2 - rho.
+        seed : int, optional
+            Of ``preston``; without one the replicates come from the operating system's entropy.
+
+        Raises
+        ------
+        InputError
+            An unknown method, or one that the design does not allow: strata with one PSU, or
+            with other than two for BRR; a design that has replicates, calibrated weights or
+            joint probabilities.
+        """
+        _check_choice("method", method, ("preston", "JK1", "JKn", "BRR", "Fay"))
+        check_seed(seed)
+        for there, what in ((self.replication, "replicate weights"), (self.margins, "calibrated weights")):
+            if there:
+                raise InputError(f"replicates cannot be made of a design with {what}")
+        if self.pps is not None:
+            raise InputError(f"replicates take PSUs as drawn with equal probabilities, not as pps={self.pps!r} does")
+        if method == "preston":
+            return self._with(replication=preston(self.stages, R, np.random.default_rng(seed), self.lonely_psu))
+        if method in ("JK1", "JKn"):
+            return self._with(replication=jackknife(self.stages, method == "JKn", self.lonely_psu))
+        return self._with(replication=balanced(self.stages, rho=0.0 if method == "BRR" else rho))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        n: SampleSize,
+        size: str | None = None,
+        strata: str | None = None,
+        method: str | None = None,
+        seed: int | None = None,
+    ) -> SurveyDesign:
+        """Draw a sample of elements from a frame: a design that knows its inclusion probabilities.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            One row a unit of the population.
+        n : int, or mapping (or Series) of stratum to int
+            Sample size **of each stratum** where there are strata (:func:`surveysynth.sampling.
+            proportional_allocation` divides one sample size among them).
+        size : str, optional
+            Column of sizes to which inclusion probabilities are proportional.
+        strata : str, optional
+        method : str, optional
+            "systematic" (in the order of the frame), "random_systematic", "brewer", "tille",
+            "maximum_entropy", "poisson" (the sample size is random), "multinomial" (with
+            replacement), "srs" (equal probabilities); default "maximum_entropy" with sizes,
+            "srs" without.
+        seed : int, optional
+            Without one the sample comes from the operating system's entropy.
+
+        Returns
+        -------
+        SurveyDesign
+            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi, and
+            the variance that goes with the method: Sen-Yates-Grundy with joint probabilities
+            (tille, maximum_entropy), that of independent units (poisson), Hajek's approximation (brewer
+            and both systematic ones, and where a stratum has more than 5,000 selected units), finite
+            population correction from a column ``population`` (srs), with replacement (multinomial).
+
+        Raises
+        ------
+        InputError
+            Unknown methods or columns; sizes, sample sizes or strata from which no sample can be
+            drawn; a frame that has a column of those names.
+        """
+        check_seed(seed)
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
+        check_columns(frame, {role: name for role, name in (("size", size), ("strata", strata)) if name is not None})
+        method = ("srs" if size is None else "maximum_entropy") if method is None else method
+        drawn = draw(
+            None if size is None else numeric(frame[size], size),
+            n,
+            method,
+            np.random.default_rng(seed),
+            None if strata is None else frame[strata],
+            N=len(frame),
+        )
+        made = {"weight": 1 / drawn.pi} | ({"population": drawn.population} if method == "srs" else {})
+        for name in made:
+            if name in frame.columns:
+                raise InputError(f"the frame has a column {name!r}, which the sample is to get: rename it")
+        sample = frame.iloc[drawn.positions].assign(**made)
+        pps = VARIANCE_OF.get(method)
+        if pps == "sen_yates_grundy" and max(block.positions.size for block in drawn.joint) > MOST_JOINT:
+            pps = "hajek"
+        fpc = "population" if method == "srs" else None
+        joint = drawn.joint if pps in NEED_JOINT else None
+        return cls(sample, weights="weight", strata=strata, fpc=fpc, pps=pps, joint=joint)
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self._frame)
+
+    @cached_property
+    def degf(self) -> int:
+        """PSUs minus strata, or the rank of the replicate weights minus 1."""
+        if self.replication is not None:
+            return self.replication.degf(self.weights)
+        first = self.stages[0]
+        return int(first.stratum_of_unit.size - first.sampled.size)
+
+    @property
+    def clustered(self) -> bool:
+        """True where some PSU holds more than one record."""
+        return self.stages[0].stratum_of_unit.size < self.n
+
+    @property
+    def design_columns(self) -> tuple[str, ...]:
+        """Strata, PSU, fpc, post-strata and base weight columns, in that order, each once."""
+        margins = (name for margin in self.poststrata_names for name in margin)
+        names = (self.strata_name, *self.psu_names, *self.fpc_names, *margins, self.base_name)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def roles(self) -> dict[str, Any]:
+        """The keyword arguments that give another frame the same roles (joint probabilities belong to no frame)."""
+        margins = [_unwrapped(margin) for margin in self.poststrata_names] or None
+        roles: dict[str, Any] = {
+            "weights": self.weights_name,
+            "probs": self.probs_name,
+            "strata": self.strata_name,
+            "psu": list(self.psu_names) or None,
+            "fpc": list(self.fpc_names) or None,
+            "lonely_psu": self.lonely_psu,
+            "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
+        }
+        further: dict[str, Any] = {"base_weights": self.base_name, "pps": self.pps}
+        if isinstance(self.replication, GivenReplicates):
+            given = self.replication
+            further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}
+            further |= {"rscales": given.rscales.tolist()}
+        return roles | {role: value for role, value in further.items() if value is not None}
+
+    def column(self, name: str) -> pd.Series:
+        """One column, or a clear error that lists the columns there are."""
+        if name not in self._frame.columns:
+            raise InputError(f"there is no column {name!r}; the file has {listing(self._frame.columns)}")
+        return self._frame[name]
+
+    def numeric(self, name: str) -> NDArray[np.float64]:
+        """One column as floats, NaN where it is missing; InputError where it is not a number."""
+        return numeric(self.column(name), name)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        role, name = ("weights", self.weights_name) if self.weights_name else ("probs", self.probs_name)
+        first = self.stages[0]
+        parts = [f"{self.n:,} records", f"{role} {name!r}"]
+        parts.append(f"{first.sampled.size:,} strata {self.strata_name!r}" if self.strata_name else "no strata")
+        parts.append(f"{first.stratum_of_unit.size:,} PSUs {self.psu_names[0]!r}" if self.clustered else "no clusters")
+        if self.fpc_names:
+            parts.append("fpc " + ", ".join(repr(c) for c in self.fpc_names))
+        if self.poststrata_names:
+            margins = (" x ".join(map(repr, margin)) for margin in self.poststrata_names)
+            parts.append(f"weights calibrated to totals of {', '.join(margins)}")
+        if self.replication is not None:
+            parts.append(f"{self.replication.R:,} {self.replication.method} replicates")
+        if self.pps is not None:
+            parts.append(f"{self.pps} variance")
+        return "SurveyDesign: " + ", ".join(parts)
+
+
+def _margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
+    """One column, several margins, or none, as a tuple of the columns of each margin."""
+    if isinstance(poststrata, str | None):
+        return () if poststrata is None else ((poststrata,),)
+    if not isinstance(poststrata, Sequence):
+        raise InputError("poststrata must be a column name or a list of column names")
+    margins = tuple(names_of(margin, "poststrata") for margin in poststrata)
+    if not all(margins):
+        raise InputError("poststrata has a margin without a column")
+    return margins
+
+
+def _unwrapped(names: tuple[str, ...]) -> str | list[str]:
+    return names[0] if len(names) == 1 else list(names)
+
+
+def _check_choice(role: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"{role}={value!r} is not one of {', '.join(known)}")
+
+
+def _check_replicate_names(names: Sequence[str], roles: Mapping[str, str | None]) -> None:
+    for role, name in roles.items():
+        if name in names:
+            raise InputError(f"column {name!r} is given two roles, {role} and replicate_weights; a column has one role")
+
+
+def _joint(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):
+        if sum(block.positions.size for block in given) != pi.size:
+            raise InputError("joint= is of a design with other records")
+        return given
+    return (GivenJoint.checked(cast("ArrayLike", given), pi),)
+
+
+def _check_pps(
+    pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU
+) -> None:
+    _check_choice("pps", pps, get_args(PPS))
+    first = stages[0]
+    if first.stratum_of_unit.size < first.unit.size or first.fraction.any():
+        raise InputError(f"pps={pps!r} is for samples of elements without fpc: the probabilities say it all")
+    if pps in NEED_JOINT and not joint:
+        raise InputError(f"pps={pps!r} needs joint=, the joint inclusion probabilities; pps='hajek' does without")
+    if (pi > 1 + 1e-9).any():
+        raise InputError(
+            f"pps={pps!r} takes weights for 1 / pi, and a weight is below 1 in {rows(pi > 1 + 1e-9)}; scale the "
+            "weights to the population, or leave pps= out"
+        )
+    uncertain = np.bincount(first.stratum, pi < CERTAIN, first.sampled.size)
+    lonely = (uncertain == 1)[first.stratum]
+    if pps not in ("horvitz_thompson", "poisson") and lonely_psu != "remove" and lonely.any():
+        raise InputError(
+            f"a stratum has only one unit that was not certain, so its variance cannot be estimated: {rows(lonely)}; "
+            "merge strata, or choose lonely_psu='remove'"
+        )

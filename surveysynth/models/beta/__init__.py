@@ -1,0 +1,1 @@
+"""Beta regression of an outcome between 0 and 1."""

@@ -1,0 +1,497 @@
+"""NegativeBinomial and Poisson: the synthesizers of counts (R 2.1), plain or a regression.
+
+    y_i ~ NB(mu_i, phi),   var y_i = mu_i + mu_i^2 / phi,   log mu_i = x_i b          (Poisson: phi = infinity)
+    w~_i | y_i ~ N(x_i c + gamma log(1 + y_i), sigma^2),    w~_i = log(w_i / mean w)
+
+the second line only where the survey weight is not a function of the predictors.  With the records'
+alpha, r_g = log(1 + mu_g / phi) of a predictor row, and A_g and S_g the sums of alpha and alpha y over its records,
+
+    log L = sum_i alpha_i rise(y_i) + sum_g { S_g log mu_g - (S_g + A_g phi) r_g },
+    rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi,
+
+up to a constant.  The first sum is over distinct counts.  Where these are many, a few points stand for them: from
+v = 16 on, those of each octave are replaced by the Gauss quadrature of their own distribution.  rise is
+analytic for v > -phi, so that ten points are exact to rounding, whatever phi is.  The cost of a fit
+(``stan/counts.stan``) depends on the number of predictor rows, not on n, nor on how many different counts there are.
+
+The weight has a conjugate prior, and the joint density is a product, so that (c, gamma, sigma) are drawn exactly.
+
+**Coordinates** of the sampler come from the likelihood's normal approximation at its mode; see the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log, pi
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln
+
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError, ModelError
+from ...validation import rows
+from ..base import Clusters, Constants, Posterior, Sampler, Synthetic
+from ..shared.one_outcome import OneOutcome, standardized
+from ..shared.predictors import numeric_columns, with_unit_size
+from ..shared.public_weights import public_weight, refuse_proportional
+from ..shared.row_density import blocks, max_abs_log_density
+from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from .debias import correct
+from .likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Prior = Literal["paper", "independent"]
+
+SHAPE, SCALE, WIDTH = 0.5, 0.005, 10.0  # of the weight's prior
+PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
+PRIOR_WEIGHT = (
+    f"coefficients of the log weight ~ N(0, {WIDTH:g}^2 sigma^2), sigma^2 ~ inverse gamma({SHAPE:g}, {SCALE:g})"
+)
+
+MOST_EXPECTED = 2.0**53  # counts above are no whole numbers in floating point
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class CountData:
+    """A design in the form that the count models work with.
+
+    Attributes
+    ----------
+    X : float array (G, K)
+        Distinct predictor rows ("patterns"), public: a column of ones, then the columns of the model matrix that
+        vary, with mean 0 and standard deviation 1 over the records.
+    pair : int array (n,)
+        Pair (predictor row, count) of each record.
+    row : int array (P,)
+        Row of X of each pair.
+    count : float array (P,)
+        Count of each pair; pairs are sorted by it.
+    log_weights : float array (n,) or None
+        log(w / mean w), unless the weight is public.
+    public_weights : float array (n,) or None
+        The weights, where they are a function of the public predictors.
+    columns : tuple of str
+        Columns of X.
+    mean, sd : float arrays (K,)
+        X is the model matrix less ``mean``, over ``sd``; 0 and 1 for the column of ones.
+    """
+
+    X: Floats
+    pair: Codes
+    row: Codes
+    count: Floats
+    log_weights: Floats | None
+    public_weights: Floats | None
+    columns: tuple[str, ...]
+    mean: Floats
+    sd: Floats
+
+    @property
+    def pattern(self) -> Codes:
+        """Row of X of each record: (n,)."""
+        return self.row[self.pair]
+
+    @property
+    def y(self) -> Floats:
+        """Count of each record: (n,)."""
+        return self.count[self.pair]
+
+
+@dataclass(frozen=True)
+class Counts(OneOutcome):
+    """A synthesizer of one count, given public predictors: NegativeBinomial and Poisson.
+
+    Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountData`; ``phi`` (S,), unless it is
+    infinite; and where the weight is modelled ``c`` (S, K + 1), the last of which is gamma, and ``sigma`` (S,).
+    """
+
+    outcome: str
+    predictors: str = "1"
+    prior: Prior = "paper"
+    missing: Literal["fail", "drop"] = "fail"
+
+    name: ClassVar[str]
+    dispersed: ClassVar[bool]
+    priors: ClassVar[dict[str, str]] = {
+        "paper": (
+            "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D Omega D), "
+            "D = diag(half-t(3, 0, 1)), Omega ~ LKJ(6) (the program of R's authors)"
+        ),
+        "independent": (
+            "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D^2), "
+            "D = diag(half-t(3, 0, 1))"
+        ),
+    }
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.prior not in list(self.priors):
+            raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> CountData:  # fmt: skip
+        """Distinct pairs of predictor row and count, after the checks that belong to the model.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+        clusters : {"model", "ignore"}
+            "ignore" leaves out effects of PSUs and strata, which the count models do not have.
+        mean_weight : float, optional
+            A public number that weights are divided by, N / n; by default their mean.
+        constants : mapping of str to mapping, optional
+            Means, knots and the like of the formula's terms, from another file; by default from this one.
+        unit : int array (n,), optional
+            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
+
+        Raises
+        ------
+        InputError
+            A missing outcome, or one that is no count; missing predictors; a formula that cannot be evaluated or has
+            no intercept; PSUs or strata without ``"ignore"``.
+        ModelError
+            A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine; an
+            outcome that is nearly proportional to a size measure that is no predictor.
+        """
+        y = self._counts(design)
+        X, pattern, columns = self._rows(design, clusters, constants)
+        public = public_weight(design, self.predictor_columns, X, pattern)
+        log_weights = None
+        if public is None:
+            refuse_proportional(design, self.outcomes, X, pattern)
+            log_weights = np.log(design.weights / (mean_weight or design.weights.mean()))
+        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
+        values, code = np.unique(y, return_inverse=True)
+        _, first, pair = np.unique(code * len(X) + pattern, return_index=True, return_inverse=True)
+        data = CountData(
+            pair=pair, row=pattern[first], count=values[code[first]], log_weights=log_weights,
+            public_weights=public, **standardized(X, pattern, columns),
+        )  # fmt: skip
+        if log_weights is not None:
+            _refuse_determined(data, log_weights)
+        return data
+
+    def _counts(self, design: SurveyDesign) -> Floats:
+        """The outcome, (n,)."""
+        y = self._present(design)
+        other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
+        if other.any():
+            raise InputError(
+                f"outcome {self.outcome!r} is not a count, 0, 1, 2 and so on, in {rows(other)}; {self.name} is a model "
+                "of counts: use FBS for other numbers, or round"
+            )
+        if y.min() == y.max():
+            raise ModelError(
+                f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
+            )
+        return y
+
+    def fit(self, data: CountData, alpha: Floats, sampler: Sampler) -> Posterior:
+        """Draw (b, phi), and (c, gamma, sigma) where the weight is modelled, from the alpha-weighted pseudo posterior.
+
+        Raises
+        ------
+        ModelError
+            alpha leaves too little of the file to fit.
+        """
+        _refuse_degenerate(data, alpha)
+        likelihood = _collapsed(data, alpha, self.dispersed)
+        K = data.X.shape[1]
+        fit = sampler.sample("counts", {
+            "G": len(data.X), "K": K, "V": likelihood.v.size, "dispersed": int(self.dispersed),
+            "correlated": int(self.prior == "paper" and K > 1), "X": data.X, "A": likelihood.A, "S": likelihood.S,
+            "v": likelihood.v, "weight": likelihood.weight, **coordinates(likelihood),
+        })  # fmt: skip
+        values = {"b": fit.values["b"].reshape(-1, K)}
+        if self.dispersed:
+            values["phi"] = np.exp(-fit.values["l"].ravel())
+        if data.log_weights is not None:
+            values |= _draw_weights(_of_weights(data, data.log_weights, alpha), len(values["b"]), sampler.rng)
+        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def check_censored(self, data: CountData) -> None:
+        """Refuse: counts are not fitted under a clamp.
+
+        Raises
+        ------
+        ModelError
+            Always.
+        """
+        raise ModelError(f"{self.name} is not fitted under the censored mechanism; use the pseudo posterior")
+
+    def censored(self, data: CountData, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+        """Not to be had, see :meth:`check_censored`."""
+        raise ModelError(f"{self.name} is not fitted under the censored mechanism; use the pseudo posterior")
+
+    def lipschitz(
+        self, data: CountData, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+    ) -> Floats:
+        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,).
+
+        Where the weight is public, records with the same predictors and count have the same density: it is computed
+        once for them.
+        """
+        if data.log_weights is not None:
+            t = np.column_stack([data.log_weights, data.log_weights**2])
+            return max_abs_log_density(t, data.pair, lambda p: _with_weight(data, p, posterior), posterior.size, unit)
+        if unit is not None:
+            nothing = np.zeros((len(data.pair), 2))
+            return max_abs_log_density(nothing, data.pair, lambda p: _alone(data, p, posterior), posterior.size, unit)
+        largest = np.empty(len(data.row))
+        for pairs in blocks(np.arange(len(data.row)), 1, posterior.size):
+            largest[pairs] = np.abs(_log_p(data, pairs, posterior)).max(axis=1)
+        return np.where(np.isfinite(largest), largest, np.inf)[data.pair]
+
+    def log_ratio(self, data: CountData, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        out = self._log_likelihood(data, after, posterior) - self._log_likelihood(data, before, posterior)
+        if data.log_weights is not None:
+            out += _weights_log_likelihood(_of_weights(data, data.log_weights, after - before), posterior)
+        return out
+
+    def _log_likelihood(self, data: CountData, alpha: Floats, posterior: Posterior) -> Floats:
+        """sum_i alpha_i log p(count i | draw), (S,); alpha is not negative."""
+        of, phi = _collapsed(data, alpha, self.dispersed), _phi(posterior)
+        out = of.weight @ rises(of.v, phi) - np.bincount(data.pair, alpha, len(data.row)) @ gammaln(data.count + 1)
+        for some in blocks(np.arange(len(data.X)), 1, posterior.size):
+            slope, spent = slopes(data.X[some] @ posterior.values["b"].T, phi)
+            out += of.S[some] @ slope - of.A[some] @ spent
+        return np.asarray(out)
+
+    def log_density(self, data: CountData, records: Codes, posterior: Posterior) -> Floats:
+        """log p(record | draw) of some records: (S, records); of a count a probability, which has no unit."""
+        pairs, number = np.unique(data.pair[records], return_inverse=True)
+        if data.log_weights is None:
+            return np.asarray(_log_p(data, pairs, posterior)[number].T)
+        c, p, q = _with_weight(data, pairs, posterior)
+        w = data.log_weights[records, None]
+        return np.asarray((c[number] + p[number] * w + q[number] * w**2).T)
+
+    def consistent(
+        self, data: CountData, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
+    ) -> Posterior:  # fmt: skip
+        """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
+
+        Raises
+        ------
+        InputError
+            Units of several records.
+        ModelError
+            The weights' effect cannot be undone.
+        """
+        if unit is not None:
+            raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
+        chosen = posterior.some(draws, {})
+        size = np.bincount(data.pattern, minlength=len(data.X)).astype(np.float64)
+        values = correct(chosen.values, data.X, size, alpha, posterior.size, rng)
+        return chosen.some(range(chosen.size), values)
+
+    def simulate(self, data: CountData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
+        pattern, values = data.pattern, posterior.values
+        mean = np.exp(data.X @ values["b"][draw])[pattern]
+        if self.dispersed:
+            mean = mean * rng.standard_gamma(values["phi"][draw], len(mean)) / values["phi"][draw]
+        y = rng.poisson(np.minimum(mean, MOST_EXPECTED))
+        weights = data.public_weights
+        if weights is None:
+            c = values["c"][draw]
+            weights = np.exp((data.X @ c[:-1])[pattern] + c[-1] * np.log1p(y))
+        return Synthetic(y[:, None], weights)
+
+    def describe(self, data: CountData) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        return {
+            "method": self.name,
+            "outcome": list(self.outcomes),
+            "predictors": self.predictors,
+            "prior": self.prior,
+            "transform": ["none: the mean is modelled on the log scale"],
+            "weights": "public" if data.public_weights is not None else "synthesized (smoothed)",
+        }
+
+    @property
+    def _distribution(self) -> str:
+        """In words, for the report."""
+        if self.dispersed:
+            return "negative binomial, with variance mu + mu^2 / phi and one phi for all"
+        return "Poisson, with variance mu"
+
+    def assumptions(self, data: CountData) -> list[str]:
+        """What the model takes as given, in sentences."""
+        regression = len(data.columns) > 1
+        given = f"given the predictors ({self.predictors}) " if regression else ""
+        said = [
+            f"{given}the outcome is {self._distribution}, mu its mean"
+            + ("; log mu is linear in the predictors" * regression)
+            + ". Its density is the probability of the count, which has no unit; a zero is a count like others",
+            f"prior {self.prior}: {self.priors[self.prior]}" + (f"; {PRIOR_DISPERSION}" * self.dispersed),
+        ]
+        if regression:
+            said[-1] += (
+                ". The means and standard deviations are those of the predictors of all records, which are public and "
+                "held fixed"
+            )
+        numeric = numeric_columns(data.columns)
+        if numeric:
+            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
+        if data.public_weights is not None:
+            said.append(
+                "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
+                "kept, and only the outcome is modelled"
+            )
+        else:
+            said.append(
+                "the log of the survey weight is normal given the predictors and the count, and linear in log(1 + "
+                f"count); smoothed weights are released. Prior: {PRIOR_WEIGHT}"
+            )
+        return said
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Counts):
+    """Synthesizer of one count with a variance above its mean: a negative binomial, or its regression.
+
+    Parameters
+    ----------
+    outcome : str
+        Confidential column of counts, zeros among them.
+    predictors : str
+        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
+        These columns are public: they are kept as they are and are released.
+    prior : {"paper", "independent"}
+        That of the program of R's authors; or the same with Omega = I (sensible with more than about 20 predictors).
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+
+    Raises
+    ------
+    InputError
+        On construction: an outcome that is no column name or is a predictor; an unknown option.
+
+    Notes
+    -----
+    R 2.1; the collapsed likelihood is exact to rounding.  R has no survey weights: the regression of the log weight on
+    the predictors and log(1 + count), where weights are not public, is ours, and its log density is part of a record's.
+    No effects of PSUs or strata.
+    """
+
+    name: ClassVar[str] = "NegativeBinomial"
+    dispersed: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Poisson(Counts):
+    """Synthesizer of one count whose variance is its mean: Poisson, or its regression.
+
+    Parameters, exceptions and notes are those of :class:`NegativeBinomial`; there is no phi.
+    """
+
+    name: ClassVar[str] = "Poisson"
+    dispersed: ClassVar[bool] = False
+
+
+# ---- the count's log density
+
+
+def _phi(posterior: Posterior) -> Floats:
+    """phi in every draw, (S,): infinite under Poisson."""
+    return posterior.values.get("phi", np.full(posterior.size, np.inf))
+
+
+def _log_p(data: CountData, pairs: Codes, posterior: Posterior) -> Floats:
+    """log p(count | row) of some pairs in every draw: (pairs, S)."""
+    v, count = np.unique(data.count[pairs], return_inverse=True)
+    here, row = np.unique(data.row[pairs], return_inverse=True)
+    phi = _phi(posterior)
+    rise = rises(v, phi) - gammaln(v + 1)[:, None]
+    return of_pairs(count, row, v, rise, *slopes(data.X[here] @ posterior.values["b"].T, phi))
+
+
+def _alone(data: CountData, pairs: Codes, posterior: Posterior) -> tuple[Floats, Floats, Floats]:
+    """The log density of pairs as one that does not depend on the weight: c, p = 0 and q = 0, (pairs, S) each."""
+    c = _log_p(data, pairs, posterior)
+    nothing = np.zeros_like(c)
+    return c, nothing, nothing
+
+
+def _with_weight(data: CountData, pairs: Codes, posterior: Posterior) -> tuple[Floats, Floats, Floats]:
+    """c, p and q of log p(count, w~) = c + p w~ + q w~^2 of some pairs: (pairs, S) each."""
+    coefficients, precision = posterior.values["c"], posterior.values["sigma"] ** -2
+    mean = _weight_predictors(data)[pairs] @ coefficients.T
+    p = mean * precision
+    c = _log_p(data, pairs, posterior) + 0.5 * (np.log(precision / (2 * pi)) - mean * p)
+    return c, p, np.tile(-0.5 * precision, (len(pairs), 1))
+
+
+# ---- the likelihood
+
+
+def _collapsed(data: CountData, alpha: Floats, dispersed: bool) -> Likelihood:
+    a = sums(data.pair, alpha, len(data.row))
+    v, weight = points(data.count, a) if dispersed else (np.empty(0), np.empty(0))
+    A, S = (sums(data.row, w, len(data.X)) for w in (a, a * data.count))
+    return Likelihood(data.X, A, S, v, weight, dispersed)
+
+
+# ---- the weight's regression on predictors and count
+
+
+def _weight_predictors(data: CountData) -> Floats:
+    """(x, log(1 + y)) of each pair: (P, K + 1)."""
+    return np.column_stack([data.X[data.row], np.log1p(data.count)])
+
+
+def _of_weights(data: CountData, log_weights: Floats, alpha: Floats) -> SufficientStatistics:
+    return sufficient_statistics(_weight_predictors(data), data.pair, log_weights[:, None], alpha)
+
+
+def _draw_weights(of: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
+    """Exact draws of (c, gamma) and sigma under the conjugate prior."""
+    P = of.P[:, 0]
+    root = np.linalg.cholesky(of.C0 + np.eye(len(P)) / WIDTH**2)  # of the precision over sigma^-2
+    half = solve_triangular(root, P, lower=True)
+    rate = SCALE + (of.Q[0, 0] - half @ half) / 2
+    sigma = np.sqrt(rate / rng.standard_gamma(SHAPE + of.A / 2, size))
+    z = rng.standard_normal((len(P), size))
+    c = solve_triangular(root, half[:, None] + sigma * z, lower=True, trans="T").T
+    return {"c": np.ascontiguousarray(c), "sigma": sigma}
+
+
+def _weights_log_likelihood(of: SufficientStatistics, posterior: Posterior) -> Floats:
+    """sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) in every draw: (S,)."""
+    c, sigma = posterior.values["c"], posterior.values["sigma"]
+    squares = of.Q[0, 0] - 2 * c @ of.P[:, 0] + np.einsum("sk,sk->s", c @ of.C0, c)
+    return np.asarray(-of.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
+
+
+# ---- what cannot be fitted
+
+
+def _refuse_determined(data: CountData, log_weights: Floats) -> None:
+    """Refuse a weight without variation of its own: the density would be unbounded."""
+    centred = log_weights - log_weights.mean()
+    left = _of_weights(data, centred, np.ones(len(centred))).reduced()[2][0, 0]
+    if left <= 1e-6 * (centred @ centred):
+        raise ModelError(
+            "outcome and predictors determine the survey weight (nearly) completely, so its density is unbounded and "
+            "no Lipschitz bound is useful; use fewer predictors"
+        )
+
+
+def _refuse_degenerate(data: CountData, alpha: Floats) -> None:
+    K, y = data.X.shape[1], data.y
+    mean = alpha @ y / max(alpha.sum(), 1e-300)
+    if alpha.sum() < K + 1 or alpha @ (y - mean) ** 2 <= 1e-9 * (alpha @ y**2):
+        raise ModelError(
+            f"the privacy weights leave too little of the file to fit {K} coefficients; ask for a larger epsilon, a "
+            "smaller m, or use fewer predictors"
+        )

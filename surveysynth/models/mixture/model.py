@@ -1,0 +1,692 @@
+"""Mixture: the synthesizer of one skewed outcome, a truncated Dirichlet process mixture of regressions (E 1.2).
+
+    y~_i | z_i = k ~ N(x_i b_k, s_k^2)                        (E eq. 1)
+    w~_i | z_i = k, y~_i ~ N(x_i c_k + g_k y~_i, t_k^2)       only where the survey weight is not public
+    z_i ~ pi = (pi_1, ..., pi_K) ~ Dirichlet(gamma / K, ..., gamma / K)       (E eq. 2-3)
+    gamma ~ Gamma(a_gamma, b_gamma)                           (E eq. 4)
+
+y~ is the outcome on its working scale and w~ = log(w / mean w).  With ``zeros``, an outcome that is exactly 0 has a
+probability of its own, logit rho_i = x_i d, and the mixture is that of the others.  A record's density is
+
+    p_i = (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...),    or  rho_i N(w~_i; x_i c_0, t_0^2)  of a zero,
+
+z summed over, and the alpha-weighted, or clamped, product of these is what is sampled
+(:mod:`surveysynth.models.mixture.sampler`).  A synthetic record's z is drawn from pi alone, given nothing of the
+confidential one, unless E's own ``allocation="posterior"`` is asked for.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from os import cpu_count
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri_exp
+
+from ...design.survey_design import SurveyDesign
+from ...engines import Diagnostics
+from ...engines.base import diagnose
+from ...errors import InputError, ModelError
+from ...validation import positive, rows, whole
+from ..base import Clusters, Constants, Posterior, Sampler, Synthetic
+from ..shared.one_outcome import OneOutcome, checked_bounds, standardized
+from ..shared.predictors import numeric_columns, with_unit_size
+from ..shared.public_weights import public_weight, refuse_proportional
+from ..shared.row_density import blocks
+from ..shared.transforms import Asinh, Identity, Log, Transform, as_transform
+from .density import log_densities
+from .sampler import Records, State, fill, sample
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Prior = Literal["common", "paper"]
+Allocation = Literal["prior", "posterior"]
+
+SWEEPS, PLAIN_SWEEPS = 5, 30  # of the sampler a draw; those of the plain Gibbs sampler are cheap, and reach less far
+ODDS_SD = 2.5  # prior standard deviation of the coefficients of the log odds of a zero
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # of the file, where the synthetic distribution is watched
+WATCHED = 1000  # draws of a chain that the synthetic distribution is computed for
+LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
+MOST_LEAST_SD = 10.0
+NEWTON = 100
+
+PRIORS: dict[str, str] = {
+    "common": (
+        "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(mean, D^2), mean ~ "
+        "N(0, 5^2), D = diag(half-t(3, 0, 1)), mean and D the same for all components"
+    ),
+    "paper": (
+        "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D^2), D = "
+        "diag(half-t(3, 0, 1)), D the same for all components (E eq. 5 with Omega = I)"
+    ),
+}
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class MixtureData:
+    """A design in the form that Mixture works with.
+
+    Attributes
+    ----------
+    X : float array (G, R)
+        Distinct predictor rows ("patterns"), public: a column of ones, then the columns of the model matrix that
+        vary, with mean 0 and standard deviation 1 over the records.
+    pattern : int array (n,)
+        Row of X of each record.
+    y : float array (n,)
+        The outcome on its working scale; 0 for those that are ``zero``.
+    zero : bool array (n,)
+        Whether the outcome is exactly 0 and zeros have a probability of their own.
+    log_weights : float array (n,) or None
+        log(w / mean w), unless the weight is public.
+    public_weights : float array (n,) or None
+        The weights, where they are a function of the public predictors.
+    columns : tuple of str
+        Columns of X.
+    """
+
+    X: Floats
+    pattern: Codes
+    y: Floats
+    zero: NDArray[np.bool_]
+    log_weights: Floats | None
+    public_weights: Floats | None
+    columns: tuple[str, ...]
+    mean: Floats
+    sd: Floats
+
+
+@dataclass(frozen=True)
+class Mixture(OneOutcome):
+    """Synthesizer of one continuous outcome of any shape: a mixture of regressions on public predictors.
+
+    Parameters
+    ----------
+    outcome : str
+        Confidential column of numbers, skewed, heavy-tailed or heaped.
+    predictors : str
+        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
+        These columns are public: they are kept as they are and are released.
+    transform : str or transform
+        Working scale: "log", or ``Asinh(scale=...)`` (amounts that can be negative) or ``Identity(scale=...)`` with a
+        public scale.  Priors are made for values that differ by a few units there.
+    zeros : bool
+        Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.  That
+        there are such values is then public.
+    components : int
+        K.  Too many is right: those that are not needed have no share, and are where new ones come from.
+    prior : {"common", "paper"}
+        Whether coefficients of the components have a common mean that is estimated, or mean 0 as in E eq. 5.
+    a_gamma, b_gamma : float
+        Shape and rate of the gamma prior of the concentration (E eq. 4, which prints no numbers).
+    least_sd : float
+        Least residual standard deviation of a component, on the working scale; public.  It bounds the density, which
+        values that many records share would otherwise drive to infinity.
+    bounds : (low, high), optional
+        Public limits of the outcome, in its own unit, of synthetic values too: on a log scale the wide
+        components of a mixture now and then say amounts that nobody has.  They then come from the truncated mixture.
+    allocation : {"prior", "posterior"}
+        What the component of a synthetic record is drawn from: from the shares alone, or from its distribution given
+        the confidential value of that very record (E eq. 7; whether it is zero is drawn from the predictors in either
+        case).  **There is no epsilon for the latter**, and a release says so.
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+
+    Raises
+    ------
+    InputError
+        On construction: an outcome that is no column name or is a predictor; an unknown option; numbers that are not
+        positive.
+
+    Notes
+    -----
+    E 1.2.  E's correlations of coefficients (Omega) are left out: with a handful of components the data say nothing of
+    them.  The survey weight, which E does not have, is modelled jointly as in FBS: log w given y and predictors in
+    each component; smoothed weights E(w~ | y*) are released.  No effects of PSUs or strata.
+    """
+
+    outcome: str
+    predictors: str = "1"
+    transform: str | Transform = "log"
+    zeros: bool = False
+    components: int = 20
+    prior: Prior = "common"
+    a_gamma: float = 1.0
+    b_gamma: float = 1.0
+    least_sd: float = 0.3
+    bounds: tuple[float, float] | None = None
+    allocation: Allocation = "prior"
+    missing: Literal["fail", "drop"] = "fail"
+
+    name: ClassVar[str] = "Mixture"
+
+    def __post_init__(self) -> None:
+        self._check()
+        whole(self.components, "components")
+        for number in ("a_gamma", "b_gamma", "least_sd"):
+            positive(getattr(self, number), number)
+        if self.least_sd > MOST_LEAST_SD:
+            raise InputError(
+                f"least_sd is above {MOST_LEAST_SD:g}: priors are made for a working scale on which values differ by a "
+                "few units. Choose a larger scale= of the transform"
+            )
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        if not isinstance(self.zeros, bool):
+            raise InputError("zeros must be True or False")
+        for option, values in (("prior", list(PRIORS)), ("allocation", ["prior", "posterior"])):
+            if getattr(self, option) not in values:
+                raise InputError(f"{option}={getattr(self, option)!r} is not one of {', '.join(values)}")
+        if not isinstance(self._scale, Log | Asinh | Identity):
+            raise InputError("transform must be 'log', surveysynth.Asinh(scale=...) or surveysynth.Identity(scale=...)")
+
+    @property
+    def _scale(self) -> Transform:
+        return as_transform(self.transform)
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """The bounds on the working scale."""
+        if self.bounds is None:
+            return -np.inf, np.inf
+        low, high = self._scale.forward(np.array(self.bounds))
+        return (-np.inf if np.isnan(low) else float(low)), float(high)
+
+    @property
+    def from_records(self) -> bool:
+        """Whether synthetic values are drawn given those of the confidential record: no epsilon holds then."""
+        return self.allocation == "posterior"
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> MixtureData:  # fmt: skip
+        """The outcome on its working scale and distinct predictor rows, after the checks that belong to the model.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+        clusters : {"model", "ignore"}
+            "ignore" leaves out effects of PSUs and strata, which Mixture does not have.
+        mean_weight : float, optional
+            A public number that weights are divided by, N / n; by default their mean.
+        constants : mapping of str to mapping, optional
+            Means, knots and the like of the formula's terms, from another file; by default from this one.
+        unit : int array (n,), optional
+            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
+
+        Raises
+        ------
+        InputError
+            A missing outcome, or one that has no image on the working scale; missing predictors; a formula that
+            cannot be evaluated or has no intercept; PSUs or strata without ``"ignore"``.
+        ModelError
+            A constant outcome; a weight that is nearly public; an outcome that is nearly proportional to a size measure
+            that is no predictor.
+        """
+        values = self._present(design)
+        if self.bounds is not None:
+            beyond = (values < self.bounds[0]) | (values > self.bounds[1])
+            if beyond.any():
+                raise InputError(
+                    f"outcome {self.outcome!r} is beyond the bounds in {rows(beyond)}: name wider ones, which are not "
+                    "chosen by looking at the file"
+                )
+        zero = (values == 0) if self.zeros else np.zeros(design.n, dtype=bool)
+        y = np.where(zero, 0.0, self._scale.forward(np.where(zero, 1.0, values)))
+        if not np.isfinite(y).all():
+            asked = "transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
+            if (values >= 0).all() and not self.zeros:
+                asked = "zeros=True, which gives zeros a probability of their own, or " + asked
+            raise InputError(
+                f"outcome {self.outcome!r} has no {self._scale.describe().split()[0]} in {rows(~np.isfinite(y))}; "
+                f"use {asked}"
+            )
+        if self.zeros and not zero.any():
+            raise InputError(f"zeros=True, but outcome {self.outcome!r} is never exactly 0: leave zeros out")
+        if zero.any() and not zero.all() and np.ptp(y[~zero]) == 0:
+            raise ModelError(
+                f"{self.outcome}: what is not zero is one and the same value. Synthesize a category with FBS, C(...), "
+                "whether it is zero or not"
+            )
+        if zero.all() or np.ptp(y[~zero]) == 0:
+            raise ModelError(
+                f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
+            )
+        X, pattern, columns = self._rows(design, clusters, constants)
+        public = public_weight(design, self.predictor_columns, X, pattern)
+        logs = None
+        if public is None:
+            refuse_proportional(design, self.outcomes, X, pattern)
+            logs = np.log(design.weights / (mean_weight or design.weights.mean()))
+        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
+        return MixtureData(
+            pattern=pattern, y=y, zero=zero, log_weights=logs, public_weights=public,
+            **standardized(X, pattern, columns),
+        )  # fmt: skip
+
+    # ---- fits
+
+    def fit(self, data: MixtureData, alpha: Floats, sampler: Sampler) -> Posterior:
+        """Draw the parameters from the alpha-weighted pseudo posterior (E eq. 10).
+
+        Raises
+        ------
+        ModelError
+            alpha leaves too little of the file to fit.
+        """
+        return self._sample(data, alpha, np.inf, sampler)
+
+    def check_censored(self, data: MixtureData) -> None:
+        """Every mixture can be fitted under a clamp."""
+
+    def censored(self, data: MixtureData, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound] (C eq. 3.6).
+
+        Raises
+        ------
+        ModelError
+            As :meth:`fit`.
+        """
+        return self._sample(data, alpha, bound, sampler)
+
+    def _sample(self, data: MixtureData, alpha: Floats, clamp: float, sampler: Sampler) -> Posterior:
+        records = self._records(data, alpha, clamp)
+        if records.alpha.sum() < data.X.shape[1] + 1:
+            raise ModelError(
+                f"too little is left to fit {data.X.shape[1]} coefficients to the records that are not zero, each "
+                "counted by its privacy weight: ask for a larger epsilon or a smaller m, or use fewer predictors"
+            )
+        odds = _odds(records)
+
+        def chain(rng: np.random.Generator) -> dict[str, Floats]:
+            own = records._replace(part=records.part.copy(), part0=records.part0.copy())
+            state = _start(own, self.components, rng)
+            fill(own, state)
+            return _chain(own, state, odds, sampler, rng)
+
+        with ThreadPoolExecutor(min(sampler.chains, cpu_count() or 1)) as threads:  # numba lets go of the lock
+            chains = list(threads.map(chain, sampler.rng.spawn(sampler.chains)))
+        values = {name: np.concatenate([one[name] for one in chains]) for name in chains[0]}
+        posterior = Posterior(values, sampler.chain_of_draws, Diagnostics(), "surveysynth", "slice sampler 1")
+        return Posterior(
+            values, posterior.chain, self._diagnose(data, alpha, clamp, posterior, sampler.chains), posterior.engine,
+            posterior.version,
+        )  # fmt: skip
+
+    def _records(self, data: MixtureData, alpha: Floats, clamp: float) -> Records:
+        """What the sampler needs of the file; records of alpha = 0 say nothing."""
+        order = np.argsort(data.pattern, kind="stable")
+        order = order[alpha[order] > 0]
+        some, zeros = order[~data.zero[order]], order[data.zero[order]]
+        w = data.log_weights
+        nothing = np.empty(0)
+        return Records(
+            x=data.X, row=data.pattern[some], y=data.y[some], w=nothing if w is None else w[some], alpha=alpha[some],
+            part=alpha[some].copy(), row0=data.pattern[zeros], w0=nothing if w is None else w[zeros],
+            alpha0=alpha[zeros], part0=alpha[zeros].copy(), clamp=float(clamp),
+            exact=bool((alpha[some] == 1).all() and np.isinf(clamp)), zeros=self.zeros, common=self.prior == "common",
+            least_sd=float(self.least_sd), least_sd_w=LEAST_SD_W, a_gamma=float(self.a_gamma),
+            b_gamma=float(self.b_gamma), odds_sd=ODDS_SD,
+        )  # fmt: skip
+
+    def _diagnose(
+        self, data: MixtureData, alpha: Floats, clamp: float, posterior: Posterior, chains: int
+    ) -> Diagnostics:
+        """Of what does not depend on labels: the log pseudo likelihood, and the synthetic distribution."""
+        watched = {"log_likelihood": self._log_likelihood(data, alpha, clamp, posterior).reshape(chains, -1)}
+        step = max(1, posterior.size // chains // WATCHED)
+        some = np.arange(posterior.size).reshape(chains, -1)[:, ::step]
+        shares = self._distribution(data, posterior, some.ravel())
+        watched["distribution"] = shares.reshape(*some.shape, -1)
+        first, second = (diagnose({name: values}, 0) for name, values in watched.items())
+        return Diagnostics(
+            0, max(first.rhat, second.rhat), min(first.ess_bulk, second.ess_bulk), min(first.ess_tail, second.ess_tail),
+        )  # fmt: skip
+
+    def _log_likelihood(self, data: MixtureData, alpha: Floats, clamp: float, posterior: Posterior) -> Floats:
+        """sum_i of alpha_i log p_i, clamped, in every draw: (S,)."""
+        out = np.zeros(posterior.size)
+        for records in blocks(np.arange(len(data.y)), 1, posterior.size):
+            here = records[alpha[records] > 0]
+            logs = alpha[here, None] * self._logs(data, here, posterior)
+            out += np.clip(logs, -clamp, clamp).sum(axis=0)
+        return out
+
+    def _distribution(self, data: MixtureData, posterior: Posterior, draws: Codes) -> Floats:
+        """Synthetic distribution in some draws: below the file's quantiles, zeros, and mean log weights: (draws, .)."""
+        size = np.bincount(data.pattern, minlength=len(data.X)) / len(data.pattern)
+        points = np.quantile(data.y[~data.zero], QUANTILES)
+        out = np.empty((draws.size, len(points) + self.zeros + (data.log_weights is not None)))
+        for at, s in enumerate(draws.tolist()):
+            share, mean, sd = (posterior.values[name][s] for name in ("share", "b", "sd"))
+            mean = data.X @ mean.T
+            other = np.ones(len(size))
+            if self.zeros:
+                zero = expit(data.X @ posterior.values["zero"][s])
+                out[at, len(points)], other = size @ zero, 1 - zero
+            for j, point in enumerate(points):
+                out[at, j] = (size * other) @ (ndtr((point - mean) / sd) @ share)
+            if data.log_weights is not None:
+                c = posterior.values["c"][s]
+                log_weight = data.X @ c[:, :-1].T
+                mixed = (log_weight[:, :-1] + c[:-1, -1] * mean) @ share
+                out[at, -1] = size @ (other * mixed + (1 - other) * log_weight[:, -1])
+        return out
+
+    # ---- densities
+
+    def _logs(self, data: MixtureData, records: Codes, posterior: Posterior) -> Floats:
+        """log p of some records in every draw: (records, S)."""
+        values, some = posterior.values, records[~data.zero[records]]
+        row, number = np.unique(data.pattern[some], return_inverse=True)
+        nothing = np.empty((0, 0, 0))
+        out = np.empty((records.size, posterior.size))
+        weighted = data.log_weights is not None
+        with np.errstate(divide="ignore"):
+            log_share = np.log(values["share"])
+        logs = log_densities(
+            data.X[row], number, data.y[some], data.log_weights[some] if data.log_weights is not None else np.empty(0),
+            log_share, values["b"], values["sd"], values["c"] if weighted else nothing,
+            values["sd_w"] if weighted else np.empty((0, 0)),
+        )  # fmt: skip
+        if not self.zeros:
+            return np.asarray(logs)
+        zeros = records[data.zero[records]]
+        odds = data.X @ values["zero"].T
+        out[~data.zero[records]] = logs + log_expit(-odds[data.pattern[some]])
+        of_zeros = log_expit(odds[data.pattern[zeros]])
+        if data.log_weights is not None:
+            c, sd = values["c"][:, -1], values["sd_w"][:, -1]
+            r = (data.log_weights[zeros, None] - (data.X @ c[:, :-1].T)[data.pattern[zeros]]) / sd
+            of_zeros = of_zeros - 0.5 * r**2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
+        out[data.zero[records]] = of_zeros
+        return out
+
+    def lipschitz(
+        self, data: MixtureData, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+    ) -> Floats:
+        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
+        key = np.arange(len(data.y)) if unit is None else unit
+        out = np.empty(int(key.max()) + 1)
+        for records in blocks(key, None, posterior.size):
+            logs, (here, first) = self._logs(data, records, posterior), np.unique(key[records], return_index=True)
+            out[here] = np.abs(np.add.reduceat(logs, first, axis=0)).max(axis=1)
+        return np.where(np.isfinite(out), out, np.inf)
+
+    def log_ratio(self, data: MixtureData, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        out = np.zeros(posterior.size)
+        for records in blocks(np.arange(len(data.y)), 1, posterior.size):
+            here = records[after[records] != before[records]]
+            out += (after - before)[here] @ self._logs(data, here, posterior)
+        return out
+
+    def log_density(self, data: MixtureData, records: Codes, posterior: Posterior) -> Floats:
+        """log p(record | draw) of some records: (S, records)."""
+        return self._logs(data, records, posterior).T
+
+    # ---- what is made of draws
+
+    def simulate(self, data: MixtureData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set: zeros, components and y* from the model; public weights, or E(w~ | y*) as in FBS."""
+        values, X, pattern = {name: v[draw] for name, v in posterior.values.items()}, data.X, data.pattern
+        n, mean = len(pattern), data.X @ values["b"].T
+        zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)
+        between = _Between(mean, values["sd"], *self._limits)
+        mass = np.exp(between.log_mass - between.log_mass.max(axis=1, keepdims=True))
+        z = _drawn(values["share"] * mass, pattern, rng)
+        if self.from_records:
+            z = np.where(data.zero, z, _given(data, values, rng))
+        y = between.draw(pattern, z, rng)
+        with np.errstate(over="ignore"):
+            outcome = np.where(zero, 0.0, self._scale.inverse(y))
+        if not np.isfinite(outcome).all():
+            raise ModelError(
+                f"a synthetic value of {self.outcome!r} is too large for a number: give the outcome's public bounds="
+            )
+        if data.public_weights is not None:
+            return Synthetic(outcome[:, None], data.public_weights)
+        c = values["c"]
+        log_weight = (X @ c[:, :-1].T)[pattern]
+        given = _responsibilities(values, mean[pattern], y)
+        smooth = (given * (log_weight[:, :-1] + c[:-1, -1] * y[:, None])).sum(axis=1)
+        return Synthetic(outcome[:, None], np.exp(np.where(zero, log_weight[:, -1], smooth)))
+
+    def components_of(self, data: MixtureData, posterior: Posterior) -> pd.DataFrame:
+        """The components of the mixture, labels matched from draw to draw.  For the agency only.
+
+        The labels of the components change along a chain and from chain to chain, so that means over draws of what
+        belongs to "component 3" mean nothing.  Each draw's components are matched to those of a pivot, the draw of
+        the largest log likelihood, such that as much as possible of what the pairs have in common is kept: of the
+        records, by their probabilities to belong to either (Marin, Mengersen and Robert 2005).
+
+        Parameters
+        ----------
+        data, posterior
+            As of a fit: ``model.components_of(fit.data, fit.weighted.posterior)``.
+
+        Returns
+        -------
+        DataFrame
+            One row a component with a mean share above 0.1%, largest first: mean ``share`` with its 95% interval
+            (``share_low``, ``share_high``), and means of the ``location`` (at the mean of the predictors, on the
+            working scale) and of ``sd``.
+        """
+        return _matched(data, posterior)
+
+    def describe(self, data: MixtureData) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        return {
+            "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors, "prior": self.prior,
+            "mixture": {
+                "components": self.components, "a_gamma": self.a_gamma, "b_gamma": self.b_gamma,
+                "least_sd": self.least_sd, "zeros": self.zeros, "bounds": self.bounds, "allocation": self.allocation,
+            },
+            "transform": [self._scale.describe()],
+            "weights": "public" if data.public_weights is not None else "synthesized (smoothed)",
+        }  # fmt: skip
+
+    def assumptions(self, data: MixtureData) -> list[str]:
+        """What Mixture takes as given, in sentences."""
+        said = [
+            f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.components} normal "
+            f"regressions on the scale: {self._scale.describe()}; residual standard deviations are at least "
+            f"{self.least_sd:g}, a public number",
+            f"prior {self.prior}: {PRIORS[self.prior]}; residual standard deviations ~ half-t(3, 0, 1); shares ~ "
+            f"Dirichlet(gamma / {self.components}), gamma ~ Gamma({self.a_gamma:g}, {self.b_gamma:g}). The means and "
+            "standard deviations are those of the predictors of all records, which are public and held fixed",
+        ]
+        if self.zeros:
+            said.append(
+                "an outcome of exactly 0 has a probability of its own, whose log odds are linear in the predictors "
+                f"(coefficients ~ N(0, {ODDS_SD:g}^2)); that there are zeros is public"
+            )
+        if self.bounds is not None:
+            said.append(
+                f"the outcome lies between {self.bounds[0]:,.10g} and {self.bounds[1]:,.10g}, which is public and was "
+                "not found by looking at the file; synthetic values are from the mixture between them"
+            )
+        numeric = numeric_columns(data.columns)
+        if numeric:
+            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
+        if data.public_weights is not None:
+            said.append(
+                "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
+                "kept, and only the outcome is modelled"
+            )
+        else:
+            said.append(
+                "the log of the survey weight is normal in each component given the predictors and the outcome on its "
+                "working scale; smoothed weights are released. Its prior is that of the outcome's regression"
+            )
+        return said
+
+
+# ---- chains
+
+
+def _chain(
+    records: Records, state: State, odds: tuple[Floats, Floats], sampler: Sampler, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """The draws of one chain."""
+    K, R, S = len(state.b), records.x.shape[1], sampler.draws
+    weighted = len(state.c) > 0
+    values = {
+        "share": np.empty((S, K)), "b": np.empty((S, K, R)), "sd": np.empty((S, K)), "gamma": np.empty(S),
+        "c": np.empty((S if weighted else 0, K + 1, R + 1)), "sd_w": np.empty((S if weighted else 0, K + 1)),
+        "zero": np.empty((S if records.zeros else 0, R)),
+    }  # fmt: skip
+    sweeps = PLAIN_SWEEPS if records.exact else SWEEPS
+    sample(records, state, *odds, sampler.warmup, S, sweeps, rng, *values.values())
+    return {name: v for name, v in values.items() if len(v)}
+
+
+def _start(records: Records, K: int, rng: np.random.Generator) -> State:
+    """Somewhere: components that share a regression, but for levels at random residuals."""
+    x, n, R = records.x[records.row], records.y.size, records.x.shape[1]
+    b = _ridge(x, records.y, records.alpha)
+    residual = records.y - x @ b
+    levels = rng.choice(residual, K)
+    z = np.abs(residual[:, None] - levels).argmin(axis=1)
+    size = np.bincount(z, minlength=K)
+    squares = np.bincount(z, (residual - levels[z]) ** 2, K)
+    sd = np.maximum(np.sqrt((squares + residual.var()) / (size + 1)), max(records.least_sd, 0.3 * residual.std()))
+    coefficients = np.tile(b, (K, 1))
+    coefficients[:, 0] += levels
+    weighted = records.w.size > 0
+    c = np.zeros((K + 1 if weighted else 0, R + 1))
+    if weighted:
+        c[: len(c) if records.zeros else K, :R] = _ridge(x, records.w, records.alpha)
+    log_share = np.log((size + 1) / (n + K))
+    G, empty = len(records.x), np.empty(0)
+    return State(
+        log_share=log_share, b=coefficients, sd=sd, c=c, sd_w=np.ones(len(c)),
+        scale=np.ones(R), scale_w=np.ones(R + 1), centre=np.zeros(R), centre_w=np.zeros(R + 1), zero=np.zeros(R),
+        log_zero=np.zeros(G), log_other=np.zeros(G), other=np.zeros(n), y_log=np.empty((K, n)),
+        w_log=np.empty((K, n)) if weighted else np.empty((0, n)), density=np.empty((K, n)),
+        w0_log=np.empty(records.w0.size) if weighted else empty, z=z.astype(np.intp), takes=np.ones(n),
+        gamma=np.ones(1),
+    )  # fmt: skip
+
+
+def _ridge(x: Floats, t: Floats, alpha: Floats) -> Floats:
+    weighted = x * alpha[:, None]
+    return np.asarray(np.linalg.solve(weighted.T @ x + np.eye(x.shape[1]), weighted.T @ t))
+
+
+def _odds(records: Records) -> tuple[Floats, Floats]:
+    """Mode of the coefficients of the log odds of a zero, and the factor of their precision there."""
+    x, G = records.x, len(records.x)
+    d, root = np.zeros(x.shape[1]), np.eye(x.shape[1])
+    if not records.zeros:
+        return d, root
+    zeros = np.bincount(records.row0, records.alpha0, G)
+    both = zeros + np.bincount(records.row, records.alpha, G)
+    for _ in range(NEWTON):
+        p = expit(x @ d)
+        precision = (x * (both * p * (1 - p))[:, None]).T @ x + np.eye(len(d)) / ODDS_SD**2
+        root = np.asarray(np.linalg.cholesky(precision))
+        move = np.linalg.solve(precision, x.T @ (zeros - both * p) - d / ODDS_SD**2)
+        d = d + move
+        if np.abs(move).max() < 1e-9:
+            break
+    return d, root
+
+
+# ---- of one draw
+
+
+@dataclass(frozen=True)
+class _Between:
+    """Normal distributions of rows and components, N(mean (G, K), sd (K,)^2), between two limits."""
+
+    mean: Floats
+    sd: Floats
+    low: float
+    high: float
+
+    @cached_property
+    def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """Log probabilities below both limits, of the mirror image where that is the smaller tail."""
+        a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
+        mirrored = a > 0
+        return mirrored, log_ndtr(np.where(mirrored, -b, a)), log_ndtr(np.where(mirrored, -a, b))
+
+    @cached_property
+    def log_mass(self) -> Floats:
+        """Log probability to be between them: (G, K)."""
+        _, below, above = self._ends
+        with np.errstate(divide="ignore"):
+            return np.asarray(above + np.log1p(-np.exp(below - above)))
+
+    def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
+        """One value for each record, of its row and component: (n,)."""
+        mirrored, below, _ = (x[row, k] for x in self._ends)
+        with np.errstate(divide="ignore"):
+            logs = np.logaddexp(below, np.log(rng.random(row.size)) + self.log_mass[row, k])
+        z = ndtri_exp(np.minimum(logs, 0))
+        y = self.mean[row, k] + self.sd[k] * np.where(mirrored, -z, z)
+        return np.asarray(np.clip(y, self.low, self.high))
+
+
+def _drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
+    """A component for each record, in proportion to p (G, K) of its row."""
+    cumulated = p.cumsum(axis=1)
+    return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
+
+
+def _responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, beside: Floats | float = 0.0) -> Floats:
+    """Probabilities (n, K) of the components given y (n,), their means (n, K), and other log densities beside."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + beside
+    p = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _given(data: MixtureData, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
+    """Components given the records' own values (E eq. 7)."""
+    beside: Floats | float = 0.0
+    if data.log_weights is not None:
+        c, sd = values["c"][:-1], values["sd_w"][:-1]
+        r = data.log_weights[:, None] - (data.X @ c[:, :-1].T)[data.pattern] - c[:, -1] * data.y[:, None]
+        beside = -np.log(sd) - 0.5 * (r / sd) ** 2
+    p = _responsibilities(values, (data.X @ values["b"].T)[data.pattern], data.y, beside)
+    return _drawn(p, np.arange(len(p)), rng)
+
+
+def _matched(data: MixtureData, posterior: Posterior) -> pd.DataFrame:
+    values, some = posterior.values, np.flatnonzero(~data.zero)
+    S, K = values["share"].shape
+
+    def of(s: int) -> Floats:
+        draw = {name: values[name][s] for name in ("share", "sd")}
+        return _responsibilities(draw, (data.X @ values["b"][s].T)[data.pattern[some]], data.y[some])
+
+    chosen = np.unique(np.linspace(0, S - 1, min(S, 1000)).astype(int))
+    log_likelihood = np.zeros(chosen.size)
+    for block in blocks(np.arange(some.size), 1, chosen.size):
+        here = some[block]
+        log_likelihood += log_densities(
+            data.X, data.pattern[here], data.y[here], np.empty(0), np.log(values["share"][chosen] + 1e-300),
+            values["b"][chosen], values["sd"][chosen], np.empty((0, 0, 0)), np.empty((0, 0)),
+        ).sum(axis=0)  # fmt: skip
+    pivot = of(int(chosen[log_likelihood.argmax()]))
+    own = np.empty((chosen.size, K), dtype=np.intp)
+    for at, s in enumerate(chosen.tolist()):
+        own[at] = linear_sum_assignment(-(pivot.T @ of(s)))[1]
+    share, location, sd = (
+        np.take_along_axis(v[chosen], own, axis=1) for v in (values["share"], values["b"][:, :, 0], values["sd"])
+    )
+    low, high = np.quantile(share, (0.025, 0.975), axis=0)
+    table = pd.DataFrame(
+        {"share": share.mean(0), "share_low": low, "share_high": high, "location": location.mean(0), "sd": sd.mean(0)}
+    )
+    table = table[table["share"] > 0.001].sort_values("share", ascending=False, ignore_index=True)
+    return table.rename_axis("component")

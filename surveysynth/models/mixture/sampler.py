@@ -1,0 +1,768 @@
+"""Draws from the pseudo posterior of a mixture of regressions, components integrated out of the likelihood.
+
+The target is E eq. 10 for the density of E eq. 1-2 with z_i summed over,
+
+    p(theta) prod_i S_i^alpha_i,    S_i = sum_k a_ik,    a_ik = pi_k N(y_i; x_i b_k, s_k^2) N(w_i; ...),
+
+or, clamped, p(theta) prod_i exp h_i, h_i = clamp(alpha_i log S_i, -M, M) (C eq. 3.6).  A power below 1 of a sum, or a
+clamp of it, has no Gibbs sampler.  But any z may be added to the target if its probabilities add up to 1.  Here record
+i **takes part** with probability alpha_i (under a clamp: 0 where it is outside of it), and if it does, it is in
+component k with probability a_ik / S_i:
+
+    p(theta, z) ~ { p(theta) prod_(i takes part) a_iz }  *  { prod_i exp h_i / prod_(i takes part) S_i }.
+
+The first factor is the posterior of a mixture whose components are known: coefficients are normal given z, shares
+Dirichlet.  The second is what is left.  Where every alpha is 1 it is 1, and this is the plain Gibbs sampler.  Elsewhere
+log S_i counts alpha_i - 1 with probability alpha_i and alpha_i otherwise, on average nothing: it moves a little around
+0, and **elliptical slice sampling** (Murray, Adams and MacKay 2010) around the first factor hardly ever has to look
+twice.  Nothing is tuned, but for who is inside a clamp, which warm-up finds, and nothing is approximated, but for
+densities below 1e-290 and shares of 1e-14 of a density, which count as these or as nothing.
+
+What moves slowly, the labels of components, matters to nothing that is released; diagnostics are of what does not
+depend on labels (see :mod:`surveysynth.models.mixture.model`).
+"""
+
+from __future__ import annotations
+
+from math import lgamma
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+LEAST = 1e-290  # a density that is smaller counts as this: only far away from any posterior
+HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
+NOTHING = 1e-14  # what a component adds to a density that is no more than rounding
+PAIRINGS = 3  # of components whose shares are split anew in a sweep
+CENTRE_SD = 5.0  # of the common mean of coefficients
+DEGREES = 3.0  # of the half-t priors of scales (E eq. 5-6)
+
+
+_compiled = nb.njit(cache=True, nogil=True, error_model="numpy")
+# sums that may be reordered, so that they vectorise; nothing that draws random numbers may be
+_sum = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+
+
+class Records(NamedTuple):
+    """The records that say something, those that are not zero sorted by predictor row, and the priors.
+
+    ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) are of records that are not zero,
+    and ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) of zeros; ``w`` is empty where the weight is public.  ``part`` is
+    the probability of taking part; zeros, whose component is known, take part in proportion to ``part0`` instead.
+    """
+
+    x: Floats
+    row: Codes
+    y: Floats
+    w: Floats
+    alpha: Floats
+    part: Floats
+    row0: Codes
+    w0: Floats
+    alpha0: Floats
+    part0: Floats
+    clamp: float
+    exact: bool  # every alpha is 1, and there is no clamp
+    zeros: bool  # have a probability of their own
+    common: bool  # coefficients have a common mean that is not 0
+    least_sd: float  # of y
+    least_sd_w: float  # of the log weight
+    a_gamma: float
+    b_gamma: float
+    odds_sd: float  # prior of coefficients of the log odds of a zero
+
+
+class State(NamedTuple):
+    """One point of a chain, changed in place.
+
+    Of each of K components ``share`` and the regression of y (``b``, ``sd``); of each, and of the zeros, that of the
+    log weight on (x, y) (``c``, ``sd_w``).  ``scale``, ``scale_w`` are the prior scales of coefficients.  ``y_log``,
+    ``w_log`` (K, n) are log densities, ``density`` (K, n) their product; ``w0_log`` (n0,) of zeros.  ``zero``
+    (R,) are coefficients of the log odds of a zero, ``log_zero`` (G,) and ``log_other`` (G,) the log probabilities.
+    ``z`` (n,) are the components, -1 of who takes no part, ``takes`` (n,) is 1 or 0.  ``gamma`` (1,) is the
+    concentration.
+    """
+
+    log_share: Floats
+    b: Floats
+    sd: Floats
+    c: Floats
+    sd_w: Floats
+    scale: Floats
+    scale_w: Floats
+    centre: Floats
+    centre_w: Floats
+    zero: Floats
+    log_zero: Floats
+    log_other: Floats
+    other: Floats
+    y_log: Floats
+    w_log: Floats
+    density: Floats
+    w0_log: Floats
+    z: Codes
+    takes: Floats
+    gamma: Floats
+
+
+# Nearly all of the time goes into exp and log of n numbers.  Without branches and calls the compiler does several at
+# a time.
+
+LOG_2, LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+WHOLE = 1.5 * 2.0**52  # added to a number it leaves the nearest integer in the last bits
+MANTISSA, ONE, TWO_52 = (1 << 52) - 1, 1023 << 52, 1075 << 52
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")  # no reassociation: x + WHOLE - WHOLE is not x
+def exp_of(x: Floats, out: Floats) -> None:
+    """out_i = exp(x_i), for x_i below 700; 1e-304 below -700."""
+    bits = out.view(np.int64)
+    for i in range(x.size):
+        y = max(x[i], -700.0)
+        shifted = y * 1.4426950408889634 + WHOLE
+        k = shifted - WHOLE
+        r = (y - k * LOG_2) - k * LOG_2_LOW
+        out[i] = shifted
+        p = 1 / 479001600.0
+        p = p * r + 1 / 39916800.0
+        p = p * r + 1 / 3628800.0
+        p = p * r + 1 / 362880.0
+        p = p * r + 1 / 40320.0
+        p = p * r + 1 / 5040.0
+        p = p * r + 1 / 720.0
+        p = p * r + 1 / 120.0
+        p = p * r + 1 / 24.0
+        p = p * r + 1 / 6.0
+        p = p * r + 0.5
+        p = p * r + 1.0
+        p = p * r + 1.0
+        bits[i] = (bits[i] + 1023) << 52
+        out[i] *= p
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def log_of(x: Floats, out: Floats) -> None:
+    """out_i = log(x_i), for x_i above 1e-300 and finite; x is lost."""
+    bits, exponent = x.view(np.int64), out.view(np.int64)
+    for i in range(x.size):
+        exponent[i] = (bits[i] >> 52) | TWO_52
+        bits[i] = (bits[i] & MANTISSA) | ONE
+        high = x[i] > 1.4142135623730951
+        m = 0.5 * x[i] if high else x[i]
+        k = out[i] - (2.0**52 + 1023.0) + (1.0 if high else 0.0)
+        u = (m - 1) / (m + 1)
+        w = u * u
+        p = 1 / 19.0
+        p = p * w + 1 / 17.0
+        p = p * w + 1 / 15.0
+        p = p * w + 1 / 13.0
+        p = p * w + 1 / 11.0
+        p = p * w + 1 / 9.0
+        p = p * w + 1 / 7.0
+        p = p * w + 1 / 5.0
+        p = p * w + 1 / 3.0
+        out[i] = k * LOG_2 + (k * LOG_2_LOW + 2 * u * w * p + 2 * u)
+
+
+@_compiled
+def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floats, sd: float, out: Floats) -> None:
+    """out_i = log N(t_i; x_i b + b' u_i, sd^2); the last coefficient is that of u, where there is one."""
+    R = x.shape[1]
+    mean = x @ np.ascontiguousarray(coefficients[:R])
+    c, half, slope = -np.log(sd) - HALF_LOG_2PI, -0.5 / sd**2, coefficients[R:].sum()  # of one, or of none
+    for i in range(out.size):
+        r = t[i] - mean[row[i]] - (slope * u[i] if u.size else 0.0)
+        out[i] = c + half * r * r
+
+
+@_sum
+def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: float) -> float:
+    """Sum of h_i, clamp(alpha_i (log_p_i + other_i), -M, M)."""
+    total = 0.0
+    if np.isinf(clamp):
+        for i in range(alpha.size):
+            total += alpha[i] * (log_p[i] + other[i])
+    else:
+        for i in range(alpha.size):
+            total += min(max(alpha[i] * (log_p[i] + other[i]), -clamp), clamp)
+    return total
+
+
+@_sum
+def _less(takes: Floats, log_S: Floats) -> float:
+    """Sum of log S_i over who takes part."""
+    total = 0.0
+    for i in range(takes.size):
+        total += takes[i] * log_S[i]
+    return total
+
+
+@_compiled
+def _others(state: State, k: int, out: Floats) -> None:
+    """out_i = S_i - a_ik, as a sum, for a difference cancels."""
+    out[:] = 0.0
+    for j in range(state.log_share.size):
+        if j != k:
+            share, density = np.exp(state.log_share[j]), state.density[j]
+            for i in range(out.size):
+                out[i] += share * density[i]
+
+
+@_compiled
+def _left(records: Records, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
+    """Log of what is left of the target, the second factor, if component k had these log densities."""
+    n, share = y_log.size, np.exp(state.log_share[k])
+    S, log_S = np.empty(n), np.empty(n)
+    exp_of(y_log + w_log if w_log.size else y_log, S)
+    for i in range(n):
+        S[i] = max(others[i] + share * S[i], LEAST)
+    log_of(S, log_S)
+    return _sum_of_contributions(records.alpha, log_S, state.other, records.clamp) - _less(state.takes, log_S)
+
+
+@_compiled
+def _left_of_zeros(records: Records, state: State, w_log: Floats) -> float:
+    """The same of the regression of the zeros' log weight."""
+    total = _sum_of_contributions(records.alpha0, w_log, state.log_zero[records.row0], records.clamp)
+    return total - _less(records.part0, w_log)
+
+
+@_compiled
+def _reference(
+    x: Floats, row: Codes, t: Floats, u: Floats, v: Floats, z: Codes, k: int, sd: float, scale: Floats, centre: Floats
+) -> tuple[Floats, Floats]:
+    """Mean and lower factor of the precision of coefficients, given their scales, sd and the component's records."""
+    G, R = x.shape
+    P = scale.size
+    weight, sum_t, sum_u = np.zeros(G), np.zeros(G), np.zeros(G)
+    uu = ut = 0.0
+    for i in range(t.size):
+        if z.size == 0 or z[i] == k:
+            g = row[i]
+            weight[g] += v[i]
+            sum_t[g] += v[i] * t[i]
+            if P > R and u.size:
+                sum_u[g] += v[i] * u[i]
+                uu += v[i] * u[i] * u[i]
+                ut += v[i] * u[i] * t[i]
+    precision, h = np.zeros((P, P)), np.zeros(P)
+    for g in range(G):
+        if weight[g] > 0:
+            for a in range(R):
+                xa = x[g, a]
+                h[a] += xa * sum_t[g]
+                xa *= weight[g]
+                for b in range(a + 1):
+                    precision[a, b] += xa * x[g, b]
+            if P > R:
+                for b in range(R):
+                    precision[R, b] += x[g, b] * sum_u[g]
+    if P > R:
+        precision[R, R] = uu
+        h[R] = ut
+    for a in range(P):
+        h[a] /= sd**2
+        for b in range(a + 1):
+            precision[a, b] /= sd**2
+            precision[b, a] = precision[a, b]
+        precision[a, a] += 1 / scale[a] ** 2
+        h[a] += centre[a] / scale[a] ** 2
+    root: Floats = np.linalg.cholesky(precision).astype(np.float64)
+    return _back(root, _forward(root, h)), root
+
+
+@_compiled
+def _forward(root: Floats, h: Floats) -> Floats:
+    out = h.copy()
+    for a in range(h.size):
+        for b in range(a):
+            out[a] -= root[a, b] * out[b]
+        out[a] /= root[a, a]
+    return out
+
+
+@_compiled
+def _back(root: Floats, h: Floats) -> Floats:
+    out = h.copy()
+    for a in range(h.size - 1, -1, -1):
+        for b in range(a + 1, h.size):
+            out[a] -= root[b, a] * out[b]
+        out[a] /= root[a, a]
+    return out
+
+
+@_compiled
+def _normal(root: Floats, rng: np.random.Generator) -> Floats:
+    """A draw from N(0, (root root')^-1)."""
+    z = np.empty(len(root))
+    for a in range(z.size):
+        z[a] = rng.standard_normal()
+    return _back(root, z)
+
+
+@_compiled
+def _log_prior_of_scale(log_sd: float, least: float) -> float:
+    """Half-t of a scale, above its least value, as a density of its logarithm."""
+    sd = np.exp(log_sd)
+    if sd < least:
+        return -np.inf
+    return log_sd - (DEGREES + 1) / 2 * np.log1p(sd * sd / DEGREES)
+
+
+@_compiled
+def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np.random.Generator) -> None:
+    """Means and scales of the prior of the coefficients b (K, P), scales by a slice on their logarithms."""
+    K, width = len(b), 2.0 / np.sqrt(2.0 * len(b))
+    for a in range(scale.size):
+        if common:
+            precision = K / scale[a] ** 2 + 1 / CENTRE_SD**2
+            centre[a] = b[:, a].sum() / scale[a] ** 2 / precision + rng.standard_normal() / np.sqrt(precision)
+        squares = 0.0
+        for k in range(K):
+            squares += (b[k, a] - centre[a]) ** 2
+        here = np.log(scale[a])
+        level = _of_scale(here, K, squares) + np.log(rng.random())
+        low = here - width * rng.random()
+        high = low + width
+        while _of_scale(low, K, squares) > level:
+            low -= width
+        while _of_scale(high, K, squares) > level:
+            high += width
+        while True:
+            new = low + (high - low) * rng.random()
+            if _of_scale(new, K, squares) > level:
+                break
+            if new < here:
+                low = new
+            else:
+                high = new
+        scale[a] = np.exp(new)
+
+
+@_compiled
+def _of_scale(log_scale: float, K: int, squares: float) -> float:
+    return _log_prior_of_scale(log_scale, 0.0) - K * log_scale - squares / 2 * np.exp(-2 * log_scale)
+
+
+@_compiled
+def _draw_regression(
+    records: Records, state: State, k: int, of_weight: bool, others: Floats, rng: np.random.Generator
+) -> None:
+    """Coefficients and residual standard deviation of one component's regression, of y or of the log weight."""
+    zeros = k == state.log_share.size
+    if of_weight:
+        coefficients, sds, scale, centre = state.c[k], state.sd_w, state.scale_w, state.centre_w
+    else:
+        coefficients, sds, scale, centre = state.b[k], state.sd, state.scale, state.centre
+    if zeros:
+        row, t, u, v, z = records.row0, records.w0, np.empty(0), records.part0, state.z[:0]
+        now, other = state.w0_log, state.w0_log[:0]
+    elif of_weight:
+        row, t, u, v, z = records.row, records.w, records.y, state.takes, state.z
+        now, other = state.w_log[k], state.y_log[k]
+    else:
+        row, t, u, v, z = records.row, records.y, records.y[:0], state.takes, state.z
+        now, other = state.y_log[k], (state.w_log[k] if records.w.size else state.y_log[k, :0])
+    least = records.least_sd_w if of_weight else records.least_sd
+    exact = records.exact or (zeros and np.isinf(records.clamp))
+    new, left = np.empty(t.size), 0.0
+
+    # coefficients: elliptical slice around their normal distribution given z
+    mean, root = _reference(records.x, row, t, u, v, z, k, sds[k], scale, centre)
+    nu = _normal(root, rng)
+    if exact:
+        coefficients[:] = mean + nu
+    else:
+        level = (
+            _left_of_zeros(records, state, now) if zeros else _left(records, state, others, k, now, other)
+        ) + np.log(rng.random())
+        away = coefficients - mean
+        angle = 2 * np.pi * rng.random()
+        low, high = angle - 2 * np.pi, angle
+        while True:
+            proposed = mean + away * np.cos(angle) + nu * np.sin(angle)
+            _normal_logs(records.x, row, t, u, proposed, sds[k], new)
+            left = _left_of_zeros(records, state, new) if zeros else _left(records, state, others, k, new, other)
+            if left > level:
+                break
+            if high - low < 1e-12:
+                proposed = coefficients.copy()
+                left = level
+                break
+            if angle < 0:
+                low = angle
+            else:
+                high = angle
+            angle = low + (high - low) * rng.random()
+        coefficients[:] = proposed
+
+    # residual standard deviation: the same for its logarithm, around a normal approximation
+    _normal_logs(records.x, row, t, u, coefficients, 1.0, new)
+    weight = squares = 0.0
+    residual = np.empty(t.size)
+    for i in range(t.size):
+        residual[i] = -2 * (new[i] + HALF_LOG_2PI)  # squared
+        if zeros or z[i] == k:
+            weight += v[i]
+            squares += v[i] * residual[i]
+    mode, width = 0.5 * np.log(squares / weight), 1 / np.sqrt(2 * weight)
+    if not (weight > 0.5 and np.isfinite(mode)):
+        mode, width = 0.0, 1.0
+    mode = max(mode, np.log(least))
+    away, nu_sd = np.log(sds[k]) - mode, width * rng.standard_normal()
+    log_sd = mode + away
+    conjugate = _of_sd(log_sd, weight, squares, least) + 0.5 * (away / width) ** 2
+    if not exact:
+        conjugate += left
+    level = conjugate + np.log(rng.random())
+    angle = 2 * np.pi * rng.random()
+    low, high = angle - 2 * np.pi, angle
+    while high - low > 1e-12:
+        step = away * np.cos(angle) + nu_sd * np.sin(angle)
+        value = _of_sd(mode + step, weight, squares, least) + 0.5 * (step / width) ** 2
+        if not exact and value > -np.inf:
+            half = 0.5 * np.exp(-2 * (mode + step))
+            for i in range(t.size):
+                new[i] = -(mode + step) - HALF_LOG_2PI - half * residual[i]
+            value += _left_of_zeros(records, state, new) if zeros else _left(records, state, others, k, new, other)
+        if value > level:
+            log_sd = mode + step
+            break
+        if angle < 0:
+            low = angle
+        else:
+            high = angle
+        angle = low + (high - low) * rng.random()
+    sds[k] = np.exp(log_sd)
+    _normal_logs(records.x, row, t, u, coefficients, sds[k], now)
+    if not zeros:
+        exp_of(now + other if other.size else now, state.density[k])
+
+
+@_compiled
+def _of_sd(log_sd: float, weight: float, squares: float, least: float) -> float:
+    """Log density of the logarithm of a standard deviation given coefficients and z: the conjugate part."""
+    prior = _log_prior_of_scale(log_sd, least)
+    return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)
+
+
+@_compiled
+def _half_t(least: float, rng: np.random.Generator) -> float:
+    while True:
+        sd = abs(rng.standard_normal()) / np.sqrt(rng.standard_gamma(DEGREES / 2) / (DEGREES / 2))
+        if sd >= least:
+            return sd
+
+
+@_compiled
+def _draw_empty(records: Records, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator) -> bool:
+    """A component that nobody is in: from the prior, accepted by what is left of the target.
+
+    ``own``: whether ``others`` are of this very component, and not of another that is nothing beside them.  Returns
+    whether they are stale now.
+    """
+    R, both = state.scale.size, records.w.size > 0
+    b, c = np.empty(R), np.empty(R + 1)
+    for a in range(R):
+        b[a] = state.centre[a] + state.scale[a] * rng.standard_normal()
+    sd, sd_w = _half_t(records.least_sd, rng), 1.0
+    y_log, w_log = np.empty(records.y.size), np.empty(records.w.size)
+    _normal_logs(records.x, records.row, records.y, records.y[:0], b, sd, y_log)
+    if both:
+        for a in range(R + 1):
+            c[a] = state.centre_w[a] + state.scale_w[a] * rng.standard_normal()
+        sd_w = _half_t(records.least_sd_w, rng)
+        _normal_logs(records.x, records.row, records.w, records.y, c, sd_w, w_log)
+    most = np.exp(state.log_share[k] - HALF_LOG_2PI) / records.least_sd
+    if both:
+        most *= np.exp(-HALF_LOG_2PI) / records.least_sd_w
+    counts = not records.exact and most > NOTHING * others.min()
+    if counts:
+        if not own:
+            _others(state, k, others)
+        w_now = state.w_log[k] if both else w_log
+        now = _left(records, state, others, k, state.y_log[k], w_now)
+        if np.log(rng.random()) >= _left(records, state, others, k, y_log, w_log) - now:
+            return True
+    state.b[k], state.sd[k], state.y_log[k] = b, sd, y_log
+    if both:
+        state.c[k], state.sd_w[k], state.w_log[k] = c, sd_w, w_log
+        exp_of(y_log + w_log, state.density[k])
+    else:
+        exp_of(y_log, state.density[k])
+    return counts
+
+
+@_compiled
+def _draw_shares(records: Records, state: State, rng: np.random.Generator) -> None:
+    """Shares: Dirichlet given z, accepted by what is left of the target."""
+    K = state.log_share.size
+    log_share = np.empty(K)
+    sizes = np.zeros(K)
+    for i in range(state.z.size):
+        if state.z[i] >= 0:
+            sizes[state.z[i]] += 1
+    for k in range(K):
+        log_share[k] = _log_of_gamma(state.gamma[0] / K + sizes[k], rng)
+    top = log_share.max()
+    log_share -= top + np.log(np.exp(log_share - top).sum())
+    if not records.exact:
+        now = _left_of_shares(records, state, state.log_share)
+        if np.log(rng.random()) >= _left_of_shares(records, state, log_share) - now:
+            return
+    state.log_share[:] = log_share
+
+
+@_compiled
+def _left_of_shares(records: Records, state: State, log_share: Floats) -> float:
+    S, log_S = np.full(records.y.size, LEAST), np.empty(records.y.size)
+    for k in range(log_share.size):
+        share, density = np.exp(log_share[k]), state.density[k]
+        for i in range(S.size):
+            S[i] += share * density[i]
+    log_of(S, log_S)
+    return _sum_of_contributions(records.alpha, log_S, state.other, records.clamp) - _less(state.takes, log_S)
+
+
+@_compiled
+def _log_of_gamma(shape: float, rng: np.random.Generator) -> float:
+    """Log of a standard gamma variate; those of small shapes are too small for floating point."""
+    return np.log(rng.standard_gamma(shape + 1)) + np.log(1 - rng.random()) / shape
+
+
+@_compiled
+def _draw_gamma(state: State, a: float, b: float, steps: int, rng: np.random.Generator) -> None:
+    """The concentration given the shares."""
+    total = state.log_share.sum()
+    here = _of_gamma(state.gamma[0], total, state.log_share.size, a, b)
+    for _ in range(steps):
+        gamma = state.gamma[0] * np.exp(0.7 * rng.standard_normal())
+        there = _of_gamma(gamma, total, state.log_share.size, a, b)
+        if np.log(rng.random()) < there - here:
+            state.gamma[0], here = gamma, there
+
+
+@_compiled
+def _of_gamma(gamma: float, total: float, K: int, a: float, b: float) -> float:
+    return a * np.log(gamma) - b * gamma + lgamma(gamma) - K * lgamma(gamma / K) + gamma / K * total
+
+
+@_compiled
+def _draw_splits(records: Records, state: State, rng: np.random.Generator) -> None:
+    """How pairs of components share what they have together: a slice on the log odds, whatever z is.
+
+    Components that are alike exchange all that they have in one step, so that one of them is free for something else.
+    """
+    K, n = state.density.shape
+    base, order = np.empty(n), np.arange(K)
+    for a in range(K - 1, 0, -1):
+        b = int(rng.random() * (a + 1))
+        order[a], order[b] = order[b], order[a]
+    for pair in range(K // 2):
+        j, k = order[2 * pair], order[2 * pair + 1]
+        one, two = state.log_share[j], state.log_share[k]
+        both = max(one, two) + np.log1p(np.exp(-abs(one - two)))
+        base[:] = 0.0
+        for other in range(K):
+            if other != j and other != k:
+                share, density = np.exp(state.log_share[other]), state.density[other]
+                for i in range(n):
+                    base[i] += share * density[i]
+        odds = one - two
+        if np.exp(both) * max(state.density[j].max(), state.density[k].max()) <= NOTHING * base.min():
+            shape = state.gamma[0] / K
+            new = _log_of_gamma(shape, rng) - _log_of_gamma(shape, rng)
+        else:
+            level = _of_split(records, state, base, j, k, odds, both) + np.log(rng.random())
+            width = 0.5 * np.exp(4 * rng.random())  # of any size, and no stepping out
+            low = odds - width * rng.random()
+            high = low + width
+            while True:
+                new = low + (high - low) * rng.random()
+                if new == odds or _of_split(records, state, base, j, k, new, both) > level:
+                    break
+                if new < odds:
+                    low = new
+                else:
+                    high = new
+        state.log_share[j] = both - np.log1p(np.exp(-new)) if new > -700 else both + new
+        state.log_share[k] = both - np.log1p(np.exp(new)) if new < 700 else both - new
+
+
+@_compiled
+def _of_split(records: Records, state: State, base: Floats, j: int, k: int, odds: float, both: float) -> float:
+    s, n = 1 / (1 + np.exp(-odds)), base.size
+    one, two = np.exp(both) * s, np.exp(both) / (1 + np.exp(odds))
+    S, log_S, d_j, d_k = np.empty(n), np.empty(n), state.density[j], state.density[k]
+    for i in range(n):
+        S[i] = max(base[i] + one * d_j[i] + two * d_k[i], LEAST)
+    log_of(S, log_S)
+    shape = state.gamma[0] / state.log_share.size
+    prior = -shape * (np.abs(odds) + 2 * np.log1p(np.exp(-np.abs(odds))))
+    return prior + _sum_of_contributions(records.alpha, log_S, state.other, records.clamp)
+
+
+@_compiled
+def _draw_allocations(records: Records, state: State, rng: np.random.Generator) -> None:
+    """Who takes part, and in which component."""
+    K, n = state.density.shape
+    p, share = np.empty(K), np.exp(state.log_share)
+    for i in range(n):
+        state.takes[i] = 1.0 if records.exact or rng.random() < records.part[i] else 0.0
+        if state.takes[i] == 0:
+            state.z[i] = -1
+            continue
+        total = 0.0
+        for k in range(K):
+            total += share[k] * state.density[k, i]
+            p[k] = total
+        u, k = total * rng.random(), 0
+        while k < K - 1 and p[k] <= u:
+            k += 1
+        state.z[i] = k
+
+
+@_compiled
+def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> None:
+    odds = x @ zero
+    for g in range(odds.size):
+        e = np.log1p(np.exp(-abs(odds[g])))
+        log_zero[g] = min(odds[g], 0.0) - e
+        log_other[g] = -max(odds[g], 0.0) - e
+
+
+@_compiled
+def _of_zeros(
+    records: Records, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
+) -> float:
+    """Log likelihood of who is zero; ones and zeros (G,) are sums of alpha, logs (n,) are log S_i, if clamped."""
+    if np.isinf(records.clamp):
+        return (ones * log_other).sum() + (zeros * log_zero).sum()
+    weight = state.w0_log if records.w0.size else np.zeros(records.row0.size)
+    total = _sum_of_contributions(records.alpha, logs, log_other[records.row], records.clamp)
+    return total + _sum_of_contributions(records.alpha0, weight, log_zero[records.row0], records.clamp)
+
+
+@_compiled
+def _draw_zeros(records: Records, state: State, mode: Floats, root: Floats, rng: np.random.Generator) -> None:
+    """Coefficients of the log odds of a zero: elliptical slice around a normal approximation, precision root root'."""
+    G = len(records.x)
+    ones, zeros, logs = np.zeros(G), np.zeros(G), np.zeros(records.y.size)
+    if np.isinf(records.clamp):
+        for i in range(records.row.size):
+            ones[records.row[i]] += records.alpha[i]
+        for i in range(records.row0.size):
+            zeros[records.row0[i]] += records.alpha0[i]
+    else:
+        for k in range(state.log_share.size):
+            logs += np.exp(state.log_share[k]) * state.density[k]
+        logs = np.log(np.maximum(logs, LEAST))
+    log_zero, log_other = state.log_zero.copy(), state.log_other.copy()
+
+    def left(zero: Floats) -> float:
+        away = root.T @ (zero - mode)
+        beside = (away**2).sum() / 2 - (zero**2).sum() / (2 * records.odds_sd**2)
+        return _of_zeros(records, ones, zeros, logs, state, log_zero, log_other) + beside
+
+    level = left(state.zero) + np.log(rng.random())
+    nu, away = _normal(root, rng), state.zero - mode
+    angle = 2 * np.pi * rng.random()
+    low, high = angle - 2 * np.pi, angle
+    while high - low > 1e-12:
+        proposed = mode + away * np.cos(angle) + nu * np.sin(angle)
+        _log_odds(records.x, proposed, log_zero, log_other)
+        if left(proposed) > level:
+            state.zero[:], state.log_zero[:], state.log_other[:] = proposed, log_zero, log_other
+            state.other[:] = log_other[records.row]
+            return
+        if angle < 0:
+            low = angle
+        else:
+            high = angle
+        angle = low + (high - low) * rng.random()
+
+
+@_compiled
+def _inside(records: Records, state: State) -> None:
+    """Only records inside the clamp take part: where these are decides what the first factor looks like, no more."""
+    S = np.zeros(records.y.size)
+    for k in range(state.log_share.size):
+        S += np.exp(state.log_share[k]) * state.density[k]
+    for i in range(S.size):
+        log_p = state.other[i] + np.log(max(S[i], LEAST))
+        records.part[i] = records.alpha[i] if abs(records.alpha[i] * log_p) < records.clamp else 0.0
+    for i in range(records.row0.size):
+        log_p = state.log_zero[records.row0[i]] + (state.w0_log[i] if records.w0.size else 0.0)
+        records.part0[i] = records.alpha0[i] if abs(records.alpha0[i] * log_p) < records.clamp else 0.0
+
+
+@_compiled
+def fill(records: Records, state: State) -> None:
+    """Every log density of a state whose parameters are given."""
+    _log_odds(records.x, state.zero, state.log_zero, state.log_other)
+    if not records.zeros:
+        state.log_other[:] = 0.0
+    state.other[:] = state.log_other[records.row]
+    for k in range(state.log_share.size):
+        _normal_logs(records.x, records.row, records.y, records.y[:0], state.b[k], state.sd[k], state.y_log[k])
+        exp_of(state.y_log[k], state.density[k])
+        if records.w.size:
+            _normal_logs(records.x, records.row, records.w, records.y, state.c[k], state.sd_w[k], state.w_log[k])
+            exp_of(state.y_log[k] + state.w_log[k], state.density[k])
+    if records.w0.size:
+        K = state.log_share.size
+        _normal_logs(records.x, records.row0, records.w0, records.y[:0], state.c[K], state.sd_w[K], state.w0_log)
+
+
+@_compiled
+def sample(
+    records: Records, state: State, mode: Floats, root: Floats, warmup: int, draws: int, sweeps: int,
+    rng: np.random.Generator, share: Floats, b: Floats, sd: Floats, gamma: Floats, c: Floats, sd_w: Floats,
+    zero: Floats,
+) -> None:  # fmt: skip
+    """One chain of ``sweeps`` a draw; the draws are written to ``share`` (draws, K) and so on.
+
+    ``mode`` and ``root`` are of a normal approximation of the coefficients of the log odds of a zero.
+    """
+    K, others = state.log_share.size, np.zeros(records.y.size)
+    for step in range((warmup + draws) * sweeps):
+        if step < warmup * sweeps and not np.isinf(records.clamp):
+            _inside(records, state)
+        _draw_allocations(records, state, rng)
+        size = np.zeros(K)
+        for i in range(state.z.size):
+            if state.z[i] >= 0:
+                size[state.z[i]] += 1
+        stale = not records.exact
+        for k in range(K):
+            if stale or (size[k] > 0 and not records.exact):
+                _others(state, k, others)
+            if size[k] == 0:
+                stale = _draw_empty(records, state, k, others, stale, rng)
+                continue
+            _draw_regression(records, state, k, False, others, rng)
+            if records.w.size:
+                _draw_regression(records, state, k, True, others, rng)
+            stale = not records.exact
+        if records.zeros and records.w.size:
+            _draw_regression(records, state, K, True, others, rng)
+        _draw_scales(state.b, state.scale, state.centre, records.common, rng)
+        if records.w.size:
+            _draw_scales(state.c if records.zeros else state.c[:K], state.scale_w, state.centre_w, records.common, rng)
+        _draw_shares(records, state, rng)
+        for _ in range(PAIRINGS if not records.exact else 1):
+            _draw_splits(records, state, rng)
+        _draw_gamma(state, records.a_gamma, records.b_gamma, 5, rng)
+        if records.zeros:
+            _draw_zeros(records, state, mode, root, rng)
+        s = step // sweeps - warmup
+        if s >= 0 and (step + 1) % sweeps == 0:
+            share[s], b[s], sd[s], gamma[s] = np.exp(state.log_share), state.b, state.sd, state.gamma[0]
+            if records.w.size:
+                c[s], sd_w[s] = state.c, state.sd_w
+            if records.zeros:
+                zero[s] = state.zero

@@ -1,0 +1,1 @@
+"""FBS and FBP: outcomes and log weight, jointly normal given the predictors."""

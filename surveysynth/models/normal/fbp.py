@@ -1,0 +1,391 @@
+"""FBP: the fully Bayes model for the population and its inclusion probabilities (T 2.2 and App. D).
+
+    y~_i ~ N(x_i beta, sigma_y^2),    log pi_i | y~_i ~ N(kappa_y y~_i + x_i kappa_x, sigma_pi^2)
+
+hold in the population.  A record is in the sample with probability pi_i, so in the sample its
+density is (T eq. 6)
+
+    N(log pi_i | kappa_y y~_i + x_i kappa_x, sigma_pi^2) N(y~_i | x_i beta, sigma_y^2)
+      / exp(x_i kappa_x + sigma_pi^2 / 2 + kappa_y x_i beta + kappa_y^2 sigma_y^2 / 2).
+
+**This is FBS in other parameters.**  The product of the two normal densities, tilted by pi_i, is
+the bivariate normal density of (y~_i, log pi_i) with
+
+    E y~ = x beta + kappa_y s,   E log pi = kappa_y E y~ + x kappa_x + sigma_pi^2,
+    cov  = [[s, kappa_y s], [kappa_y s, kappa_y^2 s + sigma_pi^2]],     s = sigma_y^2,
+
+and eq. 6 is that density divided by pi_i.  With w~ = -log pi and X e = 1 (the formula has an
+intercept), FBS's (B, Sigma) and FBP's parameters are one-to-one; with several outcomes s is
+their covariance matrix and kappa_y a vector.
+
+Under T's priors (App. D) beta and kappa_x integrate out, and ``stan/fbp.stan`` samples the three
+parameters that are left.  Under the censored pseudo likelihood (C eq. 3.6) nothing integrates out:
+``stan/fbp_censored.stan``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...design.columns import codes
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError, ModelError
+from ..base import Clusters, Constants, Posterior, Sampler, Synthetic
+from ..shared.predictors import LOG_SIZE, LOG_UNIT
+from ..shared.transforms import Transform
+from .censored_fit import Pilot
+from .joint_regression import FLAT, Data, JointRegression
+from .uncensored import uncensored_tilted
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Prior = Literal["paper", "flat"]
+
+BETA_VARIANCE = 100.0  # T App. D: beta, kappa_y and kappa_x ~ N(0, 100)
+MOST_LEVELS = 50  # a numeric predictor with more distinct values does not make cells
+
+
+@dataclass(frozen=True, repr=False)
+class PopulationData(Data):
+    """FBS's data, with the cells within which a synthetic file has one weight.
+
+    Attributes
+    ----------
+    intercept : float array (K,)
+        e with X e = 1.
+    cell : int array (n,)
+        Combination of predictors of each record, numeric ones in their bands.
+    """
+
+    intercept: Floats
+    cell: Codes
+
+
+@dataclass(frozen=True)
+class FBP(JointRegression):
+    """Fully Bayes synthesizer for the population: synthetic outcomes follow the population, not the sample.
+
+    Within a combination of predictors ("cell"), and a PSU, synthetic records are equally weighted.  A file
+    carries two weights: the cell's mean smoothed weight, with which means and totals are
+    estimated, and the record's own smoothed weight, ``<weight>_smoothed``, whose spread gives
+    counts their standard errors.  Both add up to the same counts.
+
+    Parameters
+    ----------
+    outcome, predictors, transform, missing
+        As for :class:`FBS`.
+    prior : {"paper", "flat"}
+        T App. D (one outcome); or p(B, Sigma) ~ |Sigma|^-(D+1)/2 in FBS's parameters, whose
+        posterior is drawn exactly, without MCMC.
+    weights : {"full", "paper"}
+        Smoothed weights: exp(-kappa_y y~* - x kappa_x), the model's own; or exp(-kappa_y y~*) as
+        in T 2.2, which leaves out how selection differs between cells.
+    variance : {"stratified", "paper"}
+        Standard errors of counts: by stratum, or without strata, which reproduces T's Table 4.
+    bands : dict of column to list of numbers
+        Public limits that group a numeric predictor of many values into bands, for the cells:
+        ``bands={"age": [25, 45, 65]}``.
+
+    Raises
+    ------
+    InputError
+        On construction: unknown options; several outcomes under the paper's prior.
+
+    Notes
+    -----
+    T 2.2, eq. 4-7 and App. D; the collapsed likelihood is exact.
+    """
+
+    outcome: str | Sequence[str]
+    predictors: str
+    prior: Prior = "paper"
+    transform: str | Transform | dict[str, str | Transform] = "log"
+    missing: Literal["fail", "drop"] = "fail"
+    weights: Literal["full", "paper"] = "full"
+    variance: Literal["stratified", "paper"] = "stratified"
+    bands: dict[str, Sequence[float]] = field(default_factory=dict)
+
+    name: ClassVar[str] = "FBP"
+    priors: ClassVar[dict[str, str]] = {
+        "paper": "beta, kappa_y, kappa_x ~ N(0, 100), sigma_y, sigma_pi ~ half-Cauchy(0, 1) (T App. D)",
+        "flat": FLAT,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights not in ("full", "paper"):
+            raise InputError(f"weights={self.weights!r} is not one of full, paper")
+        if self.variance not in ("stratified", "paper"):
+            raise InputError(f"variance={self.variance!r} is not one of stratified, paper")
+        if self.prior == "paper" and len(self.numeric) != 1:
+            raise InputError("the paper's prior of FBP is for one numeric outcome; else use prior='flat'")
+        if not isinstance(self.bands, dict):
+            raise InputError("bands must map predictors to their limits: bands={'age': [25, 45, 65]}")
+        for name, limits in self.bands.items():
+            if name not in self.predictor_columns:
+                raise InputError(f"bands: {name!r} is not a predictor")
+            if not _rising(limits):
+                raise InputError(f"bands: the limits of {name!r} must be numbers in rising order")
+
+    @classmethod
+    def paper(cls, outcome: str | Sequence[str], predictors: str, **settings: Any) -> Self:
+        """FBP as in T: the paper's smoothed weights, counts' standard errors without strata."""
+        return cls(outcome, predictors, **settings, weights="paper", variance="paper")
+
+    @property
+    def as_in_paper(self) -> bool:
+        """The paper's smoothed weights, or its counts' standard errors."""
+        return "paper" in (self.weights, self.variance)
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> PopulationData:  # fmt: skip
+        """As FBS, with the cells of the predictors.
+
+        Raises
+        ------
+        InputError, ModelError
+            As FBS; a formula without an intercept; a numeric predictor that makes no cells, where weights are
+            modelled; effects of PSUs or strata under the paper's prior, or in a paper's setting.
+        """
+        data = super().prepare(design, clusters, mean_weight, constants, unit)
+        if data.groups is not None and (self.as_in_paper or self.prior == "paper"):
+            raise ModelError(
+                f"the design has {data.groups.describe()} whose effects FBP models with prior='flat' and with neither "
+                "weights='paper' nor variance='paper'; with them, say clusters='ignore', and standard errors from "
+                "the synthetic files can be far too small"
+            )
+        intercept = np.asarray(np.linalg.pinv(data.X).sum(axis=1), dtype=np.float64)
+        if np.abs(data.X @ intercept - 1).max() > 1e-8:
+            raise InputError(f"FBP needs an intercept, which the formula {self.predictors!r} takes out")
+        return PopulationData(**vars(data), intercept=intercept, cell=self._cells(design, data))
+
+    def _cells(self, design: SurveyDesign, data: Data) -> Codes:
+        if data.public_weights is not None:  # they are kept, and nothing is averaged
+            return np.zeros(design.n, dtype=np.intp)
+        cells = pd.DataFrame(index=range(design.n))
+        for name in self.predictor_columns:
+            column = design.column(name)
+            if name in self.bands:
+                cells[name] = np.searchsorted(np.asarray(self.bands[name], dtype=float), design.numeric(name), "right")
+            elif (
+                pd.api.types.is_numeric_dtype(column.dtype)
+                and column.nunique() > MOST_LEVELS
+                and name != design.strata_name  # a stratum is a label
+            ):
+                raise InputError(
+                    f"predictor {name!r} has more than {MOST_LEVELS} different values, and FBP weights its records by "
+                    f"cells of equal predictors: group it by public limits, bands={{{name!r}: [...]}}, or use FBS"
+                )
+            else:
+                cells[name] = column.to_numpy()
+        if cells.empty:
+            return np.zeros(design.n, dtype=np.intp)
+        return np.asarray(cells.groupby(list(cells), sort=True).ngroup(), dtype=np.intp)
+
+    def log_base(self, data: Data, Y: Floats) -> Floats:
+        """-log pi = w~: eq. 6 is the normal density of (y~, log pi), divided by pi; 0 for a public weight."""
+        return Y[:, -1] if data.public_weights is None else np.zeros(len(Y))
+
+    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
+        """Three parameters by Markov chains, then beta and kappa_x from their exact conditionals."""
+        assert isinstance(data, PopulationData)
+        root, V, z, v, S = _rotated(data, R, Z0, S0)
+        fit = sampler.sample("fbp", {"D": len(S), "rank": len(R), "A": A, "root": root, "Z": z, "v": v, "S": S})
+        sigma = fit.values["sigma"].reshape(-1, len(S))
+
+        def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
+            """Draws of N(0, 100) coefficients (S, K) of target ~ N(R b + tilt v, sd^2)."""
+            precision = 1 / sd[:, None] ** 2 + 1 / (BETA_VARIANCE * root**2)
+            mean = (target - tilt[:, None] * v) / sd[:, None] ** 2 / precision
+            seen = (mean + sampler.rng.standard_normal(mean.shape) / np.sqrt(precision)) / root
+            unseen = sampler.rng.standard_normal((len(sd), len(V) - root.size)) * np.sqrt(BETA_VARIANCE)
+            return np.hstack([seen, unseen]) @ V
+
+        L_y = sigma[:, :1, None]
+        if len(S) == 1:
+            beta = coefficients(z[:, 0], np.zeros(len(sigma)), sigma[:, 0])
+            values = {"B": beta[:, :, None], "L": L_y}
+        else:
+            kappa_y = fit.values["kappa_y"].reshape(-1, 1)
+            beta = coefficients(z[:, 0], kappa_y[:, 0] * sigma[:, 0] ** 2, sigma[:, 0])
+            kappa_x = coefficients(z[:, 1] - kappa_y * z[:, 0], sigma[:, 1] ** 2, sigma[:, 1])
+            B, L = to_sample(beta[:, :, None], L_y, kappa_y, kappa_x, sigma[:, 1], data.intercept)
+            values = {"B": B, "L": L}
+        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+        assert isinstance(data, PopulationData)
+        root, V, z, v, S = _rotated(data, pilot.R, pilot.Z0, pilot.S0)
+        basis = V.T.copy()
+        basis[:, : root.size] /= root
+        whitened = np.linalg.solve(pilot.L, (data.X @ pilot.B).T).T
+        fit = sampler.sample("fbp_censored", {
+            **records, "X": data.X @ basis, "mu_hat": whitened, "rank": len(root), "root": root, "Z": z, "v": v, "S": S,
+        })  # fmt: skip
+        values = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
+        coefficients, sigma = basis @ values["f"], values["sigma"]  # beta, kappa_x
+        if len(S) == 1:
+            values = {"B": coefficients, "L": sigma[:, :, None]}
+        else:
+            B, L = to_sample(
+                coefficients[:, :, :1], sigma[:, :1, None], values["kappa_y"], coefficients[:, :, 1], sigma[:, 1],
+                data.intercept,
+            )  # fmt: skip
+            values = {"B": B, "L": L}
+        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def consistent(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
+    ) -> Posterior:  # fmt: skip
+        """As FBS; not with effects of PSUs, where the shift of the coefficients is not known.
+
+        Raises
+        ------
+        InputError, ModelError
+            As FBS; debias with effects of PSUs.
+        """
+        if debias and data.groups is not None:
+            raise InputError("debias of FBP is not to be had with effects of PSUs or strata: use FBS, or no debias")
+        return super().consistent(data, posterior, draws, alpha, unit, rng, debias=debias)
+
+    def uncensored(self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+        """As FBS; the factor 1 / pi of the density moves the coefficients, too."""
+        if data.public_weights is not None:
+            return super().uncensored(data, posterior, draws, bound)
+        done = posterior.some(draws, {})
+        size = np.bincount(data.pattern, minlength=len(data.X)).astype(np.float64)
+        B, L = uncensored_tilted(done.values["B"], done.values["L"], data.X, size, bound)
+        return done.some(range(done.size), {"B": B, "L": L})
+
+    def variance_factor(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """As FBS for a public weight; else not known."""
+        if data.public_weights is None:
+            return None
+        return super().variance_factor(data, posterior, draws, bound, corrected=corrected)
+
+    def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set: y* from the population model (T eq. 4), weights smoothed given y* (T 2.2)."""
+        assert isinstance(data, PopulationData)
+        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.numeric)
+        category = self.categories_of_records(data, posterior, draw, rng)
+        row, labels = data.rows_of(category), data.labels(category)
+        effect = self.effects_of_records(data, posterior, draw, rng)
+        beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, data.intercept, d)
+        z = rng.standard_normal((len(data.pattern), d))
+        y = (data.X @ beta)[row] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
+        outcomes = self.back(y + effect[:, :d])
+        if data.public_weights is not None:
+            return Synthetic(outcomes, data.public_weights, labels)
+        log_weight, of_psu = -y @ kappa_y, effect[:, d]
+        # of the PSU or unit, as the PSU's effect is: not averaged over the cell
+        of_size = np.isin(data.columns, (LOG_SIZE, LOG_UNIT))
+        of_psu = of_psu - (data.X[:, of_size] @ kappa_x[of_size])[row]
+        kappa_x = np.where(of_size, 0.0, kappa_x)
+        if self.weights == "full":
+            log_weight -= (data.X @ kappa_x)[row]
+        factor = np.broadcast_to(np.exp(of_psu), len(y))
+        smoothed = np.exp(log_weight - log_weight.max()) * factor
+        cell = data.cell if category is None else codes(data.cell, category)
+        mean = (np.bincount(cell, smoothed) / np.bincount(cell, factor))[cell] * factor
+        return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
+
+    def assumptions(self, data: Data) -> list[str]:
+        """What FBP takes as given, in sentences."""
+        said = [*self._normality(data), f"prior {self.prior}: {self.priors[self.prior]}"]
+        if self.prior == "flat":
+            said[-1] += ", drawn without Markov chains"
+        if data.public_weights is not None:
+            return said
+        said.append(
+            "the survey weight is the inverse of the inclusion probability, which is lognormal given outcome and "
+            "predictors; a weight that was calibrated or adjusted for nonresponse is not quite that, and the "
+            "correction of the outcome to the population is then off by as much"
+        )
+        of_psus = "" if data.groups is None else ", times what the effect of the record's PSU or stratum makes of them"
+        form = "exp(-kappa_y y~ - x kappa_x)" if self.weights == "full" else "exp(-kappa_y y~), the form of the paper"
+        said.append(
+            "synthetic outcomes follow the population within cells of the predictors; the weight in the files is the "
+            f"cell's mean of the smoothed weights {form}{of_psus}; weighting by a record's own smoothed weight would "
+            "correct twice. Standard errors of counts come from the records' own smoothed weights, "
+            + ("by stratum" if self.variance == "stratified" else "without strata, as in the paper")
+        )
+        for name, limits in self.bands.items():
+            said.append(
+                f"the limits that group {name} into cells are public: {', '.join(f'{x:g}' for x in limits)}; within a "
+                f"band records weigh the same, as if selection did not depend on {name} there"
+            )
+        return said
+
+
+def _rotated(data: PopulationData, R: Floats, Z0: Floats, S0: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """root and V of R = U diag(root) V, and U' Z0, U' R e and S0 of (y~, log pi); V has rows that see no data, too."""
+    U, root, V = np.linalg.svd(R)
+    z, v = U.T @ Z0, U.T @ (R @ data.intercept)
+    sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
+    return root, V, z * sign, v, S0 * np.outer(sign, sign)
+
+
+def _rising(limits: object) -> bool:
+    """Whether these are finite numbers in rising order, one at least."""
+    if isinstance(limits, str) or not isinstance(limits, Sequence | np.ndarray) or len(limits) == 0:
+        return False
+    if any(isinstance(x, bool) or not isinstance(x, int | float | np.number) for x in limits):
+        return False
+    return bool(np.isfinite(limits).all() and (np.diff(limits) > 0).all())
+
+
+def to_sample(
+    beta: Floats, L_y: Floats, kappa_y: Floats, kappa_x: Floats, sigma_pi: Floats, intercept: Floats
+) -> tuple[Floats, Floats]:
+    """FBS's (B, L) of FBP's parameters, draw by draw (the identity in the module's docstring).
+
+    Parameters
+    ----------
+    beta : float array (S, K, d)
+    L_y : float array (S, d, d)
+        Lower Cholesky factor of the outcomes' covariance given x; sigma_y for one outcome.
+    kappa_y, kappa_x, sigma_pi : float arrays (S, d), (S, K), (S,)
+    intercept : float array (K,)
+        e with X e = 1.
+
+    Returns
+    -------
+    B : float array (S, K, d + 1)
+    L : float array (S, d + 1, d + 1)
+        Lower Cholesky factor of the covariance of (y~, w~), w~ = -log pi.
+    """
+    S, _, d = beta.shape
+    tilt = np.einsum("sij,skj,sk->si", L_y, L_y, kappa_y)  # cov(y~) kappa_y
+    B_y = beta + intercept[:, None] * tilt[:, None, :]
+    B_w = -np.einsum("skj,sj->sk", B_y, kappa_y) - kappa_x - intercept * sigma_pi[:, None] ** 2
+    L = np.zeros((S, d + 1, d + 1))
+    L[:, :d, :d] = L_y
+    L[:, d, :d] = -np.einsum("sij,si->sj", L_y, kappa_y)
+    L[:, d, d] = sigma_pi
+    return np.concatenate([B_y, B_w[:, :, None]], axis=2), L
+
+
+def to_population(B: Floats, L: Floats, intercept: Floats, d: int) -> tuple[Floats, Floats, Floats, Floats, float]:
+    """FBP's (beta, L_y, kappa_y, kappa_x, sigma_pi) of one draw of FBS's B (K, D) and L (D, D).
+
+    Without a weight among the columns (D = d) nothing is tilted, and the last three are zero.
+    """
+    L_y = L[:d, :d]
+    if L.shape[0] == d:
+        return B, L_y, np.zeros(d), np.zeros(len(B)), 0.0
+    kappa_y = np.asarray(-np.linalg.solve(L_y.T, L[d, :d]), dtype=np.float64)
+    sigma_pi = float(L[d, d])
+    beta = B[:, :d] - np.outer(intercept, L_y @ (L_y.T @ kappa_y))
+    kappa_x = -B[:, d] - B[:, :d] @ kappa_y - intercept * sigma_pi**2
+    return beta, L_y, kappa_y, kappa_x, sigma_pi

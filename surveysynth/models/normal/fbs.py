@@ -1,0 +1,190 @@
+"""FBS: the fully Bayes model for the observed sample (T 2.1 and App. C).
+
+    (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w),
+
+fitted under the alpha-weighted pseudo likelihood (T eq. 3).  B integrates out, ``stan/fbs.stan``
+samples what is left, and B is then drawn from its exact conditional.  Under the censored pseudo
+likelihood (C eq. 3.6) nothing integrates out, and ``stan/fbs_censored.stan`` samples (B, Sigma) themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ModelError, guarded
+from ..base import Posterior, Sampler, Synthetic
+from ..shared.transforms import Transform
+from .censored_fit import Pilot
+from .joint_regression import FLAT, Data, JointRegression
+
+Floats = NDArray[np.float64]
+Prior = Literal["paper", "independent", "normal", "flat"]
+
+
+@dataclass(frozen=True)
+class FBS(JointRegression):
+    """Fully Bayes synthesizer for the observed sample: outcome and weight jointly normal.
+
+    Parameters
+    ----------
+    outcome : str or list of str
+        Confidential numeric columns, synthesized together with the weight.  Categories, numbers or
+        labels, are written ``"C(employed)"``: they are multinomial within cells of the discrete
+        predictors (Dirichlet prior), and the numeric outcomes and the weight depend on them.
+    predictors : str
+        Right-hand side of a model formula, for example ``"field + gender"``, as in R.  These
+        columns are public: they are kept as they are and are released.  A categorical outcome may
+        be among them, for its interactions: a design variable that is not public.
+    prior : {"paper", "independent", "normal", "flat"}
+        T App. C; the same with Omega = I (sensible with more than about 20 predictors); the same
+        with coefficients ~ N(0, 100), as FBP's are, which is fastest under censoring; or
+        p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
+    transform : str, transform, or dict of outcome to either
+        ``"log"`` (the default), ``surveysynth.Identity(scale=)`` or ``surveysynth.Asinh(scale=)``.
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+
+    Raises
+    ------
+    InputError
+        On construction: unknown options, an outcome that is a predictor.
+
+    Notes
+    -----
+    T 2.1, eq. 2-3 and App. C; the collapsed likelihood is exact.
+    """
+
+    outcome: str | Sequence[str]
+    predictors: str
+    prior: Prior = "paper"
+    transform: str | Transform | dict[str, str | Transform] = "log"
+    missing: Literal["fail", "drop"] = "fail"
+
+    name: ClassVar[str] = "FBS"
+    priors: ClassVar[dict[str, str]] = {
+        "paper": "beta_y, beta_w ~ N(0, D Omega D), D = diag(half-t(3, 0, 10)), Omega ~ LKJ(6) (T App. C)",
+        "independent": "as the paper's, with Omega = I",
+        "normal": "coefficients ~ N(0, 100)",
+        "flat": FLAT,
+    }
+
+    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
+        rank, D, K = len(R), data.Y.shape[1], R.shape[1]
+        b, r = _coefficient_size(R, Z0, S0 / A)
+        stan_data = {
+            "D": D, "K": K, "rank": rank, "A": A, "R": R, "Z0": Z0, "S0": S0,
+            "b": b, "r": r, **self._prior_flags(),
+        }  # fmt: skip
+        fit = sampler.sample("fbs", stan_data)
+        v = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
+        L = v["L"]
+        Omega_root = v["L_Omega"][:, None] if self.prior == "paper" else np.eye(K)
+        root = v["sigma_beta"].transpose(0, 2, 1)[:, :, :, None] * Omega_root
+        B = guarded(
+            lambda: draw_coefficients(R, Z0, L, root, sampler.rng),
+            np.linalg.LinAlgError,
+            lambda kind: ModelError(
+                "the coefficients cannot be drawn: the predictors differ too much in size for this prior. Give numeric "
+                "predictors in larger units (thousands), or use prior='flat'"
+            ),
+        )
+        return Posterior({"B": B, "L": L}, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+        b, ratio = _coefficient_size(pilot.R, pilot.Z0, pilot.S0 / pilot.A)
+        fit = sampler.sample("fbs_censored", {
+            **records, "C0": pilot.R.T @ pilot.R, "P": pilot.R.T @ pilot.Z0, "B_hat": pilot.B, "b": b, "ratio": ratio,
+            **self._prior_flags(),
+        })  # fmt: skip
+        values = {name: fit.values[name].reshape(-1, *fit.values[name].shape[2:]) for name in ("B", "L")}
+        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def _prior_flags(self) -> dict[str, int]:
+        return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
+
+    def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*) (T 2.1).
+
+        E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y), which for one outcome is
+        x beta_w + rho (sigma_w / sigma_y)(y~ - x beta_y).
+        """
+        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.numeric)
+        category = self.categories_of_records(data, posterior, draw, rng)
+        mean = (data.X @ B)[data.rows_of(category)] + self.effects_of_records(data, posterior, draw, rng)
+        z = rng.standard_normal((len(data.pattern), d))
+        y = mean[:, :d] + z @ L[:d, :d].T  # L is triangular: its first d rows are the outcomes' own factor
+        weights = data.public_weights
+        if weights is None:
+            weights = np.exp(mean[:, d] + z @ L[d, :d])  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+        return Synthetic(self.back(y), weights, data.labels(category))
+
+    def assumptions(self, data: Data) -> list[str]:
+        """What FBS takes as given, in sentences."""
+        prior = f"prior {self.prior}: {self.priors[self.prior]}"
+        if self.prior == "flat":
+            prior += ", drawn without Markov chains"
+        else:
+            prior += "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
+        said = [*self._normality(data), prior]
+        if data.public_weights is None:
+            said.append(
+                "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
+            )
+        return said
+
+
+def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:
+    """Draw B | Sigma, prior scales, data exactly: one draw for each of S parameter draws.
+
+    With the prior factor T_j = root_j root_j' and b = blockdiag(root)^-1 vec B, the precision
+    of b is I + blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root): never singular, whatever
+    the rank of R.
+
+    Parameters
+    ----------
+    R, Z0 : float arrays (rank, K), (rank, D)
+    L : float array (S, D, D)
+        Lower Cholesky factors of Sigma.
+    root : float array (S, D, K, K)
+        Factors of the prior covariance of each column of B.
+
+    Returns
+    -------
+    float array (S, K, D)
+    """
+    S, D, K, _ = root.shape
+    B = np.empty((S, K, D))
+    step = max(1, 4_000_000 // (K * D) ** 2)
+    for s in range(0, S, step):
+        part = slice(s, min(S, s + step))
+        r = root[part]
+        W = np.linalg.inv(L[part])
+        precision = W.transpose(0, 2, 1) @ W
+        scaled = R @ r  # (s, D, rank, K)
+        M = np.einsum("sjk,sjra,skrb->sjakb", precision, scaled, scaled, optimize=True).reshape(-1, D * K, D * K)
+        M += np.eye(D * K)
+        h = np.einsum("sjra,rk,skj->sja", scaled, Z0, precision, optimize=True).reshape(-1, D * K, 1)
+        C = np.linalg.cholesky(M)
+        noise = rng.standard_normal(h.shape)
+        b = np.linalg.solve(C.transpose(0, 2, 1), np.linalg.solve(C, h) + noise)
+        B[part] = np.einsum("sjka,sja->skj", r, b.reshape(-1, D, K))
+    return B
+
+
+def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Floats]:
+    """Root mean square b of each coefficient under a flat prior, and its standard error over b: (K, D).
+
+    They place the sampler's coordinates (see fbs.stan) and nothing else.
+    """
+    inverse = np.linalg.pinv(R)
+    unseen = 1 - np.einsum("kr,rk->k", inverse, R) > 1e-6  # coefficients that the data do not inform
+    error = np.sqrt(np.outer((inverse**2).sum(axis=1), np.diag(Sigma)))
+    b = np.hypot(inverse @ Z0, error)
+    wide = unseen[:, None] | (b > 10)  # beyond the prior's own scale
+    b = np.where(wide, 10.0, b)
+    return b, np.where(wide, 1.0, error / b)

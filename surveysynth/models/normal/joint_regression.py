@@ -1,0 +1,795 @@
+"""What FBS and FBP share: outcomes and log weight as one multivariate normal regression on public predictors.
+
+    (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w)
+
+is FBS itself (T eq. 2).  FBP's likelihood (T eq. 6) is the same density of (y~_i, log pi_i = -w~_i),
+divided by pi_i: a factor without parameters.  So both are fitted through the same statistics of
+the records,
+
+    A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
+    S0 = (Y - X B^)' diag(alpha) (Y - X B^),
+
+and the cost of a fit does not depend on n.  They differ in their priors, in the record densities
+behind the Lipschitz bound, and in what they synthesize.
+
+Records of one PSU, and of one stratum that the predictors do not determine, share a normal effect
+on (y~, w~): see :mod:`surveysynth.models.normal.cluster_effects`.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import invwishart
+
+from ...design.formula import formula_columns
+from ...design.survey_design import SurveyDesign
+from ...engines import Diagnostics
+from ...errors import InputError, ModelError
+from ...validation import as_list, rows
+from ..base import Clusters, Constants, Posterior, Sampler
+from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
+from ..shared.normal_scores import NormalScores
+from ..shared.predictors import (
+    LOG_SIZE,
+    LOG_UNIT,
+    LOG_WEIGHT,
+    discrete_predictors,
+    numeric_columns,
+    predictor_rows,
+    with_categories,
+    with_column,
+    with_log_size,
+)
+from ..shared.public_weights import public_weight, refuse_proportional, varies_within
+from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..shared.transforms import Transform, as_transform
+from . import categories
+from . import debias as consistency
+from . import density as gaussian
+from .categories import Categories, crossed
+from .censored_fit import Pilot, coordinates, distinct_records, only_mode
+from .cluster_effects import (
+    GroupedStatistics,
+    draw_strata,
+    grouped_statistics,
+    log_likelihood,
+    new_effects,
+    sample_with_effects,
+)
+from .uncensored import uncensored, variance_factor
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+TILTS, TILTED_ROWS = (6, 12), 300  # PSUs that stand for all, where shares are corrected, and what limits them
+FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class Data:
+    """A design in the form that FBS works with.
+
+    Attributes
+    ----------
+    X : float array (G, K)
+        Distinct predictor rows ("patterns"), public.
+    pattern : int array (n,)
+        Row of X of each record.
+    Y : float array (n, D)
+        Working scale: the d outcomes, then log(w / mean w) unless the weight is public.
+    public_weights : float array (n,) or None
+        The weights, where they are a function of public columns.
+    columns : tuple of str
+        Columns of X.
+    groups : Groups or None
+        PSUs or strata whose effects are modelled.
+    categories : Categories or None
+        Outcomes that are categories; row g * categories.K + k of X then is that of category k.
+    cell_columns : tuple of str
+        The predictors whose combinations are the cells of the categories.
+    """
+
+    X: Floats
+    pattern: Codes
+    Y: Floats
+    public_weights: Floats | None
+    columns: tuple[str, ...]
+    groups: Groups | None
+    categories: Categories | None
+    cell_columns: tuple[str, ...]
+
+    @property
+    def each(self) -> int:
+        """Rows of X that a row of public predictors comes in: one a category."""
+        return 1 if self.categories is None else self.categories.K
+
+    def labels(self, category: Codes | None) -> dict[str, pd.Series]:
+        """The categorical outcomes of records in these categories."""
+        return {} if category is None or self.categories is None else self.categories.columns(category)
+
+    def rows_of(self, category: Codes | None) -> Codes:
+        """Rows of X of the records, in these categories or (None) their own: (n,)."""
+        if category is None or self.categories is None:
+            return self.pattern
+        return self.pattern - self.categories.category + category
+
+
+@dataclass(frozen=True)
+class JointRegression(ABC):
+    """A synthesizer that models outcomes and log weight jointly, given public predictors: FBS and FBP.
+
+    Posteriors hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma; with
+    effects also ``tau`` (S, levels, D) and ``T`` (S, D, D), the factor of the covariance of the
+    lowest level; and in ``effects`` the draws ``strata`` (S, H, D), where strata have effects.
+    """
+
+    outcome: str | Sequence[str]
+    predictors: str
+    prior: str = "paper"
+    transform: str | Transform | dict[str, str | Transform] = "log"
+    missing: Literal["fail", "drop"] = "fail"
+
+    name: ClassVar[str]
+    priors: ClassVar[dict[str, str]]
+
+    def __post_init__(self) -> None:
+        outcomes = self.outcomes
+        if not outcomes or len(set(outcomes)) < len(outcomes):
+            raise InputError("outcome must name one column or several different ones")
+        if self.prior not in list(self.priors):
+            raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
+        if self.missing not in ("fail", "drop"):
+            raise InputError(f"missing={self.missing!r} is not one of fail, drop")
+        both = set(self.numeric) & set(formula_columns(self.predictors))
+        if both:
+            raise InputError(f"{', '.join(sorted(both))}: an outcome cannot be a predictor; predictors are public")
+        self.transforms()
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The columns that are synthesized."""
+        return tuple(_category(o) or o for o in as_list(self.outcome))
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """The outcomes that are categories: ``C(employed)``."""
+        return tuple(name for o in as_list(self.outcome) if (name := _category(o)))
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """The outcomes that are numbers."""
+        return tuple(o for o in as_list(self.outcome) if not _category(o))
+
+    @property
+    def predictor_columns(self) -> tuple[str, ...]:
+        """The public columns that the formula names, sorted."""
+        return tuple(name for name in formula_columns(self.predictors) if name not in self.categorical)
+
+    def back(self, y: Floats) -> Floats:
+        """Outcomes (n, d) in their own units, from the working scale."""
+        back = [t.inverse(y[:, j]) for j, t in enumerate(self.transforms())]
+        return np.column_stack(back) if back else np.empty((len(y), 0))
+
+    def transforms(self) -> list[Transform]:
+        """One transform a numeric outcome."""
+        if isinstance(self.transform, dict):
+            if set(self.transform) != set(self.numeric):
+                raise InputError("transform names other columns than the numeric outcomes")
+            return [as_transform(self.transform[o]) for o in self.numeric]
+        return [as_transform(self.transform) for _ in self.numeric]
+
+    @property
+    def as_in_paper(self) -> bool:
+        """Whether this is a paper's setting where ours is another."""
+        return False
+
+    @property
+    def from_records(self) -> bool:
+        """Synthetic values are drawn from parameters and predictors alone."""
+        return False
+
+    def pilot(self) -> Self | None:
+        """The model under the flat prior, whose draws are exact and take milliseconds."""
+        return None if self.prior == "flat" else replace(self, prior="flat")
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> Data:  # fmt: skip
+        """Working-scale values and distinct predictor rows, after the checks that belong to the model.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+        clusters : {"model", "ignore"}
+            Whether PSUs, and strata that the predictors do not determine, get effects.
+        mean_weight : float, optional
+            A public number that weights are divided by, N / n; by default their mean.
+        constants : mapping of str to mapping, optional
+            Means, knots and the like of the formula's terms, from another file; by default from this one.
+        unit : int array (n,), optional
+            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
+
+        Raises
+        ------
+        InputError
+            Missing or non-numeric outcomes, outcomes outside the transform's range, normal scores
+            made from this file, missing predictors, a formula that cannot be evaluated.
+        ModelError
+            A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine; an outcome
+            that is nearly proportional to a size measure that is no predictor.
+        """
+        working = []
+        for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
+            try:
+                y = design.numeric(outcome)
+            except InputError as error:
+                raise InputError(
+                    f"{error}. Categories are written C({outcome}): they are synthesized, their names are public"
+                ) from None
+            if np.isnan(y).any():
+                raise InputError(
+                    f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
+                    "leave these records out (the report then says how many)"
+                )
+            if isinstance(transform, NormalScores) and transform.made_from(y, design.weights):
+                raise InputError(
+                    f"outcome {outcome!r}: the normal scores of {transform.source!r} were made from this very file, or "
+                    "from one that is nearly the same; make them from a historical or public file, or they give away "
+                    "what they are to protect"
+                )
+            z = transform.forward(y)
+            if not np.isfinite(z).all():
+                raise InputError(
+                    f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(~np.isfinite(z))}; "
+                    "use transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative, and write "
+                    f"C({outcome}) if it is a category"
+                )
+            working.append(z)
+        cells = discrete_predictors(design, self.predictors, self.categorical)
+        labels_of = crossed(design, self.categorical, cells) if self.categorical else None
+        formula = with_categories(self.predictors, self.categorical)
+        X, pattern, columns = predictor_rows(design, formula, labels_of, constants)
+        groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
+        each = 1 if labels_of is None else labels_of.K
+        public = public_weight(design, self.predictor_columns, *_public_rows(X, pattern, each), groups)
+        if public is None:
+            refuse_proportional(design, self.numeric, *_public_rows(X, pattern, each))
+            working.append(np.log(design.weights / (mean_weight or design.weights.mean())))
+        elif varies_within(public, pattern // each):
+            X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
+            columns = (*columns, LOG_WEIGHT)
+        of_psu = None if groups is None else psu_sizes(groups, _of_groups(X, pattern, groups))
+        of_unit = None if unit is None else differing_sizes(unit)
+        if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
+            of_unit = None
+        if working:  # categories alone do not look at the rows
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, of_psu, each)
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, of_unit, each)
+        Y = np.column_stack(working) if working else np.empty((design.n, 0))
+        labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
+        _refuse_singular(Y, X, pattern, labels)
+        if groups is not None:
+            _refuse_constant_within(groups, Y, labels)
+            if self.prior == "normal":
+                raise ModelError(
+                    f"the design has {groups.describe()}, whose effects are not modelled under prior='normal': use "
+                    "another prior, or clusters='ignore'"
+                )
+        return Data(X, pattern, Y, public, columns, groups, labels_of, tuple(cells))
+
+    def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
+        """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
+        return sufficient_statistics(data.X, data.pattern, data.Y, alpha)
+
+    def fit(self, data: Data, alpha: Floats, sampler: Sampler) -> Posterior:
+        """Draw (B, Sigma) from the alpha-weighted pseudo posterior (T eq. 3 and 7).
+
+        Raises
+        ------
+        ModelError
+            alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
+        """
+        numeric = self._fit_numeric(data, alpha, sampler)
+        return numeric if data.categories is None else _and_shares(numeric, data, data.categories, alpha, sampler)
+
+    def check_censored(self, data: Data) -> None:
+        """Refuse what cannot be fitted under a clamp.
+
+        Raises
+        ------
+        ModelError
+            Effects of PSUs or strata, categories, or a flat prior, under which the posterior is not
+            proper, as the censored likelihood is bounded away from 0.
+        """
+        if data.groups is not None:
+            raise ModelError(
+                f"the design has {data.groups.describe()}, whose effects are not fitted under the censored mechanism: "
+                "say clusters='ignore' (standard errors from the synthetic files can then be far too small), make "
+                "strata predictors, or use the pseudo posterior"
+            )
+        if data.categories is not None:
+            raise ModelError("categories are not fitted under the censored mechanism; use the pseudo posterior")
+        if self.prior == "flat":
+            proper = ", ".join(f"{name!r}" for name in self.priors if name != "flat")
+            raise ModelError(
+                f"the censored posterior is not proper under a flat prior: use another one ({proper}) here"
+            )
+
+    def censored(self, data: Data, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+        """Draw (B, Sigma) from the censored pseudo posterior (C eq. 3.5-3.6): alpha_i log p_i clamped to +-bound.
+
+        Raises
+        ------
+        ModelError
+            As :meth:`check_censored`; next to nothing is inside the clamp; the density has several modes apart
+            from each other, which Markov chains do not visit in proportion.
+        """
+        self.check_censored(data)
+        records = distinct_records(data.X, data.pattern, data.Y, alpha, self.log_base(data, data.Y))
+        pilot = only_mode(records, bound, sampler.rng)
+        return self._sample_censored(data, coordinates(records, bound, pilot), pilot, sampler)
+
+    def _fit_numeric(self, data: Data, alpha: Floats, sampler: Sampler) -> Posterior:
+        """(B, Sigma) and effects, of the numeric outcomes and the weight given everything else."""
+        if data.Y.shape[1] == 0:
+            return _nothing(data.X.shape[1], sampler)
+        if data.groups is not None:
+            return self._with_effects(data, data.groups, alpha, sampler)
+        statistics = self.sufficient_statistics(data, alpha)
+        R, Z0, S0 = statistics.reduced()
+        _refuse_degenerate(S0, statistics, len(R))
+        if self.prior == "flat":
+            return _flat(data, statistics, R, Z0, S0, sampler)
+        return self._sample(data, statistics.A, R, Z0, S0, sampler)
+
+    def _with_effects(self, data: Data, groups: Groups, alpha: Floats, sampler: Sampler) -> Posterior:
+        statistics = grouped_statistics(data.X, data.pattern, data.Y, alpha, groups)
+        R, _, S0 = statistics.total.reduced()
+        _refuse_degenerate(S0, statistics.total, len(R))
+        if self.prior == "flat":
+            _refuse_unseen(data, R)
+        s = sample_with_effects(statistics, self.prior, sampler)  # type: ignore[arg-type]
+        values = {"B": s.B, "L": s.L, "tau": s.tau, "T": s.L * np.sqrt(s.tau[:, 0, None])}
+        kept = groups.parent is not None or not groups.sampled
+        effects = {"strata": draw_strata(statistics, s.B, s.L, s.tau, sampler.rng)} if kept else {}
+        return Posterior(
+            values, s.chain, s.diagnostics, s.engine, s.version, effects=effects, integrated=groups.sampled
+        )
+
+    @abstractmethod
+    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
+        """The same by Markov chains, under the model's own prior."""
+
+    @abstractmethod
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+        """Under the censored pseudo likelihood, in the coordinates of a pilot fit."""
+
+    def log_base(self, data: Data, Y: Floats) -> Floats:
+        """log p(record) minus the log of the normal density of (y~, w~), from working-scale values: (n,)."""
+        return np.zeros(len(Y))
+
+    def lipschitz(
+        self, data: Data, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+    ) -> Floats:
+        """max over draws of |log p(record i | draw)| (T 1.4.1 steps 2-3): (n,); of units' sums: (U,).
+
+        Given the effect of a record's stratum, where strata have effects.  Effects of PSUs are
+        integrated out, given the other records of the PSU under ``alpha`` (n,): the bound is that of
+        what the record does to the pseudo likelihood of everything that is drawn.
+        """
+        v, psus = posterior.values, None
+        if posterior.integrated and data.groups is not None:
+            alpha = np.ones(len(data.Y)) if alpha is None else alpha
+            g = grouped_statistics(data.X, data.pattern, data.Y, alpha, data.groups)
+            psus = gaussian.PSUs(data.groups.record, alpha, g.a, g.s, g.t, v["tau"][:, 0], g.parent)
+        return gaussian.max_abs_log_density(
+            data.Y, data.pattern, data.X, v["B"], v["L"], self.log_base(data, data.Y),
+            effects=_strata(data, posterior), offset=_log_share(data, posterior), unit=unit, psus=psus,
+        )  # fmt: skip
+
+    def log_ratio(self, data: Data, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        if posterior.integrated:
+            return self.log_likelihood(data, after, posterior) - self.log_likelihood(data, before, posterior)
+        return self.log_likelihood(data, after - before, posterior)
+
+    def log_likelihood(self, data: Data, alpha: Floats, posterior: Posterior) -> Floats:
+        """sum_i alpha_i log p(record i | draw), from sufficient statistics: (S,); alpha may be negative.
+
+        With effects of PSUs the log of the pseudo likelihood in which they are integrated out; alpha is not negative.
+        """
+        B, L = posterior.values["B"], posterior.values["L"]
+        base = np.full(len(B), alpha @ self.log_base(data, data.Y))
+        if data.categories is not None:
+            base += _shares_log_likelihood(data, data.categories, alpha, posterior)
+        if data.Y.shape[1] == 0:
+            return base
+        if data.groups is None:
+            s = self.sufficient_statistics(data, alpha)
+            everybody = GroupedStatistics(s, np.empty(0), np.empty((0, B.shape[1])), np.empty((0, L.shape[1])), None)
+            return base + log_likelihood(everybody, B, L, np.zeros((len(B), 1, L.shape[1])), None)
+        grouped = grouped_statistics(data.X, data.pattern, data.Y, alpha, data.groups)
+        tau, strata = posterior.values["tau"], posterior.effects.get("strata")
+        if not data.groups.sampled:  # their effects were drawn: those of a second level, and none of a first
+            grouped, tau = replace(grouped, parent=np.arange(data.groups.size)), np.zeros_like(tau)
+        return base + log_likelihood(grouped, B, L, tau, strata)
+
+    def log_density(self, data: Data, records: Codes, posterior: Posterior) -> Floats:
+        """log p(record | draw) of some records on the working scale, effects of PSUs being 0: (S, records)."""
+        v, Y = posterior.values, data.Y[records]
+        return self.log_base(data, Y) + gaussian.log_density(
+            Y, data.pattern[records], data.X, v["B"], v["L"], _strata(data, posterior, records),
+            _log_share(data, posterior, records),
+        )  # fmt: skip
+
+    def biased(self, data: Data, unit: Codes | None) -> dict[str, bool]:
+        """The spread between PSUs and the shares of categories: privacy weights shrink both."""
+        spread = {"the spread between PSUs": True} if _new_psus(data) else {}
+        shares = {"the shares of categories": unit is None} if self.categorical else {}
+        return spread | shares
+
+    def categories_of_records(
+        self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator
+    ) -> Codes | None:
+        """Categories (n,) in one synthetic data set, given the public cells; None where there are none."""
+        if data.categories is None:
+            return None
+        log_shares, cell = posterior.values["log_shares"][draw], data.categories.cell
+        if data.groups is None:
+            return categories.simulate(log_shares, cell, rng)
+        b = self._tilt(data, posterior, draw, rng)
+        return categories.simulate_with_effects(log_shares, b, cell, data.groups.record, rng)
+
+    def _tilt(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Floats:
+        """Effects on log shares in one data set: new ones of PSUs, those of strata as they were drawn."""
+        assert data.groups is not None and data.categories is not None
+        drawn = {name: effects[draw] for name, effects in posterior.effects.items()}
+        if not data.groups.sampled:
+            return np.asarray(drawn["tilt"], dtype=np.float64)
+        sigma = posterior.values["sigma"][draw]
+        return categories.new_effects(sigma, drawn.get("tilt_above"), data.categories.K, data.groups, rng)
+
+    def effects_of_records(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Floats:
+        """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
+        if data.groups is None or data.Y.shape[1] == 0:
+            return np.zeros((1, data.Y.shape[1]))
+        strata = posterior.effects["strata"][draw] if "strata" in posterior.effects else None
+        if data.groups.sampled:
+            effect = new_effects(posterior.values["T"][draw], data.groups, strata, rng)
+        else:
+            effect = np.asarray(strata, dtype=np.float64)
+        return np.asarray(effect[data.groups.record])
+
+    def consistent(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
+    ) -> Posterior:  # fmt: skip
+        """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
+
+        Raises
+        ------
+        InputError
+            debias of units of several records that have no effects of PSUs.
+        ModelError
+            The weights' effect cannot be undone.
+        """
+        if debias and unit is not None and not _new_psus(data):
+            raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
+        v = {name: values[list(draws)] for name, values in posterior.values.items()}
+        size = np.bincount(data.pattern // data.each, minlength=len(data.X) // data.each).astype(np.float64)
+        base, S = partial(self.log_base, data), posterior.size
+        done = posterior.some(draws, {})
+        if data.categories is not None and unit is None:
+            row = np.arange(len(data.X)).reshape(-1, data.each)
+            cell = np.empty(len(row), dtype=np.intp)
+            cell[data.pattern // data.each] = data.categories.cell
+            shares = consistency.Shares(v["log_shares"], cell, row, self._tilts(data, posterior, draws, rng))
+            B, L, log_p, spread = consistency.correct_with_shares(
+                v["B"], v["L"], shares, data.X, size, alpha, base, S, rng
+            )
+            changed = {"log_shares": log_p} | ({"B": B, "L": L} if debias else {})
+            done = _with_spread(done.some(range(done.size), changed), spread)
+        elif debias and not _new_psus(data):
+            B, L = consistency.correct(v["B"], v["L"], data.X, size, alpha, base, S, rng)
+            done = done.some(range(done.size), {"B": B, "L": L})
+        if data.groups is not None and _new_psus(data):
+            # with categories as they are released: those of the file stay out of it
+            pattern = data.rows_of(self.categories_of_records(data, done, 0, rng))
+            L, T = consistency.correct_with_effects(
+                v["B"], v["L"], v["tau"][:, 0], data.X, pattern, data.groups.record, unit, alpha, base, S, rng
+            )
+            done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
+        return done
+
+    def uncensored(self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+        """Some draws of a censored fit (alpha = 1), without what the clamp does to them: see uncensored.py.
+
+        Raises
+        ------
+        ModelError
+            The clamp is too tight.
+        """
+        done = posterior.some(draws, {})
+        return done.some(range(done.size), {"L": uncensored(done.values["L"], bound)})
+
+    def variance_factor(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """How many times as variable the clamp makes means as files from some draws say: see uncensored.py.
+
+        Raises
+        ------
+        ModelError
+            The clamp is too tight.
+        """
+        return variance_factor(posterior.values["L"][list(draws)], bound, corrected=corrected)
+
+    def in_units(self, data: Data, posterior: Posterior) -> Posterior:
+        """As they are: predictors enter in their own units."""
+        return posterior
+
+    def from_units(self, data: Data, posterior: Posterior) -> Posterior:
+        """As they are."""
+        return posterior
+
+    def _tilts(
+        self, data: Data, posterior: Posterior, draws: Sequence[int], rng: np.random.Generator
+    ) -> consistency.Tilts | None:
+        """Effects on log shares as some PSUs may have them, in some draws."""
+        if data.groups is None or data.categories is None:
+            return None
+        size = np.bincount(data.groups.record, minlength=data.groups.size)
+        many = int(np.clip(TILTED_ROWS // len(data.X), *TILTS))
+        some = rng.choice(size.size, many, p=size / size.sum())
+        b = [self._tilt(data, posterior, s, rng)[some] for s in draws]
+        return consistency.Tilts(np.array(b), posterior.values["sigma"][list(draws), 0], size[some].astype(np.float64))
+
+    def describe(self, data: Data) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        return {
+            "method": self.name,
+            "outcome": list(self.outcomes),
+            **({"categorical": list(self.categorical)} if self.categorical else {}),
+            "predictors": self.predictors,
+            "prior": self.prior,
+            "transform": [t.describe() for t in self.transforms()],
+            "weights": "public" if data.public_weights is not None else "synthesized (smoothed)",
+            **({} if data.groups is None else {"effects": data.groups.describe()}),
+        }
+
+    def _said_of_categories(self, of: Categories, cell_columns: Sequence[str]) -> list[str]:
+        cells = f"{of.cells:,} cells of the discrete predictors" if of.cells > 1 else "the whole file"
+        said = [
+            f"{' x '.join(self.categorical)}: {of.K:,} categories, multinomial within {cells}, prior Dirichlet with a "
+            "total of one record a cell; their names are public, and every combination of them can occur"
+        ]
+        left_out = [c for c in self.predictor_columns if c not in cell_columns]
+        if left_out:
+            said.append(f"categories do not depend on {', '.join(left_out)}, which are numbers of many values")
+        return said
+
+    def _normality(self, data: Data) -> list[str]:
+        """The assumptions that FBS and FBP share, in sentences."""
+        said = []
+        if self.numeric:
+            given = f"({self.predictors})" + (" and the categories" if self.categorical else "")
+            said.append(
+                f"given the predictors {given} the outcome{'s are' if len(self.numeric) > 1 else ' is'} normal on the "
+                "scale: " + "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
+            )
+        if data.categories is not None:
+            said += self._said_of_categories(data.categories, data.cell_columns)
+        numeric = numeric_columns(data.columns)
+        if numeric:
+            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
+        if data.public_weights is not None:
+            by_design = LOG_WEIGHT in data.columns
+            of = "PSUs or strata" if by_design else "predictors"
+            also = ", with the logarithm of the weight among the predictors" if by_design else ""
+            said.append(
+                f"the survey weight is a function of the public {of} (found so on the file): it is public, it is "
+                f"kept, and only the outcome{'s are' if len(self.outcomes) > 1 else ' is'} modelled{also}"
+            )
+        if LOG_SIZE in data.columns:
+            said.append(
+                "the logarithm of the number of records of the PSU, which is public, is among the predictors, so that "
+                "what goes with the size of PSUs is kept. epsilon is for these published sizes held fixed: a record "
+                "that joins or leaves does not move the predictor of the others"
+            )
+        return said + ([] if data.groups is None else _said_of_effects(data.groups, data))
+
+
+def _category(outcome: str) -> str | None:
+    """The column of an outcome ``C(column)``."""
+    found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
+    return found[1] if found else None
+
+
+def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
+    """Predictor rows and patterns without what the synthesized categories add to them."""
+    of_public = X.reshape(-1, each, X.shape[1])
+    same = (of_public == of_public[:, :1]).all(axis=(0, 1))
+    return of_public[:, 0, same], pattern // each
+
+
+def _of_groups(X: Floats, pattern: Codes, groups: Groups) -> int:
+    """Columns of the predictor rows, the intercept among them, that are constant within groups."""
+    pair = np.unique(groups.record * len(X) + pattern)
+    start = np.unique(pair // len(X), return_index=True)[1]
+    rows_of_pairs = X[pair % len(X)]
+    low, high = (f.reduceat(rows_of_pairs, start, axis=0) for f in (np.minimum, np.maximum))
+    return int((low == high).all(axis=0).sum())
+
+
+def _flat(
+    data: Data, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
+) -> Posterior:
+    """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
+    D, size = S0.shape[0], sampler.chains * sampler.draws
+    df = statistics.A - len(R)
+    inverse = _refuse_unseen(data, R)
+    Sigma = invwishart.rvs(df, S0, size=size, random_state=sampler.rng).reshape(size, D, D)
+    L = np.asarray(np.linalg.cholesky(Sigma), dtype=np.float64)
+    E = sampler.rng.standard_normal((size, len(R), D))
+    B = inverse @ (Z0 + E @ L.transpose(0, 2, 1))
+    independent = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
+    return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
+
+
+def _nothing(K: int, sampler: Sampler) -> Posterior:
+    """The posterior of no numbers at all: categories alone are synthesized, and the weight is public."""
+    size = sampler.chains * sampler.draws
+    exact = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
+    values = {"B": np.empty((size, K, 0)), "L": np.empty((size, 0, 0))}
+    return Posterior(values, np.zeros(size, dtype=np.intp), exact, "numpy", np.__version__)
+
+
+def _and_shares(numeric: Posterior, data: Data, of: Categories, alpha: Floats, sampler: Sampler) -> Posterior:
+    """With draws of the categories' shares: given the data they are independent of the numeric part's."""
+    if data.groups is None:
+        log_shares = categories.draw_log_shares(of.counts(alpha), numeric.size, sampler.rng)
+        return replace(numeric, values=numeric.values | {"log_shares": log_shares})
+    s = categories.sample_with_effects(categories.grouped_counts(of, alpha, data.groups), sampler)
+    mcmc = s if numeric.diagnostics.exact else numeric
+    return replace(
+        numeric, values=numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma},
+        effects=numeric.effects | {"tilt": s.b} | ({} if s.strata is None else {"tilt_above": s.strata}),
+        diagnostics=s.diagnostics.worst(numeric.diagnostics), chain=mcmc.chain, engine=mcmc.engine,
+        version=mcmc.version,
+    )  # fmt: skip
+
+
+def _with_spread(posterior: Posterior, spread: Floats) -> Posterior:
+    """Draws whose effects on log shares, and the standard deviations of these, are multiplied by a factor each (m,)."""
+    names = [name for name in posterior.effects if name.startswith("tilt")]
+    scaled = {name: posterior.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
+    values = {"sigma": posterior.values["sigma"] * spread[:, None]} if names else {}
+    return replace(posterior, values=posterior.values | values, effects=posterior.effects | scaled)
+
+
+def _log_share(data: Data, posterior: Posterior, among: Codes | slice = slice(None)) -> gaussian.Offset | None:
+    """log p(category | public cell, PSU) of some of these records in every draw, as gaussian.py asks for it."""
+    of, shares = data.categories, posterior.values.get("log_shares")
+    if of is None or shares is None:
+        return None
+    cell, category = of.cell[among], of.category[among]
+    if data.groups is None:
+        return lambda i: categories.log_share(shares, cell[i], category[i])
+    group, tilt = data.groups.record[among], posterior.effects["tilt"]
+    return lambda i: categories.log_share_with_effects(shares, tilt, cell[i], category[i], group[i])
+
+
+def _shares_log_likelihood(data: Data, of: Categories, alpha: Floats, posterior: Posterior) -> Floats:
+    shares = posterior.values["log_shares"]
+    if data.groups is None:
+        return categories.log_likelihood(of.counts(alpha), shares)
+    counts = categories.grouped_counts(of, alpha, data.groups)
+    return categories.log_likelihood_with_effects(counts, shares, posterior.effects["tilt"])
+
+
+def _refuse_unseen(data: Data, R: Floats) -> Floats:
+    """R^- (K, rank), if every predictor row is among those that the weighted records inform on."""
+    inverse = np.linalg.pinv(R)
+    outside = np.linalg.norm(data.X - data.X @ inverse @ R, axis=1) > 1e-6 * (1 + np.linalg.norm(data.X, axis=1))
+    if outside.any() and not outside[data.pattern].any():
+        raise ModelError(
+            "the formula crosses categories that are synthesized in a way that no record informs on, so a flat prior "
+            "says nothing about them; use prior='independent' or 'paper', or leave their interactions out"
+        )
+    if outside.any():
+        raise ModelError(
+            f"the privacy weights leave nothing of the cells of {rows(outside[data.pattern])}, so a flat prior says "
+            "nothing about them; use prior='independent' or 'paper'"
+        )
+    return np.asarray(inverse, dtype=np.float64)
+
+
+def _new_psus(data: Data) -> bool:
+    """Whether numbers have effects of PSUs, which are new in each data set."""
+    return data.groups is not None and data.groups.sampled and data.Y.shape[1] > 0
+
+
+def _strata(data: Data, posterior: Posterior, records: Codes | slice = slice(None)) -> gaussian.Effects | None:
+    """Effects of strata as they were drawn."""
+    if data.groups is None or "strata" not in posterior.effects:
+        return None
+    group, parent = data.groups.record[records], data.groups.parent
+    return gaussian.Effects(group if parent is None else parent[group], posterior.effects["strata"])
+
+
+def _said_of_effects(groups: Groups, data: Data) -> list[str]:
+    names, said = groups.describe(), []
+    if data.Y.shape[1]:
+        said.append(
+            f"{names} have normal effects on outcomes and weight (given the predictors, on their scales), with one "
+            "covariance for all; the ratio of its variances to those of the records has a half-normal(0, 1) prior"
+        )
+    if data.categories is not None:
+        said.append(
+            f"{names} have normal effects on the log odds of categories, with one standard deviation for all, whose "
+            "prior is half-normal(0, 1)"
+        )
+    if not groups.sampled:
+        return [*said, "the effects of strata are drawn from their posterior, together with the parameters"]
+    kept = ", while those of strata are drawn from their posterior" if groups.parent is not None else ""
+    given = "; those on categories are drawn, and densities are given these" if data.categories is not None else ""
+    return [
+        *said,
+        "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "
+        f"and every data set has new effects of PSUs{kept}",
+        "Delta bounds what a record (or unit) does to the likelihood of all that is drawn: its density given the "
+        f"others of its PSU, effects of PSUs on numbers being integrated out{given}",
+    ]
+
+
+def _refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:
+    """Refuse outcomes that the groups determine: given their effects, the density would be unbounded."""
+    size = np.maximum(np.bincount(groups.record, minlength=groups.size), 1)
+    for label, y in zip(labels, Y.T, strict=True):
+        mean = np.bincount(groups.record, y, groups.size) / size
+        if ((y - mean[groups.record]) ** 2).sum() <= 1e-6 * ((y - y.mean()) ** 2).sum():
+            raise ModelError(
+                f"{label} is (nearly) constant within {groups.describe()}, so its density given their effects is "
+                "unbounded and no Lipschitz bound is useful; clusters='ignore' leaves the effects out"
+            )
+
+
+def _refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
+    """Refuse outcomes without variation of their own: the density would be unbounded."""
+    statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
+    S0 = statistics.reduced()[2]
+    total, left = np.diag(statistics.Q), np.diag(S0)
+    for label, t, s, y in zip(labels, total, left, Y.T, strict=True):
+        if t <= len(Y) * (1e-7 * (1 + abs(y.mean()))) ** 2:
+            raise ModelError(f"{label} is constant: there is nothing to synthesize, and publishing it is publishing it")
+        if s <= 1e-6 * t:
+            raise ModelError(
+                f"the predictors determine {label} (nearly) completely, so its density is unbounded and no Lipschitz "
+                "bound is useful; use fewer predictors"
+            )
+    correlation = S0 / np.sqrt(np.outer(left, left))
+    if len(left) and np.linalg.eigvalsh(correlation)[0] < 1e-6:
+        raise ModelError(
+            f"given the predictors, {' and '.join(labels)} determine one another (nearly) completely, so their joint "
+            "density is unbounded and no Lipschitz bound is useful"
+        )
+
+
+def _refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -> None:
+    scale = np.sqrt(np.maximum(np.diag(S0), 0))
+    too_little = statistics.A < rank + len(S0) or not (scale > 0).all()
+    if too_little or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
+        raise ModelError(
+            f"the privacy weights leave too little of the file to fit {rank} coefficients an outcome; ask for a larger "
+            "epsilon, a smaller m, or use fewer predictors"
+        )

@@ -1,0 +1,258 @@
+"""Predictors: a formula of public columns, and the distinct rows of its model matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Protocol
+
+import formulaic
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...design.columns import codes
+from ...design.formula import columns_of, factors_of, formula_columns
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError, guarded
+from ...validation import rows
+from ..base import Constants
+from .groups import differing_sizes
+from .sufficient_statistics import residual_squares
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+class Synthesized(Protocol):
+    """Outcomes that are categories, as predictors take them: their names, their K combinations, and each record's."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        ...
+
+    @property
+    def K(self) -> int:
+        """Number of combinations."""
+        ...
+
+    @property
+    def category(self) -> Codes:
+        """Combination of each record: (n,)."""
+        ...
+
+    def columns(self, category: Codes) -> dict[str, pd.Series]:
+        """Labels of combinations, column by column."""
+        ...
+
+
+FEW = 10  # a numeric predictor with at most so many values makes cells
+LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(records of the unit)"
+
+
+def with_categories(predictors: str, names: Sequence[str]) -> str:
+    """The formula with main effects of the synthesized categories that it does not name."""
+    named = formula_columns(predictors)
+    return " + ".join([predictors, *(f"C(`{name}`)" for name in names if name not in named)])
+
+
+def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
+    """The public columns of a formula that make cells: labels, ``C()`` of numbers, numbers of few values."""
+    coded = {name for f in factors_of(predictors) if f.expr.startswith("C(") for name in columns_of(f)}
+    return [
+        name
+        for name in formula_columns(predictors)
+        if name not in synthesized
+        and (
+            name in coded
+            or name == design.strata_name
+            or not pd.api.types.is_numeric_dtype(design.column(name).dtype)
+            or design.column(name).nunique() <= FEW
+        )
+    ]
+
+
+def predictor_rows(
+    design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
+) -> tuple[Floats, Codes, tuple[str, ...]]:
+    """Distinct rows of the model matrix: X (G, K), each record's row (n,), and the names of the columns.
+
+    With categories every public row comes in each of them, whether it occurs or not: row g of the
+    public ones and category k is row g * categories.K + k.  With ``constants`` (:func:`predictor_constants`)
+    a record's row depends on no other record.
+
+    Raises
+    ------
+    InputError
+        Missing values or dates in a predictor; a formula that cannot be evaluated, is not finite,
+        or depends on the order of the records; constants of other terms than the formula's.
+    """
+    synthesized = () if categories is None else categories.names
+    names = [name for name in formula_columns(predictors) if name not in synthesized]
+    for name in names:
+        missing = design.column(name).isna()
+        if missing.any():
+            raise InputError(
+                f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own"
+            )
+        if pd.api.types.infer_dtype(design.column(name)) in ("date", "datetime", "datetime64"):
+            raise InputError(f"predictor {name!r} is a date; make a number of it, or groups of dates")
+    frame = design.frame[[*names, *synthesized]]
+    text = _types(design, frame)
+    pattern: Codes = np.zeros(design.n, dtype=np.intp)
+    if names:
+        pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
+    first = np.unique(pattern, return_index=True)[1]
+
+    given = {} if constants is None else _arrays(constants)
+
+    def evaluate() -> tuple[Floats, Floats, formulaic.ModelMatrix]:
+        # of all records, so that center(), bs() and the like are what they are in R
+        matrix = formulaic.model_matrix(
+            f"1 + {predictors}", frame.astype(text), na_action="ignore", transform_state=deepcopy(given)
+        )
+        of_records = np.asarray(matrix, dtype=np.float64)
+        distinct = of_records[first]
+        if categories is not None:
+            grid = frame.iloc[np.repeat(first, categories.K)].reset_index(drop=True)
+            grid = grid.assign(**categories.columns(np.tile(np.arange(categories.K), len(first)))).astype(text)
+            distinct = np.asarray(matrix.model_spec.get_model_matrix(grid, na_action="ignore"), dtype=np.float64)
+        return of_records, distinct, matrix
+
+    def impossible(kind: str) -> InputError:
+        under = (
+            ". Their means and knots are those of the policy: beyond its knots bs() has no value, so move what lies "
+            "there to the nearest, or make the policy with bounds in bs() that hold for later files, too "
+            "(lower_bound=, upper_bound=)"
+        )
+        said = f"the predictors {predictors!r} cannot be evaluated on this file ({kind})"
+        return InputError(said + under if constants else said)
+
+    of_records, X, matrix = guarded(evaluate, Exception, impossible)
+    if constants is not None and _constants(matrix).keys() != given.keys():
+        raise InputError(
+            f"the policy's constants (means, knots) are not those of the predictors {predictors!r}: make the policy "
+            "again, with the formulaic that is installed here"
+        )
+    finite = np.isfinite(of_records).all(axis=1)
+    if not finite.all():
+        raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite)}")
+    if categories is not None:
+        pattern = pattern * categories.K + categories.category
+    if not all(np.allclose(column, x[pattern]) for column, x in zip(of_records.T, X.T, strict=True)):
+        raise InputError(f"the predictors {predictors!r} depend on the order of the records")
+    return X, pattern, tuple(str(c) for c in matrix.model_spec.column_names)
+
+
+def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict[str, Any]]:
+    """What the terms of a formula take from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
+
+    Plain numbers, lists and mappings of them, by the text of the term.
+
+    Raises
+    ------
+    InputError
+        A term whose value of a record depends on the other records beyond such constants, such as
+        ``I(age - age.mean())``; the term is named.
+    """
+    frame = design.frame[list(formula_columns(predictors))]
+    frame = frame.astype(_types(design, frame))
+
+    def evaluate() -> tuple[dict[str, dict[str, Any]], list[str]]:
+        matrix = formulaic.model_matrix(f"1 + {predictors}", frame, na_action="ignore")
+        spec, X = matrix.model_spec, np.asarray(matrix, dtype=np.float64)
+        moved = [
+            str(name)
+            for name, x in zip(spec.column_names, X.T, strict=True)
+            if not all(_alone(spec, frame, record, name, x[record]) for record in (x.argmin(), x.argmax()))
+        ]
+        return {term: _plain(state) for term, state in _constants(matrix).items()}, moved
+
+    def impossible(kind: str) -> InputError:
+        return InputError(f"a policy cannot keep the means or knots of the predictors {predictors!r} ({kind})")
+
+    constants, moved = guarded(evaluate, Exception, impossible)
+    if moved:
+        raise InputError(
+            f"under a policy a predictor depends on its own record alone, and {', '.join(moved)} does on others, too: "
+            "use center(), scale(), poly() or bs(), whose constants come from the historical file, or write numbers"
+        )
+    return constants
+
+
+def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: str, value: float) -> bool:
+    """Whether a record that is evaluated by itself has the value that it has among the others."""
+    try:
+        row = spec.get_model_matrix(frame.iloc[[record]], na_action="ignore")
+    except Exception:  # a term that looks for other records
+        return False
+    return bool(np.allclose(np.asarray(row[column], dtype=np.float64), value))
+
+
+def _types(design: SurveyDesign, frame: pd.DataFrame) -> dict[str, str]:
+    """Types in which formulaic takes columns: text as text, a stratum as labels, also where it is coded as a number."""
+    text = {str(c): "str" for c in frame if isinstance(frame[c].dtype, pd.StringDtype)}
+    return text | ({str(design.strata_name): "category"} if design.strata_name in frame else {})
+
+
+def _constants(matrix: formulaic.ModelMatrix) -> dict[str, Any]:
+    return {term: state for term, state in matrix.model_spec.transform_state.items() if state}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, lists and mappings of numpy's and formulaic's as Python's own."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError
+
+
+def _arrays(value: Any) -> Any:
+    """Lists of numbers as formulaic calculates with them."""
+    if isinstance(value, Mapping):
+        return {key: _arrays(each) for key, each in value.items()}
+    return np.array(value) if isinstance(value, list) else value
+
+
+def numeric_columns(columns: Sequence[str]) -> list[str]:
+    """Columns of a model matrix that numeric predictors of the formula make."""
+    return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
+
+
+def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
+    """Whether values (n,) are linear in the predictor rows, as the log of a size is that weights are inverse to."""
+    centred = values - values.mean()
+    return residual_squares(centred, X, pattern) <= 1e-9 * float(centred @ centred)
+
+
+def with_log_size(
+    X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
+) -> tuple[Floats, Codes, tuple[str, ...]]:
+    """Predictor rows, patterns and columns with the log of a size (n,), unless that is None or they determine it."""
+    if size is None or _determined(X, pattern, np.log(size)):
+        return X, pattern, columns
+    return *with_column(X, pattern, each, np.log(size)), (*columns, name)
+
+
+def with_unit_size(
+    X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
+) -> tuple[Floats, Codes, tuple[str, ...]]:
+    """The same with the number of records of each record's unit, if it differs.
+
+    Privacy weights of units are made from their sizes, too: what goes with size is to be in the model.
+    """
+    return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
+
+
+def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
+    """Predictor rows and patterns with one more public column (n,), in blocks of ``each`` rows as before."""
+    public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
+    first = np.unique(public, return_index=True)[1]
+    row = (pattern[first] // each)[:, None] * each + np.arange(each)
+    return np.column_stack([X[row.ravel()], np.repeat(column[first], each)]), public * each + pattern % each

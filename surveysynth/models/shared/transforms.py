@@ -1,0 +1,138 @@
+"""Working scales of an outcome: the model is normal on the forward scale (T 2.1, "e.g. log").
+
+Lipschitz bounds are log densities on the working scale.  Under ``log`` they do not depend on
+the unit of the outcome; under ``identity`` and ``asinh`` they do, so both need a public scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InputError
+from ...validation import positive
+
+Floats = NDArray[np.float64]
+
+
+class Transform(Protocol):
+    """A monotone map to the working scale and back."""
+
+    def forward(self, y: Floats) -> Floats:
+        """To the working scale; NaN where y has no image."""
+        ...
+
+    def inverse(self, z: Floats) -> Floats:
+        """Back to the outcome's unit."""
+        ...
+
+    def describe(self) -> str:
+        """Name, base measure and unit, for the report."""
+        ...
+
+
+@dataclass(frozen=True)
+class Log:
+    """y~ = log y, for positive outcomes."""
+
+    def forward(self, y: Floats) -> Floats:
+        """log y; NaN where y is not positive."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(y > 0, np.log(y), np.nan)
+
+    def inverse(self, z: Floats) -> Floats:
+        """exp z."""
+        return np.exp(z)
+
+    def describe(self) -> str:
+        """Name, base measure and unit, for the report."""
+        return "log (densities per unit of log outcome; the outcome's own unit does not matter)"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """y~ = y / scale.
+
+    Parameters
+    ----------
+    scale : float
+        A public number, in the outcome's unit; it sets the unit of the densities.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        _check_scale(self.scale)
+
+    def forward(self, y: Floats) -> Floats:
+        """y / scale."""
+        return y / self.scale
+
+    def inverse(self, z: Floats) -> Floats:
+        """Z * scale."""
+        return z * self.scale
+
+    def describe(self) -> str:
+        """Name, base measure and unit, for the report."""
+        return f"identity (densities per {self.scale:g} units of the outcome)"
+
+
+@dataclass(frozen=True)
+class Asinh:
+    """y~ = asinh(y / scale): logarithmic in both tails, linear near 0, for amounts that can be negative.
+
+    Parameters
+    ----------
+    scale : float
+        A public number, in the outcome's unit: about where the scale turns from linear to logarithmic.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        _check_scale(self.scale)
+
+    def forward(self, y: Floats) -> Floats:
+        """asinh(y / scale)."""
+        return np.arcsinh(y / self.scale)
+
+    def inverse(self, z: Floats) -> Floats:
+        """Scale * sinh z."""
+        return self.scale * np.sinh(z)
+
+    def describe(self) -> str:
+        """Name, base measure and unit, for the report."""
+        return f"asinh (densities per unit of asinh(outcome / {self.scale:g}))"
+
+
+def _check_scale(scale: float) -> None:
+    positive(scale, "scale=, which is public and not computed from the file,")
+
+
+def as_transform(name: str | Transform, scale: float | None = None) -> Transform:
+    """A transform from its name: ``log``, or ``identity`` / ``asinh`` with their public ``scale``.
+
+    Raises
+    ------
+    InputError
+        An unknown name, a scale that is missing, or one that log has no use for.
+    """
+    if not isinstance(name, str):
+        if isinstance(name, type) or not hasattr(name, "forward"):
+            raise InputError("transform must be a name or a transform such as surveysynth.Asinh(scale=1000)")
+        return name
+    if name == "log":
+        if scale is not None:
+            raise InputError("the log transform has no scale")
+        return Log()
+    if name not in ("identity", "asinh"):
+        raise InputError(f"transform={name!r} is not one of log, identity, asinh")
+    if scale is None:
+        raise InputError(
+            f"{name} needs a public scale: densities depend on the unit of the outcome. "
+            f"Write surveysynth.{name.capitalize()}(scale=...), with a number that is not computed from the file"
+        )
+    return Identity(scale) if name == "identity" else Asinh(scale)

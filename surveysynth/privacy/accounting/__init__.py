@@ -1,0 +1,1 @@
+"""What releases have spent."""

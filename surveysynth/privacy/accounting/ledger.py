@@ -1,0 +1,543 @@
+"""The privacy ledger: what a survey's releases have spent, and a cap that they cannot exceed.
+
+One text file of numbered, hash-chained lines (:mod:`surveysynth.privacy.accounting.ledger_file`).  ``spend`` writes
+its entry before the release is made, in one write under an exclusive lock, and returns once the disk has
+it (fsync).  So a crash leaves one of three things:
+
+- nothing of the entry, which then was not acknowledged, and nothing was released;
+- the beginning of its line, likewise: it is not counted, and the next entry puts it aside (``.torn``);
+- the whole entry, though the release was perhaps never made: it counts.
+
+Whatever else is wrong with a file stops all spending.  Two processes wait for each other.
+
+An entry has two epsilons, by what the two files differ in that cannot be told apart:
+
+- ``blank``: one record's confidential values, taken out or put in; or the record, added or removed;
+- ``replace``: one record's confidential values, which are others.
+
+Each is summed by itself.  Where an entry has no number for one of them, that sum is unknown: not 0, and
+not what the others add up to.  Numbers are kept as decimals, as they are printed: 0.1, ten times, is 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
+from functools import reduce
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+from ...errors import InputError, PrivacyError
+from ...validation import line_of_text, positive
+from ..mechanisms.base import Kind
+from ..report import PrivacyReport
+from . import ledger_file
+from .ledger_file import Cap, Entry, Line
+
+EXACT = Context(prec=1000, traps=[Inexact])  # any sum of floats has fewer digits
+SHOWN = Decimal("0.0001")
+NOT_COUNTED = Decimal("Infinity")  # epsilon of what has no guarantee
+COLUMNS = ("blank", "replace")
+
+MEANING = (
+    "Epsilons of releases about the same people add up (sequential composition), each column by itself: 'blank' is for "
+    "one record's, or unit's, confidential values taken out of the file or put into it (for asymptotic entries: the "
+    "record added or removed), 'replace' for these values being others. A sum protects what all of its entries protect."
+)
+CAPPED = "The cap is on blanking."
+UNKNOWN = "Unknown: an entry has no epsilon for this, so no sum is known; it is not 0."
+LIMITS: dict[Kind, str] = {
+    "asymptotic": "The sums have asymptotic parts, so they are no strict guarantee.",
+    "strict given alpha": (
+        "The sums have parts that are strict given the privacy weights: these were computed from the file, and the "
+        "sums do not cover them."
+    ),
+    "none": "The sums have no guarantee: they have parts that have none.",
+}
+SEVERAL_UNITS = (
+    "Entries protect different units ({units}): their sum holds for none of these as a whole, since what protects a "
+    "record protects a group of records less."
+)
+TORN = "The last line is cut short, as by a crash: its entry was never acknowledged, and is not counted."
+HOW_TO_BEGIN = "To begin one, with a budget of its own: create=True, or --create of the command ledger"
+
+
+@runtime_checkable
+class Published(Protocol):
+    """What a ledger reads of a release."""
+
+    @property
+    def method(self) -> dict[str, Any]:
+        """With the reference to its entry."""
+        ...
+
+    @property
+    def privacy(self) -> PrivacyReport:
+        """What it spends."""
+        ...
+
+
+class Spent(NamedTuple):
+    """Exact sums: infinite where an entry has no guarantee, None where one is unknown."""
+
+    blank: Decimal | None
+    replace: Decimal | None
+
+
+class Ledger:
+    """What has been spent on one survey, in a file that holds one survey or several.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, mode 0600.
+    survey : str
+        The survey; what is about the same people belongs under one name.
+    cap : float, optional
+        The most that may be spent on the survey under blanking.  What has no number there does not
+        fit under a cap.  It is recorded with the first call that names it; later calls may leave it
+        out or name the same.
+    create : bool
+        Begin the survey, and the file where there is none; its folder must exist.  Once only: a name
+        that is there already is refused, as is one that differs from it in case, spaces or signs
+        alone, and one that is near another's is warned of.
+
+    Raises
+    ------
+    InputError
+        There is no such ledger, or no such survey in it (the error names those that are near);
+        with ``create``, there is; the file is no ledger or cannot be opened; a cap other than the
+        recorded one, which :meth:`set_cap` changes.
+    PrivacyError
+        The ledger is damaged.
+
+    Examples
+    --------
+    >>> ledger = Ledger("budget.jsonl", "labour force 2025", cap=20, create=True)  # doctest: +SKIP
+    >>> ledger.spend(10.8, 21.6, kind="asymptotic", what="January, m = 3")  # doctest: +SKIP
+    >>> ledger.left  # doctest: +SKIP
+    Decimal('9.2')
+    """
+
+    def __init__(self, path: str | Path, survey: str, cap: float | None = None, *, create: bool = False) -> None:
+        self.path, self.survey = Path(path), line_of_text(survey, "survey")
+        wanted = None if cap is None else _decimal(cap, "cap")
+        if create:
+            self._begin(wanted)
+            return
+        if not self.path.exists():
+            raise InputError(f"there is no ledger {str(self.path)!r}. {HOW_TO_BEGIN}")
+        recorded = _cap(self._own(self._read().lines))
+        if wanted is not None and recorded != wanted:
+            self._append(lambda lines, **new: self._first_cap(lines, Cap(what="first cap", cap=wanted, **new)))
+
+    def spend(
+        self, blank: float | None, replace: float | None, *, kind: Kind, what: str, unit: str = "record"
+    ) -> Entry:
+        """Record what a release spends, before it is made.
+
+        What was recorded stays, also where the release then fails.
+
+        Parameters
+        ----------
+        blank : float or None
+            Epsilon for one unit's confidential values taken out of the file or put into it, or for
+            the unit removed or added.  None where nothing is known of that, as of strict Laplace
+            tables, which protect a change of values: the survey's sum is then unknown.
+        replace : float or None
+            Epsilon for these values replaced by others: twice ``blank``, unless the release says
+            another.  None where nothing is known of that.
+        kind : {"asymptotic", "strict", "strict given alpha", "none"}
+            Of what has no guarantee ("none"), such as local Laplace tables, both epsilons are None:
+            no number can be added for it, and the sums have no guarantee from then on.
+        what : str
+            The release, in a few words.  It is written to the ledger as it is.
+        unit : str
+            What one is protected as: "record", or the column of households, say.
+
+        Returns
+        -------
+        Entry
+
+        Raises
+        ------
+        InputError
+            An epsilon that is not positive; none for a kind that needs one; an unknown kind; no text.
+        PrivacyError
+            The cap would be exceeded, or the ledger is damaged or cannot be written.  Nothing
+            may be released then; the ledger is as it was.
+        """
+        if kind not in get_args(Kind):
+            raise InputError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
+        taken_out = None if blank is None else _decimal(blank, "blank")
+        replaced = None if replace is None else _decimal(replace, "replace")
+        if (blank is None and replace is None) != (kind == "none"):
+            raise InputError(
+                "blank and replace must be None for kind='none', and one of them a number for every other kind: what "
+                "has no guarantee cannot be added up"
+            )
+        said, protected = line_of_text(what, "what"), line_of_text(unit, "unit")
+
+        def entry(lines: Iterable[Line], **numbered: Any) -> Line:
+            self._check_cap(self._own(lines), taken_out, kind)
+            return Entry(what=said, kind=kind, unit=protected, blank=taken_out, replace=replaced, **numbered)
+
+        done = self._append(entry)
+        assert isinstance(done, Entry)
+        return done
+
+    def check(self, blank: float) -> None:
+        """Refuse, before the work of a fit, what :meth:`spend` would refuse now; records nothing.
+
+        Raises
+        ------
+        InputError
+            An epsilon that is not a positive number.
+        PrivacyError
+            The cap would be exceeded, or the ledger is damaged.
+        """
+        self._check_cap(self._own(self._read().lines), _decimal(blank, "epsilon"), "strict")
+
+    def set_cap(self, cap: float, *, what: str) -> None:
+        """Set another cap, from now on; the old one stays on record.
+
+        Parameters
+        ----------
+        cap : float
+            Where it is below what was spent, nothing is left.
+        what : str
+            Why, or who decided it.
+
+        Raises
+        ------
+        InputError
+            A cap that is not a positive number, or no text.
+        PrivacyError
+            The ledger is damaged or cannot be written.
+        """
+        exact, why = _decimal(cap, "cap"), line_of_text(what, "what")
+
+        def other_cap(lines: Iterable[Line], **numbered: Any) -> Line:
+            self._own(lines)
+            return Cap(what=why, cap=exact, **numbered)
+
+        self._append(other_cap)
+
+    def verify(
+        self, releases: Published | Iterable[Published] | Mapping[str, Published] = ()
+    ) -> pd.DataFrame:
+        """Check that the ledger is whole, and that it holds the entries of these releases.
+
+        Every line is checked against the one before.  A release names the number and the head of its
+        entry, so a ledger that was cut off after them, or put together anew, does not go with it.
+
+        This finds accidents: a file that was cut off, edited, or put back from an old copy, and
+        releases that were never entered.  It does not stop a determined editor, who can compute all
+        heads anew, and write them to the manifests of releases that are not published yet.  Lines
+        after the last of the entries that releases name can be cut off unseen.
+
+        Parameters
+        ----------
+        releases : Release, list of them, or mapping of names to them
+            ``{folder: read_release(folder)}`` for what was published.
+
+        Returns
+        -------
+        pandas.DataFrame
+            :meth:`entries`, and in the column ``release`` which of the releases goes with each: its
+            name, or "release 1" and so on; empty where none was given.
+
+        Raises
+        ------
+        InputError
+            What was given are no releases.
+        PrivacyError
+            The ledger is damaged, or some releases do not go with it; every one of these is named.
+        """
+        if not isinstance(releases, Mapping):
+            given = [releases] if isinstance(releases, Published) else list(releases)
+            releases = {f"release {position}": release for position, release in enumerate(given, 1)}
+        if not all(isinstance(release, Published) for release in releases.values()):
+            raise InputError("releases are what is verified: give a folder as {folder: read_release(folder)}")
+        lines = self._read().lines
+        faults = []
+        found: dict[int, list[str]] = {}
+        for name, release in releases.items():
+            fault = self._fault(release, lines)
+            if fault is None:
+                found.setdefault(release.method["ledger"]["entry"], []).append(name)
+            else:
+                faults.append(f"{name} {fault}")
+        if faults:
+            raise PrivacyError(
+                f"the ledger {str(self.path)!r} does not go with {len(faults)} of {len(releases)} releases: "
+                + "; ".join(faults)
+            )
+        table = self.entries()
+        return table.assign(release=[", ".join(found.get(number, [])) for number in table["number"]])
+
+    def entries(self) -> pd.DataFrame:
+        """What was spent on the survey: ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.
+
+        The sums are running.  An epsilon that is missing is NaN, and so is a sum that is unknown; where
+        something has no guarantee, sums are infinite.
+        """
+        table = _table(self._entries())
+        for name in COLUMNS:
+            table[name] = table[name].astype(float).replace(np.inf, np.nan)
+            table[_sum_of(name)] = table[_sum_of(name)].astype(float)
+        return table
+
+    @property
+    def spent(self) -> Spent:
+        """The exact sums of the survey's epsilons."""
+        return _spent(self._entries())
+
+    @property
+    def cap(self) -> Decimal | None:
+        """The most that may be spent on the survey under blanking; None where nothing was said."""
+        return _cap(self._own(self._read().lines))
+
+    @property
+    def left(self) -> Decimal | None:
+        """Cap less what was spent under blanking, at least 0, and 0 where that is unknown; None without a cap."""
+        return _left(self._own(self._read().lines))
+
+    @property
+    def surveys(self) -> list[str]:
+        """The surveys of the file, in the order in which they were begun."""
+        return surveys_of(self.path)
+
+    def __str__(self) -> str:
+        contents = self._read()
+        own = self._own(contents.lines)
+        entries = [line for line in own if isinstance(line, Entry)]
+        cap, left = _cap(own), _left(own)
+        limit = "no cap" if cap is None else f"cap {_shown(cap)}, {_shown(left, ROUND_FLOOR)} left"
+        said = [f"Privacy ledger of {self.survey!r}: releases {len(entries)}, epsilon = {_both(entries)}, {limit}"]
+        if entries:
+            table = _table(entries)
+            for name in (*COLUMNS, *map(_sum_of, COLUMNS)):
+                table[name] = [_shown(amount) for amount in table[name]]
+            said += [table.to_string(index=False), "By kind:"]
+        for kind in get_args(Kind):
+            if any(entry.kind == kind for entry in entries):
+                said.append(f"  - {kind}: {_both(entry for entry in entries if entry.kind == kind)}")
+        units = list(dict.fromkeys(entry.unit for entry in entries))
+        said += [MEANING] + ([] if cap is None else [CAPPED])
+        said += [UNKNOWN] if None in _spent(entries) else []
+        said += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in entries)]
+        said += [SEVERAL_UNITS.format(units=", ".join(units))] if len(units) > 1 else []
+        said += [TORN] if contents.torn else []
+        others = sorted({line.survey for line in contents.lines} - {self.survey})
+        if others:
+            said.append(f"Other surveys in {str(self.path)!r}, each with a budget of its own: {', '.join(others)}")
+        return "\n".join(said)
+
+    __repr__ = __str__
+
+    def _read(self) -> ledger_file.Contents:
+        return _read(self.path)
+
+    def _own(self, lines: Iterable[Line]) -> list[Line]:
+        """The lines of the survey; it is refused where it has none."""
+        lines = list(lines)
+        own = [line for line in lines if line.survey == self.survey]
+        if own:
+            return own
+        names = _names(lines)
+        near = " or ".join(map(repr, _near(self.survey, names)))
+        raise InputError(
+            f"the ledger {str(self.path)!r} has no survey {self.survey!r}{f' (did you mean {near}?)' if near else ''}; "
+            f"it has {', '.join(map(repr, names)) or 'none'}. {HOW_TO_BEGIN}"
+        )
+
+    def _entries(self) -> list[Entry]:
+        return [line for line in self._own(self._read().lines) if isinstance(line, Entry)]
+
+    def _begin(self, cap: Decimal | None) -> None:
+        """Write the survey's first line, a cap or none."""
+        near: list[str] = []
+
+        def first(lines: Iterable[Line], **numbered: Any) -> Line:
+            names = _names(lines)
+            same = [name for name in names if _plain(name) == _plain(self.survey)]
+            if same:
+                raise InputError(
+                    f"the ledger {str(self.path)!r} has the survey {same[0]!r} already; name it as it is there, "
+                    "without create=True"
+                )
+            near.extend(_near(self.survey, names))
+            return Cap(what="begun", cap=cap, **numbered)
+
+        if not self.path.exists():
+            ledger_file.create(self.path)
+        self._append(first)
+        if near:
+            warnings.warn(
+                f"the survey {self.survey!r} was begun in the ledger {str(self.path)!r}, with a budget of its own; its "
+                f"name is near {' and '.join(map(repr, near))}: what is about the same people belongs under one name",
+                stacklevel=3,
+            )
+
+    def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
+        """Refuse to spend more than what is left; what has no number for blanking fits under no cap."""
+        cap = _cap(own)
+        if cap is None:
+            return
+        if asked is None:
+            why = "what has no guarantee" if kind == "none" else "what has no epsilon for blanking a record"
+            raise PrivacyError(
+                f"{self.survey!r} has a cap of epsilon = {_shown(cap)}, and {why} cannot be counted against it: "
+                "nothing was recorded, so do not release it"
+            )
+        spent = _spent(line for line in own if isinstance(line, Entry)).blank
+        if spent is None or EXACT.add(spent, asked) > cap:
+            raise PrivacyError(
+                f"epsilon = {_shown(asked)} was asked for, but {_shown(spent)} of {self.survey!r} is spent, and of its "
+                f"cap of {_shown(cap)} only {_shown(_left(own), ROUND_FLOOR)} is left: nothing was recorded, so do not "
+                "release it. Ask for less, or raise the cap with set_cap(...)"
+            )
+
+    def _first_cap(self, lines: Iterable[Line], cap: Cap) -> Cap | None:
+        recorded = _cap(self._own(lines))
+        if recorded is not None and recorded != cap.cap:
+            raise InputError(
+                f"the cap of {self.survey!r} is {_shown(recorded)}, and cap= names another; leave it out, or change it "
+                "with set_cap(...)"
+            )
+        return cap if recorded is None else None
+
+    def _fault(self, release: Published, lines: tuple[Line, ...]) -> str | None:
+        """Why a release does not go with the lines of the ledger, or None."""
+        said = release.method.get("ledger")
+        if said is None:
+            return "was entered in no ledger"
+        number, head = (said.get(name) if isinstance(said, dict) else None for name in ("entry", "head"))
+        if not isinstance(number, int) or number < 1:
+            return "names no entry: its manifest is damaged"
+        if number > len(lines):
+            return f"is entry {number}, and the ledger ends with {len(lines)}: it was cut off, or is another one"
+        line = lines[number - 1]
+        if line.head != head or not isinstance(line, Entry):
+            return f"is entry {number}, and the ledger has another one there: it was edited, or put together anew"
+        if line.survey != self.survey:
+            return f"is entry {number}, of the survey {line.survey!r}"
+        report = release.privacy
+        spends = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
+        entered = tuple(None if amount is None else float(amount) for amount in (line.blank, line.replace))
+        if (report.kind, spends) != (line.kind, entered):
+            return f"says {report.spent}, and its entry {number} says epsilon = {_both([line])} ({line.kind})"
+        return None
+
+    def _append(self, make: Callable[..., Line | None]) -> Line | None:
+        """Add what ``make`` says, given all lines and the next number; None adds nothing."""
+        with ledger_file.locked(self.path, write=True) as file:
+            before = ledger_file.contents(file, self.path)
+            time = datetime.now(UTC).isoformat(timespec="seconds")
+            line = make(before.lines, number=len(before.lines) + 1, time=time, survey=self.survey)
+            return None if line is None else ledger_file.append(file, line, before, self.path)
+
+
+def surveys_of(path: str | Path) -> list[str]:
+    """The surveys of a ledger, in the order in which they were begun.
+
+    Raises
+    ------
+    InputError, PrivacyError
+        As :class:`Ledger`.
+    """
+    return _names(_read(Path(path)).lines)
+
+
+def _read(path: Path) -> ledger_file.Contents:
+    with ledger_file.locked(path, write=False) as file:
+        return ledger_file.contents(file, path)
+
+
+def _names(lines: Iterable[Line]) -> list[str]:
+    return list(dict.fromkeys(line.survey for line in lines))
+
+
+def _near(survey: str, names: Iterable[str]) -> list[str]:
+    """Names that are like this one: but for case, spaces and signs, or by difflib's ratio."""
+    plain = {_plain(name): name for name in names}
+    return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
+
+
+def _plain(name: str) -> str:
+    """A name without case, spaces and signs."""
+    return "".join(c for c in name.casefold() if c.isalnum()) or name
+
+
+def _sum_of(column: str) -> str:
+    return f"sum_{column}"
+
+
+def _amounts(entries: Iterable[Entry], column: str) -> list[Decimal | None]:
+    return [NOT_COUNTED if entry.kind == "none" else getattr(entry, column) for entry in entries]
+
+
+def _add(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """A sum: without guarantee where a part has none, else unknown where a part is."""
+    if NOT_COUNTED in (one, other):
+        return NOT_COUNTED
+    return None if one is None or other is None else EXACT.add(one, other)
+
+
+def _table(entries: list[Entry]) -> pd.DataFrame:
+    """What was spent, in exact numbers, and the running sums."""
+    table = pd.DataFrame({"number": pd.Series([entry.number for entry in entries], dtype=int)})
+    for name in ("time", "what", "kind", "unit"):
+        table[name] = pd.Series([getattr(entry, name) for entry in entries], dtype=str)
+    amounts = {name: _amounts(entries, name) for name in COLUMNS}
+    sums = {_sum_of(name): [*accumulate(amounts[name], _add)] for name in COLUMNS}
+    for name, values in (amounts | sums).items():
+        table[name] = pd.Series(values, dtype=object)
+    return table
+
+
+def _spent(entries: Iterable[Entry]) -> Spent:
+    entries = list(entries)
+    zero: Decimal | None = Decimal(0)
+    return Spent(*(reduce(_add, _amounts(entries, name), zero) for name in COLUMNS))
+
+
+def _cap(lines: Iterable[Line]) -> Decimal | None:
+    caps = [line.cap for line in lines if isinstance(line, Cap)]
+    return caps[-1] if caps else None
+
+
+def _left(lines: list[Line]) -> Decimal | None:
+    cap, spent = _cap(lines), _spent(line for line in lines if isinstance(line, Entry)).blank
+    if cap is None:
+        return None
+    return Decimal(0) if spent is None else max(EXACT.subtract(cap, spent), Decimal(0))
+
+
+def _both(entries: Iterable[Entry]) -> str:
+    """The sums of both columns, for a person."""
+    blank, replace = _spent(entries)
+    return f"{_shown(blank)} (blank), {_shown(replace)} (replace)"
+
+
+def _shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
+    """An epsilon for a person, at four decimals: rounded up, and what is left rounded down."""
+    if amount is None:
+        return "unknown"
+    if not amount.is_finite():
+        return "no guarantee"
+    exact = Context(prec=EXACT.prec)
+    return f"{amount.quantize(SHOWN, rounding, exact).normalize(exact):f}"
+
+
+def _decimal(value: object, name: str) -> Decimal:
+    """A positive float as the decimal that it is printed as."""
+    return Decimal(repr(positive(value, name)))

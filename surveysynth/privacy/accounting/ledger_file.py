@@ -1,0 +1,311 @@
+"""The file of a privacy ledger: numbered lines in a hash chain, which outlast crashes and other processes.
+
+A JSON object a line: a heading, then entries and caps.  Lines are added and never changed.  The last field of
+a line is its head,
+
+    head_0 = SHA-256(heading),    head_i = SHA-256(head_{i-1} followed by line i without its head),
+
+so that a line that is changed, taken out or moved no longer fits.  Every line holds a random salt: no two heads
+are alike, and from a head, which is published, nobody can try out what the ledger says.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, get_args
+
+from ...errors import InputError, PrivacyError
+from ..mechanisms.base import Kind
+
+HEADING = {"ledger": "surveysynth", "version": 2}
+WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a release spends.
+
+    Attributes
+    ----------
+    number : int
+        Of the line, heading not counted.
+    time : str
+        UTC, ISO 8601.
+    survey, what : str
+        What it was spent on, in the agency's words.
+    kind : str
+        ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
+    unit : str
+        What one is protected as: a record, or the column of households, say.
+    blank : Decimal or None
+        Epsilon for one unit's confidential values taken out of the file or put into it (or for the unit
+        removed or added); None where there is none.
+    replace : Decimal or None
+        Epsilon for one unit's confidential values replaced by others; None where there is none.
+    head : str
+        SHA-256 of the ledger up to here, 64 hexadecimal digits.
+    """
+
+    number: int
+    time: str
+    survey: str
+    what: str
+    kind: Kind
+    unit: str
+    blank: Decimal | None
+    replace: Decimal | None
+    head: str = ""
+
+    @property
+    def reference(self) -> dict[str, Any]:
+        """Number and head, for the manifest of a release: nothing else of the ledger is public."""
+        return {"entry": self.number, "head": self.head}
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The most that a survey may spend, from this line on; None is no cap.  The first of a survey begins it."""
+
+    number: int
+    time: str
+    survey: str
+    what: str
+    cap: Decimal | None
+    head: str = ""
+
+
+Line = Entry | Cap
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A ledger as it was read: its lines and their head, the bytes they fill, and what a crash may have left behind."""
+
+    lines: tuple[Line, ...]
+    head: str
+    size: int
+    ended: bool  # whether the last line has its end
+    torn: bytes
+
+
+def create(path: Path) -> None:
+    """Make an empty ledger, whole or not at all; where another process was first, its ledger stays."""
+    if not path.parent.is_dir():
+        raise InputError(f"the ledger {str(path)!r} cannot be made: its folder does not exist")
+    try:
+        file, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+        try:
+            os.write(file, f"{json.dumps(HEADING)}\n".encode())
+            os.fsync(file)
+            with suppress(FileExistsError):
+                os.link(name, path)
+        finally:
+            os.close(file)
+            os.unlink(name)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise InputError(f"the ledger {str(path)!r} cannot be made: {error.strerror}") from None
+
+
+@contextmanager
+def locked(path: Path, *, write: bool) -> Iterator[int]:
+    """The ledger, open and locked: to itself where it is to be written, else with other readers."""
+    import fcntl  # not on Windows, where the rest of the package works
+
+    file = -1
+    try:
+        while True:
+            try:
+                if not path.is_file():
+                    raise InputError(f"the ledger {str(path)!r} is not a file")
+                file = os.open(path, os.O_RDWR | os.O_APPEND if write else os.O_RDONLY)
+                fcntl.flock(file, fcntl.LOCK_EX if write else fcntl.LOCK_SH)
+                if os.path.samestat(os.fstat(file), os.stat(path)):
+                    break
+            except OSError as error:
+                raise InputError(f"the ledger {str(path)!r} cannot be opened: {error.strerror}") from None
+            os.close(file)  # an editor put another file in its place while we waited
+            file = -1
+        yield file
+    finally:
+        if file >= 0:
+            fcntl.flock(file, fcntl.LOCK_UN)  # a process that was forked meanwhile would keep it
+            os.close(file)
+
+
+def contents(file: int, path: Path) -> Contents:
+    """All lines, each checked against the chain.
+
+    Raises
+    ------
+    InputError
+        The file is no ledger, or one of another version.
+    PrivacyError
+        A line does not fit.
+    """
+    with open(file, "rb", closefd=False) as readable:
+        data = readable.read()
+    heading, *raw = data.split(b"\n")
+    _check_heading(_json(heading) if raw else None, path)
+    tail = raw.pop()
+    torn = tail if tail and _json(tail) is None else b""
+    if tail and not torn:
+        raw.append(tail)  # whole but for its end, perhaps since an editor took that off: it counts
+    lines: list[Line] = []
+    damaged = []
+    head = hashlib.sha256(heading).hexdigest()
+    for number, text in enumerate(raw, 1):
+        body, said = _split(text)
+        line = _line(_json(body), number, said) if said == _head(head, body) else None
+        if line is None:
+            damaged.append(str(number + 1))
+        else:
+            lines.append(line)
+        head = said or head  # one line that was changed is one that does not fit
+    if damaged:
+        raise PrivacyError(
+            f"the ledger {str(path)!r} is damaged in {len(damaged)} lines (line numbers {', '.join(damaged[:5])}; the "
+            "first line is 1), so nothing can be spent: put back a copy from before, with what was spent since"
+        )
+    return Contents(tuple(lines), head, len(data) - len(torn), not tail or bool(torn), torn)
+
+
+def append(file: int, line: Line, before: Contents, path: Path) -> Line:
+    """Add a line in one write, and wait for the disk; first put aside what a crash left behind.
+
+    Returns
+    -------
+    Entry or Cap
+        The line, with its head.
+
+    Raises
+    ------
+    PrivacyError
+        It could not be written; the ledger is as it was.
+    """
+    said: dict[str, Any] = {"number": line.number, "time": line.time, "survey": line.survey}
+    if isinstance(line, Cap):
+        said |= {"type": "cap", "cap": _number(line.cap), "what": line.what}
+    else:
+        epsilons = {"blank": _number(line.blank), "replace": _number(line.replace)}
+        said |= {"type": "spend", **epsilons, "kind": line.kind, "unit": line.unit, "what": line.what}
+    body = json.dumps(said | {"salt": secrets.token_hex(16)}, ensure_ascii=False).encode()
+    head = _head(before.head, body)
+    text = b'%s, "head": "%s"}\n' % (body[:-1], head.encode())
+    try:
+        if before.torn:
+            _put_aside(file, before, path)
+        whole = (b"" if before.ended else b"\n") + text
+        if os.write(file, whole) < len(whole):
+            os.ftruncate(file, before.size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(file)
+    except OSError as error:
+        raise PrivacyError(
+            f"the ledger {str(path)!r} could not be written ({error.strerror}), so do not release anything; look at it "
+            "before you try again"
+        ) from None
+    return replace(line, head=head)
+
+
+def _put_aside(file: int, before: Contents, path: Path) -> None:
+    """Move a torn line to a file of its own."""
+    aside = path.with_name(f"{path.name}.torn")
+    kept = os.open(aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(kept, before.torn + b"\n")
+        os.fsync(kept)
+    finally:
+        os.close(kept)
+    os.ftruncate(file, before.size)
+    warnings.warn(
+        f"the last line of the ledger {str(path)!r} was cut short, as by a crash; its entry was never acknowledged, "
+        f"is not counted, and is now in {aside.name!r}",
+        stacklevel=5,
+    )
+
+
+def _check_heading(said: Any, path: Path) -> None:
+    if not isinstance(said, dict) or said.get("ledger") != HEADING["ledger"]:
+        raise InputError(f"{str(path)!r} is not a ledger of surveysynth")
+    if said != HEADING:
+        raise InputError(
+            f"the ledger {str(path)!r} is of another version than {HEADING['version']}, which alone is read: there "
+            "every entry has two epsilons and a place in a chain. Begin a new ledger, and enter what was spent before "
+            "with spend(...)"
+        )
+
+
+def _number(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)
+
+
+def _head(previous: str, body: bytes) -> str:
+    return hashlib.sha256(previous.encode() + body).hexdigest()
+
+
+def _split(text: bytes) -> tuple[bytes, str]:
+    """A line without its head, and its head; none where it has no such end."""
+    found = WITH_HEAD.fullmatch(text)
+    return (text, "") if found is None else (found[1] + b"}", found[2].decode())
+
+
+def _json(line: bytes) -> Any:
+    """The JSON value of a line, numbers as decimals; None where it is not JSON."""
+
+    def refuse(name: str) -> None:
+        raise ValueError
+
+    try:
+        return json.loads(line.decode("utf-8"), parse_float=Decimal, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _line(said: Any, number: int, head: str) -> Line | None:
+    """A line as it was written, or None where it cannot have been written by this module."""
+    if not isinstance(said, dict):
+        return None
+    fields = dict(said)
+    type = fields.pop("type", None)
+    texts = ("time", "survey", "what", "salt", *(("kind", "unit") if type == "spend" else ()))
+    amounts = ("blank", "replace") if type == "spend" else ("cap",)
+    if type not in ("cap", "spend") or set(fields) != {"number", *texts, *amounts} or fields["number"] != number:
+        return None
+    if not all(isinstance(fields[name], str) and fields[name] for name in texts):
+        return None
+    del fields["salt"]
+    given = {name: fields[name] for name in amounts if fields[name] is not None}
+    if not all(_is_amount(value) for value in given.values()):
+        return None
+    fields |= {name: Decimal(value) for name, value in given.items()} | {"head": head}
+    if type == "cap":
+        return Cap(**fields)
+    if fields["kind"] not in get_args(Kind) or (not given) != (fields["kind"] == "none"):
+        return None
+    return Entry(**fields)
+
+
+def _is_amount(value: object) -> bool:
+    """Whether a number is positive, and the shortest decimal of a float: then all sums are exact."""
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value <= 0:
+        return False
+    with suppress(OverflowError):
+        return Decimal(repr(float(value))) == value
+    return False

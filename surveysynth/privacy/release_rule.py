@@ -1,0 +1,106 @@
+"""A rule that data sets must pass before they are released: no record too likely to be identified (E 2.3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, PrivacyError
+from ..models.base import Synthesizer
+from .risks.identification import Identification
+
+Floats = NDArray[np.float64]
+
+ROUNDING = 1e-12  # a mean of shares that is the limit itself is not above it
+PASSED = (
+    "that these data sets passed a rule: {}, is at most {:g} for every record. The rule looks at the confidential "
+    "file: epsilon is that of draws at which nobody looked, and does not cover that these passed. It says nothing of "
+    "who is alone in what is known, whose probability is 0 in this measure; among M alike it is at most (M - 1) / M"
+)
+
+
+@dataclass(frozen=True)
+class IdentificationRule(Identification):
+    """No record's marginal probability of identification, IR_i (E eq. 8), may be above a limit.
+
+    It is computed from the data sets that are to be released, as :func:`surveysynth.identification_risk` does, and
+    averaged over them.  If a record is above, nothing is released, and no epsilon is spent.
+
+    Parameters
+    ----------
+    known : str or list of str
+        Columns that the intruder knows and that are not synthesized; ``[]`` for none.
+    most : float
+        The limit, from 0 to below 1; E has 0.5.
+    radius : float, or one for each numeric outcome
+        Of the ball, a share of |y_i| or, where not ``relative``, in the unit of y.
+    relative : bool
+    floor : float, or one for each numeric outcome
+        Least radius, in the unit of y.
+
+    Raises
+    ------
+    InputError
+        A limit that is not from 0 to below 1; as :class:`surveysynth.Marginal`.
+
+    Notes
+    -----
+    The rule looks at the confidential file, and epsilon does not cover what follows from it.  Whether a release was
+    blocked is a function of the file: do not publish that one was.  Neither does epsilon cover data sets that are
+    drawn again until they pass, which are chosen by the file.  The rule and its numbers are published.
+
+    Among M records that are alike in what is known the measure is at most (M - 1) / M, and 0 of one that is alone: the
+    more an intruder is taken to know, the less a rule of 0.5 can find.  Who is alone is identified by what is known.
+    """
+
+    known: tuple[str, ...]
+    most: float = 0.5
+    radius: float | tuple[float, ...] = 0.2
+    relative: bool = True
+    floor: float | tuple[float, ...] = 0.0
+
+    instead: ClassVar[str] = "release without a rule"
+
+    def __post_init__(self) -> None:
+        self._check()
+        number = isinstance(self.most, int | float | np.number) and not isinstance(self.most, bool)
+        if not (number and 0 <= self.most < 1):
+            raise InputError("most must be a number from 0 to below 1: the largest risk that a record may have")
+        object.__setattr__(self, "most", float(self.most))
+
+    def enforce(self, design: SurveyDesign, model: Synthesizer, files: Sequence[Floats]) -> None:
+        """Stop a release that breaks the rule.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            The records that the data sets stand for, n.
+        model : Synthesizer
+        files : sequence of float arrays (n, d)
+            The numeric outcomes of each data set, in the order of the design's records.
+
+        Raises
+        ------
+        InputError
+            As :meth:`check`.
+        PrivacyError
+            A record is above the limit.
+        """
+        above = int((self.among(design, model, files) > self.most + ROUNDING).sum())
+        if above:
+            raise PrivacyError(
+                f"{above:,} of {design.n:,} records have a probability of identification above {self.most:g} in these "
+                "data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by that "
+                "risk, Marginal(known) or Pairwise(known) under map='linear', or with a smaller epsilon. Do "
+                "not publish that a release was blocked: it tells of the file"
+            )
+
+    def describe(self) -> str:
+        """That it was passed, for the public report."""
+        risk = f"the probability of identification {self._intruder}, averaged over the data sets"
+        return PASSED.format(risk, self.most)

@@ -1,0 +1,1 @@
+"""How risky each record is."""

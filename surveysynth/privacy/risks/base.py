@@ -1,0 +1,102 @@
+"""Disclosure risks of single records: maps (:mod:`surveysynth.privacy.weight_maps`) make privacy weights of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError
+from ...models.base import Posterior, Synthesizer
+from ..neighbourhoods import ends, sizes
+from ..units import Unit
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Span = tuple[float, float] | None
+
+
+class Risk(Protocol):
+    """A measure of how risky each record of a confidential file is."""
+
+    @property
+    def name(self) -> str:
+        """Short name: of the column of internal files."""
+        ...
+
+    @property
+    def span(self) -> Span:
+        """The least and the largest risk there can be; None: those of the file."""
+        ...
+
+    def of(
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
+        """The risks of the records (n,), or of the units that epsilon protects (U,).
+
+        ``data`` is the design as the model prepares it; ``unweighted`` gives the posterior under alpha = 1, at the
+        price of a fit; ``rng`` is for measures that simulate.
+        """
+        ...
+
+    def describe(self) -> str:
+        """What it is, for the public report."""
+        ...
+
+
+class _Near:
+    """A measure with balls around the records' values."""
+
+    radius: float | tuple[float, ...]
+    relative: bool
+    floor: float | tuple[float, ...]
+
+    instead: ClassVar[str] = "use Lipschitz()"  # where no outcome is a number
+
+    def _check(self) -> None:
+        if not isinstance(self.relative, bool):
+            raise InputError("relative must be True or False")
+        for field in ("radius", "floor"):
+            given = getattr(self, field)
+            several = isinstance(given, list | tuple | np.ndarray)
+            numbers = sizes(given, field, len(given) if several else 1).tolist()
+            object.__setattr__(self, field, tuple(numbers) if several else numbers[0])
+
+    def _values(self, design: SurveyDesign, model: Synthesizer) -> tuple[Floats, Floats, Floats]:
+        """Numeric outcomes, and the ends of the balls around them: (n, d) each."""
+        measure = type(self).__name__
+        numeric = [outcome for outcome in model.outcomes if outcome not in model.categorical]
+        if not numeric:
+            raise InputError(f"{measure} looks at numeric outcomes, and there are none: {self.instead}")
+        for name, given in (("radius", self.radius), ("floor", self.floor)):
+            if isinstance(given, tuple) and len(given) != len(numeric):
+                raise InputError(
+                    f"{measure}(): {name} has {len(given)} numbers, and the numeric outcomes are {len(numeric)}"
+                )
+        y = np.column_stack([design.numeric(outcome) for outcome in numeric])
+        radius, floor = sizes(self.radius, "radius", len(numeric)), sizes(self.floor, "floor", len(numeric))
+        return y, *ends(y, radius, floor, self.relative)
+
+    @property
+    def _ball(self) -> str:
+        """In words, for the report."""
+        radius = f"{_said(self.radius)} times the record's value" if self.relative else _said(self.radius)
+        least = f", at least {_said(self.floor)}" if np.any(np.asarray(self.floor) > 0) else ""
+        return f"radius ({radius}{least})"
+
+
+def _of_units(risk: Floats, unit: Unit) -> Floats:
+    """The largest risk of the records of each unit; of single records their own."""
+    if unit.of_record is None:
+        return np.asarray(risk)
+    largest = np.zeros(unit.count(risk.size))
+    np.maximum.at(largest, unit.of_record, risk)
+    return largest
+
+
+def _said(numbers: float | tuple[float, ...]) -> str:
+    return ", ".join(f"{x:g}" for x in (numbers if isinstance(numbers, tuple) else (numbers,)))

@@ -1,0 +1,70 @@
+"""Risks by counting who is near."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...design.survey_design import SurveyDesign
+from ...models.base import Posterior, Synthesizer
+from ..neighbourhoods import attribute, balls_of
+from ..units import Unit
+from .base import _Near, _of_units
+
+Floats = NDArray[np.float64]
+Span = tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Count(_Near):
+    """IR_i, the share of the records whose values are outside of a closed ball around y_i: the "CW" of R (Algorithm 3).
+
+    A record that few others come near is easily told from them.  Of a unit of several records it is the largest of
+    theirs.  It takes no model and no fit.
+
+    Parameters
+    ----------
+    radius : float, or one for each numeric outcome
+        Of the ball, a share of |y_i| or, where not ``relative``, in the unit of y.  Policy, and public.
+    relative : bool
+    floor : float, or one for each numeric outcome
+        Least radius, in the unit of y; without it a relative ball around 0 holds zeros alone.
+
+    Raises
+    ------
+    InputError
+        A radius or a floor that is negative or no number.
+    """
+
+    radius: float | tuple[float, ...] = 0.2
+    relative: bool = True
+    floor: float | tuple[float, ...] = 0.0
+
+    name: ClassVar[str] = "count"
+    span: ClassVar[Span] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def of(
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
+        """IR_i, (n,) or (U,): see :class:`Risk`.
+
+        Raises
+        ------
+        InputError
+            No numeric outcome, or other numbers of radii than of outcomes.
+        """
+        y, low, high = self._values(design, model)
+        everybody = np.zeros(design.n, dtype=np.intp)
+        return _of_units(1 - attribute(balls_of(everybody, low, high, y)), unit)
+
+    def describe(self) -> str:
+        """What it is, for the public report."""
+        return f"the share of records whose values are further from the record's than a {self._ball}"

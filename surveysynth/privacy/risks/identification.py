@@ -1,0 +1,164 @@
+"""Probabilities of identification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...design.columns import codes
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError
+from ...models.base import Posterior, Synthesizer
+from ...validation import as_list, rows, whole
+from ..neighbourhoods import Balls, balls_of, marginal, pairwise
+from ..units import Unit
+from .base import _Near, _of_units
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Span = tuple[float, float] | None
+
+
+class Identification(_Near):
+    """What an intruder knows of a record, and how well that finds it among synthetic values."""
+
+    known: tuple[str, ...]
+
+    def _check(self) -> None:
+        super()._check()
+        object.__setattr__(self, "known", tuple(as_list(self.known)))
+
+    def check(self, design: SurveyDesign, model: Synthesizer) -> None:
+        """Refuse a file, or outcomes, that it cannot be had for.
+
+        Raises
+        ------
+        InputError
+            As :meth:`Count.of`; a known column that is not there, is synthesized or has missing values.
+        """
+        self._values(design, model)
+        _patterns(design, model, self.known)
+
+    def among(self, design: SurveyDesign, model: Synthesizer, files: Iterable[Floats]) -> Floats:
+        """The measure of the records (n,), averaged over data sets of the numeric outcomes, (n, d) each.
+
+        Raises
+        ------
+        InputError
+            As :meth:`check`.
+        """
+        _, low, high = self._values(design, model)
+        pattern = _patterns(design, model, self.known)
+        total, L = np.zeros(design.n), 0
+        for file in files:
+            total += self._measure(balls_of(pattern, low, high, np.asarray(file, dtype=np.float64)))
+            L += 1
+        return total / L
+
+    def _measure(self, balls: Balls) -> Floats:
+        return marginal(balls)
+
+    @property
+    def _intruder(self) -> str:
+        """In words, for the report."""
+        knows = f"who knows {', '.join(self.known)} and its value" if self.known else "who knows its value"
+        return f"by an intruder {knows}, within a {self._ball}"
+
+
+@dataclass(frozen=True)
+class Marginal(Identification):
+    """IR_i, the probability that an intruder identifies record i among synthetic records (E 2.1, eq. 8-9).
+
+    Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and looks among
+    the records that have the same of these for synthetic values in the ball around y_i: IR_i is the share that is
+    not in it where the record's own is, else 0, averaged over the data sets.  Under the linear map alpha_i =
+    c1 (1 - IR_i) + c2.  Of a unit of several records it is the largest of theirs.
+
+    Parameters
+    ----------
+    known : str or list of str
+        Columns that the intruder knows and that are not synthesized; ``[]`` for none.
+    radius, relative, floor
+        Of the ball, as for :class:`Count`.
+    datasets : int
+        L, of the simulated data sets; 20 in E.
+
+    Raises
+    ------
+    InputError
+        As :class:`Count`; what are no names of columns, or no number of data sets.
+    """
+
+    known: tuple[str, ...]
+    radius: float | tuple[float, ...] = 0.2
+    relative: bool = True
+    floor: float | tuple[float, ...] = 0.0
+    datasets: int = 20
+
+    name: ClassVar[str] = "marginal"
+    span: ClassVar[Span] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        self._check()
+        whole(self.datasets, "datasets")
+
+    def of(
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
+        """IR_i, (n,) or (U,): see :class:`Risk`.
+
+        Raises
+        ------
+        InputError
+            As :meth:`check`.
+        """
+
+        def simulated() -> Iterator[Floats]:  # the fit comes after what is refused
+            posterior = unweighted()
+            for draw in rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist():
+                yield model.simulate(data, posterior, draw, rng).outcomes
+
+        return _of_units(self.among(design, model, simulated()), unit)
+
+    def describe(self) -> str:
+        """What it is, for the public report."""
+        return f"{self._what} {self._intruder}"
+
+    @property
+    def _what(self) -> str:
+        return "each record's probability of identification"
+
+
+@dataclass(frozen=True)
+class Pairwise(Marginal):
+    """1 - alpha~_i, the mean probability that record i is identified together with another one (E 3.1, eq. 11-14).
+
+    As :class:`Marginal`, but for pairs: both own synthetic values are in their balls, and the share is of values that
+    are in neither.  It spares records that are at risk only once risky ones around them were moved ("whack-a-mole").
+    Under the linear map alpha_i = c1 alpha~_i + c2.
+    """
+
+    name: ClassVar[str] = "pairwise"
+
+    def _measure(self, balls: Balls) -> Floats:
+        return 1 - pairwise(balls)
+
+    @property
+    def _what(self) -> str:
+        return "each record's mean probability of identification in pairs"
+
+
+def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
+    """Combination of the known columns that each record has: (n,)."""
+    for name in known:
+        if name in model.outcomes:
+            raise InputError(f"known column {name!r} is synthesized: known= names what the intruder sees as it is")
+        missing = design.column(name).isna().to_numpy()
+        if missing.any():
+            raise InputError(f"known column {name!r} is missing in {rows(missing)}; make missing a category")
+    return codes(*(design.column(name) for name in known)) if known else np.zeros(design.n, dtype=np.intp)

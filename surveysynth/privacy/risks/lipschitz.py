@@ -1,0 +1,39 @@
+"""The risk that the guarantee is about: Lipschitz bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...design.survey_design import SurveyDesign
+from ...models.base import Posterior, Synthesizer
+from ..units import Unit
+
+Floats = NDArray[np.float64]
+Span = tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Lipschitz:
+    """f_i = max over draws of |log p(record i)| under the unweighted fit: the "LW" of R (Algorithm 2, T 1.4.1).
+
+    The risk that the guarantee itself is about.  Of a unit of several records it is |sum log p_i|.
+    """
+
+    name: ClassVar[str] = "lipschitz"
+    span: ClassVar[Span] = None
+
+    def of(
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        rng: np.random.Generator,
+    ) -> Floats:  # fmt: skip
+        """f_i, (n,) or (U,): see :class:`Risk`."""
+        return model.lipschitz(data, unweighted(), unit.of_record)
+
+    def describe(self) -> str:
+        """What it is, for the public report."""
+        return "each record's Lipschitz bound under the model without privacy weights"

@@ -1,0 +1,1 @@
+"""Figures and tables as an office prints them."""

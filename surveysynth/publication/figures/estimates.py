@@ -1,0 +1,89 @@
+"""Estimates beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .mechanisms import MECHANISM_COLORS, MECHANISMS
+from .style import legend, new_figure, save
+from .tabular import COLORS
+
+Floats = NDArray[np.float64]
+
+STYLE = {"confidential": ("#7f7f7f", "o"), "released": ("#0b6fa4", "s")}
+
+
+def compare_estimates(
+    estimates: Mapping[str, pd.DataFrame],
+    truth: pd.Series,
+    labels: list[str],
+    path: str | Path,
+    *,
+    axis: str,
+    title: str,
+) -> Path:
+    """Draw estimates with their 95% intervals beside the truth, one row a domain.
+
+    Parameters
+    ----------
+    estimates : mapping
+        ``confidential`` and ``released``: frames with ``estimate``, ``ci_low``, ``ci_high``, a row a domain.
+    truth : pandas.Series
+        Population values, in the same order.
+    labels : list of str
+        Names of the domains.
+    path : str or Path
+        Image file.
+    axis, title : str
+    """
+    from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
+
+    figure = Figure(figsize=(8, 0.42 * len(labels) + 1.6), layout="constrained")
+    ax = figure.subplots()
+    rows = range(len(labels))
+    ax.scatter(truth, rows, marker="|", s=220, color="#c0392b", linewidths=2, label="population", zorder=3)
+    for shift, (name, frame) in zip((-0.15, 0.15), estimates.items(), strict=True):
+        color, marker = STYLE[name]
+        half = [frame["estimate"] - frame["ci_low"], frame["ci_high"] - frame["estimate"]]
+        y = [row + shift for row in rows]
+        ax.errorbar(frame["estimate"], y, xerr=half, fmt=marker, ms=4, color=color, lw=1.4, capsize=2, label=name)
+    ax.set_yticks(list(rows), labels)
+    ax.invert_yaxis()
+    ax.set_xlabel(axis)
+    ax.set_title(title, loc="left", fontsize=11)
+    ax.grid(axis="x", alpha=0.3)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, frameon=False)
+    path = Path(path)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def density_curves(panels: Mapping[str, Mapping[str, tuple[Floats, Floats]]], path: str | Path, *, title: str) -> Path:
+    """Densities as lines, a panel each (C Fig. 1 and 9).
+
+    Parameters
+    ----------
+    panels : mapping of axis label to curves
+        Curves by name: points (k,) and densities (k,).
+    path : str or Path
+    title : str
+    """
+    names = list(next(iter(panels.values())))
+    known = {MECHANISMS[name]: color for name, color in MECHANISM_COLORS.items()}
+    colors = [known.get(name, color) for name, color in zip(names, (*COLORS.values(), *known.values()), strict=False)]
+    figure, axes = new_figure(1, len(panels), (5.4 * len(panels) + 2.4 * (len(panels) == 1), 4.6))
+    for ax, (label, curves) in zip(axes[0], panels.items(), strict=True):
+        for color, (points, density) in zip(colors, curves.values(), strict=True):
+            ax.plot(points, density, color=color, lw=1.6)
+        ax.set_xlabel(label)
+        ax.set_ylim(bottom=0)
+    axes[0, 0].set_ylabel("density")
+    legend(figure, [(name, color, "s") for name, color in zip(names, colors, strict=True)])
+    return save(figure, path, title)

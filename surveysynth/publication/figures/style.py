@@ -1,0 +1,96 @@
+"""Figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+REFERENCE = "#c0392b"
+Floats = NDArray[np.float64]
+
+
+def new_figure(down: int, across: int, size: tuple[float, float], **shared: Any) -> tuple[Any, NDArray[Any]]:
+    """A figure with its axes (down, across)."""
+    from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
+
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False, **shared)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="y", alpha=0.25)
+        ax.set_axisbelow(True)
+    return figure, axes
+
+
+def violin(
+    ax: Any, y: Floats, x: float, width: float, color: str, *, points: bool = True, faint: bool = False,
+    middle: Callable[[Floats], Any] = np.median,
+) -> None:  # fmt: skip
+    """One violin with its median or mean, and with its points where they are few."""
+    y = y[np.isfinite(y)]
+    if y.size == 0:
+        return
+    if np.ptp(y) > 0:  # the density of one value is none
+        body = ax.violinplot(y, [x], widths=0.9 * width, showextrema=False)["bodies"][0]
+        body.set(facecolor=color, edgecolor=color, alpha=0.22 if faint else 0.45, linewidth=0.8)
+    if points:
+        spread = 0.18 * width * np.sin(1.7 * np.arange(y.size))  # side by side, the same in every run
+        ax.scatter(x + spread, y, s=7, color=color, alpha=0.8, lw=0, zorder=3)
+    ax.hlines(middle(y), x - 0.22 * width, x + 0.22 * width, color="black", lw=1.4, zorder=4)
+
+
+def log_ticks(side: Any, values: Floats) -> None:
+    """Ticks at 1, 2, 5, 10, ... on an axis that shows log10 of positive values."""
+    ticks = round_limits(values)
+    side.set_ticks(np.log10(ticks), [number(x) for x in ticks])
+
+
+def plain_log(side: Any, values: Floats) -> None:
+    """The same on a logarithmic axis."""
+    ticks = round_limits(values[values > 0])
+    side.set_ticks(ticks, [number(x) for x in ticks])
+    side.set_minor_locator(no_ticks())
+
+
+def no_ticks() -> Any:
+    """Labels of no ticks."""
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
+
+
+def round_limits(values: Floats, most: int = 9) -> Floats:
+    """Round numbers over the range of positive values: 1, 2, 5, 10, ..., or powers of ten where these are many."""
+    values = values[np.isfinite(values) & (values > 0)]
+    if values.size == 0:
+        return np.array([1.0])
+    low, high = np.floor(np.log10(values.min())), np.ceil(np.log10(values.max()))
+    powers = 10 ** np.arange(low, high + 1)
+    ticks: Floats = np.sort(np.concatenate([powers, 2 * powers, 5 * powers]))
+    ticks = ticks[(ticks >= values.min() * 0.9) & (ticks <= values.max() * 1.1)]
+    return ticks if 2 <= ticks.size <= most else powers[:: max(1, -(-powers.size // most))]
+
+
+def number(x: float) -> str:
+    """A number as axes show it."""
+    return f"{x:,.0f}" if x >= 1 else f"{x:g}"
+
+
+def legend(figure: Any, entries: Sequence[tuple[str, str, str]]) -> None:
+    """One legend for all panels, above them: label, color and marker of each entry."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], ls="", marker=marker, ms=7, color=color, label=label) for label, color, marker in entries]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False)
+
+
+def save(figure: Any, path: str | Path, title: str) -> Path:
+    """Write the figure under its title, in the format of the file's name."""
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    path = Path(path)
+    figure.savefig(path, dpi=150)
+    return path

@@ -1,0 +1,227 @@
+"""Designs and releases in R, and R's designs here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.replicates.given import GivenReplicates
+from ..design.survey_design import NEED_JOINT, SurveyDesign
+from ..errors import InputError
+from .exchange import Column, decode, encode
+from .session import call, in_session, session, vector
+
+if TYPE_CHECKING:
+    from ..release.release import Release
+
+Floats = NDArray[np.float64]
+
+
+@in_session
+def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
+    """A design as an object of R's survey package, or a frame as a data.frame.
+
+    Parameters
+    ----------
+    obj : SurveyDesign or pandas.DataFrame
+
+    Returns
+    -------
+    R object, as rpy2 has it
+        For example ``robjects.globalenv["design"] = ss.r.to_r(design)``.  Replicates become a
+        ``svyrep.design``, joint inclusion probabilities ``ppsmat()``, known totals
+        ``postStratify()`` or raking by ``calibrate()``.  ``survey.lonely.psu`` is an option of an
+        R session, not of its designs: set it to ``design.lonely_psu`` (:func:`evaluate` does).
+        A ``svyrep.design`` has no strata and units.
+
+    Raises
+    ------
+    RError
+        R, rpy2 or an R package is not installed.
+    InputError
+        A column of a type that R does not have (:func:`surveysynth.r.exchange.encode`), or a
+        variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=``).
+    """
+    if isinstance(obj, pd.DataFrame):
+        return call("decode_frame", _columns(obj))
+    if not isinstance(obj, SurveyDesign):
+        raise InputError(f"a SurveyDesign or a DataFrame was expected, not {type(obj).__name__}")
+    if obj.pps == "hajek":
+        raise InputError("R's survey has no Hajek variance (pps='hajek'); joint inclusion probabilities have one there")
+    if obj.pps is not None and obj.margins:
+        raise InputError("R's survey forgets calibrated weights where it has pps=; give it the one before calibrate()")
+    session("survey")
+    matrices = {}
+    if obj.pps in NEED_JOINT:
+        matrices["joint"] = _matrix(_joint(obj))
+    if obj.replication is not None and not isinstance(obj.replication, GivenReplicates):  # they are in the frame
+        matrices["replicates"] = _matrix(obj.replication.factors(0, obj.replication.R) * obj.weights[:, None])
+    return call("as_design", to_r(obj.frame), _roles(obj), **matrices)
+
+
+@in_session
+def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
+    """A design of R's survey package (or srvyr) as a SurveyDesign, a data.frame as a DataFrame.
+
+    Parameters
+    ----------
+    obj : R object, as rpy2 has it
+        ``svydesign()`` with strata, several stages and fpc, after ``postStratify()`` too;
+        ``svydesign(pps=ppsmat())``, ``poisson_sampling()``; ``svrepdesign()``; ``data.frame()``.
+
+    Returns
+    -------
+    SurveyDesign or pandas.DataFrame
+        Columns keep their names; what the design has and no column holds is added (``weight``,
+        ``replicate_1``, ...).  Units of one record each are no clusters.  ``lonely_psu`` is the
+        session's option ``survey.lonely.psu``; where that is "fail", what a design had that came
+        from Python.
+
+    Raises
+    ------
+    RError
+        A design that cannot be carried, by name: two-phase, ``calibrate()``, ``rake()``,
+        ``pps="brewer"``, a subset, strata at a later stage, data in a database; no design at all.
+    InputError
+        No R object; a column that Python does not have; a design that does not pass the checks
+        of :class:`SurveyDesign`.
+    """
+    if not hasattr(obj, "rclass"):
+        raise InputError(f"an R object was expected, as rpy2 has it, not {type(obj).__name__}")
+    nothing = session("survey").NULL
+    if "data.frame" in obj.rclass:
+        return _frame(obj)
+    parts = dict(call("design_parts", obj).items())
+    roles = {name: _plain(value) for name, value in parts["roles"].items()}
+    if parts["joint"] is not nothing:
+        roles["joint"] = np.array(parts["joint"])
+    return SurveyDesign(_frame(parts["frame"]), **roles)
+
+
+@in_session
+def release_to_r(release: Release, *, counts: bool = False) -> Any:
+    """The m synthetic designs as one ``svyimputationList`` of R, on which mitools' ``with()`` works.
+
+    Combine results by the partial-synthesis rule (:func:`surveysynth.estimation.combining.combine`,
+    or ``combine_release()`` of the R package), not by mitools' ``MIcombine``: that is Rubin's rule for
+    missing data, and overstates these variances.
+
+    Parameters
+    ----------
+    release : Release
+    counts : bool
+        The designs that give counts of population units their standard errors.
+
+    Raises
+    ------
+    RError, InputError
+        As :func:`to_r`.
+    """
+    session("survey", "mitools")
+    return call(
+        "imputation_list", *(to_r(design) for design in (release.count_designs() if counts else release.datasets))
+    )
+
+
+@in_session
+def evaluate(expression: str, /, **objects: SurveyDesign | pd.DataFrame) -> Any:
+    """Evaluate an R expression on designs and frames: ``evaluate("svymean(~y, d)", d=design)``.
+
+    Parameters
+    ----------
+    expression : str
+        R, with its package survey attached and ``survey.lonely.psu`` as the designs have it.
+    **objects
+        The names in it.
+
+    Returns
+    -------
+    pandas.DataFrame or R object
+        Estimates (anything with ``coef()`` and ``vcov()``) as columns ``name, estimate, se``, frames as
+        frames; all else as rpy2 has it.
+
+    Raises
+    ------
+    RError
+        R stopped; its message.
+    InputError
+        Designs that differ in ``lonely_psu``, which is one option in R.
+    """
+    lonely = {obj.lonely_psu for obj in objects.values() if isinstance(obj, SurveyDesign)} or {"fail"}
+    if len(lonely) > 1:
+        raise InputError("the designs differ in lonely_psu, which is one option in R: evaluate one at a time")
+    session("survey")
+    value = call("evaluated", expression, lonely.pop(), **{name: to_r(obj) for name, obj in objects.items()})
+    return _frame(value) if "data.frame" in value.rclass else value
+
+
+def _columns(frame: pd.DataFrame) -> Any:
+    """The columns of a frame as R's ``decode_frame`` takes them, numbers by memory."""
+    robjects = session()
+    r_list = robjects.r("list")
+    columns = []
+    for column in encode(frame):
+        said = column.meaning()
+        if column.levels is not None:
+            said["levels"] = robjects.StrVector(column.levels)
+        columns.append(r_list(**said, values=vector(column.values)))
+    return r_list(*columns)
+
+
+def _frame(data: Any) -> pd.DataFrame:
+    """The frame of an R data.frame."""
+    columns = []
+    for r_column in call("encode_frame", data):
+        said = {name: _plain(value) for name, value in r_column.items() if name not in ("values", "levels")}
+        values = dict(r_column.items())["values"]
+        numbers = np.array(values.memoryview())  # a copy: R may move its own
+        if said["type"] == "integer64":
+            numbers = numbers.view("<i8")
+        if said["type"] in ("character", "factor"):
+            said["levels"] = list(r_column.rx2("levels"))
+        columns.append(Column(**said, values=numbers))
+    return decode(columns)
+
+
+def _matrix(values: Floats) -> Any:
+    return session().r("matrix")(vector(values.ravel(order="F")), nrow=values.shape[0])
+
+
+def _roles(design: SurveyDesign) -> Any:
+    """The roles as an R list: names, but for what says how replicates count."""
+    roles = {role: value for role, value in design.roles().items() if value is not None}
+    replication = design.replication
+    if replication is not None:
+        roles |= {"scale": replication.scale, "rscales": vector(replication.rscales), "mse": replication.mse}
+    return _listed(roles | ({"poststrata": list(map(list, design.poststrata_names))} if design.margins else {}))
+
+
+def _listed(value: Any) -> Any:
+    """Python's dicts, lists of texts and lists of lists as R has them."""
+    robjects = session()
+    if isinstance(value, dict):
+        return robjects.r("list")(**{name: _listed(each) for name, each in value.items()})
+    if isinstance(value, list):
+        return (
+            robjects.StrVector(value)
+            if all(isinstance(v, str) for v in value)
+            else robjects.r("list")(*map(_listed, value))
+        )
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """An R vector as a Python list, one that has a single element as that, R's lists as lists."""
+    listed = [_plain(each) if hasattr(each, "rclass") else each for each in value]
+    return listed[0] if len(listed) == 1 and "list" not in value.rclass else listed
+
+
+def _joint(design: SurveyDesign) -> Floats:
+    """Joint inclusion probabilities of all records; those of different strata are independent."""
+    known = np.outer(design.probs, design.probs)
+    for block in design.joint:
+        known[np.ix_(block.positions, block.positions)] = block.matrix()
+    return known

@@ -1,0 +1,49 @@
+"""The estimator "survey": R's package of that name computes the tables (an entry point in pyproject.toml)."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..estimation.estimators import Estimates
+from ..estimation.quantities import Quantity
+from .designs import to_r
+from .session import call, in_session, vector
+
+Codes = NDArray[np.intp]
+IN_R: WeakKeyDictionary[SurveyDesign, Any] = WeakKeyDictionary()  # designs that R has already
+
+
+@in_session
+def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
+    """The same estimates by R's survey package, a subset of the design for each domain; arguments as above.
+
+    Quantiles are R's, whose limits differ at the ends of the data.  Under ``lonely_psu="adjust"`` R's survey
+    before version 4.3 centres the totals of lonely PSUs at 0: a warning says so for totals and counts.
+
+    Raises
+    ------
+    surveysynth.r.RError
+        R or its package is not installed, or it stopped.
+    """
+    if design not in IN_R:
+        IN_R[design] = to_r(design)
+    given = (np.ones(design.n) if values is None else values for values in (quantity.y, quantity.x))
+    y, x = (vector(np.where(domain >= 0, values, 0.0)) for values in given)
+    q, u, low, high = call(
+        "domain_estimates",
+        IN_R[design],
+        design.lonely_psu,
+        quantity.statistic,
+        y,
+        x,
+        vector(domain.astype("<i4")),
+        domains,
+        quantity.prob,
+    )
+    limits = (np.array(low), np.array(high)) if quantity.statistic == "quantile" else (None, None)
+    return Estimates(np.array(q), np.array(u), *limits)

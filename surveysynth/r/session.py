@@ -1,0 +1,126 @@
+"""The R session behind the bridge: started by the first call, never by an import.
+
+The R code is that of the R package (``r_bridge/R``), which is shipped with this one, so both go the same way.  An
+error of R is an :class:`RError` with R's message, its warnings are Python warnings.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import SurveySynthError, guarded
+
+Floats = NDArray[np.float64]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parent
+R_PACKAGE = (PACKAGE if (PACKAGE / "r_bridge").is_dir() else PACKAGE.parent) / "r_bridge"  # of a wheel, of a clone
+SOURCES = (R_PACKAGE / "R" / "exchange.R", R_PACKAGE / "R" / "design.R", HERE / "r.R")
+
+
+class RError(SurveySynthError):
+    """R is not there, a package of it is not, or it stopped; R's own message may quote what it was given."""
+
+
+def in_session(work: Callable[P, T]) -> Callable[P, T]:
+    """The function with rpy2's own conversions, in whatever thread and whatever conversions its caller has set."""
+
+    @wraps(work)
+    def within(*arguments: P.args, **named: P.kwargs) -> T:
+        with _start().default_converter.context():
+            return work(*arguments, **named)
+
+    return within
+
+
+@in_session
+def session(*packages: str) -> Any:
+    """``rpy2.robjects`` of an R session that has some packages; R is started where it was not.
+
+    Raises
+    ------
+    RError
+        What is missing, and the command that installs it.
+    """
+    robjects = _start()
+    for package in packages:
+        if not robjects.r("requireNamespace")(package, quietly=True)[0]:
+            raise RError(
+                f'the R package {package!r} is not installed: install.packages("{package}") in R, or on Debian '
+                f"apt-get install r-cran-{package}"
+            )
+    return robjects
+
+
+@cache
+def _start() -> Any:
+    if importlib.util.find_spec("rpy2") is None:
+        raise RError("rpy2 is not installed: pip install 'surveysynth[r]'")
+    if shutil.which("R") is None and "R_HOME" not in os.environ:
+        raise RError("R is not installed: apt-get install r-base-core r-cran-survey, or see https://cran.r-project.org")
+    if importlib.util.find_spec("_rinterface_cffi_api") is None:
+        os.environ.setdefault("RPY2_CFFI_MODE", "ABI")  # rpy2 without its compiled part, and without complaints
+    robjects = guarded(
+        lambda: importlib.import_module("rpy2.robjects"),
+        Exception,
+        lambda kind: RError(f"rpy2 could not start R ({kind}); `python -m rpy2.situation` tells what it found"),
+    )
+    # names and labels are UTF-8, whatever the language of the machine
+    robjects.r('if (!l10n_info()$"UTF-8") invisible(Sys.setlocale("LC_CTYPE", "C.UTF-8"))')
+    return robjects
+
+
+@cache
+def _code() -> Any:
+    """The R code of this package, in an environment of its own."""
+    robjects = _start()
+    code = robjects.r("new.env")()
+    for source in SOURCES:
+        robjects.r("sys.source")(str(source), code)
+    return code
+
+
+@in_session
+def call(function: str, /, *arguments: Any, **named: Any) -> Any:
+    """One of our R functions; where R stops, RError has its message, and where it warns, so do we."""
+    code = _code()
+    done = code["attempt"](code[function], *arguments, **named)
+    for text in done.rx2("warnings"):
+        warnings.warn(f"R: {text}", stacklevel=5)  # of who called a function of this module
+    if "error" in done.names:
+        raise RError(str(done.rx2("error")[0]).strip())
+    return done.rx2("value")
+
+
+def vector(values: NDArray[Any]) -> Any:
+    """An R vector of the same bits: integers of 4 bytes, doubles, or 8 bytes that are integers to R's bit64."""
+    robjects = session()
+    kind, bits = (robjects.IntVector, "<i4") if values.dtype.itemsize == 4 else (robjects.FloatVector, "<f8")
+    same: Any = np.ascontiguousarray(values).view(bits)
+    return kind.from_memoryview(memoryview(same)) if values.size else kind([])
+
+
+@in_session
+def inclusion_probabilities(size: ArrayLike, n: int) -> Floats:
+    """Inclusion probabilities (N,) by R's ``sampling::inclusionprobabilities``, to check ours against.
+
+    Raises
+    ------
+    RError
+        R or its package sampling is not installed, or it stopped.
+    """
+    session("sampling")
+    return np.array(call("sampling_probabilities", vector(np.array(size, dtype="<f8")), n))

@@ -1,0 +1,90 @@
+"""What every public file of a release was when it was written, and whether it still is.
+
+This finds accidents: a copy that broke off, a file that a spreadsheet saved in its own way.  It does not find
+who edits a file on purpose, and can edit the manifest with it.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InputError
+
+
+def described(file: Path) -> dict[str, Any]:
+    """What a manifest says of one file.
+
+    Parameters
+    ----------
+    file : Path
+
+    Returns
+    -------
+    dict
+        ``records`` and ``columns`` of a csv or parquet file (None where it cannot be read as one),
+        ``sha256``, and ``md5`` for R, whose older versions have no SHA-256 of their own.
+    """
+    table = dict(zip(("records", "columns"), _size(file), strict=True)) if file.suffix in (".csv", ".parquet") else {}
+    with file.open("rb") as content:
+        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+        content.seek(0)
+        md5 = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    return table | {"sha256": sha256, "md5": md5}
+
+
+def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse files that are not those that were published.
+
+    Parameters
+    ----------
+    folder : Path
+    published : mapping
+        From file names to what :func:`described` said of them.
+
+    Raises
+    ------
+    InputError
+        Files are missing, or have other records, columns or content; the message names all of them.
+    """
+    faults = [f"{name!r} {fault}" for name, said in published.items() if (fault := _fault(folder / name, said))]
+    if faults:
+        raise InputError(
+            f"the release in {str(folder)!r} is not what was published: {'; '.join(faults)}. Take the files again from "
+            "where they were published, and copy them as they are: what another program has opened and saved is not "
+            "the file that was published"
+        )
+
+
+def _fault(file: Path, said: Mapping[str, Any]) -> str:
+    """How a file differs from what was published; empty where it does not."""
+    if not file.is_file():
+        return "is missing"
+    found = described(file)
+    sizes = [what for what in ("records", "columns") if found.get(what) != said.get(what)]
+    if any(found.get(what) is None for what in sizes):
+        return "is cut short or damaged, and cannot be read as a table"
+    if sizes:
+        return "has " + " and ".join(f"{found[what]:,} {what} instead of {said[what]:,}" for what in sizes)
+    return "has other content (its SHA-256 differs)" if found["sha256"] != said["sha256"] else ""
+
+
+def _size(file: Path) -> tuple[int | None, int | None]:
+    """Records and columns; a text within quotes may go over several lines."""
+    try:
+        if file.suffix == ".parquet":
+            import pyarrow.parquet as pq  # takes long to import, and csv does without
+
+            about = pq.read_metadata(file)
+            return about.num_rows, about.num_columns
+        with file.open(newline="", encoding="utf-8", errors="replace") as lines:
+            rows = csv.reader(lines)
+            columns = len(next(rows, []))
+            return sum(1 for row in rows if row), columns
+    except (OSError, ValueError, csv.Error, pa.ArrowException):
+        return None, None

@@ -1,0 +1,503 @@
+"""Tables with Laplace noise, the comparison of T 2.4, and a strict form of it.
+
+A record is in 2^p cells of a table by p variables: one of every level (cells, each margin, the
+total).  Each statistic costs it a point and R replicates in each of them.  With two tables and
+p = 2 this is T's epsilon = 8 eps_pc + 8 eps_vc, and a replicate gets eps_vc / R.
+
+``kind="local"`` is the form of T.  With S the records of a domain, its sensitivities are
+
+    count: max_S w - min_S w                                                        (T eq. 8)
+    mean:  (max_S w y - min_S w y) / (sum_S w - (max_S w - min_S w))                (T eq. 9)
+
+and the largest of a level is taken for all its domains.  They are computed from the confidential
+file, and eq. 9 is no bound for replacing a record: of two records (w, y) = (1, 10), (10, 1) it
+is 0, while a copy of the first in place of the second moves the mean from 20/11 to 10.  So this
+form has no guarantee.
+
+``kind="strict"`` is epsilon-differentially private for two files that differ in the weight and
+the outcome of one record.  Both are clipped to public bounds.  Over that box a count moves by at
+most max w - min w, and a total by at most max w y - min w y, extremes that lie in its corners;
+a replicate by that times the largest size of a replicate factor.  Means are noisy totals over
+noisy counts.
+
+The noise is OpenDP's, which is exact on floating-point numbers: a plain floating-point Laplace
+draw gives away digits of the number under it (Mironov 2012).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.linalg import pinvh
+from scipy.sparse import csr_array
+
+from ..design.replicates.base import Replicates
+from ..design.replicates.levels import LevelReplicates
+from ..design.replicates.preston import preston
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..estimation import taylor
+from ..estimation.combining import Combined, interval
+from ..estimation.tables import TOTAL, Partition, partitions_of
+from ..privacy.accounting.ledger import Ledger
+from ..validation import as_list, positive, rows
+from .suppression import additions
+
+NoiseKind = Literal["local", "strict"]
+Bounds = tuple[float, float]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+LOCAL = (
+    "Local, for comparison: this is not differential privacy, and no guarantee is given. The noise is scaled to "
+    "sensitivities that were computed from this file (T eq. 8 and 9), so that its size depends on the confidential "
+    "values. Equation 9 is not a bound for replacing one record: it can be 0 while the mean moves. The replicates "
+    "double weights, which doubles the sensitivity, and are given the same noise. epsilon says how the noise was "
+    "divided, not what it protects."
+)
+STRICT = (
+    "Pure differential privacy, epsilon = {epsilon}, for two files that differ in the survey weight and the outcome "
+    "({outcomes}) of one record. Public, and not protected: how many records there are; each record's {by}stratum and "
+    "sampling units, and so the cell sizes n; sampling fractions; the bounds ({bounds}), to which values are clipped. "
+    "{blanking} A record added, removed or moved to another cell is not covered; k records that change together have k "
+    "times epsilon. Each further call spends its own epsilon."
+)
+BLANKED = "A record whose values are taken out is one of weight 0, which the bounds allow: it has the same epsilon."
+NOT_BLANKED = "A record whose values are taken out is not covered: its weight would be 0, outside the bounds."
+NO_NOISE = "Some sensitivities are 0 in this file: the numbers that go by them carry no noise at all."
+CONSISTENT = (
+    "Counts, and means times counts, were made to add up to their margins by weighted least squares, with weights "
+    "1 / noise variance. This uses the noisy numbers alone and spends nothing."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceTables:
+    """Counts and means with Laplace noise, and what they cost.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        The columns of :func:`surveysynth.estimate`, counts first, then means.
+    budget : pandas.DataFrame
+        One row a group of queries with the same noise: ``level, statistic, outcome, part,
+        epsilon_each, queries``, where ``queries`` counts those that a record is in.  The sum of
+        ``epsilon_each * queries`` is epsilon.  Strict tables have the ``sensitivity`` too; of
+        local ones it is confidential.
+    kind : {"local", "strict"}
+    epsilon : float
+    guarantee : str
+        What is protected, from whom, and what is not.
+    postprocessing : str
+        What was done to the noisy numbers; empty where nothing was.
+    """
+
+    table: pd.DataFrame
+    budget: pd.DataFrame
+    kind: NoiseKind
+    epsilon: float
+    guarantee: str
+    postprocessing: str = ""
+
+    def __str__(self) -> str:
+        lines = [
+            f"Tables with Laplace noise: {self.kind}, epsilon = {self.epsilon}",
+            self.guarantee,
+            *([self.postprocessing] if self.postprocessing else []),
+            "",
+            "Budget of a record:",
+            self.budget.to_string(index=False, max_rows=40),
+            "",
+            self.table.to_string(index=False, max_rows=40),
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A statistic in the D domains of one level, without noise, and how far one record may move it."""
+
+    point: Floats  # (D,)
+    replicated: Floats  # (R, D); NaN where a replicate has no record of the domain
+    sensitivity: float
+    replicate_sensitivity: float
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """A statistic in the D domains of all levels, with noise, and the variance of the noise of its point."""
+
+    point: Floats  # (D,)
+    replicated: Floats  # (R, D)
+    point_noise: Floats  # (D,)
+
+
+def laplace_tables(
+    design: SurveyDesign,
+    outcome: str | Sequence[str],
+    by: str | Sequence[str] | None,
+    epsilon: float,
+    *,
+    kind: NoiseKind = "local",
+    point_share: float = 0.5,
+    replicates: int = 10,
+    bounds: Mapping[str, Bounds] | None = None,
+    consistent: bool = False,
+    ledger: Ledger | None = None,
+) -> LaplaceTables:
+    """Counts and means of cells, margins and total, with Laplace noise (T 2.4).
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    outcome : str or list of str
+        Numeric columns without missing values.
+    by : str or list of str, or None
+        As for :func:`surveysynth.estimate`.
+    epsilon : float
+        Of everything together.  Levels and tables get equal parts.
+    kind : {"local", "strict"}
+        ``local`` is the comparison of T, without a guarantee; ``strict`` is epsilon-differentially
+        private within public bounds.  The module says how each is made.
+    point_share : float
+        Part of the budget that goes to the points; the rest goes to the replicates.
+    replicates : int
+        R, of :func:`surveysynth.design.replicates.preston`.  They are drawn anew in every
+        call, without regard to the data.
+    bounds : dict of str to (float, float)
+        For ``strict``: "weight" and every outcome, lowest and highest value.  They must be chosen
+        without looking at the file.
+    consistent : bool
+        Make counts and totals (mean times count) add up to their margins.
+    ledger : Ledger, optional
+        Where it is entered before any noise is drawn what is protected: of the strict form epsilon for
+        replacing a record's values, and, only where the bounds of the weight begin at 0, for blanking it;
+        of the local form nothing.  A cap is on blanking.
+
+    Returns
+    -------
+    LaplaceTables
+        df is R, the replicates around a point, and at most the design's; a mean has fewer where
+        some replicate holds no record of its domain.  Noisy counts can be negative; to cut them off
+        would bias them.
+
+        A variance is that of the noisy replicates around the noisy point, as in T.  It holds the
+        noise of the point, as it should, and that of the replicates, too: intervals are too long
+        where that noise is large, never too short.  (To take the known noise off leaves 0 about
+        half of the time, and intervals that undercover.)  ``consistent`` leaves it as it is.
+
+        A strict mean goes by the delta method, with total - mean * count in place of the count,
+        over count^2.  It is NaN where the noisy count is not above the standard deviation of its
+        own noise.
+
+    Raises
+    ------
+    InputError
+        Unknown columns or kinds; outcomes that are missing or infinite; bounds that are missing,
+        upside down or not wanted; numbers out of range; a design that has no replicates.
+    """
+    if not isinstance(design, SurveyDesign):
+        raise InputError(f"laplace_tables needs a SurveyDesign, not {type(design).__name__}")
+    outcomes, names = as_list(outcome), as_list(by)
+    epsilon, point_share = positive(epsilon, "epsilon"), positive(point_share, "point_share")
+    if kind not in get_args(NoiseKind):
+        raise InputError(f"kind={kind!r} is not one of {', '.join(get_args(NoiseKind))}")
+    if point_share >= 1:
+        raise InputError("point_share must be between 0 and 1: points and replicates both need a part of epsilon")
+    if not outcomes or len(set(outcomes)) < len(outcomes):
+        raise InputError("outcome must name one column, or several different ones")
+    if kind == "local" and bounds is not None:
+        raise InputError("bounds are for kind='strict'; the local form computes its sensitivities from the file")
+    box = _box(bounds, outcomes) if kind == "strict" else {}
+    y = {name: finite_outcome(design, name) for name in outcomes}
+    partitions = list(partitions_of(design, names))
+    boot = preston(design.stages, replicates, np.random.default_rng(), design.lonely_psu)
+    if ledger is not None:
+        what = f"Laplace tables of {', '.join(outcomes)} by {', '.join(names) or 'nothing'}"
+        blank, replace = (epsilon if may_be_blank(box) else None, epsilon) if box else (None, None)
+        ledger.spend(blank, replace, kind="strict" if box else "none", what=what)
+    noisy, budget = _query(design, y, partitions, boot, box, epsilon, point_share)
+
+    labels = pd.concat([partition.labels for partition in partitions], ignore_index=True)
+    n = np.concatenate([np.bincount(partition.domain) for partition in partitions])
+    A = additions(labels, names) if consistent and names else None
+    parts = []
+    for name, (estimate, v) in (_strict_estimates if box else _local_estimates)(noisy, A, boot).items():
+        df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), design.degf).astype(np.float64)
+        both = Combined(estimate, np.sqrt(v), df)
+        low, high = interval(both)
+        part = labels.assign(statistic="mean" if name else "count", outcome=name)
+        parts.append(part.assign(estimate=estimate, se=both.se, df=df, ci_low=low, ci_high=high, n=n))
+    table = pd.concat(parts, ignore_index=True)
+    if box:
+        guarantee = _strict_guarantee(epsilon, outcomes, names, box)
+    else:
+        guarantee = LOCAL if budget["sensitivity"].all() else f"{LOCAL} {NO_NOISE}"
+        budget = budget.drop(columns="sensitivity")
+    return LaplaceTables(table, budget, kind, epsilon, guarantee, CONSISTENT if consistent else "")
+
+
+def _query(
+    design: SurveyDesign,
+    y: dict[str, Floats],
+    partitions: list[Partition],
+    boot: LevelReplicates,
+    box: dict[str, Bounds],
+    epsilon: float,
+    point_share: float,
+) -> tuple[dict[str, Noisy], pd.DataFrame]:
+    """Ask for every statistic in every level: noisy counts ("") and means or totals by outcome, and the budget."""
+    w, R = design.weights, boot.R
+    shares = iter(_shares(epsilon, (1 + len(y)) * len(partitions), point_share, R))
+    noisy: dict[str, Noisy] = {}
+    budget = []
+    for name in ["", *y]:
+        levels = []
+        for partition in partitions:
+            if box:
+                exact = strict(w, y.get(name), partition, boot, box["weight"], box.get(name, (1.0, 1.0)))
+            else:
+                exact = local(w, y.get(name), partition, boot)
+            eps_point, eps_replicate = next(shares)
+            levels.append(_with_noise(exact, eps_point, eps_replicate))
+            group = (_level(partition), ("total" if box else "mean") if name else "count", name)
+            budget.append((*group, "point", eps_point, 1, exact.sensitivity))
+            budget.append((*group, "replicate", eps_replicate, R, exact.replicate_sensitivity))
+        noisy[name] = Noisy(*(np.concatenate(arrays, axis=-1) for arrays in zip(*levels, strict=True)))
+    columns = ["level", "statistic", "outcome", "part", "epsilon_each", "queries", "sensitivity"]
+    return noisy, pd.DataFrame(budget, columns=columns)
+
+
+def may_be_blank(box: dict[str, Bounds]) -> bool:
+    """Whether the strict sensitivities bound a record that is taken out, too: it is one of weight 0 then."""
+    return box["weight"][0] == 0
+
+
+def _strict_guarantee(epsilon: float, outcomes: list[str], names: list[str], box: dict[str, Bounds]) -> str:
+    return STRICT.format(
+        epsilon=epsilon,
+        outcomes=", ".join(outcomes),
+        by="".join(f"{name}, " for name in names),
+        bounds=", ".join(f"{name} {low:.15g} to {high:.15g}" for name, (low, high) in box.items()),
+        blanking=BLANKED if may_be_blank(box) else NOT_BLANKED,
+    )
+
+
+def local(w: Floats, y: Floats | None, partition: Partition, boot: Replicates) -> Exact:
+    """Count, or mean of y, in the domains of a level, with the sensitivities of T eq. 8 and 9.
+
+    The replicates get the sensitivity of the point, as in T, although their weights are up to
+    doubled.
+    """
+    domain, domains = partition.domain, len(partition.labels)
+    count, count_r = taylor.sums(domain, w, domains), boot.totals(w, domain, domains)
+    spread = _range(w, domain, domains)
+    if y is None:
+        return Exact(count, count_r, float(spread.max()), float(spread.max()))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        wy = w * y
+        mean = taylor.sums(domain, wy, domains) / count
+        mean_r = np.where(count_r > 0, boot.totals(wy, domain, domains) / count_r, np.nan)
+        sensitivity = float((_range(wy, domain, domains) / (count - spread)).max())
+    return Exact(mean, mean_r, sensitivity, sensitivity)
+
+
+def strict(
+    w: Floats,
+    y: Floats | None,
+    partition: Partition,
+    boot: LevelReplicates,
+    weight: Bounds,
+    bounds: Bounds = (1.0, 1.0),
+) -> Exact:
+    """Count, or total of y, in the domains of a level, clipped, with sensitivities from the bounds alone.
+
+    w y is bilinear, so its extremes over the box of the bounds lie in the corners.  A record is in
+    one domain of the level.  A computed sum of m products, none larger than X, is off by rounding:
+    by m X gamma at most, gamma = (m + 8) u / (1 - (m + 8) u) with u = 2^-53 (Higham 2002, lemma
+    3.1; 8 is more than the products need).  Two files differ by twice that more.
+    """
+    domain, domains = partition.domain, len(partition.labels)
+    z = np.clip(w, *weight) * (1.0 if y is None else np.clip(y, *bounds))
+    m = int(np.bincount(domain).max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        corners = np.outer(weight, bounds)
+        gamma = (m + 8) * 2**-53 / (1 - (m + 8) * 2**-53)
+        sensitivity = float(np.ptp(corners) + 2 * m * np.abs(corners).max() * gamma)
+    total, total_r = taylor.sums(domain, z, domains), boot.totals(z, domain, domains)
+    return Exact(total, total_r, sensitivity, sensitivity * float(np.abs(boot.value).max()))
+
+
+def laplace(values: Floats, sensitivity: float, epsilon: float) -> tuple[Floats, float]:
+    """Values with Laplace noise of scale sensitivity / epsilon by OpenDP, and the variance of that noise.
+
+    Parameters
+    ----------
+    values : float array
+        Each gets noise of its own.
+    sensitivity : float
+        0: the values are returned as they are.
+    epsilon : float
+        Spent by one record that moves one value by the sensitivity.
+
+    Raises
+    ------
+    InputError
+        A value or the variance is not finite.
+    """
+    if sensitivity == 0:
+        return values, 0.0
+    with np.errstate(over="ignore"):
+        scale = float(np.nextafter(np.float64(sensitivity) / epsilon, np.inf))  # rounding never adds to epsilon
+    noise = 2 * scale * scale
+    if not (np.isfinite(noise) and np.isfinite(values).all()):
+        raise InputError("a total or its noise overflows: give the outcome in a larger unit, or more epsilon")
+    import opendp.prelude as dp  # half a second, and nothing else needs it
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
+    noisy = dp.m.make_laplace(*space, scale=scale)(values.ravel().tolist())
+    return np.reshape(np.array(noisy, dtype=np.float64), values.shape), noise
+
+
+def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
+    """Weighted least squares: the x' next to x with A x' = 0, and its noise variance.
+
+    Minimizes sum (x' - x)^2 / noise: x' = x - V A' K^+ A x, with V = diag(noise), K = A V A', and
+    K^+ its pseudo-inverse, as some equations follow from others.
+
+    Parameters
+    ----------
+    x, noise : float arrays (D,)
+        Noisy values and the variances of their noise; a variance of 0 keeps a value.
+    A : sparse array (E, D)
+        The equations "total - parts = 0".
+    """
+    V_A = A.multiply(noise[None, :]).tocsr()  # A V
+    K = (V_A @ A.T).toarray()
+    scale = np.sqrt(K.diagonal())
+    scale = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    solve = scale[:, None] * pinvh(scale[:, None] * K * scale) * scale
+    for _ in range(2):  # the second step takes off the rounding error of the first
+        x = x - V_A.T @ (solve @ (A @ x))
+    gain = (V_A.T @ solve).T  # columns of K^+ A V
+    return x, np.maximum(noise - np.asarray(V_A.multiply(gain).sum(axis=0)).ravel(), 0.0)
+
+
+def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[Floats, Floats, Floats]:
+    """The fields of :class:`Noisy` for one level."""
+    point, point_noise = laplace(exact.point, exact.sensitivity, eps_point)
+    exists = ~np.isnan(exact.replicated)
+    filled = np.where(exists, exact.replicated, 0.0)
+    replicated, _ = laplace(filled, exact.replicate_sensitivity, eps_replicate)
+    return point, np.where(exists, replicated, np.nan), np.full(point.shape, point_noise)
+
+
+def _local_estimates(
+    noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
+) -> dict[str, tuple[Floats, Floats]]:
+    """Points and variances of counts ("") and of the mean of each outcome, as in T 2.4."""
+    found = {name: (x.point, boot.variance(x.replicated, x.point)) for name, x in noisy.items()}
+    if A is None:
+        return found
+    count, _ = add_up(noisy[""].point, noisy[""].point_noise, A)
+    for name, (mean, v) in found.items():
+        if name:
+            total, _ = add_up(mean * count, count**2 * noisy[name].point_noise, A)
+            found[name] = np.divide(total, count, out=mean.copy(), where=count != 0), v
+    return found | {"": (count, found[""][1])}
+
+
+def _strict_estimates(
+    noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
+) -> dict[str, tuple[Floats, Floats]]:
+    """Points and variances of counts ("") and of the mean of each outcome, from noisy counts and totals."""
+    added = {name: (x.point, x.point_noise) for name, x in noisy.items()}
+    if A is not None:
+        added = {name: add_up(*known, A) for name, known in added.items()}
+    counts, (count, count_noise) = noisy[""], added[""]
+    deviation = counts.replicated - counts.point
+    found = {"": (count, boot.variance(counts.replicated, counts.point))}
+    denominator = np.where(count > np.sqrt(count_noise), count, np.nan)
+    for name, totals in noisy.items():
+        if name:
+            mean = added[name][0] / denominator
+            v = boot.variance(totals.replicated - mean * deviation, totals.point)
+            found[name] = mean, v / denominator**2
+    return found
+
+
+def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
+    """Epsilon of a point, and of one replicate, for every level of every table.
+
+    Everything is counted in units of the last binary digit of epsilon, so that the parts add up to
+    epsilon exactly; what cannot be divided goes to the points.
+    """
+    unit = math.ulp(epsilon)
+    each, left = divmod(round(epsilon / unit), pairs)
+    shares = []
+    for i in range(pairs):
+        pair = each + (i < left)
+        replicate = int(pair * (1 - point_share)) // replicates
+        if replicate == 0:
+            raise InputError("epsilon cannot be divided further: fewer replicates, or a smaller point_share")
+        shares.append(((pair - replicates * replicate) * unit, replicate * unit))
+    return shares
+
+
+def _level(partition: Partition) -> str:
+    """Name of a level: the variables that its domains are not summed over."""
+    first = partition.labels.iloc[0]
+    return ", ".join(str(name) for name in first.index if first[name] != TOTAL) or "total"
+
+
+def _range(values: Floats, domain: Codes, domains: int) -> Floats:
+    """Highest less lowest value by domain: (domains,)."""
+    low, high = np.full(domains, np.inf), np.full(domains, -np.inf)
+    np.minimum.at(low, domain, values)
+    np.maximum.at(high, domain, values)
+    return high - low
+
+
+def finite_outcome(design: SurveyDesign, name: str) -> Floats:
+    """A numeric outcome (n,), refused (InputError) where it is missing or infinite."""
+    y = design.numeric(name)
+    bad = ~np.isfinite(y)
+    if bad.any():
+        raise InputError(
+            f"outcome {name!r} is missing or infinite in {rows(bad)}; fill it in, or leave these records out"
+        )
+    return y
+
+
+def _box(bounds: Mapping[str, Bounds] | None, outcomes: list[str]) -> dict[str, Bounds]:
+    """The bounds of the weight and of every outcome, checked."""
+    if "weight" in outcomes:
+        raise InputError("bounds cannot tell an outcome 'weight' from the survey weight; rename the column")
+    wanted = ["weight", *outcomes]
+    if not isinstance(bounds, Mapping) or set(bounds) != set(wanted):
+        raise InputError(
+            f"kind='strict' needs bounds for {', '.join(map(repr, wanted))} and for nothing else, chosen without "
+            "looking at the file: bounds={'weight': (low, high), ...}"
+        )
+    box = {}
+    for name in wanted:
+        pair = bounds[name]
+        values = list(pair) if isinstance(pair, Iterable) and not isinstance(pair, str) else []
+        if len(values) != 2 or not all(isinstance(v, (int, float, np.number)) and np.isfinite(v) for v in values):
+            raise InputError(f"the bounds of {name!r} must be two numbers, lowest and highest")
+        low, high = float(values[0]), float(values[1])
+        if low >= high:
+            raise InputError(f"the bounds of {name!r} are upside down or equal: the lowest value comes first")
+        box[name] = (low, high)
+    if box["weight"][0] < 0:
+        raise InputError("the bounds of 'weight' must not be negative: survey weights are positive")
+    return box

@@ -1,0 +1,1 @@
+"""Censored and weighted mechanisms, side by side."""

@@ -1,0 +1,445 @@
+"""Global and asymptotic mechanisms side by side, as in paper C: repeated samples (C 4), and one's own file (C 5).
+
+A replicate is a file of n values from Beta(0.5, 3), equally weighted, as C has no survey weights.  One synthetic
+file comes from one posterior draw (m = 1), so that the Lipschitz bound aimed at is epsilon / 2:
+
+- ``unweighted``: alpha = 1; ``weighted``: the linear map alpha_i = c1 (1 - f~_i) of the records' unweighted bounds f_i;
+- ``weighted_e`` (C 2.2): alpha_i = 0 wherever alpha_i f_i > epsilon / 2, and one fit under what is left;
+- ``censor_w``, ``censor_uw`` (C 3): alpha_i log p_i clamped to +-epsilon / 2, alpha as for ``weighted``, or 1;
+- ``perturbed_histogram`` (C 2.3): noise Laplace(2 / epsilon) on ceil(log n) bins; ``perturbed_histogram_sqrt``: on
+  ceil(sqrt(n)) bins.  C names both numbers and not the one it took.  Its Table 2 has the 15th quantile at 30,108
+  for 51,000 in the data: bins are far wider than the range of a salary over sqrt(1601).
+
+**Invocations** (C Table 1) are, for ``weighted_e``, the records that are cut off, and for the censored mechanisms those
+that are clamped in one posterior draw or more.  C does not define them; others were tried against its
+Censor_uw (means 247, 419, 809 at epsilon 5, 4, 3).  Means of 24 samples, 1000 draws:
+
+    clamped in one draw or more       247  420  804      in most of the draws              195  321  632
+    in the draw that is released      199  312  609      at the posterior mean             195  320  632
+
+For Weighted-e (29, 195, 573) alpha_i f_i with f_i of the unweighted fit gives 30, 199, 578 over 100 samples; with
+the bounds of the weighted fit, cutting makes it 11, 122, 543 over 24.  C's count of Weighted-e under c1 = 0.8 (91) is
+what c1 = 0.9 gives (90; 0.8: 30).  Its Censor_w (110, 408, 741) comes out under none of these definitions: clamped
+in one draw or more are 13, 98, 467 over 100 samples, where C counts hundreds in a sample or none.
+
+Densities are of the value itself, without the edge that :class:`surveysynth.models.beta.model.Beta` has at 1e-6 of the
+range: it would lower the largest bounds, which belong to values near 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from ..._version import __version__
+from ...design.survey_design import SurveyDesign
+from ...engines import get_engine
+from ...errors import InputError, SurveySynthError
+from ...models.base import Sampler
+from ...models.beta.model import Beta, BetaData
+from ...privacy.tuning import PseudoLikelihood, WeightedFit, censored_fit, truncated, weighted_fit
+from ...privacy.units import Unit
+from ...privacy.weight_maps import linear_map
+from ...synthesis.histogram import perturbed_histogram
+from ...validation import check_seed, positive, rows, whole
+from ..sample import seed_of
+from ..tabular.study import Replicate, entropy, replicates_in, stacked
+
+Floats = NDArray[np.float64]
+Job = tuple[str, float, float]  # synthesizer, epsilon (NaN where it plays no part), c1
+
+SQRT = "perturbed_histogram_sqrt"
+SYNTHESIZERS = ("weighted", "weighted_e", "censor_w", "censor_uw", "perturbed_histogram")  # in the order of C Table 2
+TRUTH = stats.beta(0.5, 3)  # C 4.1
+PROBS = {"median": 0.5, "q15": 0.15, "q90": 0.9}
+STATISTICS = {"mean": "Mean", "median": "Median", "q15": "15th quantile", "q90": "90th quantile"}
+ECDF = {"max_ecdf": "maximum record-level difference", "avg_ecdf": "average record-level squared difference"}
+BOUNDS = ["replicate", "epsilon", "c1", "synthesizer", "lipschitz", "censored", "invocations", "diagnostics"]
+UTILITY = ["replicate", "epsilon", "c1", "synthesizer", *ECDF, *STATISTICS]
+FAILURES = ["replicate", "synthesizer", "epsilon", "c1", "error", "reason"]
+MADE_BY = ["epsilon", "c1", "synthesizer"]
+CHAINS, WARMUP, DRAWS = 2, 500, 500  # C: 4 chains of 1000, Stan's defaults
+
+
+def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[float, float]:
+    """How far the empirical distributions of two files are apart: the two ECDF measures of C 4.3.
+
+    Both are over the records of the merged file, as in Woo et al. (2009, section 4.3), to which C refers: the
+    largest absolute difference (the Kolmogorov-Smirnov statistic), and the mean squared difference.
+
+    Parameters
+    ----------
+    confidential, synthetic : float arrays (n,), (n*,)
+
+    Returns
+    -------
+    maximum, average : float
+    """
+    one, other = np.sort(np.asarray(confidential, dtype=float)), np.sort(np.asarray(synthetic, dtype=float))
+    merged = np.concatenate([one, other])
+    apart = np.searchsorted(one, merged, "right") / one.size - np.searchsorted(other, merged, "right") / other.size
+    return float(np.abs(apart).max()), float((apart**2).mean())
+
+
+def statistics_of(values: ArrayLike) -> dict[str, float]:
+    """Mean, median, 15th and 90th quantile (C 4.3, 5)."""
+    y = np.asarray(values, dtype=float)
+    return {"mean": float(y.mean())} | {name: float(np.quantile(y, p)) for name, p in PROBS.items()}
+
+
+def measures_of(confidential: Floats, synthetic: Floats) -> dict[str, float]:
+    """Distance to the confidential file, and the statistics of the synthetic one."""
+    return dict(zip(ECDF, ecdf_differences(confidential, synthetic), strict=True)) | statistics_of(synthetic)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A synthetic file, and the bounds of the fit behind it.
+
+    Attributes
+    ----------
+    values : float array (n,)
+    lipschitz : float
+        max over records and draws of alpha_i |log p_i|, before any clamp; NaN without a model.
+    censored : float
+        The same after the clamp; NaN where there is none.
+    invocations : float
+        See the module; NaN where there is nothing to count.
+    diagnostics : str
+        Those of the sampler's that would stop a release.
+    """
+
+    values: Floats
+    lipschitz: float = np.nan
+    censored: float = np.nan
+    invocations: float = np.nan
+    diagnostics: str = ""
+
+    @property
+    def bound(self) -> float:
+        """The bound that holds: after the clamp where there is one."""
+        return self.lipschitz if np.isnan(self.censored) else self.censored
+
+
+@dataclass(frozen=True)
+class Mechanisms:
+    """The mechanisms of C, put to work on one file.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        Equally weighted.
+    synthesizer : Beta
+    data : BetaData
+        Of the design.
+    sampler : Sampler
+    """
+
+    design: SurveyDesign
+    synthesizer: Beta
+    data: BetaData
+    sampler: Sampler
+
+    @property
+    def pseudo(self) -> PseudoLikelihood:
+        """The model and the file, to be fitted under privacy weights."""
+        return PseudoLikelihood(self.synthesizer, self.data, Unit(), self.sampler)
+
+    @cached_property
+    def unweighted(self) -> tuple[WeightedFit, Floats]:
+        """The fit under alpha = 1, and the records' risks f_i (n,)."""
+        return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)
+
+    def alpha(self, c1: float) -> Floats:
+        """Privacy weights by the linear map, c2 = 0: (n,)."""
+        return linear_map(self.unweighted[1], c1, 0.0, np.nan)
+
+    def make(self, synthesizer: str, epsilon: float, c1: float) -> Made:
+        """One synthetic file, by one posterior draw."""
+        if synthesizer in ("perturbed_histogram", SQRT):
+            n = self.design.n
+            return self._histogram(epsilon, math.ceil(math.sqrt(n) if synthesizer == SQRT else math.log(n)))
+        if synthesizer == "unweighted":
+            return self._simulated(self.unweighted[0])
+        if synthesizer == "weighted":
+            return self._simulated(weighted_fit(c1, self.alpha(c1), self.pseudo)[0])
+        bound = epsilon / 2
+        if synthesizer == "weighted_e":
+            return self._simulated(truncated(c1, self.alpha(c1), self.unweighted[1], self.pseudo, bound))
+        alpha = self.alpha(c1) if synthesizer == "censor_w" else np.ones(self.design.n)
+        return self._simulated(censored_fit(c1, alpha, self.pseudo, bound))
+
+    def _simulated(self, fitted: WeightedFit) -> Made:
+        rng, posterior, largest = self.sampler.rng, fitted.posterior, float(fitted.bounds.max())
+        values = self.synthesizer.simulate(self.data, posterior, int(rng.integers(posterior.size)), rng).outcomes[:, 0]
+        censored = np.nan if fitted.clamp is None else min(largest, fitted.clamp)
+        invocations = np.nan if fitted.invocations is None else float(fitted.invocations)
+        return Made(values, largest, censored, invocations, ", ".join(posterior.failures))
+
+    def _histogram(self, epsilon: float, bins: int) -> Made:
+        """C's epsilon is for one record replaced, which is twice that for one added or removed."""
+        outcome = self.synthesizer.outcome
+        release = perturbed_histogram(
+            self.design, outcome, epsilon=epsilon / 2, bounds=self.synthesizer.bounds, bins=bins,
+            population_total=float(self.design.n), m=1,
+        )  # fmt: skip
+        return Made(release.datasets[0].numeric(outcome))
+
+
+# ---- repeated samples
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done to every sample; arguments as of :func:`censoring_study`."""
+
+    n: int
+    epsilon: tuple[float, ...]
+    c1: tuple[float, ...]
+    seed: int
+
+    def __post_init__(self) -> None:
+        whole(self.n, "n")
+        for name in ("epsilon", "c1"):
+            numbers = getattr(self, name)
+            if not numbers:
+                raise InputError(f"{name} is empty: give at least one")
+            falling = sorted({positive(number, name) for number in numbers}, reverse=True)
+            object.__setattr__(self, name, tuple(falling))
+        if self.c1[0] > 1:
+            raise InputError("c1 must be at most 1: it scales privacy weights down")
+
+    @property
+    def downscaled(self) -> float:
+        """The epsilon at which every c1 is tried: the middle one, in C 4."""
+        return self.epsilon[len(self.epsilon) // 2]
+
+    def jobs(self) -> Iterator[Job]:
+        """Every synthetic file that a sample gets; c1 is 1 where nothing is scaled."""
+        yield "unweighted", np.nan, 1.0
+        for c1 in self.c1:
+            yield "weighted", np.nan, c1
+        for epsilon in self.epsilon:
+            for c1 in self.c1 if epsilon == self.downscaled else self.c1[:1]:
+                yield "weighted_e", epsilon, c1
+                yield "censor_w", epsilon, c1
+            yield "censor_uw", epsilon, 1.0
+            yield "perturbed_histogram", epsilon, 1.0
+            yield SQRT, epsilon, 1.0
+
+
+def replicate(plan: Plan, number: int) -> Replicate:
+    """Draw a file, and put every mechanism to work on it."""
+    begin = time.perf_counter()
+    mechanisms = drawn(plan.n, TRUTH, seed_of(plan.seed, number, plan.n))
+    y = mechanisms.design.numeric("y")
+    bounds: list[dict[str, Any]] = []
+    utility: list[dict[str, Any]] = [{"synthesizer": "data", "c1": np.nan} | statistics_of(y)]
+    failures: list[dict[str, Any]] = []
+    for synthesizer, epsilon, c1 in plan.jobs():
+        job = {"replicate": number, "synthesizer": synthesizer, "epsilon": epsilon, "c1": c1}
+        try:
+            made = mechanisms.make(synthesizer, epsilon, c1)
+        except SurveySynthError as error:
+            failures.append(job | {"error": type(error).__name__, "reason": str(error)})
+            continue
+        bounds.append(job | {name: getattr(made, name) for name in BOUNDS[4:]})
+        utility.append(job | measures_of(y, made.values))
+    nothing = pd.DataFrame()
+    return Replicate(
+        number, pd.DataFrame(utility, columns=UTILITY).assign(replicate=number), pd.DataFrame(bounds, columns=BOUNDS),
+        nothing, nothing, failures, time.perf_counter() - begin,
+    )  # fmt: skip
+
+
+def drawn(n: int, distribution: Any, seed: int) -> Mechanisms:
+    """A file of n values from a distribution on (0, 1)."""
+    rng = np.random.default_rng(seed)
+    y = distribution.rvs(n, random_state=rng)
+    design = SurveyDesign(pd.DataFrame({"y": y, "weight": 1.0}), weights="weight")
+    synthesizer = Beta("y", bounds=(0, 1))
+    logs = np.column_stack([np.log(y), np.log1p(-y)])  # without an edge
+    return Mechanisms(design, synthesizer, replace(synthesizer.prepare(design), logs=logs), _sampler(rng))
+
+
+def _sampler(rng: np.random.Generator) -> Sampler:
+    engine = get_engine("embedded")
+    return Sampler(lambda: engine, rng, CHAINS, WARMUP, DRAWS)
+
+
+@dataclass(frozen=True, eq=False)
+class CensoringStudy:
+    """What repeated samples showed.
+
+    Attributes
+    ----------
+    settings : dict
+        What every replicate was made with, the seed included.
+    replicates : int
+    bounds : pandas.DataFrame
+        One row a file: ``replicate, epsilon, c1, synthesizer, lipschitz, censored, invocations, diagnostics``, as of
+        :class:`Made`.  epsilon is missing where it plays no part.
+    utility : pandas.DataFrame
+        One row a file: ``replicate, epsilon, c1, synthesizer, max_ecdf, avg_ecdf, mean, median, q15, q90``; the
+        confidential file is ``data``.
+    failures : pandas.DataFrame
+        One row a failure: ``replicate, synthesizer, epsilon, c1, error, reason``.
+    seconds : float
+        Of work, over all replicates and processes.
+    """
+
+    settings: dict[str, Any]
+    replicates: int
+    bounds: pd.DataFrame
+    utility: pd.DataFrame
+    failures: pd.DataFrame
+    seconds: float
+
+    @property
+    def plan(self) -> Plan:
+        """The settings as a plan."""
+        s = self.settings
+        return Plan(s["n"], tuple(s["epsilon"]), tuple(s["c1"]), s["seed"])
+
+
+def censoring_study(
+    *,
+    replicates: int = 100,
+    n: int = 2000,
+    epsilon: Sequence[float] = (5, 4, 3),
+    c1: Sequence[float] = (1, 0.8),
+    workers: int = 1,
+    scheduler: str | None = None,
+    out: str | Path | None = None,
+    seed: int | None = None,
+) -> CensoringStudy:
+    """Draw files from Beta(0.5, 3) again and again, and compare the mechanisms of C on each (C 4).
+
+    Parameters
+    ----------
+    replicates : int
+        R, the number of files.
+    n : int
+        Records of a file.
+    epsilon : list of float
+        Of one synthetic file, the clamp being half of it.
+    c1 : list of float
+        Scales of the privacy weights, at most 1.  The largest goes with every epsilon, the others with the middle
+        one (C 4.4: 0.8 at epsilon 4).
+    workers, scheduler, out
+        As of :func:`surveysynth.evaluate.repeated_sampling`.
+    seed : int, optional
+        Without one, from the operating system, and kept in the folder; the noise of the histogram is never seeded.
+
+    Returns
+    -------
+    CensoringStudy
+
+    Raises
+    ------
+    InputError
+        Arguments that do not suit; a folder that holds something else, or a study with other settings.
+    """
+    whole(replicates, "replicates")
+    whole(workers, "workers")
+    if out is None:
+        with tempfile.TemporaryDirectory() as folder:
+            return censoring_study(
+                replicates=replicates, n=n, epsilon=epsilon, c1=c1, workers=workers, scheduler=scheduler, out=folder,
+                seed=seed,
+            )  # fmt: skip
+    out = Path(out)
+    plan = Plan(n, tuple(epsilon), tuple(c1), entropy(out, seed))
+    sampler = {"chains": CHAINS, "warmup": WARMUP, "draws": DRAWS}
+    settings = {"study": "censoring", **asdict(plan), **sampler, "engine": "embedded", "surveysynth": __version__}
+    settings = json.loads(json.dumps(settings))
+    kept = replicates_in(out, settings, replicates, replicate, plan, workers=workers, scheduler=scheduler)
+    failures = pd.DataFrame([row for one in kept for row in one.failures], columns=FAILURES)
+    return CensoringStudy(
+        settings, replicates, stacked([one.bounds for one in kept]), stacked([one.estimates for one in kept]),
+        failures, sum(one.seconds for one in kept),
+    )  # fmt: skip
+
+
+# ---- one's own file
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The mechanisms on one file; confidential.
+
+    Attributes
+    ----------
+    synthesizer : Beta
+    epsilon : float
+    values : float array (n,)
+        The outcome.
+    made : dict of str to Made
+        By synthesizer, in the order of C Table 2, the second histogram last.
+    """
+
+    synthesizer: Beta
+    epsilon: float
+    values: Floats
+    made: dict[str, Made]
+
+
+def compare_mechanisms(
+    frame: pd.DataFrame,
+    outcome: str,
+    predictors: str = "1",
+    *,
+    bounds: tuple[float, float],
+    epsilon: float,
+    seed: int | None = None,
+) -> Comparison:
+    """Synthetic files of one outcome by the five mechanisms, one each, at one epsilon (C 5).
+
+    Beta regression on public predictors; every record counts the same, as C has no survey weights.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The confidential file.
+    outcome, predictors : str
+        Columns, as of :class:`surveysynth.Beta`; the histogram uses no predictors.
+    bounds : (float, float)
+        Public least and largest value of the outcome.
+    epsilon : float
+        Of each synthetic file; Weighted and Weighted-e can miss it.
+    seed : int, optional
+        The histogram is never seeded.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError, ModelError, EngineError
+        As :func:`surveysynth.fit`; a missing outcome.
+    """
+    epsilon = positive(epsilon, "epsilon")
+    check_seed(seed)
+    synthesizer = Beta(outcome, predictors, bounds=bounds)
+    weight = next(name for i in range(len(frame.columns) + 1) if (name := f"weight_{i}") not in frame)
+    design = SurveyDesign(frame.assign(**{weight: 1.0}), weights=weight)
+    absent = np.isnan(design.numeric(outcome))
+    if absent.any():
+        raise InputError(f"outcome {outcome!r} is missing in {rows(absent)}; leave these records out of the file")
+    data = synthesizer.prepare(design)
+    mechanisms = Mechanisms(design, synthesizer, data, _sampler(np.random.default_rng(seed)))
+    made = {name: mechanisms.make(name, epsilon, 1.0) for name in (*SYNTHESIZERS, SQRT)}
+    return Comparison(synthesizer, epsilon, design.numeric(outcome), made)

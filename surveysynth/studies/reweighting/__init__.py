@@ -1,0 +1,1 @@
+"""Ways to weight records down, side by side."""

@@ -1,0 +1,1 @@
+"""Private tables from repeated samples of a known population."""

@@ -1,0 +1,190 @@
+"""The methods side by side on one's own file, as T's section 3 does for the Survey of Doctorate Recipients.
+
+The confidential estimates stand beside the private ones, and every method is looked at: that is
+for the agency alone.  What is published is a release, made for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import pandas as pd
+
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError
+from ...estimation.tables import TOTAL
+from ...publication import figures as plots
+from ...storage import private_folder
+from ...validation import as_list, positive, whole
+from .. import measures
+from ..measures import CONFIDENTIAL
+from ..sample import METHODS, Method, Prior, SampleStudy
+
+NOTICE = (
+    "NOT FOR PUBLICATION. This folder holds confidential estimates, computed from the survey file without protection, "
+    "beside private ones, and Lipschitz bounds and weights of single records. It compares methods, for the agency "
+    "alone. What is published is a release: surveysynth synthesize."
+)
+COLUMNS = {CONFIDENTIAL: "sample", "laplace": "laplace", "fbs": "fbs", "fbp": "fbp"}  # in the order of T Tables 2 and 3
+
+
+def compare_methods(
+    design: SurveyDesign,
+    outcome: str,
+    predictors: str,
+    by: str | Sequence[str],
+    *,
+    epsilon: float,
+    m: int = 3,
+    methods: Sequence[Method] = METHODS,
+    prior: Prior = "flat",
+    seed: int | None = None,
+    **settings: Any,
+) -> SampleStudy:
+    """Confidential tables, and those of every method at one epsilon (T 3).
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    outcome, predictors : str
+    by : str or list of str
+        Predictors.
+    epsilon : float
+        Of each method's tables, for itself; the synthetic data have m files each.
+    m : int
+    methods : list of {"fbs", "fbp", "laplace"}
+    prior : {"flat", "paper"}
+    seed : int, optional
+        Laplace noise is never seeded.
+    **settings
+        Of :func:`surveysynth.fit`: ``clusters=``, ``population_total=``, ...
+
+    Returns
+    -------
+    SampleStudy
+
+    Raises
+    ------
+    InputError, ModelError, PrivacyError, EngineError
+        As :func:`surveysynth.fit`; a ``by`` variable that is not a predictor; unknown methods.
+    """
+    names = as_list(by)
+    unknown = [str(method) for method in methods if method not in METHODS]
+    if unknown or not methods:
+        raise InputError(f"methods: {', '.join(unknown) or 'none'} is not one of {', '.join(METHODS)}")
+    if prior not in get_args(Prior):
+        raise InputError(f"prior={prior!r} is not one of {', '.join(get_args(Prior))}")
+    if not names:
+        raise InputError("by names no column: the tables need at least one")
+    m = whole(m, "m")
+    delta = positive(epsilon, "epsilon") / (2 * m)
+    sample = SampleStudy(design, outcome, names, predictors, prior, settings, seed=seed, recording=False)
+    sample.confidential()
+    for method in METHODS:
+        if method in methods:
+            sample.run(method, delta, [m])
+    return sample
+
+
+def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
+    """One statistic, a row a domain, in the columns of T Tables 2 and 3.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``<by>``, then ``*_estimate`` and ``*_se`` of sample, laplace, fbs and fbp, each as in the paper;
+        the total comes first, and a margin before its cells.
+    """
+    by = list(sample.by)
+    estimates = pd.concat(sample.tables, ignore_index=True)
+    estimates = estimates[(estimates["statistic"] == statistic) & estimates["setting"].isin(["", "paper", "local"])]
+    own = estimates[estimates["method"] == CONFIDENTIAL]
+    table = own[by].reset_index(drop=True)
+    for method, name in COLUMNS.items():
+        found = estimates.loc[estimates["method"] == method, [*by, "estimate", "se"]]
+        if len(found):
+            found.columns = pd.Index([*by, f"{name}_estimate", f"{name}_se"])
+            table = table.merge(found, on=by, how="left")
+    levels = {name: {level: i for i, level in enumerate(table[name].drop_duplicates())} for name in by}
+    order = [tuple(-1 if row[x] == TOTAL else levels[x][row[x]] for x in by) for row in table[by].to_dict("records")]
+    return table.iloc[sorted(range(len(order)), key=order.__getitem__)].reset_index(drop=True)
+
+
+def errors_of(sample: SampleStudy) -> pd.DataFrame:
+    """RMSE about the confidential estimate, sqrt((estimate - confidential)^2 + se^2) (T 3.3), and interval overlap."""
+    both = measures.beside_confidential(pd.concat(sample.tables, ignore_index=True), sample.by)
+    both["rmse"] = measures.rmse(both["estimate"], both["se"], both["confidential_estimate"])
+    intervals = (both[c] for c in ("ci_low", "ci_high", "confidential_ci_low", "confidential_ci_high"))
+    both["overlap"] = measures.overlap(*intervals)
+    shown = [*measures.MADE_BY, *sample.by, "statistic", "estimate", "se", "confidential_estimate", "confidential_se"]
+    return both.loc[both["method"] != CONFIDENTIAL, [*shown, "rmse", "overlap"]].reset_index(drop=True)
+
+
+def write(sample: SampleStudy, out: str | Path) -> str:
+    """Write tables, figures and a summary to a new folder (mode 0700), which appears whole or not at all.
+
+    ``table_counts.csv`` and ``table_means.csv`` (:func:`side_by_side`), ``rmse.csv``
+    (:func:`errors_of`), ``bounds.csv``, ``summary.txt``, and the figures ``rmse.png``,
+    ``lipschitz.png`` and ``weights.png``.
+
+    Returns
+    -------
+    str
+        The summary.
+
+    Raises
+    ------
+    InputError
+        The folder exists.
+    """
+    with private_folder(out, NOTICE) as staging:
+        for statistic in ("count", "mean"):
+            side_by_side(sample, statistic).to_csv(staging / f"table_{statistic}s.csv", index=False)
+        errors = errors_of(sample)
+        errors.to_csv(staging / "rmse.csv", index=False)
+        pd.DataFrame(sample.fits).to_csv(staging / "bounds.csv", index=False)
+        summary = describe(sample, errors)
+        (staging / "summary.txt").write_text(summary, encoding="utf-8")
+        _draw(sample, errors, staging)
+    return summary
+
+
+def _draw(sample: SampleStudy, errors: pd.DataFrame, folder: Path) -> None:
+    epsilon = f"epsilon = {errors['epsilon'].iloc[0]:g}"
+    domains = len(errors[list(sample.by)].drop_duplicates())
+    plots.rmse_violins(
+        errors[errors["setting"].isin(["paper", "local"])], "rmse", folder / "rmse.png",
+        axis={"count": "RMSE of a count", "mean": f"RMSE of mean {sample.outcome}"},
+        title=f"RMSE about the confidential estimates of {domains} domains, {epsilon}",
+    )  # fmt: skip
+    if sample.records:
+        title = f"Lipschitz bounds of the records, {epsilon}"
+        plots.lipschitz_violins(pd.concat(sample.records), folder / "lipschitz.png", title=title)
+    plots.weight_scatter(
+        pd.concat(sample.scatter), folder / "weights.png", outcome=sample.outcome,
+        title=f"Outcome and weight, {epsilon}",
+    )  # fmt: skip
+
+
+def describe(sample: SampleStudy, errors: pd.DataFrame) -> str:
+    """The summary of a comparison."""
+    first = errors.iloc[0]
+    said = [
+        NOTICE, "",
+        f"{sample.design.n:,} records, {sample.outcome} by {', '.join(sample.by)}; predictors {sample.predictors}; "
+        f"prior {sample.prior}. Each method at epsilon = {first['epsilon']:g}; m = {first['m']:g} synthetic files.", "",
+        "Median over the domains: RMSE about the confidential estimate, its share of the estimate, interval overlap",
+    ]  # fmt: skip
+    errors = errors.assign(share=errors["rmse"] / errors["confidential_estimate"].abs())
+    errors = errors.sort_values("statistic", kind="stable")
+    for (statistic, method, setting), part in errors.groupby(["statistic", "method", "setting"], sort=False):
+        rmse, share, common = part[["rmse", "share", "overlap"]].median()
+        said.append(f"  {statistic:<6}{f'{method} {setting}':<15}{rmse:14,.0f}{share:9.1%}{common:9.2f}")
+    said += ["", "Largest Lipschitz bound of a record:"]
+    for fit in sample.fits:
+        said.append(
+            f"  {fit['method']} without privacy weights {fit['unweighted']:.2f}; with them {fit['weighted']:.2f}"
+        )
+    return "\n".join(said) + "\n"

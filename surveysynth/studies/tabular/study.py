@@ -1,0 +1,477 @@
+"""Repeated samples from a known population: coverage, interval length and error of every method (T 4 and App. F).
+
+A public or simulated population has nothing to protect.  So a study may be seeded, and its seed
+stays in its folder, so that it can be done again and gone on with.
+
+    out/settings.json           what every replicate is made with
+    out/replicates/00001/ ...   one folder a finished replicate, whole or not there
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from ..._version import __version__
+from ...datasets.sdr import sdr_population, sdr_sample
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError, SurveySynthError
+from ...estimation import estimate
+from ...progress import bar
+from ...sampling import inclusion_probabilities, proportional_allocation, systematic
+from ...validation import check_seed, positive, whole
+from ..measures import MADE_BY
+from ..runner import run
+from ..sample import METHODS, NUMBERS, STATISTICS, Method, Prior, SampleStudy, seed_of
+
+SETTINGS = "settings.json"
+FRAMES = ("estimates", "bounds", "records", "scatter")
+BOUNDS = ["replicate", "n", "method", "delta", "unweighted", "weighted", "untuned"]
+FAILURES = ["replicate", "n", "method", "setting", "delta", "m", "error", "reason"]
+ONE = "weight of one unit"
+
+POPULATION_SEED = 2017  # the simulated population is one population, whatever the seed of a study
+ERRORS = {
+    "sdr": "lognormal", "t4": "t4", "skewed": "skewed", "heteroskedastic": "heteroskedastic", "two-stage": "clustered",
+}  # fmt: skip
+SDR_BOUNDS = {"weight": (0.1, 5.0), "salary": (20_000.0, 500_000.0)}
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """A population whose every value is known, and how samples are drawn from it.
+
+    Attributes
+    ----------
+    name : str
+    frame : pandas.DataFrame
+    outcome : str
+        Positive amounts.
+    by : tuple of str
+        Variables of the tables; they are predictors.
+    predictors : str
+        Formula of the models.
+    sample : function (frame, n, seed) -> SurveyDesign
+        Defined in a module, so that other processes can find it.
+    fit : mapping
+        Further arguments of :func:`surveysynth.fit`, such as ``clusters="ignore"``.
+    bounds : mapping of str to (low, high), optional
+        Public bounds for strict Laplace tables: of the outcome in its unit, of "weight" in
+        multiples of N / n.  Without them there are no strict tables.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    outcome: str
+    by: tuple[str, ...]
+    predictors: str
+    sample: Callable[[pd.DataFrame, int, int], SurveyDesign]
+    fit: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] | None = None
+
+    @property
+    def N(self) -> int:
+        """Number of units."""
+        return len(self.frame)
+
+    @cached_property
+    def truths(self) -> pd.DataFrame:
+        """Counts and means of cells, margins and total: ``<by>, statistic, truth``."""
+        everybody = SurveyDesign(self.frame.assign(**{ONE: 1.0}), weights=ONE)
+        table = estimate(everybody, self.outcome, self.by, STATISTICS, estimator="onepass")
+        return table[[*self.by, "statistic", "estimate"]].rename(columns={"estimate": "truth"})
+
+    def bounds_at(self, n: int) -> dict[str, tuple[float, float]] | None:
+        """Public bounds of outcome and weight in a sample of n."""
+        if self.bounds is None:
+            return None
+        low, high = self.bounds["weight"]
+        return {**self.bounds, "weight": (low * self.N / n, high * self.N / n)}
+
+    def describe(self) -> dict[str, Any]:
+        """What tells this population from others, for the settings of a study."""
+        values = hashlib.sha256(pd.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes())
+        return {
+            "population": self.name, "population_sha256": values.hexdigest(), "outcome": self.outcome,
+            "by": list(self.by), "predictors": self.predictors, "sample": _name(self.sample),
+            "fit": {name: str(value) for name, value in self.fit.items()},
+            "bounds": None if self.bounds is None else {name: list(pair) for name, pair in self.bounds.items()},
+        }  # fmt: skip
+
+
+def sdr(kind: str = "sdr") -> Population:
+    """The simulated population of T 4.1, always the same one, or one of its relatives.
+
+    Parameters
+    ----------
+    kind : {"sdr", "t4", "skewed", "heteroskedastic", "two-stage"}
+        Errors of log salary: normal as in T, or as the name says; two-stage: universities are
+        sampled first, and salaries within one are alike, which the models ignore.
+
+    Raises
+    ------
+    InputError
+        An unknown kind.
+    """
+    if kind not in ERRORS:
+        raise InputError(f"population {kind!r} is not one of {', '.join(ERRORS)}")
+    frame = sdr_population(seed=POPULATION_SEED, errors=ERRORS[kind])  # type: ignore[arg-type]
+    fit = {"clusters": "ignore"} if kind == "two-stage" else {}
+    return Population(kind, frame, "salary", ("field", "gender"), "field + gender", _sdr_sample, fit, SDR_BOUNDS)
+
+
+def _sdr_sample(frame: pd.DataFrame, n: int, seed: int) -> SurveyDesign:
+    """Stratified by field, systematic with probability proportional to size, in the order of the frame.
+
+    The paper does not say in which order.  In that of the frame, where a field's men come before
+    its women, gender is a stratum in all but name: counts of cells vary less than a variance by
+    field says, and their intervals cover 0.99, as printed.  In random order it is 0.93.
+    """
+    rng = np.random.default_rng(seed)
+    if "psu" in frame:
+        return sdr_sample(n, rng, population=frame)
+    field, labels = pd.factorize(frame["field"], sort=True)
+    allocation = proportional_allocation(np.bincount(field), n)
+    if allocation.min() < 2:
+        raise InputError(f"n = {n} leaves some of the {labels.size} fields fewer than two units")
+    size, taken, pi = frame["size"].to_numpy(), [], []
+    for h, n_h in enumerate(allocation.tolist()):
+        units = np.flatnonzero(field == h)
+        p = inclusion_probabilities(size[units], n_h)
+        drawn = systematic(p, rng)
+        taken.append(units[drawn])
+        pi.append(p[drawn])
+    sample = frame.iloc[np.concatenate(taken)].drop(columns="size")
+    return SurveyDesign(sample.assign(weight=1 / np.concatenate(pi)), weights="weight", strata="field")
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done to every sample; arguments as of :func:`repeated_sampling`, sorted and each once."""
+
+    n: int
+    m: tuple[int, ...]
+    delta: tuple[float, ...]
+    methods: tuple[Method, ...]
+    prior: Prior
+    bounds_n: tuple[int, ...]
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name, numbers in (("n", [self.n]), ("m", self.m), ("bounds_n", self.bounds_n)):
+            for number in numbers:
+                whole(number, name)
+        for delta in self.delta:
+            positive(delta, "delta")
+        unknown = [str(name) for name in self.methods if name not in METHODS]
+        if unknown:
+            raise InputError(f"methods: {', '.join(unknown)} is not one of {', '.join(METHODS)}")
+        for name in ("m", "delta", "methods"):
+            if not getattr(self, name):
+                raise InputError(f"{name} is empty: give at least one")
+        if self.prior not in get_args(Prior):
+            raise InputError(f"prior={self.prior!r} is not one of {', '.join(get_args(Prior))}")
+        for name in ("m", "delta", "bounds_n"):
+            object.__setattr__(self, name, tuple(sorted(set(getattr(self, name)))))
+        object.__setattr__(self, "methods", tuple(method for method in METHODS if method in self.methods))
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """What came out of one sample: frames as of :class:`Study`, for this sample alone."""
+
+    number: int
+    estimates: pd.DataFrame
+    bounds: pd.DataFrame
+    records: pd.DataFrame
+    scatter: pd.DataFrame
+    failures: list[dict[str, Any]]
+    seconds: float
+
+
+def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
+    """Draw a sample, and put every method to work on it."""
+    population, plan = work
+    begin = time.perf_counter()
+    bounds: list[dict[str, Any]] = []
+    failures: list[dict[str, Any]] = []
+    main: SampleStudy | None = None
+    for n in dict.fromkeys((plan.n, *plan.bounds_n)):
+        seed = seed_of(plan.seed, number, n)
+        try:
+            design = population.sample(population.frame, n, seed)
+        except SurveySynthError as error:
+            failures.append({"n": n, "method": "sample", "error": type(error).__name__, "reason": str(error)})
+            continue
+        sample = SampleStudy(
+            design, population.outcome, population.by, population.predictors, plan.prior,
+            {"population_total": population.N, **population.fit}, population.bounds_at(n), seed,
+        )  # fmt: skip
+        if n == plan.n:
+            main = sample
+            sample.confidential()
+        m = plan.m if n == plan.n else ()
+        for method in plan.methods:
+            for delta in plan.delta:
+                sample.run(method, delta, m, untuned=n in plan.bounds_n)
+        bounds += [{"n": n} | fit for fit in sample.fits]
+        failures += [{"n": n} | failure for failure in sample.failures]
+    estimates = pd.concat(main.tables, ignore_index=True) if main is not None else pd.DataFrame()
+    if main is not None:
+        columns = ["replicate", *MADE_BY, *population.by, "statistic", *NUMBERS]
+        estimates = estimates.assign(replicate=number)[columns]
+        estimates = estimates.merge(population.truths, on=[*population.by, "statistic"], how="left")
+    first = main if number == 1 else None
+    return Replicate(
+        number, estimates, pd.DataFrame([{"replicate": number} | row for row in bounds], columns=BOUNDS),
+        stacked(first.records if first else []), stacked(first.scatter if first else []),
+        [{"replicate": number} | failure for failure in failures], time.perf_counter() - begin,
+    )  # fmt: skip
+
+
+def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of all frames that have any."""
+    frames = [frame for frame in frames if len(frame)]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What repeated samples showed.
+
+    Attributes
+    ----------
+    population : Population
+    settings : dict
+        What every replicate was made with, the seed included.
+    replicates : int
+    estimates : pandas.DataFrame
+        One row an estimate: ``replicate, method, setting, delta, m, epsilon, <by>, statistic,
+        estimate, se, df, ci_low, ci_high, truth`` (:mod:`surveysynth.evaluate`).
+    bounds : pandas.DataFrame
+        One row a fit: ``replicate, n, method, delta, unweighted, weighted, untuned``, the largest
+        Lipschitz bounds without privacy weights, under those that were tuned to delta, and (at
+        ``bounds_n``) under the constant c1 = 1.
+    records, scatter : pandas.DataFrame
+        Of the first sample: the bounds record by record; outcomes and weights.
+    failures : pandas.DataFrame
+        One row a failure: ``replicate, n, method, setting, delta, m, error, reason``.
+    seconds : float
+        Of work, over all replicates and processes.
+    """
+
+    population: Population
+    settings: dict[str, Any]
+    replicates: int
+    estimates: pd.DataFrame
+    bounds: pd.DataFrame
+    records: pd.DataFrame
+    scatter: pd.DataFrame
+    failures: pd.DataFrame
+    seconds: float
+
+
+def repeated_sampling(
+    population: Population,
+    *,
+    replicates: int = 100,
+    n: int = 1000,
+    m: Sequence[int] = (1, 3, 5),
+    delta: Sequence[float] = (1.8,),
+    methods: Sequence[Method] = METHODS,
+    prior: Prior = "flat",
+    bounds_n: Sequence[int] = (),
+    workers: int = 1,
+    scheduler: str | None = None,
+    out: str | Path | None = None,
+    seed: int | None = None,
+) -> Study:
+    """Draw samples again and again, and compare what the methods say with the truth (T App. F).
+
+    Parameters
+    ----------
+    population : Population
+        For example ``sdr()``, that of the paper.
+    replicates : int
+        R, the number of samples.
+    n : int
+        Sample size.
+    m : list of int
+        Numbers of synthetic data sets; all are released from one fit.
+    delta : list of float
+        Lipschitz bounds of one data set, to which the fits are tuned: epsilon = 2 delta m.
+    methods : list of {"fbs", "fbp", "laplace"}
+    prior : {"flat", "paper"}
+        flat: exact draws, in a fraction of a second.
+    bounds_n : list of int
+        Sample sizes at which Lipschitz bounds are looked at, too: is the bound settling?
+    workers : int
+        Processes on this machine, one thread each.  A script that asks for more than one needs
+        the guard ``if __name__ == "__main__":``.
+    scheduler : str, optional
+        Address of a Dask scheduler; its workers do the work, whatever ``workers`` says.
+    out : str or Path, optional
+        Folder that finished replicates are kept in.  A study that was stopped goes on from there,
+        and more replicates may be asked for later.
+    seed : int, optional
+        Without one, from the operating system, and kept in the folder.  Results depend on the seed
+        alone, not on workers or order; the noise of Laplace tables is never seeded.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    InputError
+        Arguments that do not suit; a folder that holds something else, or a study with other settings.
+    """
+    whole(replicates, "replicates")
+    whole(workers, "workers")
+    if out is None:
+        with tempfile.TemporaryDirectory() as folder:
+            return repeated_sampling(
+                population, replicates=replicates, n=n, m=m, delta=delta, methods=methods, prior=prior,
+                bounds_n=bounds_n, workers=workers, scheduler=scheduler, out=folder, seed=seed,
+            )  # fmt: skip
+    out = Path(out)
+    plan = Plan(n, tuple(m), tuple(delta), tuple(methods), prior, tuple(bounds_n), entropy(out, seed))
+    for size in {plan.n, *plan.bounds_n}:  # a size that cannot be drawn is refused before the work begins
+        population.sample(population.frame, size, seed_of(plan.seed, 1, size))
+    settings = json.loads(json.dumps({**population.describe(), **asdict(plan), "surveysynth": __version__}))
+    population.truths  # noqa: B018  # computed once, and sent along with the population
+    kept = replicates_in(out, settings, replicates, replicate, (population, plan), workers=workers, scheduler=scheduler)
+    return Study(
+        population, settings, replicates,
+        estimates=stacked([one.estimates for one in kept]),
+        bounds=stacked([one.bounds for one in kept]),
+        records=kept[0].records,
+        scatter=kept[0].scatter,
+        failures=pd.DataFrame([row for one in kept for row in one.failures], columns=FAILURES),
+        seconds=sum(one.seconds for one in kept),
+    )  # fmt: skip
+
+
+def replicates_in(
+    out: Path,
+    settings: dict[str, Any],
+    replicates: int,
+    work: Callable[[Any, int], Replicate],
+    shared: Any,
+    *,
+    workers: int,
+    scheduler: str | None,
+) -> list[Replicate]:
+    """Replicates 1 to R of a study: those that its folder holds, and the others, made and kept there one by one.
+
+    Parameters
+    ----------
+    out : Path
+        The folder, made where it is not there.
+    settings : dict
+        What every replicate is made with; as JSON reads it.
+    replicates : int
+        R.
+    work, shared, workers, scheduler
+        As for :func:`surveysynth.studies.runner.run`.
+
+    Raises
+    ------
+    InputError
+        A folder that holds something else, a study with other settings, or a damaged replicate.
+    """
+    _claim(out, settings)
+    folders = {number: out / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
+    todo = [number for number, folder in folders.items() if not folder.is_dir()]
+    with bar("samples", replicates, replicates - len(todo)) as advance:
+        for done in run(work, shared, todo, workers=workers, scheduler=scheduler):
+            _keep(done, folders[done.number])
+            advance()
+    return [_read(number, folder) for number, folder in folders.items()]
+
+
+def entropy(out: Path | None, seed: int | None) -> int:
+    """The seed that was given, that of the study in the folder, or one from the operating system."""
+    check_seed(seed)
+    if seed is not None:
+        return int(seed)
+    if out is not None and (out / SETTINGS).is_file():
+        return int(_settings(out)["seed"])
+    return secrets.randbits(64)
+
+
+def _settings(out: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((out / SETTINGS).read_text(encoding="utf-8"))
+        int(found["seed"])
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{SETTINGS} in {str(out)!r} is damaged; choose another folder") from None
+    return dict(found)
+
+
+def _claim(out: Path, settings: dict[str, Any]) -> None:
+    """Make the folder of a study, or make sure that the one there is of this study."""
+    if (out / SETTINGS).is_file():
+        found = _settings(out)
+        differing = [name for name in {**settings, **found} if settings.get(name) != found.get(name)]
+        if differing:
+            raise InputError(
+                f"{str(out)!r} holds a study with other settings ({', '.join(differing)}); run it with the settings in "
+                f"its {SETTINGS}, or choose another folder"
+            )
+        return
+    check_free(out)
+    (out / "replicates").mkdir(parents=True)
+    staged = out / f".{SETTINGS}"
+    staged.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    staged.replace(out / SETTINGS)
+
+
+def check_free(out: Path) -> None:
+    """Refuse a place where there is something that is no study."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
+
+
+def _keep(done: Replicate, folder: Path) -> None:
+    """Write a replicate to its folder, which appears whole or not at all."""
+    staging = folder.with_name(f".{folder.name}")
+    shutil.rmtree(staging, ignore_errors=True)  # of a study that was killed
+    staging.mkdir()
+    for name in FRAMES:
+        frame: pd.DataFrame = getattr(done, name)
+        if len(frame):
+            frame.to_parquet(staging / f"{name}.parquet", index=False)
+    said = {"failures": done.failures, "seconds": done.seconds}
+    (staging / "run.json").write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    staging.rename(folder)
+
+
+def _read(number: int, folder: Path) -> Replicate:
+    try:
+        frames = {
+            name: pd.read_parquet(file) if (file := folder / f"{name}.parquet").is_file() else pd.DataFrame()
+            for name in FRAMES
+        }
+        said = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        return Replicate(number, **frames, failures=said["failures"], seconds=said["seconds"])
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"replicate {number} cannot be read ({type(error).__name__}): delete {str(folder)!r}, and it is made again"
+        ) from None

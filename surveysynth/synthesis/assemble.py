@@ -1,0 +1,218 @@
+"""What becomes public: the columns, weights and design of the synthetic files.
+
+A public file holds the synthetic outcomes and weights, the predictors and the design columns, and
+nothing else of the confidential frame.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.columns import codes
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, ModelError
+from ..models.base import Synthesizer, Synthetic
+from ..privacy.report import PUBLIC_SUM
+from ..validation import as_list, positive, rows
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Total = float | Mapping[str, float] | None  # of the population: in all, by stratum, or the sum of the weights
+
+NEAR = 2 / 3  # population total over sum of the weights; further apart, one of them is wrong
+SCALED = 0.01  # weights whose mean is 1 but for this are scaled to the sample, not to the population
+
+
+def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
+    """The population total or totals as numbers, or an error that says what is wrong with them."""
+    if total is None:
+        return None
+    if not isinstance(total, Mapping):
+        total = positive(total, "population_total")
+        if total < design.n:
+            raise InputError(f"population_total is below the {design.n:,} records of the sample: it counts everybody")
+        _warn_if_far(total, design)
+        return total
+    if design.strata_name is None:
+        raise InputError("population_total gives totals by stratum, but the design has no strata")
+    totals = {str(label): positive(value, f"population_total of {label!r}") for label, value in total.items()}
+    sampled = design.column(design.strata_name).astype(str).value_counts()
+    if set(totals) != set(sampled.index) or len(totals) < len(total):
+        raise InputError(
+            f"population_total must give one total for each of the {len(sampled)} strata of {design.strata_name!r}, "
+            "by their labels, and for nothing else"
+        )
+    below = [label for label, n in sampled.items() if totals[str(label)] < n]
+    if below:
+        raise InputError(f"population_total is below the number of records in {len(below)} of the strata")
+    _warn_if_far(sum(totals.values()), design)
+    return totals
+
+
+def _warn_if_far(total: float, design: SurveyDesign) -> None:
+    """Warn of a total that the survey weights contradict, unless they are scaled to the sample."""
+    by_weights = design.weights.sum()
+    if not NEAR <= total / by_weights <= 1 / NEAR and abs(by_weights / design.n - 1) > SCALED:
+        warnings.warn(
+            "population_total is far from what the survey weights add up to (by more than a third): are both right? "
+            "Counts and totals are scaled to population_total",
+            stacklevel=5,
+        )
+
+
+def public_mean_weight(design: SurveyDesign, total: Total) -> float:
+    """N / n, which no record moves, where the mean of the weights would tell of every record's.
+
+    Raises
+    ------
+    InputError
+        No total.
+    """
+    if total is None:
+        raise InputError(
+            "the censored mechanism needs population_total=, a public number: the sum of the survey weights would tell "
+            "of every record's weight"
+        )
+    return float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
+
+
+def said_of_total(total: Total, *, public_weights: bool) -> str | None:
+    """The sentence of the report on the population total; None where nothing about it is public."""
+    if total is None and public_weights:
+        return PUBLIC_SUM
+    if total is None:
+        return None
+    if isinstance(total, Mapping):
+        return (
+            "the population totals of the strata were given by the agency as public: the synthetic weights add up to "
+            "them, and they have no standard error"
+        )
+    return "the population total was given by the agency as public"
+
+
+def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
+    """What synthetic weights add up to: a group for each record (n,), and the total of each group."""
+    if isinstance(given, Mapping):
+        stratum, levels = pd.factorize(design.column(str(design.strata_name)))
+        return stratum, np.array([given[str(level)] for level in levels])
+    everybody = np.zeros(design.n, dtype=np.intp)
+    return everybody, np.array([design.weights.sum() if given is None else given])
+
+
+def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame, given: Total) -> dict[str, Any]:
+    """The design of the public files: that of the survey, with weights also where it had probabilities."""
+    weights = design.weights_name or _free_name("weight", [*public.columns, *outcomes])
+    # synthetic weights do not keep what the survey's own were calibrated to
+    known = design.strata_name if isinstance(given, Mapping) else None
+    drawn = {role: design.roles()[role] for role in ("strata", "psu", "fpc", "lonely_psu")}
+    return {"weights": weights, "probs": None} | drawn | {"poststrata": known}
+
+
+def public_columns(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
+    """Columns of the public files that are not synthesized, in the order of the file."""
+    kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names}
+    return [str(c) for c in design.frame.columns if c in kept]
+
+
+def check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequence[str] | None) -> None:
+    """Refuse columns that are not there, outcomes with a role, and columns to be published that were not named."""
+    for name in synthesizer.predictor_columns:
+        design.column(name)
+    weight = design.weights_name or design.probs_name
+    if weight in synthesizer.predictor_columns:
+        raise InputError(f"the column of weights {weight!r} cannot be a predictor: predictors are public")
+    for outcome in synthesizer.outcomes:
+        design.column(outcome)
+        if outcome in (weight, *design.design_columns):
+            raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
+    if public is None:
+        return
+    for name in as_list(public):
+        design.column(name)
+    both = [c for c in as_list(public) if c in synthesizer.outcomes]
+    if both:
+        raise InputError(f"public= names {', '.join(both)}, which is synthesized because it is not public")
+    undeclared = [c for c in public_columns(design, synthesizer) if c not in as_list(public)]
+    if undeclared:
+        raise InputError(
+            f"the public files would hold {', '.join(undeclared)}, which public= does not name; add them if they may "
+            "be published, or take them out of the formula or the design"
+        )
+
+
+def public_frame(design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator) -> pd.DataFrame:
+    """Predictors as they are, strata and PSU labels that are not predictors recoded at random.
+
+    A new frame: what hangs on the confidential one (attrs, names of its axes, unused categories)
+    stays behind.
+    """
+    frame = {c: design.frame[c].array for c in public_columns(design, synthesizer)}
+    labels = [c for c in (design.strata_name, *design.psu_names) if c and c not in synthesizer.predictor_columns]
+    for column in labels:
+        code, levels = pd.factorize(frame[column])
+        frame[column] = 1 + rng.permutation(len(levels))[code]
+    for column, values in frame.items():
+        if isinstance(values, pd.Categorical):
+            used = values.remove_unused_categories()
+            frame[column] = used.rename_categories(str)  # labels are text in every format and language
+    return pd.DataFrame(frame, index=range(design.n))
+
+
+def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
+    """The design that counts get their standard errors from, where it is not that of the files."""
+    if synthetic.count_weights is None:
+        return None
+    weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
+    if synthetic.stratified_counts:
+        return roles | weights
+    return roles | weights | {"strata": None, "psu": None, "fpc": None}
+
+
+def assemble(
+    synthetic: Synthetic,
+    synthesizer: Synthesizer,
+    public: pd.DataFrame,
+    roles: dict[str, Any],
+    count_roles: dict[str, Any] | None,
+    totals: tuple[Codes, Floats],
+    order: Codes,
+) -> SurveyDesign:
+    """A synthetic data set is a SurveyDesign: rows in this order, no index, weights that add up to known totals."""
+    frame = public.copy()
+    numeric = [name for name in synthesizer.outcomes if name not in synthesizer.categorical]
+    values = dict(zip(numeric, synthetic.outcomes.T, strict=True)) | dict(synthetic.labels)
+    for outcome in synthesizer.outcomes:
+        frame[outcome] = values[outcome]
+    group, known = totals
+
+    def calibrated(weight: Floats) -> Floats:
+        return np.asarray(weight * (known / np.bincount(group, weight))[group])
+
+    weights = {roles["weights"]: calibrated(synthetic.weights)}
+    if count_roles is not None and synthetic.count_weights is not None and synthetic.cell is not None:
+        smoothed = calibrated(synthetic.count_weights)
+        # a cell that lies in several groups of known total is scaled in each: counts stay the same in both
+        cell, own = codes(group, synthetic.cell), synthetic.weights
+        weights = {
+            roles["weights"]: own * (np.bincount(cell, smoothed) / np.bincount(cell, own))[cell],
+            count_roles["weights"]: smoothed,
+        }
+    for name, weight in weights.items():
+        frame[name] = weight
+    finite = np.isfinite(frame[[*numeric, *weights]].to_numpy()).all(axis=1)
+    if not finite.all():
+        raise ModelError(
+            f"the model drew values that are not finite for {rows(~finite)}; the transform does not suit them"
+        )
+    frame = frame.iloc[order].reset_index(drop=True)
+    return SurveyDesign(frame, **roles)
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    return name if name not in taken else _free_name(f"synthetic_{name}", taken)

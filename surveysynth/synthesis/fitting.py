@@ -1,0 +1,481 @@
+"""From a confidential design to synthetic data: fit, tune to an epsilon, release.
+
+    f_i = max_s |log p_i|  under alpha = 1           (T 1.4.1 steps 1-2)
+    alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
+    c1 tuned until Delta <= epsilon / (2 m); m draws make m data sets; epsilon = 2 Delta m  (step 5)
+
+Under the censored mechanism (C 3) every alpha_i log p_i is clamped to +-epsilon / (2 m) in the fit itself.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..engines import get_engine
+from ..errors import InputError
+from ..estimation.tables import OWN
+from ..models.base import Clusters, Posterior, Sampler, Streams, Synthesizer
+from ..models.shared.groups import groups_of
+from ..models.shared.predictors import LOG_UNIT
+from ..privacy import tuning
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.mechanisms import Mechanism
+from ..privacy.mechanisms.censored import Censored
+from ..privacy.mechanisms.pseudo_posterior import PseudoPosterior
+from ..privacy.mechanisms.weighted_e import WeightedE
+from ..privacy.release_rule import IdentificationRule
+from ..privacy.risks.lipschitz import Lipschitz
+from ..privacy.tuning import (
+    PseudoLikelihood,
+    WeightedFit,
+    bound_of_a_draw,
+    censored_fit,
+    first_guess,
+    truncated,
+    tune,
+    weighted_fit,
+)
+from ..privacy.units import Unit, unit_of
+from ..progress import stages
+from ..release.release import Release
+from ..validation import check_seed, positive, whole
+from .assemble import check_public, check_total, public_mean_weight
+from .fit import Fit, check_accepted, check_debias, check_rule, check_steps, verdict
+from .missing import said_of_missing, without_missing
+from .policy import Policy
+
+Floats = NDArray[np.float64]
+
+UNITS_PUBLIC = (
+    "how many records the units have that epsilon protects, and where, is public as their predictors are: epsilon is "
+    "about what is synthesized of them"
+)
+SIZE_OF_UNITS = "the logarithm of the number of records of a unit is among the predictors"
+UNEVEN = (
+    "the units that epsilon protects have different numbers of records, and are too few to make their privacy weights "
+    "the same at every size: large ones count less, and means that go with their size can be off"
+)
+INDEPENDENT = (
+    "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
+    "so that standard errors do not carry what members of a unit have in common"
+)
+
+
+def fit(
+    design: SurveyDesign,
+    synthesizer: Synthesizer | None = None,
+    *,
+    epsilon: float | None = None,
+    m: int | None = None,
+    mechanism: Mechanism | None = None,
+    policy: Policy | None = None,
+    population_total: float | Mapping[Any, float] | None = None,
+    public: Sequence[str] | None = None,
+    clusters: Clusters = "model",
+    unit: str | None = None,
+    reweight: int = 0,
+    engine: str = "auto",
+    tolerance: float = 0.01,
+    chains: int = 4,
+    warmup: int = 1000,
+    draws: int = 1000,
+    seed: int | None = None,
+) -> Fit:
+    """Fit a synthesizer under privacy weights tuned to an epsilon, without releasing anything.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The confidential file.
+    synthesizer : Synthesizer
+        For example ``FBS("salary", "field + gender")``.
+    epsilon : float
+        Privacy budget of a release of m data sets, for one record added or removed, or, under ``Censored``,
+        for one record's confidential values taken out; never exceeded.  Not needed where the mechanism
+        fixes c1.
+    m : int
+        Number of synthetic data sets; default 3.
+    mechanism : PseudoPosterior, WeightedE or Censored, optional
+        How records are protected; default ``PseudoPosterior()``.  ``Censored`` is the one whose guarantee is
+        strict; it needs a population_total.
+    policy : Policy, optional
+        Everything that a historical file set: the model, epsilon, m and the privacy weights of ``Censored``.
+        Nothing of this file sets them, and none of them is given here.
+    population_total : float or mapping of stratum to float, optional
+        Public number of population units that the synthetic weights add up to, in all or in
+        each stratum (such totals then have no standard error); the default is the sum of the
+        survey weights, which is computed from the file and not covered by epsilon: the report says so.
+    public : list of str, optional
+        The columns that you declare public, by name.  Given, it must hold every column of the
+        public files that is not synthesized; without it the formula and the design name them.
+    clusters : {"model", "ignore"}
+        PSUs, and strata that the predictors do not determine, get normal effects in the model, so
+        that synthetic files have the survey's standard errors; "ignore" draws records
+        independently given the predictors, and the report says so.
+    unit : str, optional
+        Column of the units that epsilon protects, where these are groups of records: households,
+        or PSUs.  Their records' log densities add up.  Default: single records.
+    reweight : int
+        Steps of re-weighting (R Algorithm 1): the privacy weights of records whose bounds lie below the overall one
+        are raised, at the same epsilon.  True is one step, as in R; ``reweight=10`` goes on while
+        weights rise, for 10 steps at most.  Nothing is then corrected: no ``debias``, nor the spread between PSUs
+        or shares.
+    engine : {"auto", "embedded", "cmdstan"}
+    tolerance : float
+        How far below epsilon the result may stay, as a share of it.
+    chains, warmup, draws : int
+        Sampler settings.
+    seed : int, optional
+        For tests only: a seeded run is marked "reproducible, not for publication".
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    InputError, ModelError
+        The file or the arguments do not suit the model.
+    PrivacyError
+        The epsilon cannot be reached.
+    EngineError
+        The engine is missing or stopped.
+    """
+    if policy is not None:
+        given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
+        synthesizer, m, mechanism = _of_policy(policy, given)
+    if synthesizer is None:
+        raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
+    _check_kinds(design, synthesizer, mechanism)
+    m = whole(3 if m is None else m, "m")
+    for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
+        whole(number, name)
+    check_seed(seed)
+    mechanism = PseudoPosterior() if mechanism is None else mechanism
+    epsilon = _one_epsilon(epsilon, mechanism)
+    if epsilon is None and not synthesizer.from_records and not _given_c1(mechanism):
+        raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
+    if synthesizer.from_records:
+        _refuse_epsilon(epsilon, mechanism)
+    population_total = check_total(population_total, design)
+    if clusters not in get_args(Clusters):
+        raise InputError(f"clusters={clusters!r} is not one of {', '.join(get_args(Clusters))}")
+    if positive(tolerance, "tolerance") >= 1:
+        raise InputError("tolerance must be below 1")
+    check_public(design, synthesizer, public)
+    taken = [name for name in synthesizer.categorical if name in OWN]
+    if taken:
+        raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
+    strict = isinstance(mechanism, Censored)
+    reweight = check_steps(reweight, mechanism)
+    file = design
+    design, rows, absent = without_missing(file, synthesizer)
+    said = said_of_missing(file, absent)
+    if absent.any():
+        check_total(population_total, design)  # by stratum: one may have nobody left
+    said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
+    if unit is not None and unit in synthesizer.outcomes:
+        raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
+    protected = unit_of(design, unit)
+    said += _said_of_units(design, protected)
+    if strict and unit is not None:
+        raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
+    if isinstance(mechanism, WeightedE) and protected.differ:
+        raise InputError(
+            "Weighted-e leaves out units whose bound is too large, and these are the ones with many records: means "
+            "that go with the size of units would be off. Use PseudoPosterior(), whose weights do not go with size"
+        )
+    mean_weight = public_mean_weight(design, population_total) if strict else None
+
+    streams = Streams.of(seed)
+    chosen_engine = get_engine(engine)
+    sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
+    target = 1.0 if epsilon is None else bound_of_a_draw(epsilon, m)
+    with stages() as say:
+        say("reading the file")
+        constants = None if policy is None else policy.constants
+        data = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
+        said += [SIZE_OF_UNITS] if LOG_UNIT in data.columns else []
+        pseudo = PseudoLikelihood(synthesizer, data, protected, sampler)
+        protect = partial(_protected, design, mechanism, policy, target, tolerance, reweight)
+        risk, weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
+    return Fit(
+        design, rows, synthesizer, mechanism, policy, data, protected, risk, weighted, target, epsilon, m,
+        population_total, said, sampler, streams, protect, seed is not None,
+    )  # fmt: skip
+
+
+def _protected(
+    design: SurveyDesign, mechanism: Mechanism, policy: Policy | None, target: float, tolerance: float, reweight: int,
+    pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
+) -> tuple[Floats, WeightedFit]:  # fmt: skip
+    """The risks of the records (units), and the fit that the mechanism makes of them.
+
+    ``present`` (U,) is 1, or 0 for what is left out of every fit, and of everything that is tuned.
+    """
+    model, data, unit = pseudo.model, pseudo.data, pseudo.unit
+
+    @cache
+    def unweighted() -> Posterior:
+        say("unweighted fit: the records' risks")
+        return pseudo.fit(present)
+
+    if isinstance(mechanism, Censored):
+        model.check_censored(data)
+    if policy is not None:
+        risk = policy.risk(design, data)
+    elif isinstance(mechanism, Censored) and not mechanism.weighted:
+        risk = np.full(design.n, np.nan)  # alpha = 1, whatever it is
+    else:
+        risk = mechanism.risk.of(design, model, data, unit, unweighted, pseudo.sampler.rng)
+    risk = np.where(present > 0, risk, np.inf)  # of which every map makes alpha = 0
+
+    def alpha(c1: float) -> Floats:
+        return unit.even(mechanism.alpha(risk, c1, target, None if policy is None else policy.span), present)
+
+    def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
+        return tune(alpha, pseudo, target, start=first_guess(alpha, pseudo, target), tolerance=tolerance)
+
+    if isinstance(mechanism, Censored):
+        say("censored fit")
+        weights = alpha(mechanism.c1) if mechanism.weighted else present
+        return risk, censored_fit(mechanism.c1, weights, pseudo, target)
+    say("fits under privacy weights")
+    if isinstance(mechanism, WeightedE):
+        bounds = Lipschitz().of(design, model, data, unit, unweighted, pseudo.sampler.rng)
+        weighted = truncated(mechanism.c1, alpha(mechanism.c1), np.where(present > 0, bounds, np.inf), pseudo, target)
+        if weighted.delta > target:
+            left = weighted.alpha
+            weighted = replace(tuned(lambda c: min(c, 1.0) * left), invocations=weighted.invocations)
+    elif mechanism.c1 is not None:
+        weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), pseudo)
+    else:
+        weighted = tuned(alpha)
+    if reweight:
+        say("re-weighted fits")
+    return risk, tuning.reweight(weighted, pseudo, reweight, tolerance=tolerance)
+
+
+def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
+    """What a policy sets, if nothing of it was given beside it; its mechanism holds the epsilon."""
+    if not isinstance(policy, Policy):
+        raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
+    twice = [name for name, value in given.items() if value is not None]
+    if twice:
+        raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
+    return policy.synthesizer, policy.m, policy.mechanism
+
+
+def synthesize(
+    design: SurveyDesign,
+    synthesizer: Synthesizer | None = None,
+    *,
+    epsilon: float | None = None,
+    m: int | None = None,
+    debias: bool = False,
+    accept_diagnostics: Sequence[str] = (),
+    ledger: Ledger | None = None,
+    rule: IdentificationRule | None = None,
+    **settings: Any,
+) -> Release:
+    """Fit, tune to epsilon and release m weighted synthetic data sets, in one call.
+
+    Prints on stderr how much of the file's information the privacy weights keep: for the agency, not for publication.
+
+    Parameters
+    ----------
+    design, synthesizer, epsilon, m, **settings
+        As for :func:`fit`.
+    debias, accept_diagnostics, ledger, rule
+        As for :meth:`Fit.release`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    InputError, ModelError, PrivacyError, EngineError
+        As :func:`fit` and :meth:`Fit.release`; a rule that does not suit the file is refused before the fit.
+    NotFitForRelease
+        The sampler's diagnostics failed, or privacy weights keep less than 30% of the file's information.
+
+    Examples
+    --------
+    >>> release = synthesize(design, FBS("salary", "field + gender"), epsilon=10.8, m=3)  # doctest: +SKIP
+    >>> release.tables(by=["field", "gender"])  # doctest: +SKIP
+    """
+    check_accepted(accept_diagnostics)
+    if rule is not None:
+        _check_rule(rule, design, synthesizer, **{name: settings.get(name) for name in ("mechanism", "policy")})
+    if debias:
+        policy = settings.get("policy")
+        mechanism = settings.get("mechanism") if policy is None else policy.mechanism
+        if synthesizer is not None:
+            _check_kinds(design, synthesizer, mechanism)
+        check_debias(synthesizer, mechanism or PseudoPosterior(), bool(settings.get("reweight")))
+    if ledger is not None:
+        mechanism = settings.get("mechanism") if settings.get("policy") is None else settings["policy"].mechanism
+        asked = epsilon if epsilon is not None or mechanism is None else mechanism.epsilon
+        if asked is not None:
+            ledger.check(asked)
+    done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
+    if done.information is not None:
+        print(
+            f"The privacy weights keep {math.floor(100 * done.information)}% of the file's information (not for "
+            "publication).",
+            file=sys.stderr,
+        )
+    return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a release would cost, from a dry run.  Internal: it is computed from the confidential file.
+
+    Attributes
+    ----------
+    m : int
+    c1 : float
+        Scale of the weight map.
+    delta_target : float
+        The bound that the inverse map aims at: alpha_i = c1 * delta_target / f_i.  It is
+        epsilon / (2 m), or 1 without an epsilon; c1 goes with it.
+    delta : float
+        Lipschitz bound Delta_alpha of one draw.
+    epsilon : float
+        2 Delta m.
+    mean_alpha : float
+        Mean privacy weight: the share of the file's information that is left.
+    weighted_down : float
+        Share of the records with a privacy weight below 1.
+    verdict : str
+        Whether the sampler's diagnostics passed.
+    """
+
+    m: int
+    c1: float
+    delta_target: float
+    delta: float
+    epsilon: float
+    mean_alpha: float
+    weighted_down: float
+    verdict: str
+
+
+def price(
+    design: SurveyDesign,
+    synthesizer: Synthesizer | None = None,
+    *,
+    epsilon: float | None = None,
+    m: int | None = None,
+    c1: float | None = None,
+    mechanism: Mechanism | None = None,
+    **settings: Any,
+) -> Price:
+    """Dry run: the epsilon that c1 means, or the c1 that epsilon means, without releasing.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        Asked for alone: c1 is tuned to it.
+    c1 : float, optional
+        Asked for: the epsilon it comes to.  Under the inverse map alpha_i = c1 Delta_target / f_i;
+        Delta_target is epsilon / (2 m), or 1 where no epsilon is given (c1 is then about the
+        Lipschitz bound itself).
+    design, synthesizer, m, mechanism, **settings
+        As for :func:`fit`.
+
+    Returns
+    -------
+    Price
+    """
+    if c1 is not None:
+        mechanism = PseudoPosterior() if mechanism is None else mechanism
+        if not isinstance(mechanism, PseudoPosterior):
+            raise InputError(f"c1 of a {type(mechanism).__name__} is given to it: {type(mechanism).__name__}(c1=...)")
+        if mechanism.c1 is not None:
+            raise InputError("c1 is given twice: to price and to the mechanism")
+        mechanism = replace(mechanism, c1=c1)
+    done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
+    if done.kind == "none":
+        raise InputError("allocation='posterior' has no price: no epsilon holds for it")
+    posterior = done.weighted.posterior
+    spent = 2 * done.delta * done.m
+    return Price(
+        done.m, done.weighted.c1, done.target, done.delta, spent, done.mean_alpha, done.weighted.weighted_down,
+        verdict(posterior),
+    )  # fmt: skip
+
+
+def _check_rule(
+    rule: IdentificationRule, design: SurveyDesign, synthesizer: Synthesizer | None, mechanism: Mechanism | None,
+    policy: Policy | None,
+) -> None:  # fmt: skip
+    """Refuse a rule before the fit, which says what else is wrong."""
+    if isinstance(policy, Policy):
+        synthesizer, mechanism = policy.synthesizer, policy.mechanism
+    if isinstance(design, SurveyDesign) and synthesizer is not None and hasattr(synthesizer, "prepare"):
+        design = without_missing(design, synthesizer)[0]
+        check_rule(rule, design, synthesizer, mechanism or PseudoPosterior())
+
+
+def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism | None) -> None:
+    if not isinstance(design, SurveyDesign):
+        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
+    if isinstance(synthesizer, str) or not hasattr(synthesizer, "prepare"):
+        raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
+    if not isinstance(mechanism, Mechanism | None):
+        raise InputError("mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...) or Censored(...)")
+
+
+def _given_c1(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism, PseudoPosterior) and mechanism.c1 is not None
+
+
+def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:
+    """Refuse to promise anything for synthetic values that are drawn given the confidential ones (method 11.10)."""
+    if epsilon is not None or not _given_c1(mechanism):
+        raise InputError(
+            "allocation='posterior' draws what is published given the confidential value of each record (E eq. 7): no "
+            "epsilon holds for it, and none is to be named. Say mechanism=PseudoPosterior(c1=...), whose release is of "
+            "kind 'none', or allocation='prior'"
+        )
+
+
+def _one_epsilon(epsilon: float | None, mechanism: Mechanism) -> float | None:
+    if epsilon is not None and mechanism.epsilon is not None:
+        raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
+    epsilon = mechanism.epsilon if epsilon is None else epsilon
+    return None if epsilon is None else positive(epsilon, "epsilon")
+
+
+def _said_of_units(design: SurveyDesign, unit: Unit) -> list[str]:
+    """What goes with units of several records, for the report."""
+    if unit.of_record is None:
+        return []
+    uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
+    return [UNITS_PUBLIC, *uneven, *([] if design.clustered else [INDEPENDENT])]
+
+
+def _said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
+    """What independent records given the predictors leave out, for the report."""
+    groups = groups_of(design, synthesizer.predictor_columns)
+    if groups is None:
+        return []
+    found = [f"PSUs ({design.psu_names[0]!r}, within which records are alike)"] if groups.sampled else []
+    if groups.parent is not None or not groups.sampled:
+        found.append(f"strata ({design.strata_name!r}) that the predictors do not determine")
+    return [
+        f"clusters ignored: the design has {' and '.join(found)}, but synthetic records are drawn independently given "
+        "the predictors; standard errors computed from the synthetic files do not carry this and can be far too small"
+    ]

@@ -1,0 +1,244 @@
+"""The perturbed histogram: strictly private synthetic values of one bounded outcome (C 2.3; Wasserman & Zhou 2010).
+
+    C_j   records, or clipped survey weights, in bin j
+    D_j   = C_j + Laplace noise by OpenDP,   D~_j = max(D_j, 0),   q_j = D~_j / sum D~
+    y*_i  uniform within bin b_i,            b_i from the multinomial with probabilities q
+
+Only the D_j are made from the confidential values: everything after them is post-processing.  So one
+noisy histogram makes all m data sets, and epsilon does not grow with m.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from .._version import __version__
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.report import PrivacyReport
+from ..release.laplace import finite_outcome, laplace
+from ..release.release import Release
+from ..validation import positive, whole
+from .assemble import check_total
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Bounds = tuple[float, float]
+
+MOST_BINS = 1_000_000
+EQUAL = 1e-9  # weights that differ by no more than this share are equal but for rounding
+
+NOT_IN_STANDARD_ERRORS = (
+    "the m data sets have the noise of the histogram in common, and it is not in standard errors that are computed "
+    "from them; nor is the survey's design: the files have no strata, clusters or unequal weights. Intervals are too "
+    "short by both, and by what a uniform distribution within bins does to the values"
+)
+REFUSED = (
+    "whether there is a release at all: a file is refused if the outcome of a record is missing, infinite or no "
+    "number, or a survey weight missing or not positive{}"
+)
+
+
+def perturbed_histogram(
+    design: SurveyDesign,
+    outcome: str,
+    *,
+    epsilon: float,
+    bounds: Bounds,
+    population_total: float,
+    bins: int | Sequence[float] | None = None,
+    m: int = 3,
+    weight_bound: float | None = None,
+    ledger: Ledger | None = None,
+) -> Release:
+    """m synthetic data sets of one outcome from a noisy histogram: strict epsilon-differential privacy (C 2.3).
+
+    One record is in one bin.  Blanking it, so that it is not counted, moves one count by 1, and Laplace
+    noise of scale 1 / epsilon gives epsilon for such neighbours; n, the number of records, is public and
+    stays as it is.  Replacing its values moves two counts, and spends twice epsilon.  C's epsilon is for
+    replacing a record, and its noise has scale 2 / epsilon: the same as here with half of C's epsilon.
+
+    The noise is never seeded, nor is anything else here.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The confidential file.
+    outcome : str
+        A numeric column without missing values.  Synthetic values are real numbers, also where the
+        outcome is a whole number.
+    epsilon : float
+        Of the whole release, for one record that is blanked: counted in the histogram, or not.
+    bounds : (float, float)
+        Public lowest and highest value, chosen without looking at the file.  Values outside are
+        moved to the nearest bound.
+    population_total : float
+        Public number of population units, to which the weights, all equal, add up.
+    bins : int or sequence of float, optional
+        Number of bins of equal length, or their public limits, rising, from bound to bound.  Default:
+        ceil(sqrt(n)).
+    m : int
+        Number of synthetic data sets, each of n records.
+    weight_bound : float, optional
+        Public largest survey weight.  With it bin j holds sum min(w_i, weight_bound), so that synthetic
+        values follow the population, and the noise is weight_bound times as large.  Needed where the
+        weights are not all equal: else the values would follow the sample.
+    ledger : Ledger, optional
+        Where epsilon, and twice that for replacing, are entered before any noise is drawn.  The manifest
+        says number and head of the entry.
+
+    Returns
+    -------
+    Release
+        Data sets with the outcome and a weight, ``privacy.kind == "strict"``.  n is public.
+
+    Raises
+    ------
+    InputError
+        Not a design; an outcome that is not numeric, missing, infinite, or in the design; numbers out
+        of range; bounds or limits that do not rise; unequal weights without a ``weight_bound``.
+    """
+    if not isinstance(design, SurveyDesign):
+        raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
+    if not isinstance(outcome, str):
+        raise InputError("outcome must be the name of one column")
+    if outcome in (design.weights_name, design.probs_name, *design.design_columns):
+        raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
+    epsilon, m = positive(epsilon, "epsilon"), whole(m, "m")
+    if population_total is None or isinstance(population_total, Mapping):
+        raise InputError("population_total must be one public number: what the weights add up to")
+    check_total(population_total, design)
+    limits = _limits(bounds, bins, design.n)
+    y = finite_outcome(design, outcome)
+    if weight_bound is not None:
+        w = np.minimum(design.weights, positive(weight_bound, "weight_bound"))
+    elif np.ptp(design.weights) <= EQUAL * design.weights.max():
+        w = np.ones(design.n)
+    else:
+        raise InputError(
+            "the survey weights are not all equal, so a histogram of records would follow the sample and not the "
+            "population; name the public largest weight, weight_bound=, for a histogram of weights"
+        )
+    entered = {}
+    if ledger is not None:
+        what = f"perturbed histogram, m = {m}: {outcome}"
+        entered = {"ledger": ledger.spend(epsilon, 2 * epsilon, kind="strict", what=what).reference}
+    C = histogram(y, w, limits)
+    D, _ = laplace(C, sensitivity(design.n, weight_bound), epsilon)
+
+    rng = np.random.default_rng()
+    weights = design.weights_name or ("weight" if outcome != "weight" else "synthetic_weight")
+    datasets = [
+        SurveyDesign(
+            pd.DataFrame({outcome: draw(D, limits, design.n, rng), weights: population_total / design.n}),
+            weights=weights,
+        )
+        for _ in range(m)
+    ]
+    said = {
+        "package": {"surveysynth": __version__},
+        "engine": {"name": "opendp", "version": importlib.metadata.version("opendp")},
+        "method": "Perturbed histogram",
+        "outcome": outcome,
+        "predictors": "none",
+        "weights": "equal",
+        "limits": limits.tolist(),
+        "weight_bound": weight_bound,
+        **entered,
+    }
+    return Release(tuple(datasets), _report(epsilon, m, limits, weight_bound), (), (outcome,), said)
+
+
+def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:
+    """Sum of w by bin: (k,).  Bins are [lower, upper), the last one closed; values outside go to the nearest."""
+    bin = np.clip(np.searchsorted(limits, y, side="right") - 1, 0, limits.size - 2)
+    return np.bincount(bin, w, limits.size - 1).astype(np.float64)
+
+
+def sensitivity(n: int, weight_bound: float | None) -> float:
+    """How far one record, counted or not, moves the histogram (in all bins together).
+
+    1 for counts, which are exact.  A sum of n weights up to W is computed with a rounding error of at
+    most n W gamma, gamma = n u / (1 - n u), u = 2^-53 (Higham 2002, section 4.2), in each of two files of
+    n and n + 1 records.
+    """
+    if weight_bound is None:
+        return 1.0
+    gamma = (n + 1) * 2**-53 / (1 - (n + 1) * 2**-53)
+    return weight_bound + 2 * (n + 1) * weight_bound * gamma
+
+
+def draw(D: Floats, limits: Floats, n: int, rng: np.random.Generator) -> Floats:
+    """n values from a noisy histogram D (k,): multinomial bins, uniform within; by length alone where D has no more."""
+    mass = np.maximum(D, 0.0)
+    if not mass.any():
+        mass = np.diff(limits)
+    mass = mass / mass.max()  # no sum overflows
+    bin = rng.choice(mass.size, n, p=mass / mass.sum())
+    low, high = limits[bin], limits[bin + 1]
+    return np.clip(low + (high - low) * rng.random(n), low, high)
+
+
+def _report(epsilon: float, m: int, limits: Floats, weight_bound: float | None) -> PrivacyReport:
+    k, low, high = limits.size - 1, limits[0], limits[-1]
+    by = (
+        "all survey weights are equal, and that is public"
+        if weight_bound is None
+        else f"the largest survey weight, {weight_bound:.15g}, is public: larger ones were lowered to it"
+    )
+    return PrivacyReport(
+        kind="strict", epsilon=epsilon, epsilon_requested=epsilon, m=m, draws=0,
+        verdict="There is no sampler: values are drawn from the noisy histogram.",
+        assumptions=[
+            "how many records the file has is public and held fixed, and is that of every data set: neighbouring files "
+            "differ in one record, whose values are taken out of the histogram or put into it",
+            f"the bounds, {low:.15g} to {high:.15g}, and the limits of the {k:,} bins are public and were chosen "
+            "without looking at the file; values outside the bounds were moved to the nearest",
+            by,
+            "the population total was given by the agency as public; the weights, all equal, add up to it",
+            NOT_IN_STANDARD_ERRORS,
+        ],
+        data_dependent=[REFUSED.format("" if weight_bound is not None else "; and if the weights are not all equal")],
+        publishable=True,
+        mechanism="perturbed histogram",
+    )  # fmt: skip
+
+
+def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Floats:
+    """The limits of the bins (k + 1,), checked."""
+    ends = _rising(bounds, "bounds")
+    if ends.size != 2:
+        raise InputError("bounds must be two numbers, lowest and highest value, chosen without looking at the file")
+    low, high = map(float, ends)
+    if bins is None or isinstance(bins, (int, np.integer)):
+        k = math.ceil(math.sqrt(n)) if bins is None else whole(bins, "bins")
+        if k > MOST_BINS:
+            raise InputError(f"bins must be at most {MOST_BINS:,}")
+        limits = np.linspace(low, high, k + 1)
+        if not (np.diff(limits) > 0).all():
+            raise InputError("the bounds are so near that the bins have no length: fewer bins, or wider bounds")
+        return limits
+    limits = _rising(bins, "bins")
+    if limits[0] != low or limits[-1] != high:
+        raise InputError("the limits in bins= must begin and end with the bounds")
+    return limits
+
+
+def _rising(numbers: ArrayLike, name: str) -> Floats:
+    """At least two numbers, each above the one before, as an array whose range is finite."""
+    try:
+        values = np.array(numbers, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all() or not (values[1:] > values[:-1]).all():
+        raise InputError(f"{name} must be finite numbers, at least two, that rise")
+    if not math.isfinite(float(values[-1]) - float(values[0])):
+        raise InputError(f"{name} are too far apart: give the outcome in a larger unit")
+    return values

@@ -1,0 +1,52 @@
+"""Records that lack an outcome, where the model leaves them out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..models.base import Synthesizer
+
+Codes = NDArray[np.intp]
+
+LEFT_OUT = (
+    "{} had no outcome and were left out: the release, its population total too, speaks of the population whose "
+    "outcome is known. This is computed from the file and not covered by epsilon; nor is who they are, as far as the "
+    "published predictors of the others tell"
+)
+
+
+def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, Codes, NDArray[np.bool_]]:
+    """The records whose outcomes are there, where the model says ``missing="drop"``; their rows; who was left out (n,).
+
+    Raises
+    ------
+    InputError
+        Nobody has an outcome; what is left is no design.
+    """
+    absent = np.zeros(design.n, dtype=bool)
+    if synthesizer.missing == "drop":
+        for outcome in synthesizer.outcomes:
+            label = outcome in synthesizer.categorical
+            absent |= design.column(outcome).isna().to_numpy() if label else np.isnan(design.numeric(outcome))
+    if not absent.any():
+        return design, np.arange(design.n), absent
+    if absent.all():
+        raise InputError(f"every record lacks an outcome ({', '.join(synthesizer.outcomes)})")
+    try:
+        roles = {role: value for role, value in design.roles().items() if role != "pps"}  # not needed to synthesize
+        kept = SurveyDesign(design.frame[~absent], **roles)
+    except InputError as error:
+        raise InputError(
+            f"once the {absent.sum():,} records without an outcome are left out and the rest are numbered anew, {error}"
+        ) from None
+    return kept, np.flatnonzero(~absent), absent
+
+
+def said_of_missing(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
+    """How many were left out of a design, for the report."""
+    if not absent.any():
+        return []
+    return [LEFT_OUT.format(f"{absent.sum():,} of {design.n:,} records")]

@@ -1,0 +1,360 @@
+"""A policy: everything that protects a release, fixed on a historical file (C 4.5).
+
+    historical file -> unweighted fit: draws theta_s -> f_i = max_s |log p_i| -> map, c1, c2 -> epsilon
+
+In later periods the same draws give f_i to the records of the current file, the same map and constants
+give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy weight depends on the
+record alone, nothing of the current file sets anything, and the guarantee is strict.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..engines import Diagnostics, get_engine
+from ..errors import InputError, ModelError
+from ..models.base import Clusters, Constants, Posterior, Sampler, Synthesizer
+from ..models.beta.model import Beta
+from ..models.mixture.model import Mixture
+from ..models.normal.fbp import FBP
+from ..models.normal.fbs import FBS
+from ..models.shared.normal_scores import NormalScores
+from ..models.shared.predictors import predictor_constants
+from ..models.shared.transforms import Asinh, Identity, Log
+from ..privacy.mechanisms.base import MapName
+from ..privacy.mechanisms.censored import Censored
+from ..privacy.tuning import PseudoLikelihood, bound_of_a_draw, first_guess, tune, weighted_fit
+from ..privacy.units import Unit
+from ..validation import check_seed, line_of_text, positive, whole
+from .assemble import check_total, public_mean_weight
+from .missing import without_missing
+
+Floats = NDArray[np.float64]
+
+MODELS = {kind.__name__: kind for kind in (FBS, FBP, Beta, Mixture, NormalScores, Asinh, Identity, Log)}
+FORMAT = "surveysynth policy 2"
+
+
+@dataclass(frozen=True, repr=False)  # its draws were made from a confidential file
+class Policy:
+    """What a historical file set, once and for all later releases of the same survey.
+
+    A policy is confidential: it holds posterior draws of the historical file, and means and knots of its predictors.
+    It is made with :meth:`from_historical`.
+
+    Attributes
+    ----------
+    synthesizer : Synthesizer
+    epsilon : float
+        Of each release of m data sets.
+    m : int
+    mechanism : Censored
+        ``Censored(weighted=True)`` with the map and its constants c1 and c2.
+    span : (float, float)
+        The least and the largest risk in the historical file, between which the linear map runs.
+    columns : tuple of str
+        Of the model matrix; a later file must have the same.
+    levels : dict of str to list of str
+        Of the predictors that are labels; likewise.
+    constants : dict of str to dict
+        What terms such as ``center(age)`` and ``bs(age, 5)`` took from the historical file (mean, knots): a later
+        file's predictors are evaluated with them.
+    public_weights : bool
+        Whether the survey weight was a function of the predictors; likewise.
+    digest : str
+        Of the historical outcomes, salted: to refuse that very file.
+    values : dict of float arrays (S, ...)
+        Draws of the unweighted posterior, under which f_i is computed.
+    source : str
+        What the historical file is called; published.
+    delta, mean_alpha : float
+        What the weights came to on the historical file: its Lipschitz bound (epsilon / (2 m) is the clamp),
+        and the mean privacy weight.
+    """
+
+    synthesizer: Synthesizer
+    epsilon: float
+    m: int
+    mechanism: Censored
+    span: tuple[float, float]
+    columns: tuple[str, ...]
+    levels: dict[str, list[str]]
+    constants: Constants
+    public_weights: bool
+    digest: str
+    values: dict[str, Floats]
+    source: str
+    delta: float
+    mean_alpha: float
+
+    @classmethod
+    def from_historical(
+        cls,
+        design: SurveyDesign,
+        synthesizer: Synthesizer,
+        *,
+        epsilon: float,
+        source: str,
+        population_total: float | Mapping[Any, float],
+        m: int = 3,
+        map: MapName = "inverse",
+        c1: float | None = None,
+        c2: float = 0.0,
+        clusters: Clusters = "model",
+        engine: str = "auto",
+        chains: int = 4,
+        warmup: int = 1000,
+        draws: int = 1000,
+        seed: int | None = None,
+    ) -> Self:
+        """Fix epsilon, the map and its constants on a historical file.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            The historical file: last year's, not the one that is to be released.
+        synthesizer, epsilon, m, clusters, engine, chains, warmup, draws, seed
+            As for :func:`surveysynth.fit`.
+        source : str
+            What to call the historical file; published.
+        population_total : float or mapping of stratum to float
+            Of the historical file; public.
+        map, c1, c2
+            As for :class:`surveysynth.PseudoPosterior`.  Without c1 it is tuned so that the bound of the
+            historical file comes to epsilon / (2 m): few records of a similar file are then clamped.
+
+        Returns
+        -------
+        Policy
+
+        Raises
+        ------
+        InputError, ModelError, PrivacyError, EngineError
+            As :func:`surveysynth.fit`; a source without a name; a model that draws from the records themselves, or
+            whose formula has a term that looks at other records, such as ``I(x - x.mean())``.
+
+        Notes
+        -----
+        C 4.5.
+        """
+        source = line_of_text(source, "source")
+        check_seed(seed)
+        if synthesizer.from_records:
+            raise InputError(
+                "allocation='posterior' draws what is published given the confidential value of each record: no "
+                "epsilon holds for it, and a policy promises one; use allocation='prior'"
+            )
+        epsilon, m = positive(epsilon, "epsilon"), whole(m, "m")
+        # c1 is tuned below; until then any number will do
+        mechanism = Censored(epsilon, weighted=True, map=map, c1=1.0 if c1 is None else c1, c2=c2)
+        total = check_total(population_total, design)
+        design, _, absent = without_missing(design, synthesizer)
+        if absent.any():
+            check_total(total, design)
+        data = synthesizer.prepare(design, clusters, public_mean_weight(design, total))
+        synthesizer.check_censored(data)
+        constants = predictor_constants(design, synthesizer.predictors)
+        chosen = get_engine(engine)
+        sampler = Sampler(lambda: chosen, np.random.default_rng(seed), chains, warmup, draws)
+        target = bound_of_a_draw(epsilon, m)
+        pseudo = PseudoLikelihood(synthesizer, data, Unit(), sampler)
+        unweighted = pseudo.fit(np.ones(design.n))
+        risk = synthesizer.lipschitz(data, unweighted)
+
+        def alpha(c1: float) -> Floats:
+            return mechanism.alpha(risk, c1, target)
+
+        if c1 is not None:
+            weighted, _ = weighted_fit(c1, alpha(c1), pseudo)
+        else:
+            weighted = tune(alpha, pseudo, target, start=first_guess(alpha, pseudo, target))
+        finite = risk[np.isfinite(risk)]
+        if finite.size == 0:
+            raise ModelError("no record of the historical file has a finite risk: the model does not suit it")
+        return cls(
+            synthesizer, epsilon, m, replace(mechanism, c1=float(f"{weighted.c1:.4g}")),
+            (float(finite.min()), float(finite.max())), tuple(data.columns), _levels(design, synthesizer), constants,
+            data.public_weights is not None, _digest(design, synthesizer, secrets.token_hex(16)),
+            synthesizer.in_units(data, unweighted).values, source, weighted.delta, float(weighted.alpha.mean()),
+        )  # fmt: skip
+
+    def risk(self, design: SurveyDesign, data: Any) -> Floats:
+        """f_i of the records of a file, under the historical draws: (n,).
+
+        Parameters
+        ----------
+        design : SurveyDesign
+        data : object
+            Of the design, as the synthesizer prepares it with the policy's ``constants``.
+
+        Raises
+        ------
+        InputError
+            The file is the historical one; or its predictors have other columns or levels, or its weights are
+            a function of the predictors where the historical file's were not, or the other way round.
+        """
+        if _digest(design, self.synthesizer, self.digest.partition(":")[0]) == self.digest:
+            raise InputError(
+                "the policy was made from this very file: it must come from another one, a historical or a public one, "
+                "or what it sets depends on what it is to protect"
+            )
+        levels = _levels(design, self.synthesizer)
+        there = {*self.columns, *(f"{c} {label}" for c, labels in self.levels.items() for label in labels)}
+        here = {*data.columns, *(f"{c} {label}" for c, labels in levels.items() for label in labels)}
+        if here != there or tuple(data.columns) != self.columns:
+            raise InputError(
+                f"the predictors are not those of the policy's file {self.source!r} (new: "
+                f"{', '.join(sorted(here - there)) or 'none'}; lacking: {', '.join(sorted(there - here)) or 'none'}): "
+                "make the policy from a file with the same levels, or merge rare ones in both"
+            )
+        if (data.public_weights is not None) != self.public_weights:
+            was = "a function of the predictors" if self.public_weights else "no function of the predictors"
+            raise InputError(
+                f"in the policy's file {self.source!r} the survey weight was {was}, which is not so here: the model is "
+                "not the same, so make another policy"
+            )
+        S = len(next(iter(self.values.values())))
+        draws = Posterior(self.values, np.zeros(S, dtype=np.intp), Diagnostics(), "", "")
+        return self.synthesizer.lipschitz(data, self.synthesizer.from_units(data, draws))
+
+    def describe(self) -> str:
+        """What the policy is, for the public report."""
+        c = self.mechanism
+        return (
+            f"the privacy weights come from a policy, set on a historical file ({self.source}): map {c.map}, c2 = "
+            f"{c.c2:g}, a scale c1, and risks under posterior draws of that file; nothing of this file set them. What "
+            "they tell of the historical file, and so of people who are in both, is not covered by this epsilon"
+        )
+
+    def __repr__(self) -> str:
+        c = self.mechanism
+        return (
+            f"Policy from {self.source!r}: {self.synthesizer.name} of {', '.join(self.synthesizer.outcomes)}, "
+            f"epsilon = {self.epsilon:g} for m = {self.m} data sets, contributions clamped to plus or minus "
+            f"{self.epsilon / (2 * self.m):.4g}; map {c.map}, c1 = {c.c1:g}, c2 = {c.c2:g}. On the historical file "
+            f"the Lipschitz bound was {self.delta:.4g} and the mean privacy weight {self.mean_alpha:.3f}. "
+            "Confidential: it holds posterior draws of that file."
+        )
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the policy to one file (mode 0600), whole or not at all.
+
+        Raises
+        ------
+        InputError
+            The file exists and is not to be overwritten, or its folder is not there.
+        """
+        path = Path(path)
+        if path.exists() and not overwrite:
+            raise InputError(f"{str(path)!r} exists; choose another name, or overwrite=True")
+        if not path.parent.is_dir():
+            raise InputError(f"{str(path.parent)!r} is not a folder")
+        said = {
+            "format": FORMAT, "synthesizer": _plain(self.synthesizer), "epsilon": self.epsilon, "m": self.m,
+            "map": self.mechanism.map, "c1": self.mechanism.c1, "c2": self.mechanism.c2, "span": self.span,
+            "columns": self.columns, "levels": self.levels, "constants": _plain(self.constants),
+            "public_weights": self.public_weights, "digest": self.digest, "source": self.source, "delta": self.delta,
+            "mean_alpha": self.mean_alpha,
+        }  # fmt: skip
+        file, staging = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+        try:
+            with os.fdopen(file, "wb") as stream:
+                np.savez_compressed(stream, policy=np.array(json.dumps(said)), **_arrays(self.values))
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(staging, path)
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except BaseException:
+            Path(staging).unlink(missing_ok=True)
+            raise
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a policy back.
+
+        Raises
+        ------
+        InputError
+            No such file, or it is not a policy.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise InputError(f"{str(path)!r} is not a file")
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                said = json.loads(str(stored["policy"]))
+                values = {name.removeprefix("draws_"): stored[name] for name in stored.files if name != "policy"}
+            if said["format"] != FORMAT:
+                raise ValueError
+            mechanism = Censored(said["epsilon"], weighted=True, map=said["map"], c1=said["c1"], c2=said["c2"])
+            low, high = said["span"]
+            return cls(
+                _object(said["synthesizer"]), said["epsilon"], said["m"], mechanism, (low, high),
+                tuple(said["columns"]), said["levels"], _object(said["constants"]), said["public_weights"],
+                said["digest"], values, said["source"], said["delta"], said["mean_alpha"],
+            )  # fmt: skip
+        except Exception as error:  # whatever a damaged file makes of zip, JSON and the classes
+            raise InputError(f"{str(path)!r} is not a policy, or is damaged ({type(error).__name__})") from None
+
+
+def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[str]]:
+    """The labels of the predictors that are not numbers."""
+    columns = {name: design.column(name) for name in synthesizer.predictor_columns}
+    return {
+        name: sorted(set(column.astype(str)))
+        for name, column in columns.items()
+        if not pd.api.types.is_numeric_dtype(column.dtype)
+    }
+
+
+def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:
+    """Salt and hash of the outcomes, whatever the order of the records."""
+    values = np.sort(np.column_stack([design.numeric(outcome) for outcome in synthesizer.outcomes]), axis=0)
+    return f"{salt}:{hashlib.sha256(salt.encode() + values.tobytes()).hexdigest()}"
+
+
+def _arrays(values: Mapping[str, Floats]) -> dict[str, Any]:
+    return {f"draws_{name}": array for name, array in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A model and its transforms as JSON."""
+    if is_dataclass(value) and not isinstance(value, type):
+        name = type(value).__name__
+        if MODELS.get(name) is not type(value):
+            raise InputError(f"a policy cannot be saved with a {name}: it can with {', '.join(MODELS)}")
+        return {"class": name} | {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.init}
+    if isinstance(value, Mapping):
+        return {"items": [[_plain(k), _plain(v)] for k, v in value.items()]}
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        return [_plain(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _object(said: Any) -> Any:
+    if isinstance(said, list):
+        return [_object(v) for v in said]
+    if not isinstance(said, dict):
+        return said
+    if "items" in said:
+        return {_object(k): _object(v) for k, v in said["items"]}
+    arguments = {name: _object(v) for name, v in said.items() if name != "class"}
+    return MODELS[said["class"]](**arguments)
