@@ -94,7 +94,10 @@ def fit(sizes: list[int], name: str) -> None:
         survey, formula = design(n, np.random.default_rng(1)), "field + gender"
         if name == "beta":
             y = np.random.default_rng(1).beta(0.5, 3, n)
-            survey, model = ss.SurveyDesign(pd.DataFrame({"y": y, "w": 1.0}), weights="w"), ss.Beta("y", bounds=(0, 1))
+            survey, model = (
+                ss.SurveyDesign(pd.DataFrame({"y": y, "w": 1.0}), weights="w"),
+                ss.BetaRegression("y", bounds=(0, 1)),
+            )
         else:
             model = ss.FBS("y", formula, prior="normal") if name == "fbs" else ss.FBP("y", formula)
         data = model.prepare(survey, "model", survey.weights.mean())

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import stanli
-from surveysynth.models.counts.model.model import CountData, NegativeBinomial
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
+from surveysynth.models.counts.model import CountData, NegativeBinomialRegression
 
-MODEL = NegativeBinomial("y", "field + gender")
+MODEL = NegativeBinomialRegression("y", "field + gender")
 ROWWISE = Path(__file__).parents[1] / "tests" / "reference" / "counts_rowwise.stan"
 
 

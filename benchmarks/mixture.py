@@ -18,16 +18,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import stanli
-from surveysynth.models.mixture.model.model import Mixture, MixtureData
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
 from surveysynth.engines.base import diagnose
 from surveysynth.models.base import Sampler
+from surveysynth.models.mixture.model import Mixture, MixtureData
 
 ROWWISE = Path(__file__).parents[1] / "tests" / "reference" / "mixture_rowwise.stan"
 MODEL = Mixture(
-    "income", "age_group + tenure + marital", transform=ss.Asinh(scale=1000), zeros=True,
+    "income", "age_group + tenure + marital", transform=ss.AsinhTransform(scale=1000), zeros=True,
     bounds=(-200_000, 2_000_000),
 )  # fmt: skip
 SETTINGS = {
@@ -88,7 +88,7 @@ def sensitivity(n: int) -> pd.DataFrame:
 
 def beside_rowwise(n: int = 150, K: int = 3) -> str:
     """Effective draws of the log likelihood a second, ours over NUTS on the row-by-row program."""
-    model = replace(MODEL, predictors="tenure", components=K, zeros=False, transform=ss.Asinh(scale=1000))
+    model = replace(MODEL, predictors="tenure", components=K, zeros=False, transform=ss.AsinhTransform(scale=1000))
     frame = ss.datasets.consumer_units(2 * n, seed=1).query("income != 0").head(n).assign(weight=1.0)
     data = model.prepare(ss.SurveyDesign(frame, weights="weight"))
     x, alpha = data.X[data.pattern], np.full(n, 0.6)

@@ -3,22 +3,22 @@ from ._version import __version__
 from .design.survey_design import SurveyDesign
 from .errors import EngineError, InputError, ModelError, NotFitForRelease, PrivacyError, SurveySynthError
 from .estimation import Regression, difference, estimate, regression
-from .models.beta.model import Beta
-from .models.counts.model import NegativeBinomial, Poisson
+from .models.beta.model import BetaRegression
+from .models.counts.model import NegativeBinomialRegression, PoissonRegression
 from .models.mixture.model import Mixture
 from .models.normal.fbp import FBP
 from .models.normal.fbs import FBS
 from .models.shared.normal_scores import NormalScores
-from .models.shared.transforms import Asinh, Identity, Log
+from .models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from .privacy.accounting.ledger import Ledger
 from .privacy.mechanisms.censored import Censored
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from .privacy.mechanisms.weighted_e import WeightedE
 from .privacy.membership import MembershipAttack, membership_attack
 from .privacy.release_rule import IdentificationRule
-from .privacy.risks.count import Count
-from .privacy.risks.identification import Marginal, Pairwise
-from .privacy.risks.lipschitz import Lipschitz
+from .privacy.risks.count import CountRisk
+from .privacy.risks.identification import MarginalRisk, PairwiseRisk
+from .privacy.risks.lipschitz import LipschitzRisk
 from .release.identification import attribute_risk, identification_risk, pairwise_weights
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.release import Release, read_release
@@ -30,28 +30,28 @@ from .synthesis.policy import Policy
 __all__ = [
     "FBP",
     "FBS",
-    "Asinh",
-    "Beta",
+    "AsinhTransform",
+    "BetaRegression",
     "Censored",
-    "Count",
+    "CountRisk",
     "EngineError",
     "Fit",
     "IdentificationRule",
-    "Identity",
+    "IdentityTransform",
     "InputError",
     "LaplaceTables",
     "Ledger",
-    "Lipschitz",
-    "Log",
-    "Marginal",
+    "LipschitzRisk",
+    "LogTransform",
+    "MarginalRisk",
     "MembershipAttack",
     "Mixture",
     "ModelError",
-    "NegativeBinomial",
+    "NegativeBinomialRegression",
     "NormalScores",
     "NotFitForRelease",
-    "Pairwise",
-    "Poisson",
+    "PairwiseRisk",
+    "PoissonRegression",
     "Policy",
     "Price",
     "PrivacyError",

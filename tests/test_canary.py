@@ -114,8 +114,8 @@ def test_a_release_of_counts_by_counted_risks_and_re_weighted_holds_no_mark(tmp_
     frame = FRAME.assign(visits=np.random.default_rng(1).negative_binomial(2, 0.2, N))
     design = ss.SurveyDesign(frame, weights="wt")
     release = ss.synthesize(
-        design, ss.NegativeBinomial("visits", "age + region"), epsilon=24, m=3, seed=SEED, reweight=2,
-        mechanism=ss.PseudoPosterior(map="linear", risk=ss.Count(0.2, floor=1)),
+        design, ss.NegativeBinomialRegression("visits", "age + region"), epsilon=24, m=3, seed=SEED, reweight=2,
+        mechanism=ss.PseudoPosterior(map="linear", risk=ss.CountRisk(0.2, floor=1)),
     )  # fmt: skip
     public = release.write(tmp_path / "release", by="region") / "public"
     assert release.privacy.internal["reweighting_steps"] >= 1

@@ -163,8 +163,8 @@ def test_price_says_the_cost_and_releases_nothing(asked, file, run):
 @pytest.mark.parametrize(
     ("outcome", "options", "mechanism", "steps"),
     [("income,hours", "--risk count --radius 0.5,0.3 --floor 100,0 --map linear --reweight 2",
-      ss.PseudoPosterior(map="linear", risk=ss.Count((0.5, 0.3), floor=(100, 0))), 2),
-     ("income", "--risk count --radius 5e3 --absolute", ss.PseudoPosterior(risk=ss.Count(5e3, relative=False)), 0),
+      ss.PseudoPosterior(map="linear", risk=ss.CountRisk((0.5, 0.3), floor=(100, 0))), 2),
+     ("income", "--risk count --radius 5e3 --absolute", ss.PseudoPosterior(risk=ss.CountRisk(5e3, relative=False)), 0),
      ("income", "--risk lipschitz --reweight 1", ss.PseudoPosterior(), 1)],
     ids=lambda v: v if isinstance(v, str) else "",
 )  # fmt: skip
@@ -348,13 +348,13 @@ def visits(folder):
 COUNTS = {
     "nb": (
         ["--map", "linear", "--risk", "count", "--radius", "0.5", "--floor", "1", "--reweight", "1"],
-        ss.NegativeBinomial("visits", "gender", prior="independent"),
-        {"mechanism": ss.PseudoPosterior(map="linear", risk=ss.Count(0.5, floor=1)), "reweight": 1},
+        ss.NegativeBinomialRegression("visits", "gender", prior="independent"),
+        {"mechanism": ss.PseudoPosterior(map="linear", risk=ss.CountRisk(0.5, floor=1)), "reweight": 1},
     ),
     "poisson": (
         ["--mechanism", "weighted-e", "--risk", "count", "--radius", "2", "--absolute"],
-        ss.Poisson("visits", "gender", prior="independent"),
-        {"mechanism": ss.WeightedE(risk=ss.Count(2, relative=False))},
+        ss.PoissonRegression("visits", "gender", prior="independent"),
+        {"mechanism": ss.WeightedE(risk=ss.CountRisk(2, relative=False))},
     ),
 }  # fmt: skip
 
@@ -384,7 +384,7 @@ def skewed(folder):
 MIXTURE = {
     "model": "mixture", "predictors": "gender", "components": "4", "bounds": "-10,1e6", "m": "1", "epsilon": "30",
 }  # fmt: skip
-OURS = ss.Mixture("income", "gender", ss.Asinh(1000.0), zeros=True, components=4, bounds=(-10, 1e6))
+OURS = ss.Mixture("income", "gender", ss.AsinhTransform(1000.0), zeros=True, components=4, bounds=(-10, 1e6))
 BETWEEN = {"transform": "asinh", "scale": "1000"}
 PRICE = ss.Price(1, 1.0, 15.0, 15.0, 30.0, 0.9, 0.2, "Passed.")
 
@@ -427,7 +427,7 @@ def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run)
     assert squeezed(str(policy)) in squeezed(out) and out.rstrip().endswith("Written: policy.npz (to keep)")
     assert (policy.epsilon, policy.m, policy.source) == (40, 1, "last year")
     assert policy.mechanism == ss.Censored(40.0, weighted=True, map="linear", c1=0.7)
-    assert policy.synthesizer == ss.FBS(["income"], "field", prior="normal", transform=ss.Log())
+    assert policy.synthesizer == ss.FBS(["income"], "field", prior="normal", transform=ss.LogTransform())
     assert Path("policy.npz").stat().st_mode & 0o777 == 0o600
     code, _, err = run(*asked)
     assert code == 2 and "--out policy.npz exists" in err
@@ -776,7 +776,7 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words("price", outcome="C(gender)", predictors="field", risk="count"), "Count looks at numeric outcomes"),
      (words(mechanism="censored", risk="lipschitz"), "--risk: not with --mechanism censored"),
      (words(mechanism="censored-weighted", reweight="1"), "under the censored mechanism the clamp is the bound"),
-     ([*words(risk="count"), "--debias"], "use the inverse map of Lipschitz() risks"),
+     ([*words(risk="count"), "--debias"], "use the inverse map of LipschitzRisk() risks"),
      ([*words(reweight="1"), "--debias"], "re-weighting changes it: use one of them"),
      (words(mechanism="censored", map="linear", c2="0"), "--map, --c2: not with --mechanism censored"),
      (words(mechanism="censored"), "needs population_total=, a public number"),

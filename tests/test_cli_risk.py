@@ -214,10 +214,10 @@ def test_a_file_of_another_length_or_none_is_refused(people, run):
 
 @pytest.mark.parametrize(
     ("options", "risk"),
-    [("--risk marginal --known gender --radius 0.3", ss.Marginal(["gender"], 0.3)),
+    [("--risk marginal --known gender --radius 0.3", ss.MarginalRisk(["gender"], 0.3)),
      ("--risk pairwise --known field,gender --radius 5e3 --absolute --floor 10",
-      ss.Pairwise(["field", "gender"], 5e3, relative=False, floor=10)),
-     ("--risk marginal", ss.Marginal([]))],
+      ss.PairwiseRisk(["field", "gender"], 5e3, relative=False, floor=10)),
+     ("--risk marginal", ss.MarginalRisk([]))],
 )  # fmt: skip
 def test_risks_of_identification_are_priced_and_released_as_by_python(options, risk, run):
     make_frame().replace("NA", "n/a.").to_csv("f.csv", index=False)

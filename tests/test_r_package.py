@@ -28,7 +28,7 @@ SAME = {
         'fbs(cbind(api00, api99) ~ stype + awards, prior = "flat")',
         ss.FBS(["api00", "api99"], "stype + awards", prior="flat"),
     ),
-    "a count": ("negbin(enroll ~ stype + awards)", ss.NegativeBinomial("enroll", "stype + awards")),
+    "a count": ("negbin(enroll ~ stype + awards)", ss.NegativeBinomialRegression("enroll", "stype + awards")),
 }  # fmt: skip
 
 

@@ -63,15 +63,19 @@ def test_rule_04_densities_do_not_depend_on_a_unit_that_nobody_named():
         return ss.fit(design, model(transform=transform), epsilon=30, seed=1)
 
     for transform, of_thousands in (
-        ("log", "log"), (ss.Asinh(scale=5000), ss.Asinh(scale=5)), (ss.Identity(scale=1e4), ss.Identity(scale=10)),
+        ("log", "log"), (ss.AsinhTransform(scale=5000), ss.AsinhTransform(scale=5)),
+        (ss.IdentityTransform(scale=1e4), ss.IdentityTransform(scale=10)),
     ):  # fmt: skip
         np.testing.assert_allclose(fit(frame, transform).risk, fit(thousands, of_thousands).risk, rtol=1e-9)
-    other_unit = fit(thousands, ss.Identity(scale=1e4)).risk
-    assert other_unit.max() != pytest.approx(fit(frame, ss.Identity(scale=1e4)).risk.max(), rel=0.1)
+    other_unit = fit(thousands, ss.IdentityTransform(scale=1e4)).risk
+    assert other_unit.max() != pytest.approx(fit(frame, ss.IdentityTransform(scale=1e4)).risk.max(), rel=0.1)
     for name in ("identity", "asinh"):
         with pytest.raises(ss.InputError, match="needs a public scale"):
             model(transform=name)
-    for transform, words in ((ss.Identity(scale=1e4), "per 10000 units"), (ss.Asinh(scale=5000), "outcome / 5000")):
+    for transform, words in (
+        (ss.IdentityTransform(scale=1e4), "per 10000 units"),
+        (ss.AsinhTransform(scale=5000), "outcome / 5000"),
+    ):
         assert words in str(fit(frame, transform).release().privacy)
 
 

@@ -14,8 +14,8 @@
 # Williams and Savitsky, "Mechanisms for Global Differential Privacy under Bayesian Data Synthesis" (C below).
 #
 # The file is made up: a simple random sample of 2,000 of 400,000 tenant households, and the share of income that goes
-# into rent. A share lies between 0 and 1, so the model is `Beta`, and C's own example is of this kind. The runs have
-# a seed, so that the page stays the same. A release that is to be published has none.
+# into rent. A share lies between 0 and 1, so the model is `BetaRegression`, and C's own example is of this kind. The
+# runs have a seed, so that the page stays the same. A release that is to be published has none.
 
 # %%
 import matplotlib.pyplot as plt
@@ -41,7 +41,7 @@ def survey(year):
 
 
 file = survey(2024)
-model = ss.Beta("share", "landlord", bounds=(0, 1))
+model = ss.BetaRegression("share", "landlord", bounds=(0, 1))
 own = file.frame["share"]
 print(f"{n:,} households; mean share {own.mean():.3f}, median {own.median():.3f}, largest {own.max():.2f}")
 

@@ -96,7 +96,7 @@ def statistics(counts):
 
 of_file = statistics([visits])
 rows = [{"": "the file"} | of_file | {"variance": visits.var()}]
-for model in (ss.Poisson("visits", PREDICTORS), ss.NegativeBinomial("visits", PREDICTORS)):
+for model in (ss.PoissonRegression("visits", PREDICTORS), ss.NegativeBinomialRegression("visits", PREDICTORS)):
     fit = ss.fit(design, model, mechanism=ss.PseudoPosterior(c1=1e6), m=M, **SHORT)
     counts = files(fit)
     found = {"variance": np.mean([y.var() for y in counts]), "Delta": fit.delta, "epsilon": 2 * M * fit.delta}
@@ -120,8 +120,8 @@ show(pd.DataFrame(rows))
 # - CW: the risk is the share of records that are further away than 20% of the count. It takes no model.
 
 # %%
-nb = ss.NegativeBinomial("visits", PREDICTORS)
-RISKS = {"LW": ss.Lipschitz(), "CW": ss.Count(radius=0.2)}
+nb = ss.NegativeBinomialRegression("visits", PREDICTORS)
+RISKS = {"LW": ss.LipschitzRisk(), "CW": ss.CountRisk(radius=0.2)}
 first = {
     name: ss.fit(design, nb, mechanism=ss.PseudoPosterior(map="linear", risk=risk, c1=1), m=M, **SHORT)
     for name, risk in RISKS.items()

@@ -52,7 +52,7 @@ print(f"{len(households)} households, {(income == 0).mean():.1%} without income,
 
 # %%
 model = ss.Mixture(
-    "income", "age_group + urban + marital + tenure", transform=ss.Asinh(scale=1000), zeros=True,
+    "income", "age_group + urban + marital + tenure", transform=ss.AsinhTransform(scale=1000), zeros=True,
     bounds=(-200_000, 2_000_000),
 )  # fmt: skip
 
@@ -103,14 +103,14 @@ show(profile(risk))
 #
 # ## 3. Privacy weights from the risk
 #
-# `Marginal` weighs a record by 1 - IR_i. `Pairwise` looks at pairs: how likely are two records to be found together,
-# and on average over all partners? Pairs share their risk, so that no record is moved alone. With `map="linear"` the
-# weights are c1 times that, plus c2; with c1 = 1 and c2 = 0 they are E's own.
+# `MarginalRisk` weighs a record by 1 - IR_i. `PairwiseRisk` looks at pairs: how likely are two records to be found
+# together, and on average over all partners? Pairs share their risk, so that no record is moved alone. With
+# `map="linear"` the weights are c1 times that, plus c2; with c1 = 1 and c2 = 0 they are E's own.
 
 # %%
 near = {"known": KNOWN, "radius": 0.2, "floor": 500, "datasets": MANY}
-_, marginal = files(ss.PseudoPosterior(risk=ss.Marginal(**near), map="linear", c1=1))
-_, pairwise = files(ss.PseudoPosterior(risk=ss.Pairwise(**near), map="linear", c1=1))
+_, marginal = files(ss.PseudoPosterior(risk=ss.MarginalRisk(**near), map="linear", c1=1))
+_, pairwise = files(ss.PseudoPosterior(risk=ss.PairwiseRisk(**near), map="linear", c1=1))
 for name, release in {"marginal": marginal, "pairwise": pairwise}.items():
     risk[name] = ss.identification_risk(households, release, **INTRUDER)
     alpha = release.internal["records"]["alpha"]
@@ -133,7 +133,7 @@ print(f"pairwise weights made from the file itself: mean {from_file.mean():.2f},
 
 # %%
 paper = ss.Mixture(
-    "income", "age_group + urban + marital + tenure", transform=ss.Asinh(scale=1000), zeros=True,
+    "income", "age_group + urban + marital + tenure", transform=ss.AsinhTransform(scale=1000), zeros=True,
     bounds=(-200_000, 2_000_000), allocation="posterior",
 )  # fmt: skip
 followed = ss.synthesize(design, paper, mechanism=ss.PseudoPosterior(c1=1e9), accept_diagnostics=PASS, **SHORT)
@@ -186,7 +186,7 @@ except ss.PrivacyError as blocked:
 
 released = ss.synthesize(
     design, model, epsilon=20, m=3, rule=ss.IdentificationRule(KNOWN, most=0.9, radius=0.2, floor=500),
-    mechanism=ss.PseudoPosterior(risk=ss.Marginal(**near), map="linear"), accept_diagnostics=[*PASS, "information"],
+    mechanism=ss.PseudoPosterior(risk=ss.MarginalRisk(**near), map="linear"), accept_diagnostics=[*PASS, "information"],
     chains=3, warmup=80, draws=120, seed=SEED,
 )  # fmt: skip
 print(released)

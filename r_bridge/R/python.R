@@ -18,9 +18,9 @@ ask_python <- function(task, ..., objects = list()) {
 
 # What Python says of its own names and lists, for a reader of R: patterns, and what stands in their place.
 IN_WORDS_OF_R <- c(
-  "surveysynth\\.Log\\(\\), Asinh" = "\"log\", Asinh",
-  "(surveysynth\\.)?Asinh\\(scale=" = "asinh_transform(",
-  "(surveysynth\\.)?Identity\\(scale=" = "identity_transform(",
+  "surveysynth\\.LogTransform\\(\\), AsinhT" = "\"log\", AsinhT",
+  "(surveysynth\\.)?AsinhTransform\\(scale=" = "asinh_transform(",
+  "(surveysynth\\.)?IdentityTransform\\(scale=" = "identity_transform(",
   "use FBP\\(\\.\\.\\.\\) instead of FBP\\.paper\\(\\.\\.\\.\\)" = "leave weights and variance of fbp() alone",
   "\\buse FBS\\b" = "use fbs()",
   " \\(--accept information\\)" = "",
@@ -32,13 +32,13 @@ IN_WORDS_OF_R <- c(
   "\\bPseudoPosterior or WeightedE\\b" = "pseudo_posterior() or weighted_e()",
   "\\bPseudoPosterior\\(" = "pseudo_posterior(",
   "\\bCensored\\(" = "censored(",
-  "\\bLipschitz\\(" = "lipschitz_risk(",
-  "\\bCount\\(" = "count_risk(",
-  "\\bCount looks at" = "count_risk() looks at",
-  "\\bMarginal\\(" = "marginal_risk(",
-  "\\bMarginal looks at" = "marginal_risk() looks at",
-  "\\bPairwise\\(" = "pairwise_risk(",
-  "\\bPairwise looks at" = "pairwise_risk() looks at",
+  "\\bLipschitzRisk\\(" = "lipschitz_risk(",
+  "\\bCountRisk\\(" = "count_risk(",
+  "\\bCountRisk looks at" = "count_risk() looks at",
+  "\\bMarginalRisk\\(" = "marginal_risk(",
+  "\\bMarginalRisk looks at" = "marginal_risk() looks at",
+  "\\bPairwiseRisk\\(" = "pairwise_risk(",
+  "\\bPairwiseRisk looks at" = "pairwise_risk() looks at",
   "(surveysynth\\.)?\\bIdentificationRule\\(" = "identification_rule(",
   "\\bIdentificationRule looks at" = "identification_rule() looks at",
   "must be None for" = "must be NULL for",
@@ -60,7 +60,7 @@ in_words_of_r <- function(text) {
 }
 
 # A call of one of Python's constructors, to be made there, and the name that it has in R:
-# make("Asinh", "asinh_transform", scale = 10).
+# make("AsinhTransform", "asinh_transform", scale = 10).
 make <- function(constructor, name, ..., class = NULL) {
   structure(list(constructor = constructor, name = name, arguments = without_null(list(...))),
             class = c(class, "surveysynth_made"))

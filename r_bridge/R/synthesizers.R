@@ -74,7 +74,7 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
     refuse("bounds must be the outcome's lowest and highest possible value, which are public: bounds = c(0, 2e5)")
   }
   one_number(
-    synthesizer("Beta", outcome, predictors, bounds = I(bounds), missing = match.arg(missing)),
+    synthesizer("BetaRegression", outcome, predictors, bounds = I(bounds), missing = match.arg(missing)),
     "a beta regression synthesizes one number: beta_regression(salary ~ gender, bounds = c(0, 2e5))"
   )
 }
@@ -105,7 +105,7 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #' poisson_counts("visits", ~ 1)
 negbin <- function(outcome, predictors = NULL, prior = c("paper", "independent"), missing = c("fail", "drop")) {
   one_number(
-    synthesizer("NegativeBinomial", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing)),
+    synthesizer("NegativeBinomialRegression", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing)),
     "a negative binomial regression synthesizes one count: negbin(visits ~ age + sex)"
   )
 }
@@ -114,7 +114,7 @@ negbin <- function(outcome, predictors = NULL, prior = c("paper", "independent")
 #' @export
 poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "independent"), missing = c("fail", "drop")) {
   one_number(
-    synthesizer("Poisson", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing)),
+    synthesizer("PoissonRegression", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing)),
     "a Poisson regression synthesizes one count: poisson_counts(visits ~ age + sex)"
   )
 }
@@ -257,13 +257,13 @@ outcome_columns <- function(side) {
 #' historical_scores(last_year$salary, source = "last year's survey", weights = last_year$wt)
 #' }
 asinh_transform <- function(scale) {
-  make("Asinh", "asinh_transform", scale = check_scale(scale), class = "surveysynth_transform")
+  make("AsinhTransform", "asinh_transform", scale = check_scale(scale), class = "surveysynth_transform")
 }
 
 #' @rdname asinh_transform
 #' @export
 identity_transform <- function(scale) {
-  make("Identity", "identity_transform", scale = check_scale(scale), class = "surveysynth_transform")
+  make("IdentityTransform", "identity_transform", scale = check_scale(scale), class = "surveysynth_transform")
 }
 
 #' @rdname asinh_transform
@@ -294,7 +294,7 @@ check_scale <- function(scale) {
 
 # One transform, or one for each of several outcomes.
 transforms <- function(transform, outcomes = NULL) {
-  if (identical(transform, "log")) return(make("Log", "\"log\"", class = "surveysynth_transform"))
+  if (identical(transform, "log")) return(make("LogTransform", "\"log\"", class = "surveysynth_transform"))
   if (inherits(transform, "surveysynth_transform")) return(transform)
   each <- is.list(transform) && length(outcomes) && setequal(names(transform), outcomes)
   if (each) return(lapply(transform, transforms))
@@ -360,20 +360,20 @@ pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0, ri
 #' count_risk(radius = 0.2, floor = 1)
 #' count_risk(radius = c(500, 2), relative = FALSE)
 #' marginal_risk(~ field + gender)
-lipschitz_risk <- function() make("Lipschitz", "lipschitz_risk()", class = "surveysynth_risk")
+lipschitz_risk <- function() make("LipschitzRisk", "lipschitz_risk()", class = "surveysynth_risk")
 
 #' @rdname lipschitz_risk
 #' @export
 count_risk <- function(radius = 0.2, relative = TRUE, floor = 0) {
   check_near("count_risk()", radius, floor)
-  make("Count", "count_risk", radius = radius, relative = relative, floor = floor, class = "surveysynth_risk")
+  make("CountRisk", "count_risk", radius = radius, relative = relative, floor = floor, class = "surveysynth_risk")
 }
 
 #' @rdname lipschitz_risk
 #' @export
 marginal_risk <- function(known, radius = 0.2, relative = TRUE, floor = 0, datasets = 20) {
   check_near("marginal_risk()", radius, floor)
-  make("Marginal", "marginal_risk", known = what_is_known(known), radius = radius, relative = relative, floor = floor,
+  make("MarginalRisk", "marginal_risk", known = what_is_known(known), radius = radius, relative = relative, floor = floor,
        datasets = datasets, class = "surveysynth_risk")
 }
 
@@ -381,7 +381,7 @@ marginal_risk <- function(known, radius = 0.2, relative = TRUE, floor = 0, datas
 #' @export
 pairwise_risk <- function(known, radius = 0.2, relative = TRUE, floor = 0, datasets = 20) {
   check_near("pairwise_risk()", radius, floor)
-  make("Pairwise", "pairwise_risk", known = what_is_known(known), radius = radius, relative = relative, floor = floor,
+  make("PairwiseRisk", "pairwise_risk", known = what_is_known(known), radius = radius, relative = relative, floor = floor,
        datasets = datasets, class = "surveysynth_risk")
 }
 

@@ -24,18 +24,18 @@ from rich.table import Table
 from .. import (
     FBP,
     FBS,
-    Beta,
+    BetaRegression,
     Censored,
-    Count,
+    CountRisk,
     IdentificationRule,
     Ledger,
-    Lipschitz,
-    Marginal,
+    LipschitzRisk,
+    MarginalRisk,
     Mixture,
-    NegativeBinomial,
+    NegativeBinomialRegression,
     NormalScores,
-    Pairwise,
-    Poisson,
+    PairwiseRisk,
+    PoissonRegression,
     Policy,
     PseudoPosterior,
     Release,
@@ -197,7 +197,7 @@ def _model(
         _refuse(context, ("prior", "transform", "scale"), "not with --model beta, whose prior and scale are fixed")
         if bounds is None:
             raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
-        return Beta(names[0], predictors, bounds=_bounds(bounds), missing=missing)
+        return BetaRegression(names[0], predictors, bounds=_bounds(bounds), missing=missing)
     given: dict[str, Any] = {"missing": missing} | ({} if prior is None else {"prior": prior})
     if model in COUNTS:
         _refuse(context, ("transform", "scale"), f"not with --model {model}: a count stays as it is")
@@ -239,11 +239,11 @@ def _risk(
     if risk == "lipschitz":
         if not ruled:
             _refuse(context, ("radius", "absolute", "floor"), f"only with --risk count, marginal, pairwise{or_rule}")
-        return Lipschitz()
+        return LipschitzRisk()
     near = ball(radius, absolute, floor)
     if risk == "count":
-        return Count(**near)
-    return {"marginal": Marginal, "pairwise": Pairwise}[risk](tuple(listed(known) or ()), **near)
+        return CountRisk(**near)
+    return {"marginal": MarginalRisk, "pairwise": PairwiseRisk}[risk](tuple(listed(known) or ()), **near)
 
 
 def _rule(
@@ -295,7 +295,7 @@ Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
 ModelName = Literal["fbs", "fbp", "fbp-paper", "beta", "nb", "poisson", "mixture"]
 SEVERAL: dict[str, Any] = {"fbs": FBS, "fbp": FBP, "fbp-paper": FBP.paper}  # of several outcomes
-COUNTS: dict[str, Any] = {"nb": NegativeBinomial, "poisson": Poisson}
+COUNTS: dict[str, Any] = {"nb": NegativeBinomialRegression, "poisson": PoissonRegression}
 Model = Annotated[
     ModelName,
     typer.Option(

@@ -46,7 +46,7 @@ class IdentificationRule(Identification):
     Raises
     ------
     InputError
-        A limit that is not from 0 to below 1; as :class:`surveysynth.Marginal`.
+        A limit that is not from 0 to below 1; as :class:`surveysynth.MarginalRisk`.
 
     Notes
     -----
@@ -96,7 +96,7 @@ class IdentificationRule(Identification):
             raise PrivacyError(
                 f"{above:,} of {design.n:,} records have a probability of identification above {self.most:g} in these "
                 "data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by that "
-                "risk, Marginal(known) or Pairwise(known) under map='linear', or with a smaller epsilon. Do "
+                "risk, MarginalRisk(known) or PairwiseRisk(known) under map='linear', or with a smaller epsilon. Do "
                 "not publish that a release was blocked: it tells of the file"
             )
 

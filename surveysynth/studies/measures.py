@@ -149,7 +149,7 @@ def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
         ``block, field, gender, paper_ci_length, ci_length, paper_coverage, coverage``: FBS and FBP
         as in the paper, at m = 3 and a Lipschitz bound of 1.8; blocks that were not run are left out.
     """
-    with (files(__package__) / "paper_tables" / "tabular_repeated_sampling.csv").open(encoding="utf-8") as file:
+    with (files("surveysynth.studies.paper_tables") / "tabular_repeated_sampling.csv").open(encoding="utf-8") as file:
         printed = pd.read_csv(file, dtype={"field": str, "gender": str})
     run = summary[(summary["setting"] == "paper") & (summary["m"] == 3) & np.isclose(summary["delta"], 1.8)]
     ours = run.assign(block=run["method"] + "_" + run["statistic"] + "s").astype({"field": str, "gender": str})

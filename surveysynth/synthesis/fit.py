@@ -22,7 +22,7 @@ from ..privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from ..privacy.mechanisms.weighted_e import WeightedE
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.report import LEAST_INFORMATION, SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
-from ..privacy.risks.lipschitz import Lipschitz
+from ..privacy.risks.lipschitz import LipschitzRisk
 from ..privacy.tuning import PseudoLikelihood, WeightedFit, reweight, times
 from ..privacy.units import CLASS, Unit, even
 from ..release.release import Release
@@ -474,7 +474,7 @@ class Fit:
             )
         if posterior.failures:  # all of them accepted, or nothing were released
             said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
-        d, lipschitz = posterior.diagnostics, isinstance(self.mechanism.risk, Lipschitz)
+        d, lipschitz = posterior.diagnostics, isinstance(self.mechanism.risk, LipschitzRisk)
         unweighted = float(self.risk.max()) if lipschitz else np.nan
         internal = {
             "epsilon_exact": None if self.kind == "none" else 2 * self.delta * m, "delta": self.delta,

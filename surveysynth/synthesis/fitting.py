@@ -33,7 +33,7 @@ from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from ..privacy.mechanisms.weighted_e import WeightedE
 from ..privacy.release_rule import IdentificationRule
-from ..privacy.risks.lipschitz import Lipschitz
+from ..privacy.risks.lipschitz import LipschitzRisk
 from ..privacy.tuning import (
     PseudoLikelihood,
     WeightedFit,
@@ -251,7 +251,7 @@ def _protected(
         return risk, censored_fit(mechanism.c1, weights, pseudo, target)
     say("fits under privacy weights")
     if isinstance(mechanism, WeightedE):
-        bounds = Lipschitz().of(design, model, data, unit, unweighted, pseudo.sampler.rng)
+        bounds = LipschitzRisk().of(design, model, data, unit, unweighted, pseudo.sampler.rng)
         weighted = truncated(mechanism.c1, alpha(mechanism.c1), np.where(present > 0, bounds, np.inf), pseudo, target)
         if weighted.delta > target:
             left = weighted.alpha

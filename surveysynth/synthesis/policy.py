@@ -27,13 +27,13 @@ from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
 from ..models.base import Clusters, Constants, Posterior, Sampler, Synthesizer
-from ..models.beta.model import Beta
+from ..models.beta.model import BetaRegression
 from ..models.mixture.model import Mixture
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..models.shared.normal_scores import NormalScores
 from ..models.shared.predictors import predictor_constants
-from ..models.shared.transforms import Asinh, Identity, Log
+from ..models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from ..privacy.mechanisms.base import MapName
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.tuning import PseudoLikelihood, bound_of_a_draw, first_guess, tune, weighted_fit
@@ -44,7 +44,10 @@ from .missing import without_missing
 
 Floats = NDArray[np.float64]
 
-MODELS = {kind.__name__: kind for kind in (FBS, FBP, Beta, Mixture, NormalScores, Asinh, Identity, Log)}
+MODELS = {
+    kind.__name__: kind
+    for kind in (FBS, FBP, BetaRegression, Mixture, NormalScores, AsinhTransform, IdentityTransform, LogTransform)
+}
 FORMAT = "surveysynth policy 2"
 
 

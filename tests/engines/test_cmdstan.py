@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surveysynth import FBP, FBS, Beta, NegativeBinomial, Poisson, SurveyDesign
+from surveysynth import FBP, FBS, BetaRegression, NegativeBinomialRegression, PoissonRegression, SurveyDesign
 from surveysynth.engines import base, get_engine
 from surveysynth.engines.cmdstan import cmdstan_version
 from surveysynth.models.base import Sampler
@@ -57,12 +57,12 @@ SMALLEST = {  # program, and what makes it the smallest: model, clamp, weights, 
     "fbp_censored, no predictor": ("fbp_censored", FBP("y", "1", **PAPER), 2, "w", {}),
     "fbp_censored, no predictor and no weight": ("fbp_censored", FBP("y", "1", **PAPER), 2, "same", {}),
     "fbp_censored, full rank": ("fbp_censored", FBP("y", "field", **PAPER), 2, "w", {}),
-    "beta, no predictor": ("beta", Beta("share", bounds=(0, 1)), None, "same", {}),
-    "beta, a predictor": ("beta", Beta("share", "field", bounds=(0, 1)), None, "same", {}),
-    "beta_censored, no predictor": ("beta_censored", Beta("share", bounds=(0, 1)), 2, "same", {}),
-    "beta_censored, a predictor": ("beta_censored", Beta("share", "field", bounds=(0, 1)), 2, "same", {}),
-    "counts, no predictor": ("counts", NegativeBinomial("count", "1"), None, "same", {}),
-    "counts, no predictor, Poisson": ("counts", Poisson("count", "1"), None, "same", {}),
+    "beta, no predictor": ("beta", BetaRegression("share", bounds=(0, 1)), None, "same", {}),
+    "beta, a predictor": ("beta", BetaRegression("share", "field", bounds=(0, 1)), None, "same", {}),
+    "beta_censored, no predictor": ("beta_censored", BetaRegression("share", bounds=(0, 1)), 2, "same", {}),
+    "beta_censored, a predictor": ("beta_censored", BetaRegression("share", "field", bounds=(0, 1)), 2, "same", {}),
+    "counts, no predictor": ("counts", NegativeBinomialRegression("count", "1"), None, "same", {}),
+    "counts, no predictor, Poisson": ("counts", PoissonRegression("count", "1"), None, "same", {}),
     "categories, two of them": ("categories", FBS(["y", "C(label)"], "1", prior="flat"), None, "w", {"psu": "psu"}),
     "fbs_censored, an empty last row": ("fbs_censored", FBS("y", "field"), 2, "w", {}),
     "fbp_censored, an empty last row": ("fbp_censored", FBP("y", "field", **PAPER), 2, "w", {}),

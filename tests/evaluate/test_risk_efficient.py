@@ -40,7 +40,7 @@ with_the_sample = pytest.mark.skipif(not UNITS.is_file(), reason="the sample of 
 
 
 def model(**settings):
-    return ss.FBS("income", PREDICTORS, **{"prior": "flat", "transform": ss.Asinh(scale=1000)} | settings)
+    return ss.FBS("income", PREDICTORS, **{"prior": "flat", "transform": ss.AsinhTransform(scale=1000)} | settings)
 
 
 def bench_of(frame, weights=None, seed=4, **plan):
@@ -522,7 +522,7 @@ def test_bad_arguments_are_refused_before_any_fit(settings, words, frame, monkey
 
 
 def test_models_of_more_than_a_number_are_refused(frame):
-    two = ss.FBS(["income", "C(tenure)"], "age_group", prior="flat", transform=ss.Asinh(scale=1000))
+    two = ss.FBS(["income", "C(tenure)"], "age_group", prior="flat", transform=ss.AsinhTransform(scale=1000))
     with pytest.raises(ss.InputError, match="one numeric outcome"):
         risk_efficient_study(risk_efficient.as_design(frame), two, known=KNOWN, **SMALL)
 
@@ -537,7 +537,7 @@ def test_missing_values_are_named_by_row_and_never_shown(frame):
 def test_any_synthesizer_will_do(frame):
     """The study asks of a model what every synthesizer has."""
     whole = frame.assign(income=frame["income"].clip(lower=0).round())
-    count = ss.NegativeBinomial("income", "tenure")
+    count = ss.NegativeBinomialRegression("income", "tenure")
     settings = SMALL | {"radii": (), "datasets": 2, "warmup": 100, "draws": 100, "resamples": 20}
     found = risk_efficient_study(risk_efficient.as_design(whole), count, known=["tenure"], seed=1, **settings)
     assert keys_of(outputs.profile(found)) == [line for line in LINES if line[0] != "topcoding"]
@@ -545,7 +545,7 @@ def test_any_synthesizer_will_do(frame):
 
 def test_an_allocation_that_looks_at_the_record_has_no_epsilon(frame):
     """E eq. 7: the component of a synthetic record comes from its confidential value."""
-    default = risk_efficient.synthesizer(frame, "income", "tenure", ss.Asinh(scale=30_000))
+    default = risk_efficient.synthesizer(frame, "income", "tenure", ss.AsinhTransform(scale=30_000))
     paper = replace(default, allocation="posterior")
     settings = SMALL | {"radii": (), "datasets": 2, "resamples": 2}
     found = risk_efficient_study(risk_efficient.as_design(frame), paper, known=["tenure"], seed=1, **settings)

@@ -9,17 +9,17 @@ from rowwise import collapsed, log_prob, reference, sampler
 from scipy.special import expit, logsumexp
 from scipy.stats import beta as beta_distribution
 from scipy.stats import logistic, norm, pareto
-from surveysynth.models.beta.model.model import EDGE, Beta
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
 from surveysynth.models.base import Posterior
+from surveysynth.models.beta.model import EDGE, BetaRegression
 from surveysynth.models.beta.model import model as beta
 from surveysynth.models.shared import row_density
 from surveysynth.privacy.weight_maps import MAPS
 
 LOW, HIGH = -20.0, 80.0
-MODEL = Beta("y", "field + x", bounds=(LOW, HIGH))
-PLAIN = Beta("y", bounds=(0, 1))
+MODEL = BetaRegression("y", "field + x", bounds=(LOW, HIGH))
+PLAIN = BetaRegression("y", bounds=(0, 1))
 
 
 def file(n=60, seed=1, repeated=False):
@@ -221,7 +221,7 @@ def test_order_of_records_changes_nothing(seed, n):
 @given(low=st.floats(-1e6, 1e6), width=st.floats(1e-3, 1e6))
 def test_units_change_nothing(low, width):
     y = skewed(30, 1).clip(0.01, 0.99)
-    moved = Beta("y", bounds=(low, low + width)).prepare(design_of(low + width * y))
+    moved = BetaRegression("y", bounds=(low, low + width)).prepare(design_of(low + width * y))
     np.testing.assert_allclose(moved.logs, PLAIN.prepare(design_of(y)).logs, atol=1e-5)
 
 
@@ -261,7 +261,7 @@ def test_simulated_outcomes_follow_the_draw():
 
 def test_synthetic_outcomes_stay_within_the_bounds():
     """Shapes so small that draws are the bounds themselves; bounds at which arithmetic overshoots."""
-    model = Beta("y", bounds=(0.1, 0.7))
+    model = BetaRegression("y", bounds=(0.1, 0.7))
     data = model.prepare(design_of(0.1 + 0.6 * skewed(500, 1)))
     posterior = Posterior({"b": np.zeros((1, 1)), "lambda": np.array([0.1001])}, *[np.zeros(1, dtype=int)] * 4)
     y = model.simulate(data, posterior, 0, np.random.default_rng(1)).outcomes
@@ -297,7 +297,7 @@ def test_release_end_to_end():
 )  # fmt: skip
 def test_options(options, message):
     with pytest.raises(InputError, match=message):
-        Beta(**({"outcome": "y", "bounds": (0, 1)} | options))
+        BetaRegression(**({"outcome": "y", "bounds": (0, 1)} | options))
 
 
 def test_the_file_is_checked():
@@ -312,7 +312,7 @@ def test_the_file_is_checked():
     said = refused(InputError, r"outside the bounds in 1 row \(row numbers 4", y=np.where(np.arange(60) == 3, 81.25, y))
     assert "81" not in said and "not by this file" in said
     refused(InputError, "missing in 1 row", y=np.where(np.arange(60) == 3, np.nan, y))
-    refused(InputError, "intercept", Beta("y", "0 + x", bounds=(LOW, HIGH)))
+    refused(InputError, "intercept", BetaRegression("y", "0 + x", bounds=(LOW, HIGH)))
     refused(InputError, "use FBS", w=np.random.default_rng(1).uniform(1, 2, 60))
     refused(ModelError, "constant", y=3.0)
     refused(ModelError, "determine y", y=LOW + (HIGH - LOW) * expit(frame["x"] - 2))

@@ -11,15 +11,15 @@ from rowwise import collapsed, log_prob, moments_agree, reference, sampler
 from scipy.special import gammaln, logsumexp
 from scipy.stats import halfcauchy, invgamma, nbinom, norm, poisson
 from scipy.stats import t as student_t
-from surveysynth.models.counts.model.model import NegativeBinomial, Poisson
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
 from surveysynth.models.base import Posterior
+from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
 from surveysynth.models.counts.model import likelihood as count_likelihood
 from surveysynth.models.counts.model import model as counts
 from surveysynth.models.shared import row_density
 
-MODELS = {"nb": NegativeBinomial, "poisson": Poisson}
+MODELS = {"nb": NegativeBinomialRegression, "poisson": PoissonRegression}
 
 
 def file(n=60, seed=1, modelled=False, mean=8.0, phi=2.0, empty=False):
@@ -133,13 +133,13 @@ def test_target_is_the_rowwise_one(kind, empty, prior):
 def test_log_density_for_any_phi(phi):
     """By sums of log(1 + j / phi), which nothing is lost in; at 1e8 next to Poisson's."""
     y = np.array([0.0, 1, 2, 15, 16, 40, 1000, 90_000])
-    data = NegativeBinomial("y").prepare(design_of(y))
+    data = NegativeBinomialRegression("y").prepare(design_of(y))
     posterior = Posterior({"b": np.array([[3.0]]), "phi": np.array([phi])}, *[np.zeros(1, dtype=int)] * 4)
     mu = np.exp(3)
     rise = [math.fsum(np.log1p(np.arange(v) / phi)) for v in y]
     spent = mu if phi == np.inf else phi * np.log1p(mu / phi)
     expected = rise - gammaln(y + 1) + y * (3 - np.log1p(mu / phi)) - spent
-    found = NegativeBinomial("y").log_density(data, np.arange(8), posterior)[0]
+    found = NegativeBinomialRegression("y").log_density(data, np.arange(8), posterior)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
     if phi >= 1e8:
         np.testing.assert_allclose(found[:6], poisson.logpmf(y[:6], mu), rtol=1e-5)
@@ -247,16 +247,16 @@ def test_densities_are_those_of_scipy(monkeypatch, kind, modelled, small_blocks)
 
 
 def test_a_density_that_is_not_finite_has_no_bound():
-    data, posterior = Poisson("y").prepare(design_of([0, 1, 5])), drawn(False, S=3, K=1)
+    data, posterior = PoissonRegression("y").prepare(design_of([0, 1, 5])), drawn(False, S=3, K=1)
     posterior.values["b"][1] = 800.0  # mu overflows
-    assert np.isinf(Poisson("y").lipschitz(data, posterior)).all()
+    assert np.isinf(PoissonRegression("y").lipschitz(data, posterior)).all()
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(10, 40))
 def test_order_of_records_changes_nothing(seed, n):
     frame, _ = file(n, seed % 1000, modelled=True)
-    order, model = np.random.default_rng(seed).permutation(n), NegativeBinomial("y", "field + x")
+    order, model = np.random.default_rng(seed).permutation(n), NegativeBinomialRegression("y", "field + x")
     here = model.prepare(SurveyDesign(frame, weights="w"))
     there = model.prepare(SurveyDesign(frame.iloc[order], weights="w"))
     posterior, alpha = drawn(modelled=True), alphas(n)
@@ -271,7 +271,7 @@ def test_order_of_records_changes_nothing(seed, n):
 def test_a_record_may_be_split(seed, share):
     """Two records alike, with shares of one's alpha, are that one."""
     frame, _ = file(20, seed)
-    alpha, model = alphas(20), NegativeBinomial("y")
+    alpha, model = alphas(20), NegativeBinomialRegression("y")
     whole = model.prepare(SurveyDesign(frame, weights="w"))
     twice = model.prepare(SurveyDesign(pd.concat([frame, frame]), weights="w"))
     posterior = drawn(K=1)
@@ -281,7 +281,7 @@ def test_a_record_may_be_split(seed, share):
 
 def test_coefficients_in_the_predictors_own_units():
     frame, X = file(modelled=True)
-    model = NegativeBinomial("y", "field + x")
+    model = NegativeBinomialRegression("y", "field + x")
     data, posterior = model.prepare(SurveyDesign(frame, weights="w")), drawn(modelled=True)
     own = model.in_units(data, posterior).values
     raw = np.column_stack([np.ones(60), frame["field"] == "b", frame["field"] == "c", frame["x"]]).astype(float)
@@ -299,7 +299,7 @@ def test_coefficients_in_the_predictors_own_units():
 def test_weight_part_has_its_closed_form():
     """Moments of the normal inverse gamma posterior, from matrices with a row a record."""
     frame, X = file(modelled=True)
-    model, alpha = Poisson("y", "field + x"), alphas(60)
+    model, alpha = PoissonRegression("y", "field + x"), alphas(60)
     data = model.prepare(SurveyDesign(frame, weights="w"))
     of = counts._of_weights(data, data.log_weights, alpha)
     drawn = counts._draw_weights(of, 40_000, np.random.default_rng(1))
@@ -316,7 +316,7 @@ def test_weight_part_has_its_closed_form():
 
 def test_public_mean_weight_divides():
     frame, _ = file(modelled=True)
-    data = Poisson("y").prepare(SurveyDesign(frame, weights="w"), mean_weight=2.5)
+    data = PoissonRegression("y").prepare(SurveyDesign(frame, weights="w"), mean_weight=2.5)
     np.testing.assert_allclose(data.log_weights, np.log(frame["w"] / 2.5))
 
 
@@ -329,7 +329,7 @@ def test_posterior_mean_is_that_of_glm_nb(r, to_r):
     r.r("fit <- MASS::glm.nb(y ~ field + x, data = counts)")
     theirs, error = np.array(r.r("coef(fit)")), np.array(r.r("sqrt(diag(vcov(fit)))"))
     theta, theta_error = r.r("fit$theta")[0], r.r("fit$SE.theta")[0]
-    model = NegativeBinomial("y", "field + x", "independent")
+    model = NegativeBinomialRegression("y", "field + x", "independent")
     data = model.prepare(SurveyDesign(frame, weights="w"))
     posterior = model.in_units(data, model.fit(data, np.ones(5000), sampler(1))).values
     # the prior moves a coefficient by a fraction of its error, as the likelihood's skewness does
@@ -341,7 +341,7 @@ def test_posterior_mean_is_that_of_glm_nb(r, to_r):
 
 def test_lipschitz_bounds_of_the_paper():
     """R 2: a mixture of 0.2 NB(100, 5) and 0.8 NB(100, 20), n = 1000: unweighted bounds from about 13 to 16."""
-    model, found = NegativeBinomial("y"), []
+    model, found = NegativeBinomialRegression("y"), []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         phi = np.where(rng.uniform(size=1000) < 0.2, 5, 20)
@@ -376,7 +376,7 @@ def test_simulated_counts_follow_the_draw(kind):
 @pytest.mark.parametrize("modelled", [False, True])
 def test_release_end_to_end(modelled):
     frame, _ = file(500, modelled=modelled)
-    model, total = NegativeBinomial("y", "field"), round(frame["w"].sum())
+    model, total = NegativeBinomialRegression("y", "field"), round(frame["w"].sum())
     release = synthesize(
         SurveyDesign(frame, weights="w", strata="field"), model, epsilon=12, m=2, population_total=total, seed=1
     )
@@ -412,7 +412,7 @@ def test_options(options, message):
 
 def test_the_file_is_checked():
     frame, _ = file()
-    model = NegativeBinomial("y", "field + x")
+    model = NegativeBinomialRegression("y", "field + x")
 
     def refused(kind, message, model=model, design=None, **changed):
         with pytest.raises(kind, match=message) as raised:
@@ -424,7 +424,7 @@ def test_the_file_is_checked():
     assert "7.25" not in said
     assert "-77" not in refused(InputError, "not a count", y=np.where(fourth, -77, y))
     refused(InputError, "missing in 1 row", y=np.where(fourth, np.nan, y))
-    refused(InputError, "intercept", NegativeBinomial("y", "0 + x"))
+    refused(InputError, "intercept", NegativeBinomialRegression("y", "0 + x"))
     refused(ModelError, "constant", y=3.0)
     refused(ModelError, "nearly, but not quite", w=3 + 1e-4 * np.random.default_rng(1).uniform(size=60))
     refused(ModelError, "determine the survey weight", w=(1 + y) ** 0.5)
@@ -439,14 +439,14 @@ def test_the_file_is_checked():
 @pytest.mark.parametrize("alpha", [np.zeros(60), np.full(60, 0.01), "zeros"])
 def test_too_little_weight_is_refused(alpha):
     frame, _ = file(mean=1)
-    data = NegativeBinomial("y", "field").prepare(SurveyDesign(frame, weights="w"))
+    data = NegativeBinomialRegression("y", "field").prepare(SurveyDesign(frame, weights="w"))
     alpha = np.where(frame["y"] == 0, 1.0, 0.0) if isinstance(alpha, str) else alpha
     with pytest.raises(ModelError, match="too little of the file"):
-        NegativeBinomial("y", "field").fit(data, alpha, sampler(1))
+        NegativeBinomialRegression("y", "field").fit(data, alpha, sampler(1))
 
 
 def test_describes_itself_as_the_other_models_do():
     frame, _ = file()
-    design, model = SurveyDesign(frame.assign(v=frame["y"] + 1), weights="w"), NegativeBinomial("y", "field")
+    design, model = SurveyDesign(frame.assign(v=frame["y"] + 1), weights="w"), NegativeBinomialRegression("y", "field")
     fbs = FBS("v", "field")
     assert {*model.describe(model.prepare(design))} == {*fbs.describe(fbs.prepare(design))}

@@ -11,7 +11,7 @@ from rowwise import EFFECT, Stop, alphas, collapsed, log_prob, moments_agree, re
 from scipy.linalg import block_diag
 from scipy.stats import kstest, multivariate_normal, t
 
-from surveysynth import FBS, Identity, ModelError, SurveyDesign, synthesize
+from surveysynth import FBS, IdentityTransform, ModelError, SurveyDesign, synthesize
 from surveysynth.engines import base
 from surveysynth.engines.cmdstan import cmdstan_version
 from surveysynth.models.base import Posterior, Sampler
@@ -396,7 +396,7 @@ def test_several_outcomes_from_file_to_release():
     """Two outcomes of different scales: the release keeps their means, spreads and correlation."""
     frame, *_ = sample(n=3000, x=False)
     frame = frame.assign(h=np.log(frame["h"]) * 10)
-    model = FBS(["y", "h"], "field", prior="flat", transform={"y": "log", "h": Identity(scale=10)})
+    model = FBS(["y", "h"], "field", prior="flat", transform={"y": "log", "h": IdentityTransform(scale=10)})
     release = synthesize(SurveyDesign(frame, weights="w"), model, epsilon=1e6, m=2, seed=1)
     assert len(release.datasets) == 2
     for design in release.datasets:

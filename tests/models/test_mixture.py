@@ -11,11 +11,20 @@ from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import gamma as gamma_distribution
 from scipy.stats import kstest, norm
 from scipy.stats import t as student_t
-from surveysynth.models.mixture.model.model import Mixture
 from surveysynth.models.mixture.model.sampler import exp_of, fill, log_of
 
-from surveysynth import Asinh, Censored, Identity, InputError, ModelError, SurveyDesign, read_release, synthesize
+from surveysynth import (
+    AsinhTransform,
+    Censored,
+    IdentityTransform,
+    InputError,
+    ModelError,
+    SurveyDesign,
+    read_release,
+    synthesize,
+)
 from surveysynth.models.base import Posterior, Sampler
+from surveysynth.models.mixture.model import Mixture
 from surveysynth.models.mixture.model import model as mixture
 from surveysynth.models.shared import row_density
 
@@ -357,7 +366,7 @@ def test_posterior_is_that_of_a_rowwise_program(prior, modelled, zeros, clamp):
 # ---- synthetic data
 
 
-@pytest.mark.parametrize("transform", ["log", Identity(scale=2.0), Asinh(scale=1.5)])
+@pytest.mark.parametrize("transform", ["log", IdentityTransform(scale=2.0), AsinhTransform(scale=1.5)])
 def test_simulated_values_follow_the_draw(transform):
     """Shares below some points, by record, and means of those; zeros as often as their odds say; smoothed weights."""
     model, data, _, X = prepared(True, True, transform=transform)
@@ -370,7 +379,7 @@ def test_simulated_values_follow_the_draw(transform):
         with np.errstate(divide="ignore"):
             back = np.log(y)
     else:
-        back = y / 2 if isinstance(transform, Identity) else np.arcsinh(y / 1.5)
+        back = y / 2 if isinstance(transform, IdentityTransform) else np.arcsinh(y / 1.5)
     rho, mean = expit(X @ v["zero"]), X @ v["b"].T
     zero = y == 0
     assert np.abs((zero.mean(axis=0) - rho) / np.sqrt(rho * (1 - rho) / 3000)).max() < 4.5

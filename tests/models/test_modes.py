@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from surveysynth import FBP, FBS, Censored, Identity, ModelError, SurveyDesign, synthesize
+from surveysynth import FBP, FBS, Censored, IdentityTransform, ModelError, SurveyDesign, synthesize
 from surveysynth.models.normal.censored_fit import distinct_records, only_mode
 
 SCALES = np.geomspace(0.01, 30, 300)
-WITHOUT = {"transform": Identity(scale=1.0)}
+WITHOUT = {"transform": IdentityTransform(scale=1.0)}
 
 
 def two_groups(size, low, high, sd, last, wider=1.0):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surveysynth import FBS, Asinh, Identity, InputError, Log, ModelError, SurveyDesign
+from surveysynth import FBS, AsinhTransform, IdentityTransform, InputError, LogTransform, ModelError, SurveyDesign
 from surveysynth.models.shared.transforms import as_transform
 
 N = 60
@@ -99,7 +99,7 @@ def test_formulas_that_cannot_be_used(predictors, message):
 
 
 def test_working_scale_is_log_outcome_and_log_of_weight_over_mean_weight():
-    data = prepare(FBS(["y", "h"], "field", transform={"y": "log", "h": Identity(scale=4)}))
+    data = prepare(FBS(["y", "h"], "field", transform={"y": "log", "h": IdentityTransform(scale=4)}))
     log_weight = np.log(FRAME["w"] / FRAME["w"].mean())
     np.testing.assert_allclose(data.Y, np.column_stack([np.log(FRAME["y"]), FRAME["h"] / 4, log_weight]), rtol=1e-12)
     assert data.public_weights is None
@@ -179,8 +179,8 @@ def test_outcomes_that_cannot_be_synthesized(columns, error, message):
         ({"prior": "wide"}, "prior='wide' is not one of paper, independent, normal, flat"),
         ({"missing": "ignore"}, "is not one of fail, drop"),
         ({"transform": "sqrt"}, "is not one of log, identity, asinh"),
-        ({"transform": "identity"}, r"identity needs a public scale.*surveysynth.Identity\(scale=\.\.\.\)"),
-        ({"transform": "asinh"}, r"asinh needs a public scale.*surveysynth.Asinh\(scale=\.\.\.\)"),
+        ({"transform": "identity"}, r"identity needs a public scale.*surveysynth.IdentityTransform\(scale=\.\.\.\)"),
+        ({"transform": "asinh"}, r"asinh needs a public scale.*surveysynth.AsinhTransform\(scale=\.\.\.\)"),
         ({"transform": {"h": "log"}}, "transform names other columns"),
     ],
 )  # fmt: skip
@@ -195,9 +195,13 @@ def test_options_that_mean_nothing(arguments, message):
 @pytest.mark.parametrize(
     ("transform", "forward", "said"),
     [
-        (Log(), lambda y: np.log(np.where(y > 0, y, np.nan)), "outcome's own unit does not matter"),
-        (Identity(scale=1000), lambda y: y / 1000, "per 1000 units of the outcome"),
-        (Asinh(scale=50), lambda y: np.sign(y) * np.log(np.abs(y) / 50 + np.sqrt((y / 50) ** 2 + 1)), "outcome / 50"),
+        (LogTransform(), lambda y: np.log(np.where(y > 0, y, np.nan)), "outcome's own unit does not matter"),
+        (IdentityTransform(scale=1000), lambda y: y / 1000, "per 1000 units of the outcome"),
+        (
+            AsinhTransform(scale=50),
+            lambda y: np.sign(y) * np.log(np.abs(y) / 50 + np.sqrt((y / 50) ** 2 + 1)),
+            "outcome / 50",
+        ),
     ],
 )
 def test_transforms_go_to_the_working_scale_and_back(transform, forward, said):
@@ -209,15 +213,15 @@ def test_transforms_go_to_the_working_scale_and_back(transform, forward, said):
 
 
 @pytest.mark.parametrize("scale", [0, -1, np.nan, np.inf])
-@pytest.mark.parametrize("kind", [Identity, Asinh])
+@pytest.mark.parametrize("kind", [IdentityTransform, AsinhTransform])
 def test_scales_are_positive_numbers(kind, scale):
     with pytest.raises(InputError, match="public and not computed from the file, must be a positive number"):
         kind(scale=scale)
 
 
 def test_transforms_by_name():
-    assert as_transform("log") == Log()
-    assert as_transform("identity", 3.0) == Identity(3.0)
-    assert as_transform("asinh", 3.0) == Asinh(3.0) == as_transform(Asinh(3.0))
+    assert as_transform("log") == LogTransform()
+    assert as_transform("identity", 3.0) == IdentityTransform(3.0)
+    assert as_transform("asinh", 3.0) == AsinhTransform(3.0) == as_transform(AsinhTransform(3.0))
     with pytest.raises(InputError, match="no scale"):
         as_transform("log", 3.0)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
-from surveysynth import FBS, Asinh, Identity, InputError, Log, SurveyDesign
+from surveysynth import FBS, AsinhTransform, IdentityTransform, InputError, LogTransform, SurveyDesign
 from surveysynth.datasets.census import census_workers
 from surveysynth.models.shared.normal_scores import NormalScores
 
-BASES = [Log(), Asinh(scale=500.0), Identity(scale=300.0)]
+BASES = [LogTransform(), AsinhTransform(scale=500.0), IdentityTransform(scale=300.0)]
 Z5 = [-2.0, -1.0, 0.0, 1.0, 2.0]
 P5 = stats.norm.cdf(Z5).tolist()
 
@@ -135,7 +135,10 @@ def test_no_image_is_nan():
 @pytest.mark.parametrize("unit", [1e-6, 1e-3, 10.0, 1e4])
 def test_scores_do_not_depend_on_the_unit(unit):
     y, fresh = heavy(3000, 5), heavy(500, 6)
-    for base, other in ((Log(), Log()), (Asinh(scale=50.0), Asinh(scale=50 * unit))):
+    for base, other in (
+        (LogTransform(), LogTransform()),
+        (AsinhTransform(scale=50.0), AsinhTransform(scale=50 * unit)),
+    ):
         one = NormalScores.from_historical(y, source="s", base=base)
         two = NormalScores.from_historical(y * unit, source="s", base=other)
         np.testing.assert_allclose(two.amounts, np.multiply(one.amounts, unit), rtol=1e-12)
@@ -195,7 +198,7 @@ def test_heaps_become_one_knot_in_the_middle_of_their_share():
     assert scores.amounts[-1] == 1500 and scores.probabilities[-1] == pytest.approx(1 - share / 2, abs=1e-6)
     zeros = np.where(rng.random(10_000) < 0.3, 0.0, rng.normal(100, 50, 10_000))
     zeros = np.where(zeros < 0, 0.0, zeros)
-    scores = NormalScores.from_historical(zeros, source="s", base=Asinh(scale=10.0))
+    scores = NormalScores.from_historical(zeros, source="s", base=AsinhTransform(scale=10.0))
     assert scores.amounts[0] == 0
     assert scores.probabilities[0] == pytest.approx((zeros == 0).mean() / 2, abs=1e-6)
     contract = np.where(rng.random(10_000) < 0.5, 1234.0, np.exp(rng.normal(7, 1, 10_000)))
@@ -223,7 +226,10 @@ def test_a_small_history_has_five_records_beyond_its_outer_knots():
         ({"knots": 4}, "knots must be a whole number, 5 or more"),
         ({"knots": 70.0}, "knots must be a whole number"),
         ({"values": np.r_[heavy(1999, 1), np.nan]}, r"values are missing in 1 row \(row numbers 2000;"),
-        ({"values": np.r_[0.0, -4471.3, heavy(1998, 1)]}, r"no log in 2 rows \(row numbers 1, 2;.*surveysynth.Asinh"),
+        (
+            {"values": np.r_[0.0, -4471.3, heavy(1998, 1)]},
+            r"no log in 2 rows \(row numbers 1, 2;.*surveysynth.AsinhTransform",
+        ),
         ({"values": np.r_[np.inf, heavy(1999, 1)]}, "no log in 1 row"),
         ({"values": ["4471.3 dollars"] * 2000}, "values must be a column of numbers"),
         ({"values": np.ones((2000, 2))}, "values must be a column of numbers"),
@@ -318,7 +324,7 @@ def test_a_policy_is_read_back_as_it_was(base, tmp_path):
 
 def test_damaged_policies_are_refused(tmp_path):
     path = tmp_path / "scores.json"
-    NormalScores([1.0, 2, 3, 4, 5], P5, "s", Asinh(scale=2.0)).save(path)
+    NormalScores([1.0, 2, 3, 4, 5], P5, "s", AsinhTransform(scale=2.0)).save(path)
     good = json.loads(path.read_text())
     without = {k: v for k, v in good.items() if k != "source"}
     for damaged, message in (

@@ -124,7 +124,7 @@ def test_an_outcome_proportional_to_size_needs_the_size_measure(make):
 def test_other_models_of_the_weight_refuse_it_too():
     frame, _ = farms()
     design = ss.SurveyDesign(frame.assign(cows=lambda f: np.ceil(f["turnover"]) + 20), weights="wt")
-    for synthesizer in (ss.Mixture("turnover", "1"), ss.NegativeBinomial("cows", "1")):
+    for synthesizer in (ss.Mixture("turnover", "1"), ss.NegativeBinomialRegression("cows", "1")):
         with pytest.raises(ss.ModelError, match="is nearly proportional to the inclusion probability"):
             synthesizer.prepare(design)
 
@@ -145,7 +145,7 @@ def test_votes_are_proportional_to_the_size_of_counties(r_frame):
     assert (frame["Nader"] == 0).sum() > 5
     for file, votes in ((smallest, "Bush"), (frame, "Nader")):
         with pytest.raises(ss.ModelError, match="is nearly proportional"):
-            ss.FBS(votes, "1", transform=ss.Asinh(scale=100)).prepare(ss.SurveyDesign(file, weights="wt"))
+            ss.FBS(votes, "1", transform=ss.AsinhTransform(scale=100)).prepare(ss.SurveyDesign(file, weights="wt"))
 
 
 def test_an_outcome_that_does_not_go_with_size_is_not_refused():
@@ -159,5 +159,7 @@ def test_an_outcome_that_does_not_go_with_size_is_not_refused():
     frame["gains"] = size[drawn] * rng.choice([-1, 1], drawn.size)
     design = ss.SurveyDesign(frame, weights="wt")
     ss.FBS("salary", "1").prepare(design)
-    ss.FBS("debts", "1", transform=ss.Asinh(scale=100)).prepare(design)
-    ss.FBS("gains", "1", transform=ss.Asinh(scale=100)).prepare(design)  # what can be negative goes with no size
+    ss.FBS("debts", "1", transform=ss.AsinhTransform(scale=100)).prepare(design)
+    ss.FBS("gains", "1", transform=ss.AsinhTransform(scale=100)).prepare(
+        design
+    )  # what can be negative goes with no size

@@ -31,7 +31,7 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import binom, laplace, logistic, multivariate_normal, norm, pareto
 
 import surveysynth as ss
-from surveysynth import Beta, Censored, Policy, SurveyDesign
+from surveysynth import BetaRegression, Censored, Policy, SurveyDesign
 from surveysynth.design.replicates.preston import preston
 from surveysynth.engines import base, get_engine
 from surveysynth.models.base import Sampler
@@ -173,7 +173,7 @@ def normalized(log_density):
 
 # ---- Beta
 
-PLAIN = Beta("y", bounds=(0, 1))
+PLAIN = BetaRegression("y", bounds=(0, 1))
 MIDDLE = np.linspace(0.3, 0.7, 10)
 WITH, WITHOUT = np.append(MIDDLE, 0.0), MIDDLE  # the planted outlier
 b, log_excess = (x.ravel() for x in np.meshgrid(np.linspace(-8, 8, 101), np.linspace(-8, 6, 121), indexing="ij"))
@@ -281,7 +281,7 @@ def test_what_gives_no_guarantee_is_found_out(mechanism):
 
 # ---- FBS
 
-NORMAL = ss.FBS("y", "1", prior="normal", transform=ss.Identity(scale=1))
+NORMAL = ss.FBS("y", "1", prior="normal", transform=ss.IdentityTransform(scale=1))
 ALIKE = np.linspace(-0.2, 0.2, 5)  # few enough to leave nearly all probability to the prior, under which l = -M
 
 
@@ -383,7 +383,7 @@ def test_exact_loss_of_censored_fbs_with_modelled_weights(monkeypatch, prior):
     monkeypatch.setattr(
         "surveysynth.models.normal.censored_fit._apart", lambda *modes: False
     )  # so few records are refused, else
-    model, M = ss.FBS("y", "x", prior=prior, transform=ss.Identity(scale=1)), 1.5
+    model, M = ss.FBS("y", "x", prior=prior, transform=ss.IdentityTransform(scale=1)), 1.5
     (one, Y), (other, Z) = joint_file(6.0, 9.0), joint_file(-0.1, 4.1)
     rng = np.random.default_rng(8)
     drawn = [parameters(file, rng) for file in (Y, Z) for _ in range(150)]

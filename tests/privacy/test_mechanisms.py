@@ -168,10 +168,12 @@ def test_a_policy_sets_everything_and_refuses_other_files(policy, tmp_path):
     "model",
     [
         ss.FBP("income", "region", bands={}),
-        ss.FBS(["income"], "region", transform={"income": ss.Asinh(scale=1000.0)}),
+        ss.FBS(["income"], "region", transform={"income": ss.AsinhTransform(scale=1000.0)}),
         ss.FBS("income", "region", transform=ss.NormalScores(range(100, 28_000, 2000), np.arange(1, 15) / 15, "p")),
-        ss.Beta("income", "region", bounds=(0, 1e6)),
-        ss.Mixture("income", "region", transform=ss.Asinh(1000.0), zeros=True, components=7, bounds=(-5e3, 1e6)),
+        ss.BetaRegression("income", "region", bounds=(0, 1e6)),
+        ss.Mixture(
+            "income", "region", transform=ss.AsinhTransform(1000.0), zeros=True, components=7, bounds=(-5e3, 1e6)
+        ),
         ss.Mixture("income", prior="paper", a_gamma=2.0, least_sd=0.1),
     ],
 )
@@ -225,9 +227,9 @@ def test_a_policy_evaluates_center_and_bs_with_the_values_of_its_historical_file
     "model",
     [
         ss.FBP("income", "scale(age)", bands={"age": [30, 50]}),
-        ss.Beta("income", "scale(age)", bounds=(0, 1e6)),
+        ss.BetaRegression("income", "scale(age)", bounds=(0, 1e6)),
         ss.Mixture("income", "scale(age)"),
-        ss.NegativeBinomial("visits", "scale(age)"),
+        ss.NegativeBinomialRegression("visits", "scale(age)"),
     ],
     ids=lambda model: model.name,
 )
@@ -262,7 +264,7 @@ def test_beta_risks_under_a_policy_do_not_depend_on_how_a_file_is_standardized()
         return pd.DataFrame({"y": rng.beta(2, 3, n), "x": np.round(x, 1), "w": 1.0})
 
     past, now = survey(400, 0.0), survey(300, 5.0)
-    model = ss.Beta("y", "x", bounds=(0, 1))
+    model = ss.BetaRegression("y", "x", bounds=(0, 1))
     policy = ss.Policy.from_historical(
         ss.SurveyDesign(past, weights="w"), model, epsilon=5, m=1, source="past", population_total=4000.0, seed=1,
         chains=2, warmup=300, draws=200,

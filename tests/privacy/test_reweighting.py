@@ -17,7 +17,7 @@ from surveysynth.privacy.tuning import reweight, times, weighted_fit
 from surveysynth.privacy.units import Unit
 
 S = 1000
-LW, CW = ss.PseudoPosterior(map="linear"), ss.PseudoPosterior(map="linear", risk=ss.Count(0.2))
+LW, CW = ss.PseudoPosterior(map="linear"), ss.PseudoPosterior(map="linear", risk=ss.CountRisk(0.2))
 
 
 def posterior(**values):
@@ -186,7 +186,8 @@ def test_units_of_several_records_are_re_weighted_as_units():
      ({"reweight": "flat"}, "reweight must be a whole number"),
      ({"reweight": True, "mechanism": ss.Censored()}, "the clamp is the bound of every record"),
      ({"reweight": True, "debias": True}, "re-weighting changes it: use one of them"),
-     ({"mechanism": ss.PseudoPosterior(risk=ss.Count()), "debias": True}, "by counting looks at the other records")],
+     ({"mechanism": ss.PseudoPosterior(risk=ss.CountRisk()), "debias": True},
+      "by counting looks at the other records")],
 )  # fmt: skip
 def test_what_is_refused(settings_, match, monkeypatch):
     monkeypatch.setattr(ss.FBS, "prepare", lambda *_: pytest.fail("began before the arguments were checked"))

@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as arrays
 from surveys import make_design, model
 
 import surveysynth as ss
-from surveysynth.privacy.risks.count import Count
-from surveysynth.privacy.risks.lipschitz import Lipschitz
+from surveysynth.privacy.risks.count import CountRisk
+from surveysynth.privacy.risks.lipschitz import LipschitzRisk
 from surveysynth.privacy.units import Unit
 
 VALUES = arrays.arrays(float, st.integers(2, 40), elements=st.integers(-8, 30).map(float))
@@ -21,7 +21,7 @@ VALUES = arrays.arrays(float, st.integers(2, 40), elements=st.integers(-8, 30).m
 def of(risk, *columns, unit=None):
     """The risk of a file with these outcomes."""
     frame = pd.DataFrame({f"y{k}": y for k, y in enumerate(columns)}).assign(w=1.0)
-    synthesizer = ss.FBS(list(frame.columns[:-1]), "1", transform=ss.Identity(scale=1))
+    synthesizer = ss.FBS(list(frame.columns[:-1]), "1", transform=ss.IdentityTransform(scale=1))
     no_fit = lambda: pytest.fail("a count needs no fit")  # noqa: E731
     return risk.of(ss.SurveyDesign(frame, weights="w"), synthesizer, None, Unit("u", unit), no_fit, None)
 
@@ -33,7 +33,7 @@ def test_count_is_the_share_of_records_outside_the_closed_ball(y, radius, relati
     for center in y:  # R Algorithm 3, steps 2 and 3
         r = max(radius * abs(center) if relative else radius, floor)
         expected.append(sum(abs(other - center) > r for other in y) / len(y))
-    np.testing.assert_allclose(of(Count(radius, relative, floor), y), expected, atol=1e-12)
+    np.testing.assert_allclose(of(CountRisk(radius, relative, floor), y), expected, atol=1e-12)
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)
@@ -43,23 +43,23 @@ def test_ball_of_several_outcomes_is_a_box_and_a_unit_is_as_risky_as_its_riskies
     x, unit = rng.integers(0, 5, y.size).astype(float), rng.permutation(np.arange(y.size) // 2)
     inside = (np.abs(y[:, None] - y) <= 3) & (np.abs(x[:, None] - x) <= 1)
     expected = 1 - inside.mean(axis=1)
-    np.testing.assert_allclose(of(Count((3, 1), relative=False), y, x), expected, atol=1e-12)
+    np.testing.assert_allclose(of(CountRisk((3, 1), relative=False), y, x), expected, atol=1e-12)
     of_units = [expected[unit == u].max() for u in range(unit.max() + 1)]
-    np.testing.assert_allclose(of(Count([3, 1], relative=False), y, x, unit=unit), of_units, atol=1e-12)
+    np.testing.assert_allclose(of(CountRisk([3, 1], relative=False), y, x, unit=unit), of_units, atol=1e-12)
 
 
 @settings(deadline=None, derandomize=True, max_examples=30)
 @given(y=VALUES, seed=st.integers(0, 2**32 - 1))
 def test_count_knows_neither_the_order_of_the_records_nor_the_unit_of_the_outcome(y, seed):
     order = np.random.default_rng(seed).permutation(y.size)
-    np.testing.assert_array_equal(of(Count(0.25), y)[order], of(Count(0.25), y[order]))
-    np.testing.assert_array_equal(of(Count(0.25), y), of(Count(0.25), 8 * y))
+    np.testing.assert_array_equal(of(CountRisk(0.25), y)[order], of(CountRisk(0.25), y[order]))
+    np.testing.assert_array_equal(of(CountRisk(0.25), y), of(CountRisk(0.25), 8 * y))
 
 
 def test_weights_by_counting_are_algorithm_3_and_need_no_further_constants():
-    mechanism = ss.PseudoPosterior(map="linear", risk=Count(0.2), c2=0.05)
+    mechanism = ss.PseudoPosterior(map="linear", risk=CountRisk(0.2), c2=0.05)
     np.testing.assert_allclose(mechanism.alpha(np.array([0, 0.4, 0.9, 1]), 0.8, 1.8), [0.85, 0.53, 0.13, 0.05])
-    inverse = ss.PseudoPosterior(risk=Count())
+    inverse = ss.PseudoPosterior(risk=CountRisk())
     np.testing.assert_allclose(inverse.alpha(np.array([0.1, 0.5, 1]), 0.1, 1.8), [1, 0.36, 0.18])
     assert not mechanism.by_risk and not inverse.by_risk and ss.PseudoPosterior().by_risk
 
@@ -68,7 +68,7 @@ def test_weights_by_counting_are_algorithm_3_and_need_no_further_constants():
 @pytest.mark.parametrize("weight_map", ["linear", "inverse"])
 def test_any_risk_goes_with_any_map_and_model(synthesizer, weight_map):
     design = make_design()
-    mechanism = ss.PseudoPosterior(map=weight_map, risk=Count(0.2))
+    mechanism = ss.PseudoPosterior(map=weight_map, risk=CountRisk(0.2))
     fit = ss.fit(design, synthesizer, epsilon=10.8, m=3, mechanism=mechanism, seed=1)
     y = design.frame["income"].to_numpy()
     outside = (np.abs(y - y[:, None]) > 0.2 * y[:, None]).mean(axis=1)
@@ -77,7 +77,7 @@ def test_any_risk_goes_with_any_map_and_model(synthesizer, weight_map):
 
 
 def test_weighted_e_cuts_off_by_lipschitz_bounds_whatever_the_risk():
-    mechanism = ss.WeightedE(9.0, risk=Count(0.5))
+    mechanism = ss.WeightedE(9.0, risk=CountRisk(0.5))
     fit = ss.fit(make_design(), model(), m=3, mechanism=mechanism, seed=1)
     bounds = ss.fit(make_design(), model(), epsilon=9, m=3, seed=1).risk
     cut = (1 - fit.risk) * bounds > 1.5
@@ -86,19 +86,19 @@ def test_weighted_e_cuts_off_by_lipschitz_bounds_whatever_the_risk():
 
 def test_lipschitz_is_what_the_model_says():
     fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1)
-    assert isinstance(fit.mechanism.risk, Lipschitz) and fit.mechanism.risk == ss.Lipschitz()
+    assert isinstance(fit.mechanism.risk, LipschitzRisk) and fit.mechanism.risk == ss.LipschitzRisk()
     assert "Lipschitz bound under the model without privacy weights" in str(fit.release().privacy)
 
 
 @pytest.mark.parametrize(
     ("make", "match"),
-    [(lambda: Count(-1), "radius must be a finite number, not negative"),
-     (lambda: Count("wide"), "radius must be a finite"),
-     (lambda: Count(True), "radius must be a finite"), (lambda: Count(floor=np.nan), "floor must be a finite"),
-     (lambda: Count(relative="yes"), "relative must be True or False"),
-     (lambda: ss.PseudoPosterior(risk="count"), r"risk must be a measure: surveysynth.Lipschitz\(\)"),
-     (lambda: ss.PseudoPosterior(risk=Count), "risk must be a measure"),
-     (lambda: of(Count((0.1, 0.2)), np.arange(5.0)), "radius has 2 numbers, and the numeric outcomes are 1"),
+    [(lambda: CountRisk(-1), "radius must be a finite number, not negative"),
+     (lambda: CountRisk("wide"), "radius must be a finite"),
+     (lambda: CountRisk(True), "radius must be a finite"), (lambda: CountRisk(floor=np.nan), "floor must be a finite"),
+     (lambda: CountRisk(relative="yes"), "relative must be True or False"),
+     (lambda: ss.PseudoPosterior(risk="count"), r"risk must be a measure: surveysynth.LipschitzRisk\(\)"),
+     (lambda: ss.PseudoPosterior(risk=CountRisk), "risk must be a measure"),
+     (lambda: of(CountRisk((0.1, 0.2)), np.arange(5.0)), "radius has 2 numbers, and the numeric outcomes are 1"),
      (lambda: ss.WeightedE(risk=type("Half", (), {"span": None})()), "risk must be a measure")],
 )  # fmt: skip
 def test_errors(make, match):
@@ -109,7 +109,7 @@ def test_errors(make, match):
 def test_categories_alone_cannot_be_counted():
     with pytest.raises(ss.InputError, match="Count looks at numeric outcomes, and there are none"):
         frame = pd.DataFrame({"a": list("xyxyxy"), "w": 1.0})
-        Count().of(ss.SurveyDesign(frame, weights="w"), ss.FBS("C(a)", "1"), None, Unit(), lambda: None, None)
+        CountRisk().of(ss.SurveyDesign(frame, weights="w"), ss.FBS("C(a)", "1"), None, Unit(), lambda: None, None)
 
 
 # identification
@@ -141,8 +141,8 @@ def test_identification_by_the_printed_definitions(seed, n, floor):
     y, known, pattern = frame["y"].to_numpy(), ["age", "sex"], (10 * frame["age"] + frame["sex"]).to_numpy()
     r = np.maximum(0.25 * np.abs(y), floor)
     marginal, alpha = np.zeros(n), np.zeros(n)
-    got, taken = simulated(ss.Marginal(known, 0.25, floor=floor, datasets=3), frame, files)
-    pairs, again = simulated(ss.Pairwise(known, 0.25, floor=floor, datasets=3), frame, files)
+    got, taken = simulated(ss.MarginalRisk(known, 0.25, floor=floor, datasets=3), frame, files)
+    pairs, again = simulated(ss.PairwiseRisk(known, 0.25, floor=floor, datasets=3), frame, files)
     assert len(taken) == 3 and taken == again
     for draw in taken:
         away = np.abs(files[draw, :, 0] - y[:, None]) > r[:, None]  # of record i, value h
@@ -158,11 +158,13 @@ def test_identification_by_the_printed_definitions(seed, n, floor):
     np.testing.assert_allclose(got, marginal, atol=1e-12)
     np.testing.assert_allclose(1 - pairs, alpha, atol=1e-12)
     unit = np.arange(n) // 2
-    of_units, _ = simulated(ss.Marginal(known, 0.25, floor=floor, datasets=3), frame, files, unit)
+    of_units, _ = simulated(ss.MarginalRisk(known, 0.25, floor=floor, datasets=3), frame, files, unit)
     np.testing.assert_allclose(of_units, [marginal[unit == u].max() for u in range(unit.max() + 1)], atol=1e-12)
 
 
-@pytest.mark.parametrize("measure", [ss.Marginal(["field"]), ss.Pairwise("field", datasets=5), ss.Marginal([])])
+@pytest.mark.parametrize(
+    "measure", [ss.MarginalRisk(["field"]), ss.PairwiseRisk("field", datasets=5), ss.MarginalRisk([])]
+)
 def test_identification_goes_through_fit_and_release(measure):
     mechanism = ss.PseudoPosterior(map="linear", risk=measure)
     fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, mechanism=mechanism, seed=1, reweight=1)
@@ -175,10 +177,11 @@ def test_identification_goes_through_fit_and_release(measure):
 
 @pytest.mark.parametrize(
     ("make", "match"),
-    [(lambda: ss.Marginal(1), "a name was expected"), (lambda: ss.Marginal("field", datasets=0), "datasets must be a"),
-     (lambda: ss.Pairwise("field", radius=-1), "radius must be a finite number"),
-     (lambda: of_design(ss.Marginal("income")), "'income' is synthesized"),
-     (lambda: of_design(ss.Marginal("nothing")), "nothing")],
+    [(lambda: ss.MarginalRisk(1), "a name was expected"),
+     (lambda: ss.MarginalRisk("field", datasets=0), "datasets must be a"),
+     (lambda: ss.PairwiseRisk("field", radius=-1), "radius must be a finite number"),
+     (lambda: of_design(ss.MarginalRisk("income")), "'income' is synthesized"),
+     (lambda: of_design(ss.MarginalRisk("nothing")), "nothing")],
 )  # fmt: skip
 def test_errors_of_identification(make, match):
     with pytest.raises(ss.InputError, match=match):

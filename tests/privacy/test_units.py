@@ -91,7 +91,7 @@ def test_vienna_is_not_rich_because_its_households_are_small(r_frame):
     """laeken's eusilc, with households protected: Vienna's mean was 11 to 21% too high in seven releases."""
     frame = r_frame("{ data(eusilc, package = 'laeken'); eusilc[c('db030', 'db040', 'rb090', 'eqIncome', 'rb050')] }")
     design = ss.SurveyDesign(frame, weights="rb050", strata="db040")
-    model = ss.FBS("eqIncome", "db040 + rb090", transform=ss.Asinh(scale=1000), prior="flat")
+    model = ss.FBS("eqIncome", "db040 + rb090", transform=ss.AsinhTransform(scale=1000), prior="flat")
     fit = ss.fit(design, model, epsilon=5, m=3, unit="db030", seed=1)
     assert fit.little_left
     posterior, rng = fit.weighted.posterior, np.random.default_rng(1)
@@ -129,8 +129,9 @@ def test_what_goes_with_the_size_of_units_is_said():
 @pytest.mark.parametrize(
     "synthesizer",
     [
-        ss.NegativeBinomial("visits", "region"), ss.Poisson("visits", "region"), ss.Mixture("income", "region"),
-        ss.Beta("share", "region", bounds=(0, 1)),
+        ss.NegativeBinomialRegression("visits", "region"), ss.PoissonRegression("visits", "region"),
+        ss.Mixture("income", "region"),
+        ss.BetaRegression("share", "region", bounds=(0, 1)),
     ],
     ids=lambda s: s.name,
 )  # fmt: skip

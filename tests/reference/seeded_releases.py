@@ -69,9 +69,9 @@ def designs() -> dict[str, Callable[[], ss.Release]]:
             ss.FBS(["income", "C(job)"], "gender", prior="flat"), clustered, epsilon=40
         ),
         "households": lambda: fitted(model("gender"), loose, unit="household", epsilon=40),
-        "counts": lambda: fitted(ss.NegativeBinomial("visits", "gender"), loose),
-        "poisson_public_weights": lambda: fitted(ss.Poisson("visits", "gender"), kept),
-        "beta": lambda: fitted(ss.Beta("share", "gender", bounds=(0, 1)), kept),
+        "counts": lambda: fitted(ss.NegativeBinomialRegression("visits", "gender"), loose),
+        "poisson_public_weights": lambda: fitted(ss.PoissonRegression("visits", "gender"), kept),
+        "beta": lambda: fitted(ss.BetaRegression("share", "gender", bounds=(0, 1)), kept),
         "mixture": lambda: fitted(ss.Mixture("income", "gender", components=4), loose, epsilon=60),
         "censored": lambda: fitted(
             model("gender", prior="normal"),
@@ -83,7 +83,7 @@ def designs() -> dict[str, Callable[[], ss.Release]]:
         ),
         "weighted_e": lambda: fitted(model(), mechanism=ss.WeightedE()),
         "linear_count_reweighted": lambda: fitted(
-            model(), mechanism=ss.PseudoPosterior(map="linear", risk=ss.Count(radius=0.2)), reweight=1
+            model(), mechanism=ss.PseudoPosterior(map="linear", risk=ss.CountRisk(radius=0.2)), reweight=1
         ),
         "policy": by_policy,
     }

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from batches import moments
-from surveysynth.models.counts.model.model import NegativeBinomial, Poisson
 
 from surveysynth import SurveyDesign
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
+from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
 
 pytestmark = pytest.mark.reference
 N, DRAWS = 60, 5000
@@ -33,9 +33,9 @@ def rstan(r):
 @pytest.mark.parametrize(
     ("model", "empty"),
     [
-        (NegativeBinomial("y", "field"), False),
-        (NegativeBinomial("y", "field", "independent"), True),
-        (Poisson("y", "field"), True),
+        (NegativeBinomialRegression("y", "field"), False),
+        (NegativeBinomialRegression("y", "field", "independent"), True),
+        (PoissonRegression("y", "field"), True),
     ],
     ids=["paper", "independent, an empty cell", "Poisson, an empty cell"],
 )

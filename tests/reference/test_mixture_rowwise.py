@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from batches import moments
 from mixtures import file, rowwise_draws
-from surveysynth.models.mixture.model.model import Mixture
 
 from surveysynth import SurveyDesign
+from surveysynth.models.mixture.model import Mixture
 
 pytestmark = pytest.mark.reference
 DRAWS, NUTS = 12_000, 5000

@@ -79,7 +79,7 @@ test_that("columns that no Python column can hold are refused by name", {
 test_that("numbers keep all their digits on the way to Python, and whole numbers stay whole", {
   expect_identical(bridge$as_json(list(a = 0.1, b = 3, c = 1e10, d = c(1 / 3, NA), e = I("x"), f = NULL, g = TRUE)),
                    '{"a":0.10000000000000001,"b":3,"c":10000000000,"d":[0.33333333333333331,NaN],"e":["x"],"g":true}')
-  expect_identical(bridge$as_json(bridge$make("Asinh", "asinh_transform", scale = 2)), '{"__make__":"Asinh","scale":2}')
+  expect_identical(bridge$as_json(bridge$make("AsinhTransform", "asinh_transform", scale = 2)), '{"__make__":"AsinhTransform","scale":2}')
   expect_identical(bridge$as_json(list(t = list(E = 1, H = 2.5), i = I(1), n = Inf)),
                    '{"t":{"E":1,"H":2.5},"i":[1],"n":Infinity}')
 })

@@ -34,7 +34,7 @@ run = lambda *given, **more: ss.synthesize(design, *given, population_total=6194
 releases = [
     run(ss.FBS('api00', 'stype + awards', prior='flat'), epsilon=15, m=1, mechanism=ss.WeightedE(map='inverse', c1=0.8)),
     run(ss.FBS('api00', 'stype', prior='normal'), epsilon=15, m=1, mechanism=ss.Censored()),
-    run(ss.Beta('api00', 'stype', bounds=(200, 1000)), epsilon=15, m=1),
+    run(ss.BetaRegression('api00', 'stype', bounds=(200, 1000)), epsilon=15, m=1),
     run(policy=ss.Policy.load(sys.argv[3])),
 ]
 print(json.dumps([[r.datasets[0].frame['api00'].tolist(), r.privacy.kind, r.privacy.epsilon] for r in releases]))",
@@ -81,12 +81,12 @@ test_that("counts, risks and re-weighting release the same from R and from Pytho
 import pandas as pd, surveysynth as ss
 design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
 same = dict(seed=3, m=1, population_total=6194)
-near = ss.Count(0.5, floor=1)
+near = ss.CountRisk(0.5, floor=1)
 releases = [
-    ss.synthesize(design, ss.NegativeBinomial('visits', 'stype'), reweight=1,
+    ss.synthesize(design, ss.NegativeBinomialRegression('visits', 'stype'), reweight=1,
                   mechanism=ss.PseudoPosterior(map='linear', c1=0.7, risk=near), **same),
-    ss.synthesize(design, ss.Poisson('visits', 'stype', prior='independent'), epsilon=30,
-                  mechanism=ss.WeightedE(c1=0.9, risk=ss.Count(2, relative=False)), **same),
+    ss.synthesize(design, ss.PoissonRegression('visits', 'stype', prior='independent'), epsilon=30,
+                  mechanism=ss.WeightedE(c1=0.9, risk=ss.CountRisk(2, relative=False)), **same),
 ]
 print(json.dumps([[r.datasets[0].frame['visits'].tolist(), r.privacy.epsilon] for r in releases]))", csv)
   for (i in 1:2) {
@@ -134,10 +134,10 @@ test_that("identification as a risk and as a rule is the same from R and from Py
 import pandas as pd, surveysynth as ss
 design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
 same = dict(epsilon=9, seed=3, m=1, population_total=6194, accept_diagnostics=['information'])
-pairs = ss.Pairwise([], radius=(50, 100), relative=False, floor=(1, 2))
+pairs = ss.PairwiseRisk([], radius=(50, 100), relative=False, floor=(1, 2))
 releases = [
     ss.synthesize(design, ss.FBS('api00', 'stype', prior='flat'), **same,
-                  mechanism=ss.PseudoPosterior(map='linear', risk=ss.Marginal('awards', 0.1, datasets=5)),
+                  mechanism=ss.PseudoPosterior(map='linear', risk=ss.MarginalRisk('awards', 0.1, datasets=5)),
                   rule=ss.IdentificationRule(['awards'], 0.99, 0.1, floor=2)),
     ss.synthesize(design, ss.FBS(['api00', 'enroll'], 'stype', prior='flat'), **same,
                   mechanism=ss.PseudoPosterior(map='linear', c2=-0.05, risk=pairs)),
@@ -189,7 +189,7 @@ import pandas as pd, surveysynth as ss
 design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
 same = dict(seed=3, m=1, population_total=6194, chains=2, warmup=50, draws=100,
             mechanism=ss.PseudoPosterior(map='linear', c1=0.9), accept_diagnostics=['rhat', 'ess_bulk', 'ess_tail'])
-uneven = ss.Mixture('pay', 'stype', ss.Asinh(100), zeros=True, components=4, bounds=(-400, 5000))
+uneven = ss.Mixture('pay', 'stype', ss.AsinhTransform(100), zeros=True, components=4, bounds=(-400, 5000))
 given = ss.Mixture('api00', 'stype', components=3, prior='paper', a_gamma=2, b_gamma=3, least_sd=0.1,
                    allocation='posterior', missing='drop')
 releases = [ss.synthesize(design, model, **same) for model in (uneven, given)]

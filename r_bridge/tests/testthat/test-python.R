@@ -19,7 +19,7 @@ test_that("of an error that is not surveysynth's own only the type is shown", {
 
 test_that("Python's words are put into R's", {
   words <- bridge$in_words_of_r
-  expect_identical(words("base must be one of surveysynth.Log(), Asinh(scale=...), Identity(scale=...)"),
+  expect_identical(words("base must be one of surveysynth.LogTransform(), AsinhTransform(scale=...), IdentityTransform(scale=...)"),
                    "base must be one of \"log\", asinh_transform(...), identity_transform(...)")
   expect_identical(words("by name: accept_diagnostics=['rhat', 'ess_bulk']"),
                    "by name: accept_diagnostics = c('rhat', 'ess_bulk')")
@@ -39,10 +39,10 @@ test_that("Python's words are put into R's", {
   expect_identical(words("had for Mixture: leave it out"), "had for mixture(): leave it out")
   expect_identical(words("rows 1, 2; Poisson is a model of counts"), "rows 1, 2; poisson_counts() is a model of counts")
   expect_identical(words("Poisson selection"), "Poisson selection")
-  expect_identical(words("Count(radius=2) or Lipschitz()"), "count_risk(radius=2) or lipschitz_risk()")
-  expect_identical(words("Marginal(known) or Pairwise(known) under map='linear'"),
+  expect_identical(words("CountRisk(radius=2) or LipschitzRisk()"), "count_risk(radius=2) or lipschitz_risk()")
+  expect_identical(words("MarginalRisk(known) or PairwiseRisk(known) under map='linear'"),
                    "marginal_risk(known) or pairwise_risk(known) under map = \"linear\"")
-  expect_identical(words("Marginal looks at, IdentificationRule looks at"),
+  expect_identical(words("MarginalRisk looks at, IdentificationRule looks at"),
                    "marginal_risk() looks at, identification_rule() looks at")
   expect_identical(words("reweight=True; relative must be True or False"),
                    "reweight = TRUE; relative must be TRUE or FALSE")

@@ -10,7 +10,7 @@ test_that("R and Python make the same release of the same file, to the last bit"
   theirs <- from_python("
 import pandas as pd, surveysynth as ss
 design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
-model = ss.FBS(['api00', 'api99'], 'stype * awards', prior='flat', transform={'api00': 'log', 'api99': ss.Identity(7)})
+model = ss.FBS(['api00', 'api99'], 'stype * awards', prior='flat', transform={'api00': 'log', 'api99': ss.IdentityTransform(7)})
 mechanism = ss.PseudoPosterior(c2=0.01)
 release = ss.synthesize(design, model, epsilon=100 / 7, m=2, seed=5, population_total=6194, mechanism=mechanism)
 hexed = lambda x: x.hex() if isinstance(x, float) else x

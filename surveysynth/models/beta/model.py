@@ -125,7 +125,7 @@ class BetaData:
 
 
 @dataclass(frozen=True)
-class Beta(OneOutcome):
+class BetaRegression(OneOutcome):
     """Synthesizer of one bounded outcome: beta distributed, or a beta regression on public predictors.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`BetaData`, and ``lambda`` (S,).

@@ -357,7 +357,7 @@ class Counts(OneOutcome):
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(Counts):
+class NegativeBinomialRegression(Counts):
     """Synthesizer of one count with a variance above its mean: a negative binomial, or its regression.
 
     Parameters
@@ -389,10 +389,10 @@ class NegativeBinomial(Counts):
 
 
 @dataclass(frozen=True)
-class Poisson(Counts):
+class PoissonRegression(Counts):
     """Synthesizer of one count whose variance is its mean: Poisson, or its regression.
 
-    Parameters, exceptions and notes are those of :class:`NegativeBinomial`; there is no phi.
+    Parameters, exceptions and notes are those of :class:`NegativeBinomialRegression`; there is no phi.
     """
 
     name: ClassVar[str] = "Poisson"

@@ -39,7 +39,7 @@ from ..shared.one_outcome import OneOutcome, checked_bounds, standardized
 from ..shared.predictors import numeric_columns, with_unit_size
 from ..shared.public_weights import public_weight, refuse_proportional
 from ..shared.row_density import blocks
-from ..shared.transforms import Asinh, Identity, Log, Transform, as_transform
+from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 from .density import log_densities
 from .sampler import Records, State, fill, sample
 
@@ -114,8 +114,9 @@ class Mixture(OneOutcome):
         Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
         These columns are public: they are kept as they are and are released.
     transform : str or transform
-        Working scale: "log", or ``Asinh(scale=...)`` (amounts that can be negative) or ``Identity(scale=...)`` with a
-        public scale.  Priors are made for values that differ by a few units there.
+        Working scale: "log", or ``AsinhTransform(scale=...)`` (amounts that can be negative) or
+        ``IdentityTransform(scale=...)`` with a public scale.  Priors are made for values that differ by a few units
+        there.
     zeros : bool
         Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.  That
         there are such values is then public.
@@ -183,8 +184,11 @@ class Mixture(OneOutcome):
         for option, values in (("prior", list(PRIORS)), ("allocation", ["prior", "posterior"])):
             if getattr(self, option) not in values:
                 raise InputError(f"{option}={getattr(self, option)!r} is not one of {', '.join(values)}")
-        if not isinstance(self._scale, Log | Asinh | Identity):
-            raise InputError("transform must be 'log', surveysynth.Asinh(scale=...) or surveysynth.Identity(scale=...)")
+        if not isinstance(self._scale, LogTransform | AsinhTransform | IdentityTransform):
+            raise InputError(
+                "transform must be 'log', surveysynth.AsinhTransform(scale=...) or "
+                "surveysynth.IdentityTransform(scale=...)"
+            )
 
     @property
     def _scale(self) -> Transform:
@@ -241,7 +245,7 @@ class Mixture(OneOutcome):
         zero = (values == 0) if self.zeros else np.zeros(design.n, dtype=bool)
         y = np.where(zero, 0.0, self._scale.forward(np.where(zero, 1.0, values)))
         if not np.isfinite(y).all():
-            asked = "transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
+            asked = "transform=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative"
             if (values >= 0).all() and not self.zeros:
                 asked = "zeros=True, which gives zeros a probability of their own, or " + asked
             raise InputError(

@@ -45,7 +45,7 @@ class FBS(JointRegression):
         with coefficients ~ N(0, 100), as FBP's are, which is fastest under censoring; or
         p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
     transform : str, transform, or dict of outcome to either
-        ``"log"`` (the default), ``surveysynth.Identity(scale=)`` or ``surveysynth.Asinh(scale=)``.
+        ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)`` or ``surveysynth.AsinhTransform(scale=)``.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
 

@@ -251,8 +251,8 @@ class JointRegression(ABC):
             if not np.isfinite(z).all():
                 raise InputError(
                     f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(~np.isfinite(z))}; "
-                    "use transform=surveysynth.Asinh(scale=...) for amounts that can be zero or negative, and write "
-                    f"C({outcome}) if it is a category"
+                    "use transform=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative, "
+                    f"and write C({outcome}) if it is a category"
                 )
             working.append(z)
         cells = discrete_predictors(design, self.predictors, self.categorical)

@@ -21,11 +21,11 @@ from scipy.special import ndtri
 
 from ...errors import InputError, guarded
 from ...validation import rows
-from .transforms import Asinh, Identity, Log, Transform, as_transform
+from .transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 
 Floats = NDArray[np.float64]
 
-LOG = Log()
+LOG = LogTransform()
 FORMAT = "surveysynth normal scores, version 1"
 DIGITS = 4  # significant digits of a knot's amount
 # With 1,000 records and 70 knots three records or more, mostly 20, lie between neighbouring knots, and a
@@ -56,8 +56,8 @@ class NormalScores:
     source : str
         The file or publication that the knots come from; it is published with a release.
     base : transform
-        ``surveysynth.Log()``, ``surveysynth.Asinh(scale=)`` for amounts that can be zero or
-        negative, or ``surveysynth.Identity(scale=)``.
+        ``surveysynth.LogTransform()``, ``surveysynth.AsinhTransform(scale=)`` for amounts that can be zero or
+        negative, or ``surveysynth.IdentityTransform(scale=)``.
 
     Raises
     ------
@@ -148,7 +148,7 @@ class NormalScores:
         if not np.isfinite(u).all():
             raise InputError(
                 f"the historical values have no {_name(scale)} in {rows(~np.isfinite(u))}; use "
-                "base=surveysynth.Asinh(scale=...) for amounts that can be zero or negative"
+                "base=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative"
             )
         if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < LEAST_KNOTS:
             raise InputError(f"knots must be a whole number, {LEAST_KNOTS} or more")
@@ -316,8 +316,10 @@ def _name(base: Transform) -> str:
 
 
 def _check_base(base: object) -> None:
-    if not isinstance(base, (Log, Identity, Asinh)):
-        raise InputError("base must be one of surveysynth.Log(), Asinh(scale=...), Identity(scale=...)")
+    if not isinstance(base, (LogTransform, IdentityTransform, AsinhTransform)):
+        raise InputError(
+            "base must be one of surveysynth.LogTransform(), AsinhTransform(scale=...), IdentityTransform(scale=...)"
+        )
 
 
 def _increasing(values: Sequence[float], name: str) -> Floats:

@@ -35,7 +35,7 @@ class Transform(Protocol):
 
 
 @dataclass(frozen=True)
-class Log:
+class LogTransform:
     """y~ = log y, for positive outcomes."""
 
     def forward(self, y: Floats) -> Floats:
@@ -53,7 +53,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Identity:
+class IdentityTransform:
     """y~ = y / scale.
 
     Parameters
@@ -81,7 +81,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Asinh:
+class AsinhTransform:
     """y~ = asinh(y / scale): logarithmic in both tails, linear near 0, for amounts that can be negative.
 
     Parameters
@@ -122,12 +122,12 @@ def as_transform(name: str | Transform, scale: float | None = None) -> Transform
     """
     if not isinstance(name, str):
         if isinstance(name, type) or not hasattr(name, "forward"):
-            raise InputError("transform must be a name or a transform such as surveysynth.Asinh(scale=1000)")
+            raise InputError("transform must be a name or a transform such as surveysynth.AsinhTransform(scale=1000)")
         return name
     if name == "log":
         if scale is not None:
             raise InputError("the log transform has no scale")
-        return Log()
+        return LogTransform()
     if name not in ("identity", "asinh"):
         raise InputError(f"transform={name!r} is not one of log, identity, asinh")
     if scale is None:
@@ -135,4 +135,4 @@ def as_transform(name: str | Transform, scale: float | None = None) -> Transform
             f"{name} needs a public scale: densities depend on the unit of the outcome. "
             f"Write surveysynth.{name.capitalize()}(scale=...), with a number that is not computed from the file"
         )
-    return Identity(scale) if name == "identity" else Asinh(scale)
+    return IdentityTransform(scale) if name == "identity" else AsinhTransform(scale)

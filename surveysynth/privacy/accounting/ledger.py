@@ -230,9 +230,7 @@ class Ledger:
 
         self._append(other_cap)
 
-    def verify(
-        self, releases: Published | Iterable[Published] | Mapping[str, Published] = ()
-    ) -> pd.DataFrame:
+    def verify(self, releases: Published | Iterable[Published] | Mapping[str, Published] = ()) -> pd.DataFrame:
         """Check that the ledger is whole, and that it holds the entries of these releases.
 
         Every line is checked against the one before.  A release names the number and the head of its

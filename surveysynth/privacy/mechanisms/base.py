@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...errors import InputError
 from ...validation import positive
 from ..risks.base import Risk
-from ..risks.lipschitz import Lipschitz
+from ..risks.lipschitz import LipschitzRisk
 from ..weight_maps import MAPS
 
 Floats = NDArray[np.float64]
@@ -31,8 +31,8 @@ class Mapped:
         lacking = [name for name in ("name", "span", "of", "describe") if not hasattr(self.risk, name)]
         if isinstance(self.risk, type) or lacking:
             raise InputError(
-                "risk must be a measure: surveysynth.Lipschitz(), Count(radius=0.2), Marginal(known=[...]) or "
-                "Pairwise(known=[...])"
+                "risk must be a measure: surveysynth.LipschitzRisk(), CountRisk(radius=0.2), MarginalRisk(known=[...]) "
+                "or PairwiseRisk(known=[...])"
             )
         if self.map not in MAPS:
             raise InputError(f"map={self.map!r} is not one of {', '.join(MAPS)}")
@@ -58,7 +58,7 @@ class Mapped:
     @property
     def by_risk(self) -> bool:
         """Whether alpha is a function of the Lipschitz bound, c1, c2 and the target; of units, of their sizes, too."""
-        return self.map != "linear" and type(self.risk) is Lipschitz
+        return self.map != "linear" and type(self.risk) is LipschitzRisk
 
 
 def _is_number(value: object) -> bool:

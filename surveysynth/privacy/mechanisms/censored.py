@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...errors import InputError
 from ..risks.base import Risk
-from ..risks.lipschitz import Lipschitz
+from ..risks.lipschitz import LipschitzRisk
 from .base import Kind, MapName, Mapped
 
 
@@ -45,7 +45,7 @@ class Censored(Mapped):
     map: MapName = "linear"
     c1: float = 1.0
     c2: float = 0.0
-    risk: Risk = field(default_factory=Lipschitz)
+    risk: Risk = field(default_factory=LipschitzRisk)
 
     name: ClassVar[str] = "censored"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ..risks.base import Risk
-from ..risks.lipschitz import Lipschitz
+from ..risks.lipschitz import LipschitzRisk
 from .base import Kind, MapName, Mapped
 
 
@@ -26,9 +26,10 @@ class PseudoPosterior(Mapped):
         Shift of the map.
     epsilon : float, optional
         May stand here instead of in ``synthesize``, never in both.
-    risk : Lipschitz, Count, Marginal or Pairwise
+    risk : LipschitzRisk, CountRisk, MarginalRisk or PairwiseRisk
         How the risk of a record is measured; the guarantee is about Lipschitz bounds whatever it is.  R's "LW" is
-        ``map="linear"``, its "CW" ``map="linear", risk=Count(radius=0.2)``, under which alpha_i = c1 (1 - IR_i) + c2.
+        ``map="linear"``, its "CW" ``map="linear", risk=CountRisk(radius=0.2)``, under which alpha_i = c1 (1 - IR_i) +
+        c2.
 
     Raises
     ------
@@ -40,7 +41,7 @@ class PseudoPosterior(Mapped):
     c1: float | None = None
     c2: float = 0.0
     epsilon: float | None = None
-    risk: Risk = field(default_factory=Lipschitz)
+    risk: Risk = field(default_factory=LipschitzRisk)
 
     name: ClassVar[str] = "pseudo posterior"
     kind: ClassVar[Kind] = "asymptotic"

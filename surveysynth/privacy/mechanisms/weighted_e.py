@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ..risks.base import Risk
-from ..risks.lipschitz import Lipschitz
+from ..risks.lipschitz import LipschitzRisk
 from .base import Kind, MapName, Mapped
 
 
@@ -26,7 +26,7 @@ class WeightedE(Mapped):
     map, c1, c2
         Of the weights that are cut off; C has the linear map with c1 = 1, and c1 below 1 for
         "downscaling" (C 4.4).
-    risk : Lipschitz or Count
+    risk : LipschitzRisk or CountRisk
         As for :class:`PseudoPosterior`.
 
     Raises
@@ -39,7 +39,7 @@ class WeightedE(Mapped):
     map: MapName = "linear"
     c1: float = 1.0
     c2: float = 0.0
-    risk: Risk = field(default_factory=Lipschitz)
+    risk: Risk = field(default_factory=LipschitzRisk)
 
     name: ClassVar[str] = "weighted-e"
     kind: ClassVar[Kind] = "asymptotic"

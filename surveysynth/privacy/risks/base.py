@@ -55,7 +55,7 @@ class _Near:
     relative: bool
     floor: float | tuple[float, ...]
 
-    instead: ClassVar[str] = "use Lipschitz()"  # where no outcome is a number
+    instead: ClassVar[str] = "use LipschitzRisk()"  # where no outcome is a number
 
     def _check(self) -> None:
         if not isinstance(self.relative, bool):

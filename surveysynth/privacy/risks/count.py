@@ -20,7 +20,7 @@ Span = tuple[float, float] | None
 
 
 @dataclass(frozen=True)
-class Count(_Near):
+class CountRisk(_Near):
     """IR_i, the share of the records whose values are outside of a closed ball around y_i: the "CW" of R (Algorithm 3).
 
     A record that few others come near is easily told from them.  Of a unit of several records it is the largest of

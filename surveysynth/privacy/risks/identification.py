@@ -70,7 +70,7 @@ class Identification(_Near):
 
 
 @dataclass(frozen=True)
-class Marginal(Identification):
+class MarginalRisk(Identification):
     """IR_i, the probability that an intruder identifies record i among synthetic records (E 2.1, eq. 8-9).
 
     Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and looks among
@@ -83,14 +83,14 @@ class Marginal(Identification):
     known : str or list of str
         Columns that the intruder knows and that are not synthesized; ``[]`` for none.
     radius, relative, floor
-        Of the ball, as for :class:`Count`.
+        Of the ball, as for :class:`CountRisk`.
     datasets : int
         L, of the simulated data sets; 20 in E.
 
     Raises
     ------
     InputError
-        As :class:`Count`; what are no names of columns, or no number of data sets.
+        As :class:`CountRisk`; what are no names of columns, or no number of data sets.
     """
 
     known: tuple[str, ...]
@@ -135,12 +135,12 @@ class Marginal(Identification):
 
 
 @dataclass(frozen=True)
-class Pairwise(Marginal):
+class PairwiseRisk(MarginalRisk):
     """1 - alpha~_i, the mean probability that record i is identified together with another one (E 3.1, eq. 11-14).
 
-    As :class:`Marginal`, but for pairs: both own synthetic values are in their balls, and the share is of values that
-    are in neither.  It spares records that are at risk only once risky ones around them were moved ("whack-a-mole").
-    Under the linear map alpha_i = c1 alpha~_i + c2.
+    As :class:`MarginalRisk`, but for pairs: both own synthetic values are in their balls, and the share is of values
+    that are in neither.  It spares records that are at risk only once risky ones around them were moved
+    ("whack-a-mole"). Under the linear map alpha_i = c1 alpha~_i + c2.
     """
 
     name: ClassVar[str] = "pairwise"

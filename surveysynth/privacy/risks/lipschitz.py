@@ -18,7 +18,7 @@ Span = tuple[float, float] | None
 
 
 @dataclass(frozen=True)
-class Lipschitz:
+class LipschitzRisk:
     """f_i = max over draws of |log p(record i)| under the unweighted fit: the "LW" of R (Algorithm 2, T 1.4.1).
 
     The risk that the guarantee itself is about.  Of a unit of several records it is |sum log p_i|.

@@ -58,7 +58,7 @@ def invocations(study: CensoringStudy) -> pd.DataFrame:
     table = table.rename(columns={"c1": "downscale_c1"})
     scaled_down = table["downscale_c1"] < study.plan.c1[0]  # after the others, as in C
     table = pd.concat([table[~scaled_down], table[scaled_down]], ignore_index=True)
-    with (files(__package__) / "paper_tables" / "censoring_invocations.csv").open("rb") as file:
+    with (files("surveysynth.studies.paper_tables") / "censoring_invocations.csv").open("rb") as file:
         paper = pd.read_csv(file).rename(columns={name: f"paper_{name}" for name in SUMMARY})
     table = table.merge(paper, on=["epsilon", "downscale_c1", "synthesizer"], how="left")
     if study.plan.n != 2000:
@@ -169,7 +169,9 @@ def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: f
         "lambda less its posterior mean": {"prior": (centred, prior.pdf(centred + middle[0]))}
         | {name: (centred, stats.gaussian_kde(values - values.mean())(centred)) for name, values in draws.items()},
     }
-    title = f"Precision of a beta distribution, n = {n:,} from Beta(0.5, 2); censored at epsilon = {epsilon:g}"
+    title = (
+        f"Precision of a beta distribution, n = {n:,} from Beta(0.5, 2); censored at epsilon = {epsilon:g}"
+    )
     return plots.density_curves(panels, path, title=title)
 
 

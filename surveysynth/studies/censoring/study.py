@@ -22,8 +22,8 @@ the bounds of the weighted fit, cutting makes it 11, 122, 543 over 24.  C's coun
 what c1 = 0.9 gives (90; 0.8: 30).  Its Censor_w (110, 408, 741) comes out under none of these definitions: clamped
 in one draw or more are 13, 98, 467 over 100 samples, where C counts hundreds in a sample or none.
 
-Densities are of the value itself, without the edge that :class:`surveysynth.models.beta.model.Beta` has at 1e-6 of the
-range: it would lower the largest bounds, which belong to values near 0.
+Densities are of the value itself, without the edge that :class:`surveysynth.models.beta.model.BetaRegression` has at
+1e-6 of the range: it would lower the largest bounds, which belong to values near 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ...design.survey_design import SurveyDesign
 from ...engines import get_engine
 from ...errors import InputError, SurveySynthError
 from ...models.base import Sampler
-from ...models.beta.model import Beta, BetaData
+from ...models.beta.model import BetaData, BetaRegression
 from ...privacy.tuning import PseudoLikelihood, WeightedFit, censored_fit, truncated, weighted_fit
 from ...privacy.units import Unit
 from ...privacy.weight_maps import linear_map
@@ -148,7 +148,7 @@ class Mechanisms:
     """
 
     design: SurveyDesign
-    synthesizer: Beta
+    synthesizer: BetaRegression
     data: BetaData
     sampler: Sampler
 
@@ -269,7 +269,7 @@ def drawn(n: int, distribution: Any, seed: int) -> Mechanisms:
     rng = np.random.default_rng(seed)
     y = distribution.rvs(n, random_state=rng)
     design = SurveyDesign(pd.DataFrame({"y": y, "weight": 1.0}), weights="weight")
-    synthesizer = Beta("y", bounds=(0, 1))
+    synthesizer = BetaRegression("y", bounds=(0, 1))
     logs = np.column_stack([np.log(y), np.log1p(-y)])  # without an edge
     return Mechanisms(design, synthesizer, replace(synthesizer.prepare(design), logs=logs), _sampler(rng))
 
@@ -390,7 +390,7 @@ class Comparison:
         By synthesizer, in the order of C Table 2, the second histogram last.
     """
 
-    synthesizer: Beta
+    synthesizer: BetaRegression
     epsilon: float
     values: Floats
     made: dict[str, Made]
@@ -414,7 +414,7 @@ def compare_mechanisms(
     frame : pandas.DataFrame
         The confidential file.
     outcome, predictors : str
-        Columns, as of :class:`surveysynth.Beta`; the histogram uses no predictors.
+        Columns, as of :class:`surveysynth.BetaRegression`; the histogram uses no predictors.
     bounds : (float, float)
         Public least and largest value of the outcome.
     epsilon : float
@@ -433,7 +433,7 @@ def compare_mechanisms(
     """
     epsilon = positive(epsilon, "epsilon")
     check_seed(seed)
-    synthesizer = Beta(outcome, predictors, bounds=bounds)
+    synthesizer = BetaRegression(outcome, predictors, bounds=bounds)
     weight = next(name for i in range(len(frame.columns) + 1) if (name := f"weight_{i}") not in frame)
     design = SurveyDesign(frame.assign(**{weight: 1.0}), weights=weight)
     absent = np.isnan(design.numeric(outcome))

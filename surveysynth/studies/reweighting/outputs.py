@@ -52,7 +52,7 @@ def table1(study: ReweightingStudy) -> pd.DataFrame:
          "high": ends.at[name, f"{statistic}_high"]}
         for statistic in STATISTICS for name in names if name in ends.index
     ]  # fmt: skip
-    with (files(__package__) / "paper_tables" / "reweighting_intervals.csv").open("rb") as file:
+    with (files("surveysynth.studies.paper_tables") / "reweighting_intervals.csv").open("rb") as file:
         paper = pd.read_csv(file).rename(columns={"low": "paper_low", "high": "paper_high"})
     table = pd.DataFrame(rows).merge(paper, on=["statistic", "synthesizer"], how="left")
     if study.plan.n != 1000:

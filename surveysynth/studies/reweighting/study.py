@@ -41,10 +41,10 @@ from ...engines import get_engine
 from ...errors import InputError, SurveySynthError
 from ...estimation import estimate
 from ...models.base import Posterior, Sampler
-from ...models.counts.model import CountData, NegativeBinomial, Poisson
+from ...models.counts.model import CountData, NegativeBinomialRegression, PoissonRegression
 from ...models.normal.fbs import FBS
 from ...privacy.mechanisms.pseudo_posterior import PseudoPosterior
-from ...privacy.risks.count import Count
+from ...privacy.risks.count import CountRisk
 from ...privacy.tuning import PseudoLikelihood, WeightedFit, bound_of_a_draw, reweight, tune, weighted_fit
 from ...privacy.units import Unit
 from ...privacy.weight_maps import inverse_map
@@ -67,7 +67,8 @@ STATISTICS = ("q15", "q90", "mean", "median")  # in the order of R Table 1
 ENDS = [f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")]
 RADIUS = 0.2  # of the ball of CW, a share of the count (R: "policy"; E takes 0.2)
 MECHANISMS = {
-    "inverse": PseudoPosterior(), "LW": PseudoPosterior("linear"), "CW": PseudoPosterior("linear", risk=Count(RADIUS)),
+    "inverse": PseudoPosterior(), "LW": PseudoPosterior("linear"),
+    "CW": PseudoPosterior("linear", risk=CountRisk(RADIUS)),
 }  # fmt: skip
 
 MIXTURE = ((0.2, 100.0, 5.0), (0.8, 100.0, 20.0))  # share, mean, dispersion (R 2.1)
@@ -134,7 +135,7 @@ class Weightings:
     """
 
     design: SurveyDesign
-    model: NegativeBinomial | Poisson
+    model: NegativeBinomialRegression | PoissonRegression
     data: CountData
     sampler: Sampler
     _first: dict[tuple[str, float | None], WeightedFit] = field(default_factory=dict)
@@ -157,7 +158,7 @@ class Weightings:
     @cached_property
     def isolation(self) -> Floats:
         """IR_i (n,)."""
-        return Count(RADIUS).of(
+        return CountRisk(RADIUS).of(
             self.design, self.model, self.data, Unit(), lambda: self.unweighted[0].posterior, self.sampler.rng
         )
 
@@ -312,14 +313,16 @@ def drawn(data: str, n: int, seed: int) -> Weightings:
     """A file of n counts, ``nb_mixture`` or ``poisson``, and the model that R fits to it."""
     rng = np.random.default_rng(seed)
     if data == "poisson":
-        return weightings(pd.DataFrame({"y": rng.poisson(POISSON_MEAN, n)}), Poisson("y"), rng)
+        return weightings(pd.DataFrame({"y": rng.poisson(POISSON_MEAN, n)}), PoissonRegression("y"), rng)
     share, mean, phi = np.array(MIXTURE).T
     of = rng.choice(share.size, n, p=share)
     y = rng.poisson(rng.gamma(phi[of], mean[of] / phi[of]))
-    return weightings(pd.DataFrame({"y": y}), NegativeBinomial("y"), rng)
+    return weightings(pd.DataFrame({"y": y}), NegativeBinomialRegression("y"), rng)
 
 
-def weightings(frame: pd.DataFrame, model: NegativeBinomial | Poisson, rng: np.random.Generator) -> Weightings:
+def weightings(
+    frame: pd.DataFrame, model: NegativeBinomialRegression | PoissonRegression, rng: np.random.Generator
+) -> Weightings:
     """A file whose records count the same, ready to be fitted."""
     weight = next(name for i in range(len(frame.columns) + 1) if (name := f"weight_{i}") not in frame)
     design = SurveyDesign(frame.assign(**{weight: 1.0}), weights=weight)
@@ -524,7 +527,7 @@ class Comparison:
         As of :class:`ReweightingStudy`; ``data`` is the outcome.
     """
 
-    model: NegativeBinomial
+    model: NegativeBinomialRegression
     bounds: pd.DataFrame
     files: pd.DataFrame
     records: pd.DataFrame
@@ -542,7 +545,8 @@ def compare_weightings(
     frame : pandas.DataFrame
         The confidential file.
     outcome, predictors : str
-        Columns, as of :class:`surveysynth.NegativeBinomial`.  The outcome is a count, or money in whole dollars.
+        Columns, as of :class:`surveysynth.NegativeBinomialRegression`.  The outcome is a count, or money in whole
+        dollars.
     seed : int, optional
 
     Returns
@@ -555,7 +559,7 @@ def compare_weightings(
         As :func:`surveysynth.fit`.
     """
     check_seed(seed)
-    model = NegativeBinomial(outcome, predictors)
+    model = NegativeBinomialRegression(outcome, predictors)
     file = weightings(frame, model, np.random.default_rng(seed))
     found = Found(1, recording=False)
     found.confidential(file, outcome)

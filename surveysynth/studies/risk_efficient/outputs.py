@@ -113,7 +113,7 @@ def _statistics(study: RiskEfficientStudy) -> list[str]:
 
 def printed() -> pd.DataFrame:
     """The estimates and intervals that E prints (Tables 4 to 6, Suppl. Tables 1 to 4), of another file."""
-    with (files(__package__) / "paper_tables" / "risk_efficient_utility.csv").open("rb") as file:
+    with (files("surveysynth.studies.paper_tables") / "risk_efficient_utility.csv").open("rb") as file:
         return pd.read_csv(file)
 
 

@@ -52,8 +52,8 @@ from ...estimation.combining import combine, interval
 from ...estimation.regression import regressions
 from ...models.base import Posterior, Sampler, Synthesizer
 from ...models.mixture.model import Allocation, Mixture
-from ...models.shared.transforms import Asinh, Transform
-from ...privacy.risks.identification import Marginal
+from ...models.shared.transforms import AsinhTransform, Transform
+from ...privacy.risks.identification import MarginalRisk
 from ...privacy.tuning import PseudoLikelihood, WeightedFit, weighted_fit
 from ...privacy.units import Unit
 from ...privacy.weight_maps import linear_map
@@ -190,7 +190,7 @@ class Plan:
     weights_from: Source
 
     def __post_init__(self) -> None:
-        asked = Marginal(self.known, self.radius, floor=self.floor, datasets=self.datasets)  # which checks them
+        asked = MarginalRisk(self.known, self.radius, floor=self.floor, datasets=self.datasets)  # which checks them
         object.__setattr__(self, "known", asked.known)
         if whole(self.resamples, "resamples") < 2:
             raise InputError("resamples must be at least 2: they have a variance")
@@ -500,7 +500,7 @@ def consumer_units_study(
         "top_code": float(np.quantile(frame["income"], TOP_SHARE)),  # the file is nobody's: its quantiles are public
     }  # fmt: skip
     predictors = "age_group + urban + tenure + education + marital"
-    model = synthesizer(frame, "income", predictors, Asinh(scale=30_000), INCOMES, allocation)
+    model = synthesizer(frame, "income", predictors, AsinhTransform(scale=30_000), INCOMES, allocation)
     own = None if seed is None else seed_of(seed, 1)  # not the stream that the file came from
     study = risk_efficient_study(as_design(frame), model, seed=own, **given | settings)
     return replace(study, confidential=False)
