@@ -22,8 +22,8 @@ def workers():
 
 def test_the_population_is_whole(workers):
     assert len(workers) == 29_501 and not workers.isna().any(axis=None)
-    assert sorted(workers["division"].unique()) == sorted(datasets.DIVISIONS)
-    states = [state for names in datasets.DIVISIONS.values() for state in names.split(", ")]
+    assert sorted(workers["division"].unique()) == sorted(census.DIVISIONS)
+    states = [state for names in census.DIVISIONS.values() for state in names.split(", ")]
     assert len(states) == len(set(states)) == 51
     counts = workers["education"].value_counts(sort=False)
     assert counts.to_dict() == {

@@ -133,7 +133,7 @@ def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch
 
     def recorded(design, outcome, **settings):
         asked.update(settings)
-        return ss.histogram.perturbed_histogram(design, outcome, **settings)
+        return ss.perturbed_histogram(design, outcome, **settings)
 
     monkeypatch.setattr(censoring, "perturbed_histogram", recorded)
     made = drawn().make(synthesizer, 4, 1.0)
