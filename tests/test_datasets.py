@@ -11,6 +11,7 @@ from scipy import stats
 
 import surveysynth as ss
 from surveysynth import datasets
+from surveysynth.datasets.census import DIVISIONS
 from surveysynth.publication.figures import compare_estimates
 from surveysynth.sampling import inclusion_probabilities
 
@@ -22,8 +23,8 @@ def workers():
 
 def test_the_population_is_whole(workers):
     assert len(workers) == 29_501 and not workers.isna().any(axis=None)
-    assert sorted(workers["division"].unique()) == sorted(census.DIVISIONS)
-    states = [state for names in census.DIVISIONS.values() for state in names.split(", ")]
+    assert sorted(workers["division"].unique()) == sorted(DIVISIONS)
+    states = [state for names in DIVISIONS.values() for state in names.split(", ")]
     assert len(states) == len(set(states)) == 51
     counts = workers["education"].value_counts(sort=False)
     assert counts.to_dict() == {

@@ -16,6 +16,7 @@ from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
 from surveysynth import datasets
+from surveysynth.datasets.consumer_units import AGES
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
 from surveysynth.studies import consumer_units_study, risk_efficient_study
@@ -70,7 +71,7 @@ def test_consumer_units_are_like_a_survey_of_incomes():
     y = units["income"]
     assert list(units) == ["age_group", "urban", "tenure", "education", "marital", "income"]
     assert units.drop(columns="income").nunique().to_list() == [6, 2, 3, 5, 5] and not units.isna().any(axis=None)
-    for label, share, _ in consumer_units.AGES:
+    for label, share, _ in AGES:
         assert abs((units["age_group"] == label).mean() - share) < 4 * np.sqrt(share * (1 - share) / n)
     rural = (units["urban"] == "rural").mean()
     assert abs(rural - 0.07) < 4 * np.sqrt(0.07 * 0.93 / n)
