@@ -12,6 +12,7 @@ from scipy import stats
 import surveysynth as ss
 from surveysynth import datasets
 from surveysynth.datasets.census import DIVISIONS
+from surveysynth.datasets.sdr import _standard_t4
 from surveysynth.publication.figures import compare_estimates
 from surveysynth.sampling import inclusion_probabilities
 
@@ -155,7 +156,7 @@ def test_every_salary_leaves_something_to_the_others(populations):
     share = p["salary"] / p.groupby(["field", "gender"])["salary"].transform("sum")
     assert share.max() < 0.06
     for seed in range(5):
-        t = datasets._standard_t4(100_000, np.random.default_rng(seed))
+        t = _standard_t4(100_000, np.random.default_rng(seed))
         assert np.abs(t).max() < 13 / np.sqrt(1.9)
 
 
@@ -318,6 +319,7 @@ FIGURE = """
 import sys
 import pandas as pd
 from surveysynth.publication.figures import compare_estimates
+from surveysynth.datasets.sdr import _standard_t4
 e = pd.DataFrame({"estimate": [1.0, 2.0], "ci_low": [0.5, float("nan")], "ci_high": [1.5, float("nan")]})
 estimates = {"confidential": e, "released": e + 0.1}
 compare_estimates(estimates, pd.Series([1.1, 1.9]), ["a", "b"], sys.argv[1], axis="x", title="t")
