@@ -17,7 +17,7 @@ from fit_cost import seconds
 
 from surveysynth import FBS, SurveyDesign
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Posterior, Sampler
+from surveysynth.models.base import Draws, Sampler
 from surveysynth.models.normal.joint_regression import Data
 
 MODEL = FBS("y", "field + gender")
@@ -58,7 +58,7 @@ def compare(prepared: dict[int, Data], prior: str, n: int, pairs: int) -> None:
     model = replace(MODEL, prior=prior)
     engine = get_engine("embedded")
     alpha = np.random.default_rng(2).uniform(0.5, 0.9, n)
-    last: dict[int, Posterior] = {}
+    last: dict[int, Draws] = {}
 
     def fit(C: int, rng: np.random.Generator, **settings: int) -> None:
         last[C] = model.fit(prepared[C], alpha, Sampler(lambda: engine, rng, **settings))

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 from surveys import make_design, make_frame, model, population_model
-from surveysynth.synthesis.fitting.fit import choose_draws
+from surveysynth.synthesis.fit import choose_draws
 
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Posterior, Sampler, Streams
+from surveysynth.models.base import Draws, Sampler, Streams
 from surveysynth.synthesis.fitting import fit as fitted
-from surveysynth.synthesis.fitting import fitting as synthesis
+from surveysynth.synthesis import fitting as synthesis
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,7 @@ def test_more_data_sets_than_the_fit_was_tuned_for_need_a_larger_epsilon(exact):
 
 def test_draws_run_out(exact):
     values = {k: v[:3] for k, v in exact.weighted.posterior.values.items()}
-    few = Posterior(values, np.zeros(3, int), Diagnostics(exact=True), "", "")
+    few = Draws(values, np.zeros(3, int), Diagnostics(exact=True), "", "")
     fit = replace(fresh(exact), weighted=replace(exact.weighted, posterior=few))
     fit.release(m=2)
     with pytest.raises(ss.PrivacyError, match="no unused posterior draws"):
@@ -203,7 +203,7 @@ def posterior(chains=4, draws=100, weight=None, values=None, **diagnostics):
     values = np.random.default_rng(0).normal(size=(chains * draws, 3)) if values is None else values
     chain = np.repeat(np.arange(chains), draws)
     weight = np.empty(0) if weight is None else weight
-    return Posterior({"v": values}, chain, Diagnostics(**diagnostics), "", "", weight)
+    return Draws({"v": values}, chain, Diagnostics(**diagnostics), "", "", weight)
 
 
 @pytest.mark.parametrize("m", range(1, 5))

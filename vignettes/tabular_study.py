@@ -390,7 +390,7 @@ kappa = np.average(D, weights=alpha * chi2.pdf(D, 2)) / 2
 print(f"kappa {kappa:.3f}: a standard deviation of 0.400 becomes {0.4 * np.sqrt(kappa):.3f}")
 
 draws = range(8)
-corrected = done.synthesizer.consistent(
+corrected = done.synthesizer.debias_draws(
     done.data,
     done.weighted.posterior,
     draws,

@@ -2,11 +2,11 @@
 
 from ..errors import InputError
 from . import scratch
-from .base import Diagnostics, Draws, Engine
+from .base import Diagnostics, Engine, Samples
 from .cmdstan import CmdStan, cmdstan_version
 from .embedded import Embedded
 
-__all__ = ["Diagnostics", "Draws", "Engine", "get_engine"]
+__all__ = ["Diagnostics", "Engine", "Samples", "get_engine"]
 
 
 def get_engine(name: str = "auto") -> Engine:

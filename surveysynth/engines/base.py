@@ -52,7 +52,7 @@ class Diagnostics:
 
 
 @dataclass(frozen=True)
-class Draws:
+class Samples:
     """Posterior draws of one program.
 
     Attributes
@@ -77,7 +77,7 @@ class Engine(Protocol):
 
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
-    ) -> Draws:
+    ) -> Samples:
         """Sample a program of ``stan/`` (its name without ``.stan``) with NUTS."""
         ...
 

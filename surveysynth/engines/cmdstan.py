@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import EngineError, guarded
-from .base import ADAPT_DELTA, Draws, diagnose, program_path
+from .base import ADAPT_DELTA, Samples, diagnose, program_path
 from .scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ class CmdStan:
 
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
-    ) -> Draws:
+    ) -> Samples:
         """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Data and draws are confidential: they pass through files that only this user can read, in a
         :func:`surveysynth.engines.scratch.scratch_folder`.  One program runs at a time, its chains side by side.
         """
 
-        def sample() -> Draws:
+        def sample() -> Samples:
             model = _compiled(program_path(program), self.version)
             with scratch_folder() as folder, _files_of_this_user():
                 path = folder / "data.json"
@@ -68,7 +68,7 @@ class CmdStan:
                     data=str(path), chains=chains, iter_warmup=warmup, iter_sampling=draws, seed=seed,
                     adapt_delta=ADAPT_DELTA, output_dir=str(folder), show_progress=False, sig_figs=18,
                 )  # fmt: skip
-                return to_draws(fit, self.version)
+                return to_samples(fit, self.version)
 
         def stopped(kind: str) -> EngineError:
             return EngineError(f"CmdStan could not compile or sample the program {program!r}")
@@ -77,14 +77,14 @@ class CmdStan:
             return guarded(sample, (RuntimeError, ValueError), stopped)
 
 
-def to_draws(fit: CmdStanMCMC, version: str) -> Draws:
-    """Turn a cmdstanpy fit (draws first, chains second) into :class:`Draws` (chains first)."""
+def to_samples(fit: CmdStanMCMC, version: str) -> Samples:
+    """Turn a cmdstanpy fit (draws first, chains second) into :class:`Samples` (chains first)."""
     values = {}
     for name, flat in fit.stan_variables().items():
         shape = (fit.chains, fit.num_draws_sampling, *flat.shape[1:])
         values[name] = np.asarray(flat, dtype=np.float64).reshape(shape)  # chains are concatenated in order
     divergences = int(np.sum(fit.method_variables()["divergent__"]))
-    return Draws(values, diagnose(values, divergences), CmdStan.name, version)
+    return Samples(values, diagnose(values, divergences), CmdStan.name, version)
 
 
 def _compiled(source: Path, version: str) -> CmdStanModel:

@@ -8,7 +8,7 @@ from typing import Any
 import stanli
 
 from ..errors import EngineError, guarded
-from .base import ADAPT_DELTA, Draws, diagnose, program_path
+from .base import ADAPT_DELTA, Samples, diagnose, program_path
 
 
 class Embedded:
@@ -19,7 +19,7 @@ class Embedded:
 
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
-    ) -> Draws:
+    ) -> Samples:
         """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Raises
@@ -41,4 +41,4 @@ class Embedded:
 
         fit = guarded(sample, (RuntimeError, ValueError), stopped)
         values = {name: fit.draws(name) for name in fit.variables}
-        return Draws(values, diagnose(values, int(fit.divergences.sum())), self.name, self.version)
+        return Samples(values, diagnose(values, int(fit.divergences.sum())), self.name, self.version)

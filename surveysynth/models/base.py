@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
-from ..engines import Diagnostics, Draws, Engine
+from ..engines import Diagnostics, Engine, Samples
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -60,7 +60,7 @@ class Sampler:
     warmup: int = 1000
     draws: int = 1000
 
-    def sample(self, program: str, data: Mapping[str, Any]) -> Draws:
+    def sample(self, program: str, data: Mapping[str, Any]) -> Samples:
         """Sample a program of ``stan/``."""
         return self.engine().sample(
             program, data, chains=self.chains, warmup=self.warmup, draws=self.draws, seed=self.seed()
@@ -77,7 +77,7 @@ class Sampler:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Draws:
     """Draws from a pseudo posterior, chains one after the other.
 
     Attributes
@@ -127,7 +127,7 @@ class Posterior:
         """Number of draws S."""
         return int(self.chain.size)
 
-    def some(self, draws: Sequence[int], values: Mapping[str, Floats]) -> Posterior:
+    def some(self, draws: Sequence[int], values: Mapping[str, Floats]) -> Draws:
         """These draws alone, equally likely, some of their values replaced."""
         here = list(draws)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values)
@@ -213,7 +213,7 @@ class Synthesizer(Protocol):
         """
         ...
 
-    def fit(self, data: Any, alpha: Floats, sampler: Sampler) -> Posterior:
+    def fit(self, data: Any, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw from the alpha-weighted pseudo posterior (T eq. 1)."""
         ...
 
@@ -221,13 +221,11 @@ class Synthesizer(Protocol):
         """Refuse what cannot be fitted record by record under a clamp."""
         ...
 
-    def censored(self, data: Any, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+    def censored(self, data: Any, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound] (C eq. 3.6)."""
         ...
 
-    def lipschitz(
-        self, data: Any, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
-    ) -> Floats:
+    def lipschitz(self, data: Any, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); or of its sum over the records of each unit: (U,).
 
         A bound is alpha times that.  Where effects of PSUs are integrated out, p is that of the
@@ -235,22 +233,22 @@ class Synthesizer(Protocol):
         """
         ...
 
-    def log_ratio(self, data: Any, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+    def log_ratio(self, data: Any, before: Floats, after: Floats, posterior: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         ...
 
-    def log_density(self, data: Any, records: Codes, posterior: Posterior) -> Floats:
+    def log_density(self, data: Any, records: Codes, posterior: Draws) -> Floats:
         """log p(record | draw) of some records, effects that were integrated out being 0: (S, records)."""
         ...
 
     def biased(self, data: Any, unit: Codes | None) -> dict[str, bool]:
-        """What privacy weights bias much, debias or not; and whether :meth:`consistent` can take that off."""
+        """What privacy weights bias much, debias or not; and whether :meth:`debias_draws` can take that off."""
         ...
 
-    def consistent(
-        self, data: Any, posterior: Posterior, draws: Sequence[int], alpha: Callable[..., Floats],
+    def debias_draws(
+        self, data: Any, posterior: Draws, draws: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
-    ) -> Posterior:  # fmt: skip
+    ) -> Draws:  # fmt: skip
         """Some draws, without what privacy weights do to what is :meth:`biased`.
 
         ``alpha`` is a function of risk; of units of several records also of their numbers of records.
@@ -259,25 +257,25 @@ class Synthesizer(Protocol):
         """
         ...
 
-    def uncensored(self, data: Any, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+    def uncensored(self, data: Any, posterior: Draws, draws: Sequence[int], bound: float) -> Draws:
         """Some draws of a censored fit, without what the clamp does to them."""
         ...
 
     def variance_factor(
-        self, data: Any, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+        self, data: Any, posterior: Draws, draws: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """How many times as variable the clamp makes means as files from some draws say; None where it is not known."""
         ...
 
-    def in_units(self, data: Any, posterior: Posterior) -> Posterior:
+    def to_original_scale(self, data: Any, posterior: Draws) -> Draws:
         """The draws in terms that do not depend on the file: coefficients of predictors in their own units."""
         ...
 
-    def from_units(self, data: Any, posterior: Posterior) -> Posterior:
-        """The inverse of :meth:`in_units`, for another file with the same columns."""
+    def from_original_scale(self, data: Any, posterior: Draws) -> Draws:
+        """The inverse of :meth:`to_original_scale`, for another file with the same columns."""
         ...
 
-    def simulate(self, data: Any, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, data: Any, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set from one draw, records in the order of the design."""
         ...
 

@@ -48,7 +48,7 @@ from scipy.special import expit
 from scipy.stats import rankdata
 
 from ..errors import InputError, SurveySynthError
-from ..models.base import Posterior
+from ..models.base import Draws
 from ..validation import check_seed, rows, whole
 from .tuning import WeightedFit
 from .units import Unit
@@ -81,7 +81,7 @@ class Attacked(Protocol):
         """The fit anew without some units."""
         ...
 
-    def log_ratio(self, other: WeightedFit, posterior: Posterior) -> Floats:
+    def log_ratio(self, other: WeightedFit, posterior: Draws) -> Floats:
         """Log pseudo likelihood of another fit less that of this one, at draws of either: (S,)."""
         ...
 

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError, PrivacyError
-from ..models.base import Posterior, Sampler, Synthesizer
+from ..models.base import Draws, Sampler, Synthesizer
 from .units import Unit
 
 Floats = NDArray[np.float64]
@@ -55,19 +55,19 @@ class PseudoLikelihood:
     unit: Unit
     sampler: Sampler
 
-    def fit(self, alpha: Floats) -> Posterior:
+    def fit(self, alpha: Floats) -> Draws:
         """Draws under privacy weights."""
         return self.model.fit(self.data, self.unit.spread(alpha), self.sampler)
 
-    def censored(self, alpha: Floats, bound: float) -> Posterior:
+    def censored(self, alpha: Floats, bound: float) -> Draws:
         """Draws where, besides, contributions are clamped to [-bound, bound]; units are single records."""
         return self.model.censored(self.data, alpha, bound, self.sampler)
 
-    def lipschitz(self, posterior: Posterior, alpha: Floats) -> Floats:
+    def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
         """M_i = max over draws of |log p_i| (U,)."""
         return self.model.lipschitz(self.data, posterior, self.unit.of_record, self.unit.spread(alpha))
 
-    def log_ratio(self, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+    def log_ratio(self, before: Floats, after: Floats, posterior: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         return self.model.log_ratio(self.data, self.unit.spread(before), self.unit.spread(after), posterior)
 
@@ -96,7 +96,7 @@ class WeightedFit:
 
     c1: float
     alpha: Floats
-    posterior: Posterior
+    posterior: Draws
     bounds: Floats
     clamp: float | None = None
     invocations: int | None = None

@@ -150,7 +150,7 @@ def cluster_study(
     second_stage, predictors
         As of :func:`two_stage`.
     replicates, m, delta, prior, workers, scheduler, seed
-        As of :func:`surveysynth.evaluate.repeated_sampling`.
+        As of :func:`surveysynth.studies.repeated_sampling`.
     out : str or Path, optional
         Folder, with one of a study each for every icc and choice.  A study that was stopped goes on from there.
 
@@ -161,7 +161,7 @@ def cluster_study(
     Raises
     ------
     InputError
-        As :func:`two_stage` and :func:`surveysynth.evaluate.repeated_sampling`.
+        As :func:`two_stage` and :func:`surveysynth.studies.repeated_sampling`.
     """
     shares = sorted(set(icc))
     if not shares:
@@ -191,7 +191,7 @@ def _common_seed(folder: Path | None, seed: int | None) -> int:
 
 
 def by_domain(studies: Studies) -> pd.DataFrame:
-    """:func:`surveysynth.evaluate.summarize` of every study, with ``icc`` and ``clusters`` in front.
+    """:func:`surveysynth.studies.summarize` of every study, with ``icc`` and ``clusters`` in front.
 
     The confidential samples, the same for either choice, are there once an icc, with an empty ``clusters``.
     """

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._version import __version__
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError
-from ..models.base import Posterior, Sampler, Streams, Synthesizer
+from ..models.base import Draws, Sampler, Streams, Synthesizer
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Kind, Mechanism
 from ..privacy.mechanisms.censored import Censored
@@ -228,7 +228,7 @@ class Fit:
         pseudo = PseudoLikelihood(self.synthesizer, self.data, self.unit, replace(self.sampler, rng=rng))
         return self.protect(pseudo, present, lambda text: None)[1]
 
-    def log_ratio(self, other: WeightedFit, posterior: Posterior) -> Floats:
+    def log_ratio(self, other: WeightedFit, posterior: Draws) -> Floats:
         """Log pseudo likelihood of another fit of this file less that of this one, at draws of either: (S,)."""
         before, after = (self.unit.spread(weighted.alpha) for weighted in (self.weighted, other))
         clamp, n = self.weighted.clamp, self.design.n
@@ -333,7 +333,7 @@ class Fit:
         if debias and self.weighted.clamp is not None:
             posterior = self.synthesizer.uncensored(self.data, posterior, chosen, self.weighted.clamp)
         elif corrected:
-            posterior = self.synthesizer.consistent(
+            posterior = self.synthesizer.debias_draws(
                 self.data, posterior, chosen, self._map, self.unit.of_record, self.streams.draws, debias=debias
             )
         self.used.extend(chosen)
@@ -592,7 +592,7 @@ class Fit:
 
 
 def choose_draws(
-    posterior: Posterior, m: int, rng: np.random.Generator, used: Sequence[int] = ()
+    posterior: Draws, m: int, rng: np.random.Generator, used: Sequence[int] = ()
 ) -> tuple[list[int], float]:
     """Choose m well separated draws, from different chains where there are enough.
 
@@ -632,13 +632,13 @@ def choose_draws(
     return chosen, lag_correlation
 
 
-def _autocorrelation(posterior: Posterior, chain: NDArray[np.intp], lag: int) -> float:
+def _autocorrelation(posterior: Draws, chain: NDArray[np.intp], lag: int) -> float:
     x = np.column_stack([v[chain].reshape(chain.size, -1) for v in posterior.values.values()])
     x = x[:, x.min(axis=0) < x.max(axis=0)] - x.mean(axis=0)[x.min(axis=0) < x.max(axis=0)]
     return float(np.abs((x[lag:] * x[:-lag]).sum(axis=0) / (x**2).sum(axis=0)).max())
 
 
-def verdict(posterior: Posterior) -> str:
+def verdict(posterior: Draws) -> str:
     """Whether the sampler's diagnostics passed, in a sentence."""
     failed = posterior.failures
     if posterior.diagnostics.exact and not failed:

@@ -23,7 +23,7 @@ from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError
 from ..estimation.tables import OWN
-from ..models.base import Clusters, Posterior, Sampler, Streams, Synthesizer
+from ..models.base import Clusters, Draws, Sampler, Streams, Synthesizer
 from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy import tuning
@@ -225,7 +225,7 @@ def _protected(
     model, data, unit = pseudo.model, pseudo.data, pseudo.unit
 
     @cache
-    def unweighted() -> Posterior:
+    def unweighted() -> Draws:
         say("unweighted fit: the records' risks")
         return pseudo.fit(present)
 

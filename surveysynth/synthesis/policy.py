@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
-from ..models.base import Clusters, Constants, Posterior, Sampler, Synthesizer
+from ..models.base import Clusters, Constants, Draws, Sampler, Synthesizer
 from ..models.beta.model import BetaRegression
 from ..models.mixture.model import Mixture
 from ..models.normal.fbp import FBP
@@ -191,7 +191,8 @@ class Policy:
             synthesizer, epsilon, m, replace(mechanism, c1=float(f"{weighted.c1:.4g}")),
             (float(finite.min()), float(finite.max())), tuple(data.columns), _levels(design, synthesizer), constants,
             data.public_weights is not None, _digest(design, synthesizer, secrets.token_hex(16)),
-            synthesizer.in_units(data, unweighted).values, source, weighted.delta, float(weighted.alpha.mean()),
+            synthesizer.to_original_scale(data, unweighted).values, source, weighted.delta,
+            float(weighted.alpha.mean()),
         )  # fmt: skip
 
     def risk(self, design: SurveyDesign, data: Any) -> Floats:
@@ -230,8 +231,8 @@ class Policy:
                 "not the same, so make another policy"
             )
         S = len(next(iter(self.values.values())))
-        draws = Posterior(self.values, np.zeros(S, dtype=np.intp), Diagnostics(), "", "")
-        return self.synthesizer.lipschitz(data, self.synthesizer.from_units(data, draws))
+        draws = Draws(self.values, np.zeros(S, dtype=np.intp), Diagnostics(), "", "")
+        return self.synthesizer.lipschitz(data, self.synthesizer.from_original_scale(data, draws))
 
     def describe(self) -> str:
         """What the policy is, for the public report."""

@@ -251,7 +251,7 @@ def test_cmdstan_files_become_named_arrays(tmp_path):
     """Real csv files through cmdstanpy: every number lands at its chain, draw and place in the matrix."""
     values, files = toy_chains()
     paths = [write_csv(tmp_path / f"toy_{c}.csv", COLUMNS, rows, {c, c + 1}) for c, rows in enumerate(files)]
-    draws = cmdstan.to_draws(cmdstanpy.from_csv(paths), "2.36")
+    draws = cmdstan.to_samples(cmdstanpy.from_csv(paths), "2.36")
     assert draws.values.keys() == values.keys()
     for name, expected in values.items():
         np.testing.assert_array_equal(draws.values[name], expected)

@@ -11,7 +11,7 @@ from test_taylor import SCENARIOS, SEVERAL_STAGES, designs, nhanes2
 
 import surveysynth as ss
 from surveysynth import InputError, SurveyDesign, estimate
-from surveysynth.estimation.estimators import IN_R
+from surveysynth.r.estimator import IN_R
 
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 

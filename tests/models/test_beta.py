@@ -11,9 +11,9 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import logistic, norm, pareto
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models.base import Posterior
+from surveysynth.models.base import Draws
 from surveysynth.models.beta.model import EDGE, BetaRegression
-from surveysynth.models.beta.model import model as beta
+from surveysynth.models.beta import model as beta
 from surveysynth.models.shared import row_density
 from surveysynth.privacy.weight_maps import MAPS
 
@@ -64,7 +64,7 @@ class Censored:
 def drawn(S=30, K=4, seed=2, spread=0.3):
     rng = np.random.default_rng(seed)
     values = {"b": spread * rng.normal(size=(S, K)), "lambda": 0.1 + np.exp(rng.normal(1, 0.5, S))}
-    return Posterior(values, np.zeros(S, dtype=np.intp), None, "none", "0")
+    return Draws(values, np.zeros(S, dtype=np.intp), None, "none", "0")
 
 
 def rowwise_log_density(y, X, posterior):
@@ -95,7 +95,7 @@ def test_target_is_the_rowwise_one(bound, repeated):
         z = rng.normal(size=5) * rng.choice([1, 3, 6])
         theta = sent["centre"] + sent["root"] @ z
         b, lam = theta[:4], 0.1 + np.exp(theta[4])
-        terms = alpha * rowwise_log_density(y, X, Posterior({"b": b[None], "lambda": lam[None]}, *[np.zeros(1)] * 4))[0]
+        terms = alpha * rowwise_log_density(y, X, Draws({"b": b[None], "lambda": lam[None]}, *[np.zeros(1)] * 4))[0]
         clamp = np.inf if bound is None else bound
         clamped.append((np.abs(terms) > clamp).mean())
         ours = log_prob(program, z=z)
@@ -263,7 +263,7 @@ def test_synthetic_outcomes_stay_within_the_bounds():
     """Shapes so small that draws are the bounds themselves; bounds at which arithmetic overshoots."""
     model = BetaRegression("y", bounds=(0.1, 0.7))
     data = model.prepare(design_of(0.1 + 0.6 * skewed(500, 1)))
-    posterior = Posterior({"b": np.zeros((1, 1)), "lambda": np.array([0.1001])}, *[np.zeros(1, dtype=int)] * 4)
+    posterior = Draws({"b": np.zeros((1, 1)), "lambda": np.array([0.1001])}, *[np.zeros(1, dtype=int)] * 4)
     y = model.simulate(data, posterior, 0, np.random.default_rng(1)).outcomes
     assert y.min() >= 0.1 and y.max() <= 0.7 and len(np.unique(y)) > 2
 
@@ -322,7 +322,7 @@ def test_the_file_is_checked():
     MODEL.prepare(SurveyDesign(frame.assign(**psu), weights="w", psu="psu"), "ignore", mean_weight=2.0)
     MODEL.prepare(SurveyDesign(frame, weights="w", strata="field"))
     with pytest.raises(InputError, match="debias"):
-        MODEL.consistent(None, None, [], None, None, None, debias=True)
+        MODEL.debias_draws(None, None, [], None, None, None, debias=True)
 
 
 def test_values_at_the_bounds_are_moved_to_the_edge():

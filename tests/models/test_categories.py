@@ -410,7 +410,7 @@ class Given:
 
     def sample(self, program, data, **settings):
         self.data = data
-        return base.Draws(self.values, base.Diagnostics(), "given", "0")
+        return base.Samples(self.values, base.Diagnostics(), "given", "0")
 
 
 @pytest.mark.parametrize("levels", [1, 2])

@@ -7,7 +7,7 @@ from surveys import make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Posterior, Sampler
+from surveysynth.models.base import Draws, Sampler
 
 
 def clustered_frame(n=360, psus=30, sd=0.4, seed=5):
@@ -153,12 +153,12 @@ def test_fbp_carries_the_effects_of_selection_in_the_weights():
     data, posterior = fitted(design, synthesizer, draws=2)
     B, L = posterior.values["B"][0], posterior.values["L"][0]
     u = np.random.default_rng(3).normal(size=(30, 2))
-    fixed = Posterior(
+    fixed = Draws(
         {"B": B[None], "L": L[None], "T": np.zeros((1, 2, 2))}, np.zeros(1, dtype=int), posterior.diagnostics, "", "",
         effects={"strata": u[None, :3].astype(np.float32)},
     )  # fmt: skip
     effect = fixed.effects["strata"][0].astype(float)[data.groups.parent][data.groups.record]
-    plain = Posterior(fixed.values, fixed.chain, fixed.diagnostics, "", "", effects={
+    plain = Draws(fixed.values, fixed.chain, fixed.diagnostics, "", "", effects={
         "strata": np.zeros((1, 3, 2), np.float32)})  # fmt: skip
     moved = synthesizer.simulate(data, fixed, 0, np.random.default_rng(8))
     still = synthesizer.simulate(data, plain, 0, np.random.default_rng(8))
@@ -303,7 +303,7 @@ def test_corrections_do_not_know_whose_category_is_which():
         return np.minimum(1, 3 / f)
 
     one, two = (
-        synthesizer.consistent(d, posterior, [3, 7], alpha, None, np.random.default_rng(5), debias=True)
+        synthesizer.debias_draws(d, posterior, [3, 7], alpha, None, np.random.default_rng(5), debias=True)
         for d in (data, other)
     )
     for name in one.values:
@@ -314,7 +314,7 @@ def test_debias_is_done_where_only_strata_have_effects():
     fit = ss.fit(clustered(psu=None), model("gender"), epsilon=12, m=2, seed=1)
     chosen = [5, 900]
     plain, better = (
-        fit.synthesizer.consistent(fit.data, fit.weighted.posterior, chosen, fit._map, None,
+        fit.synthesizer.debias_draws(fit.data, fit.weighted.posterior, chosen, fit._map, None,
                                    np.random.default_rng(1), debias=debias)
         for debias in (False, True)
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, invwishart, multivariate_normal, norm
-from surveysynth.synthesis.fitting.fit import choose_draws
+from surveysynth.synthesis.fit import choose_draws
 
 from surveysynth import FBP, FBS, ModelError, SurveyDesign, fit
 from surveysynth.models.normal import density as gaussian
@@ -430,7 +430,7 @@ def known(request):
         posterior = done.weighted.posterior
         chosen, _ = choose_draws(posterior, 3, done.streams.draws)
         plain = {name: draws[chosen] for name, draws in posterior.values.items()}
-        better = done.synthesizer.consistent(
+        better = done.synthesizer.debias_draws(
             done.data, posterior, chosen, done._map, None, done.streams.draws, debias=True
         )
         assert better.size == 3 and (better.chain == posterior.chain[chosen]).all()
@@ -481,7 +481,7 @@ def test_a_correction_uses_the_released_draws_and_public_numbers_only(kind):
                  for name, v in posterior.values.items()}  # fmt: skip
     changed = replace(posterior, values=elsewhere, weight=rng.dirichlet(np.ones(800)))
     ours, theirs = (
-        model.consistent(data, p, [7, 500], done._map, None, np.random.default_rng(2), debias=True).values
+        model.debias_draws(data, p, [7, 500], done._map, None, np.random.default_rng(2), debias=True).values
         for data, p in (
             (done.data, posterior),
             (model.prepare(SurveyDesign(other, weights="w")), changed),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import gamma, nbinom, norm, poisson
-from surveysynth.models.counts.model.debias import correct
+from surveysynth.models.counts.debias import correct
 
 import surveysynth as ss
 

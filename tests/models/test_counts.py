@@ -13,10 +13,10 @@ from scipy.stats import halfcauchy, invgamma, nbinom, norm, poisson
 from scipy.stats import t as student_t
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models.base import Posterior
+from surveysynth.models.base import Draws
 from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
-from surveysynth.models.counts.model import likelihood as count_likelihood
-from surveysynth.models.counts.model import model as counts
+from surveysynth.models.counts import likelihood as count_likelihood
+from surveysynth.models.counts import model as counts
 from surveysynth.models.shared import row_density
 
 MODELS = {"nb": NegativeBinomialRegression, "poisson": PoissonRegression}
@@ -53,7 +53,7 @@ def drawn(dispersed=True, modelled=False, S=30, K=4, seed=2):
         values["phi"] = np.exp(rng.normal(1, 3, S))
     if modelled:
         values |= {"c": 0.3 * rng.normal(size=(S, K + 1)), "sigma": np.exp(rng.normal(-1, 0.3, S))}
-    return Posterior(values, np.zeros(S, dtype=np.intp), None, "none", "0")
+    return Draws(values, np.zeros(S, dtype=np.intp), None, "none", "0")
 
 
 def rowwise_log_density(frame, X, posterior):
@@ -134,7 +134,7 @@ def test_log_density_for_any_phi(phi):
     """By sums of log(1 + j / phi), which nothing is lost in; at 1e8 next to Poisson's."""
     y = np.array([0.0, 1, 2, 15, 16, 40, 1000, 90_000])
     data = NegativeBinomialRegression("y").prepare(design_of(y))
-    posterior = Posterior({"b": np.array([[3.0]]), "phi": np.array([phi])}, *[np.zeros(1, dtype=int)] * 4)
+    posterior = Draws({"b": np.array([[3.0]]), "phi": np.array([phi])}, *[np.zeros(1, dtype=int)] * 4)
     mu = np.exp(3)
     rise = [math.fsum(np.log1p(np.arange(v) / phi)) for v in y]
     spent = mu if phi == np.inf else phi * np.log1p(mu / phi)
@@ -283,12 +283,12 @@ def test_coefficients_in_the_predictors_own_units():
     frame, X = file(modelled=True)
     model = NegativeBinomialRegression("y", "field + x")
     data, posterior = model.prepare(SurveyDesign(frame, weights="w")), drawn(modelled=True)
-    own = model.in_units(data, posterior).values
+    own = model.to_original_scale(data, posterior).values
     raw = np.column_stack([np.ones(60), frame["field"] == "b", frame["field"] == "c", frame["x"]]).astype(float)
     np.testing.assert_allclose(own["b"] @ raw.T, posterior.values["b"] @ X.T, atol=1e-10)
     full = np.column_stack([raw, np.log1p(frame["y"])]).T
     np.testing.assert_allclose(own["c"] @ full, posterior.values["c"] @ np.vstack([X.T, full[-1]]), atol=1e-10)
-    back = model.from_units(data, model.in_units(data, posterior)).values
+    back = model.from_original_scale(data, model.to_original_scale(data, posterior)).values
     for name, v in posterior.values.items():
         np.testing.assert_allclose(back[name], v, rtol=1e-10, atol=1e-12)
 
@@ -331,7 +331,7 @@ def test_posterior_mean_is_that_of_glm_nb(r, to_r):
     theta, theta_error = r.r("fit$theta")[0], r.r("fit$SE.theta")[0]
     model = NegativeBinomialRegression("y", "field + x", "independent")
     data = model.prepare(SurveyDesign(frame, weights="w"))
-    posterior = model.in_units(data, model.fit(data, np.ones(5000), sampler(1))).values
+    posterior = model.to_original_scale(data, model.fit(data, np.ones(5000), sampler(1))).values
     # the prior moves a coefficient by a fraction of its error, as the likelihood's skewness does
     assert (np.abs(posterior["b"].mean(axis=0) - theirs) < 0.15 * error).all()
     np.testing.assert_allclose(posterior["b"].std(axis=0), error, rtol=0.08)

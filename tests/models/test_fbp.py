@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 
 from surveysynth import FBP, FBS, InputError, SurveyDesign
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Posterior
+from surveysynth.models.base import Draws
 from surveysynth.models.normal.fbp import to_population, to_sample
 
 E = np.array([1.0, 0, 0, 0])  # X E = 1
@@ -54,7 +54,7 @@ def equation_6(X, y, log_pi, beta, sigma_y, kappa_y, kappa_x, sigma_pi):
 def draws_of(beta, L_y, kappa_y, kappa_x, sigma_pi):
     """A posterior that consists of these points."""
     B, L = to_sample(beta, L_y, kappa_y, kappa_x, sigma_pi, E)
-    return Posterior({"B": B, "L": L}, np.zeros(len(B), dtype=np.intp), Diagnostics(exact=True), "", "")
+    return Draws({"B": B, "L": L}, np.zeros(len(B), dtype=np.intp), Diagnostics(exact=True), "", "")
 
 
 # ---- the collapsed program

@@ -14,7 +14,7 @@ from scipy.stats import kstest, multivariate_normal, t
 from surveysynth import FBS, IdentityTransform, ModelError, SurveyDesign, synthesize
 from surveysynth.engines import base
 from surveysynth.engines.cmdstan import cmdstan_version
-from surveysynth.models.base import Posterior, Sampler
+from surveysynth.models.base import Draws, Sampler
 from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.fbs import draw_coefficients
 
@@ -295,7 +295,7 @@ def posterior_of(rng, S, D, K=4):
     G = rng.normal(size=(S, D, D)) * 0.2
     L = np.linalg.cholesky(G @ G.transpose(0, 2, 1) + 0.2 * np.eye(D))
     B = EFFECT[:K, [[0], [0, 2], [0, 1, 2]][D - 1]] + rng.normal(size=(S, K, D)) * 0.3
-    return Posterior({"B": B, "L": L}, np.zeros(S, dtype=np.intp), base.Diagnostics(exact=True), "", "")
+    return Draws({"B": B, "L": L}, np.zeros(S, dtype=np.intp), base.Diagnostics(exact=True), "", "")
 
 
 def dense_log_density(X, Y, posterior):

@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import gamma as gamma_distribution
 from scipy.stats import kstest, norm
 from scipy.stats import t as student_t
-from surveysynth.models.mixture.model.sampler import exp_of, fill, log_of
+from surveysynth.models.mixture.sampler import exp_of, fill, log_of
 
 from surveysynth import (
     AsinhTransform,
@@ -23,9 +23,9 @@ from surveysynth import (
     read_release,
     synthesize,
 )
-from surveysynth.models.base import Posterior, Sampler
+from surveysynth.models.base import Draws, Sampler
 from surveysynth.models.mixture.model import Mixture
-from surveysynth.models.mixture.model import model as mixture
+from surveysynth.models.mixture import model as mixture
 from surveysynth.models.shared import row_density
 
 KINDS = [(False, False), (True, False), (False, True), (True, True)]  # (weight modelled, zeros)
@@ -56,7 +56,7 @@ def drawn(modelled=False, zeros=False, S=30, K=3, R=2, seed=2):
         values |= {"c": 0.4 * rng.normal(size=(S, K + 1, R + 1)), "sd_w": 0.1 + rng.gamma(2, 0.2, (S, K + 1))}
     if zeros:
         values["zero"] = rng.normal(size=(S, R))
-    return Posterior(values, np.zeros(S, dtype=np.intp), None, "none", "0")
+    return Draws(values, np.zeros(S, dtype=np.intp), None, "none", "0")
 
 
 def prepared(modelled=False, zeros=False, n=60, seed=1, **options):
@@ -187,12 +187,12 @@ def test_units_of_predictors():
     """Coefficients in the predictors' own units say the same of rows that are not standardized; and back."""
     model, data, frame, X = prepared(True, True)
     posterior = drawn(True, True)
-    own = model.in_units(data, posterior).values
+    own = model.to_original_scale(data, posterior).values
     raw = np.column_stack([np.ones(60), frame["field"] == "b"]).astype(float)
     for name in ("b", "zero"):
         np.testing.assert_allclose(own[name] @ raw.T, posterior.values[name] @ X.T, atol=1e-12)
     np.testing.assert_allclose(own["c"][..., :-1] @ raw.T, posterior.values["c"][..., :-1] @ X.T, atol=1e-12)
-    back = model.from_units(data, model.in_units(data, posterior)).values
+    back = model.from_original_scale(data, model.to_original_scale(data, posterior)).values
     for name, v in posterior.values.items():
         np.testing.assert_allclose(back[name], v, rtol=1e-12, atol=1e-14)
         untouched = name in ("share", "sd", "gamma", "sd_w")
@@ -421,7 +421,7 @@ def test_allocation_given_the_records_follows_them_and_the_default_does_not():
         "share": np.full((1, 3), 1 / 3), "b": np.array([[[-2.0], [1.0], [5.0]]]), "sd": np.full((1, 3), 0.05),
         "gamma": np.ones(1), "zero": np.array([[-4.0]]),
     }  # fmt: skip
-    posterior = Posterior(values, np.zeros(1, dtype=np.intp), None, "none", "0")
+    posterior = Draws(values, np.zeros(1, dtype=np.intp), None, "none", "0")
     sets = {}
     for allocation in ("posterior", "prior"):
         model = Mixture("y", components=3, zeros=True, allocation=allocation)
@@ -461,7 +461,7 @@ def test_labels_of_components_change_nothing(fit_of_components, seed):
     for name in ("share", "b", "sd"):
         at = order.reshape(*order.shape, *[1] * (values[name].ndim - 2))
         values[name] = np.take_along_axis(values[name], at, axis=1)
-    other = Posterior(values, posterior.chain, None, "none", "0")
+    other = Draws(values, posterior.chain, None, "none", "0")
     np.testing.assert_allclose(model.lipschitz(data, other), model.lipschitz(data, posterior), rtol=1e-10)
     here, there = (model.components_of(data, p) for p in (posterior, other))
     shares = ["share", "share_low", "share_high"]
@@ -555,7 +555,7 @@ def test_too_little_weight_is_refused():
 def test_corrections_are_refused():
     model, data, _, _ = prepared()
     with pytest.raises(InputError, match="debias is not to be had"):
-        model.consistent(data, drawn(), [0], np.ones_like, None, np.random.default_rng(1), debias=True)
+        model.debias_draws(data, drawn(), [0], np.ones_like, None, np.random.default_rng(1), debias=True)
     with pytest.raises(InputError, match="use FBS or FBP"):
         model.uncensored(data, drawn(), [0], 1.0)
     assert model.biased(data, None) == {} and model.variance_factor(data, drawn(), [0], 1.0, corrected=False) is None

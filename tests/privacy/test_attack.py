@@ -36,8 +36,8 @@ from surveysynth.design.replicates.preston import preston
 from surveysynth.engines import base, get_engine
 from surveysynth.models.base import Sampler
 from surveysynth.release import laplace as noise
-from surveysynth.synthesis.fitting import fitting as synthesis
-from surveysynth.synthesis.fitting import histogram
+from surveysynth.synthesis import fitting as synthesis
+from surveysynth.synthesis import histogram
 
 LEVEL = 1e-6  # probability that an attack rejects a claim that is true
 WRONG = 1.3

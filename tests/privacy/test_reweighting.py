@@ -12,7 +12,7 @@ from surveys import make_design, model
 
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Posterior
+from surveysynth.models.base import Draws
 from surveysynth.privacy.tuning import reweight, times, weighted_fit
 from surveysynth.privacy.units import Unit
 
@@ -21,7 +21,7 @@ LW, CW = ss.PseudoPosterior(map="linear"), ss.PseudoPosterior(map="linear", risk
 
 
 def posterior(**values):
-    return Posterior(values, np.zeros(S, dtype=np.intp), Diagnostics(exact=True), "exact", "1")
+    return Draws(values, np.zeros(S, dtype=np.intp), Diagnostics(exact=True), "exact", "1")
 
 
 class NormalMean:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
-from surveysynth.synthesis.fitting import fitting as synthesis
+from surveysynth.synthesis import fitting as synthesis
 
 ASKED = {"epsilon": 10.8, "m": 3, "seed": 1}
 

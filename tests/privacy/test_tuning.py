@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from surveysynth import FBS, PrivacyError, SurveyDesign
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Posterior, Sampler
+from surveysynth.models.base import Draws, Sampler
 from surveysynth.privacy.tuning import times, tune, weighted_fit
 from surveysynth.privacy.weight_maps import MAPS
 
@@ -20,7 +20,7 @@ GRID = norm.ppf((np.arange(S) + 0.5) / S)
 
 
 def posterior(**values):
-    return Posterior(values, np.zeros(S, dtype=np.intp), Diagnostics(exact=True), "exact", "1")
+    return Draws(values, np.zeros(S, dtype=np.intp), Diagnostics(exact=True), "exact", "1")
 
 
 def pseudo(fit, lipschitz, log_ratio):

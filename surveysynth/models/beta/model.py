@@ -34,7 +34,7 @@ from scipy.special import betaln, expit, gammaln, psi
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import Clusters, Constants, Posterior, Sampler, Synthetic
+from ..base import Clusters, Constants, Draws, Sampler, Synthetic
 from ..shared.one_outcome import OneOutcome, checked_bounds, standardized
 from ..shared.predictors import numeric_columns, with_unit_size
 from ..shared.public_weights import public_weight
@@ -218,7 +218,7 @@ class BetaRegression(OneOutcome):
         y = np.clip((values - low) / (high - low), EDGE, 1 - EDGE)
         return np.column_stack([np.log(y), np.log1p(-y)])
 
-    def fit(self, data: BetaData, alpha: Floats, sampler: Sampler) -> Posterior:
+    def fit(self, data: BetaData, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw (b, lambda) from the alpha-weighted pseudo posterior (C 2.1).
 
         Raises
@@ -235,7 +235,7 @@ class BetaRegression(OneOutcome):
     def check_censored(self, data: BetaData) -> None:
         """Nothing to refuse."""
 
-    def censored(self, data: BetaData, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+    def censored(self, data: BetaData, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Draw from the censored pseudo posterior (C eq. 3.6): every alpha_i log p_i clamped to [-bound, bound].
 
         Raises
@@ -258,14 +258,14 @@ class BetaRegression(OneOutcome):
         return _sample("beta_censored", records, data.X, centre, root, sampler)
 
     def lipschitz(
-        self, data: BetaData, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+        self, data: BetaData, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
         return max_abs_log_density(
             data.logs, data.pattern, lambda rows: _of_rows(data.X[rows], posterior), posterior.size, unit
         )
 
-    def log_ratio(self, data: BetaData, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+    def log_ratio(self, data: BetaData, before: Floats, after: Floats, posterior: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         sums, out = _sums(data, after - before), np.zeros(posterior.size)
         for some in blocks(np.arange(len(data.X)), 1, posterior.size):
@@ -274,14 +274,14 @@ class BetaRegression(OneOutcome):
             out += a @ c + s @ p + t @ q
         return out
 
-    def log_density(self, data: BetaData, records: Codes, posterior: Posterior) -> Floats:
+    def log_density(self, data: BetaData, records: Codes, posterior: Draws) -> Floats:
         """log p(record | draw) of some records, per unit of the share of the range: (S, records)."""
         here, row = np.unique(data.pattern[records], return_inverse=True)
         c, p, q = _of_rows(data.X[here], posterior)
         logs = data.logs[records]
         return np.asarray((c[row] + p[row] * logs[:, :1] + q[row] * logs[:, 1:]).T)
 
-    def simulate(self, data: BetaData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, data: BetaData, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model, within the bounds; the weights are the public ones."""
         low, high = self.bounds
         _, p, q = _of_rows(data.X, posterior.some([draw], {}))
@@ -340,7 +340,7 @@ def _sums(data: BetaData, alpha: Floats) -> Floats:
     return np.column_stack([np.bincount(data.pattern, w, len(data.X)) for w in weighted])
 
 
-def _of_rows(X: Floats, posterior: Posterior) -> tuple[Floats, Floats, Floats]:
+def _of_rows(X: Floats, posterior: Draws) -> tuple[Floats, Floats, Floats]:
     """-log B(p, q), p - 1 and q - 1 of predictor rows in every draw: (G, S) each."""
     lam = posterior.values["lambda"]
     c, p, q = _shapes(X @ posterior.values["b"].T, lam, gammaln(lam))
@@ -395,13 +395,11 @@ def _censored(X: Floats, row: Codes, logs: Floats, alpha: Floats, count: Floats,
 # ---- the sampler and its coordinates
 
 
-def _sample(
-    program: str, records: dict[str, Any], X: Floats, centre: Floats, root: Floats, sampler: Sampler
-) -> Posterior:
+def _sample(program: str, records: dict[str, Any], X: Floats, centre: Floats, root: Floats, sampler: Sampler) -> Draws:
     stan_data = {"G": len(X), "K": X.shape[1], "X": X, "centre": centre, "root": root} | records
     fit = sampler.sample(program, stan_data)
     values = {"b": fit.values["b"].reshape(-1, X.shape[1]), "lambda": fit.values["lambda"].ravel()}
-    return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+    return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
 
 def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:

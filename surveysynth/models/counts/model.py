@@ -34,7 +34,7 @@ from scipy.special import gammaln
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import Clusters, Constants, Posterior, Sampler, Synthetic
+from ..base import Clusters, Constants, Draws, Sampler, Synthetic
 from ..shared.one_outcome import OneOutcome, standardized
 from ..shared.predictors import numeric_columns, with_unit_size
 from ..shared.public_weights import public_weight, refuse_proportional
@@ -193,7 +193,7 @@ class Counts(OneOutcome):
             )
         return y
 
-    def fit(self, data: CountData, alpha: Floats, sampler: Sampler) -> Posterior:
+    def fit(self, data: CountData, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw (b, phi), and (c, gamma, sigma) where the weight is modelled, from the alpha-weighted pseudo posterior.
 
         Raises
@@ -214,7 +214,7 @@ class Counts(OneOutcome):
             values["phi"] = np.exp(-fit.values["l"].ravel())
         if data.log_weights is not None:
             values |= _draw_weights(_of_weights(data, data.log_weights, alpha), len(values["b"]), sampler.rng)
-        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+        return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def check_censored(self, data: CountData) -> None:
         """Refuse: counts are not fitted under a clamp.
@@ -226,12 +226,12 @@ class Counts(OneOutcome):
         """
         raise ModelError(f"{self.name} is not fitted under the censored mechanism; use the pseudo posterior")
 
-    def censored(self, data: CountData, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+    def censored(self, data: CountData, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Not to be had, see :meth:`check_censored`."""
         raise ModelError(f"{self.name} is not fitted under the censored mechanism; use the pseudo posterior")
 
     def lipschitz(
-        self, data: CountData, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+        self, data: CountData, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,).
 
@@ -249,14 +249,14 @@ class Counts(OneOutcome):
             largest[pairs] = np.abs(_log_p(data, pairs, posterior)).max(axis=1)
         return np.where(np.isfinite(largest), largest, np.inf)[data.pair]
 
-    def log_ratio(self, data: CountData, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+    def log_ratio(self, data: CountData, before: Floats, after: Floats, posterior: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         out = self._log_likelihood(data, after, posterior) - self._log_likelihood(data, before, posterior)
         if data.log_weights is not None:
             out += _weights_log_likelihood(_of_weights(data, data.log_weights, after - before), posterior)
         return out
 
-    def _log_likelihood(self, data: CountData, alpha: Floats, posterior: Posterior) -> Floats:
+    def _log_likelihood(self, data: CountData, alpha: Floats, posterior: Draws) -> Floats:
         """sum_i alpha_i log p(count i | draw), (S,); alpha is not negative."""
         of, phi = _collapsed(data, alpha, self.dispersed), _phi(posterior)
         out = of.weight @ rises(of.v, phi) - np.bincount(data.pair, alpha, len(data.row)) @ gammaln(data.count + 1)
@@ -265,7 +265,7 @@ class Counts(OneOutcome):
             out += of.S[some] @ slope - of.A[some] @ spent
         return np.asarray(out)
 
-    def log_density(self, data: CountData, records: Codes, posterior: Posterior) -> Floats:
+    def log_density(self, data: CountData, records: Codes, posterior: Draws) -> Floats:
         """log p(record | draw) of some records: (S, records); of a count a probability, which has no unit."""
         pairs, number = np.unique(data.pair[records], return_inverse=True)
         if data.log_weights is None:
@@ -274,10 +274,10 @@ class Counts(OneOutcome):
         w = data.log_weights[records, None]
         return np.asarray((c[number] + p[number] * w + q[number] * w**2).T)
 
-    def consistent(
-        self, data: CountData, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+    def debias_draws(
+        self, data: CountData, posterior: Draws, draws: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
-    ) -> Posterior:  # fmt: skip
+    ) -> Draws:  # fmt: skip
         """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
 
         Raises
@@ -294,7 +294,7 @@ class Counts(OneOutcome):
         values = correct(chosen.values, data.X, size, alpha, posterior.size, rng)
         return chosen.some(range(chosen.size), values)
 
-    def simulate(self, data: CountData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, data: CountData, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
         pattern, values = data.pattern, posterior.values
         mean = np.exp(data.X @ values["b"][draw])[pattern]
@@ -402,12 +402,12 @@ class PoissonRegression(Counts):
 # ---- the count's log density
 
 
-def _phi(posterior: Posterior) -> Floats:
+def _phi(posterior: Draws) -> Floats:
     """phi in every draw, (S,): infinite under Poisson."""
     return posterior.values.get("phi", np.full(posterior.size, np.inf))
 
 
-def _log_p(data: CountData, pairs: Codes, posterior: Posterior) -> Floats:
+def _log_p(data: CountData, pairs: Codes, posterior: Draws) -> Floats:
     """log p(count | row) of some pairs in every draw: (pairs, S)."""
     v, count = np.unique(data.count[pairs], return_inverse=True)
     here, row = np.unique(data.row[pairs], return_inverse=True)
@@ -416,14 +416,14 @@ def _log_p(data: CountData, pairs: Codes, posterior: Posterior) -> Floats:
     return of_pairs(count, row, v, rise, *slopes(data.X[here] @ posterior.values["b"].T, phi))
 
 
-def _alone(data: CountData, pairs: Codes, posterior: Posterior) -> tuple[Floats, Floats, Floats]:
+def _alone(data: CountData, pairs: Codes, posterior: Draws) -> tuple[Floats, Floats, Floats]:
     """The log density of pairs as one that does not depend on the weight: c, p = 0 and q = 0, (pairs, S) each."""
     c = _log_p(data, pairs, posterior)
     nothing = np.zeros_like(c)
     return c, nothing, nothing
 
 
-def _with_weight(data: CountData, pairs: Codes, posterior: Posterior) -> tuple[Floats, Floats, Floats]:
+def _with_weight(data: CountData, pairs: Codes, posterior: Draws) -> tuple[Floats, Floats, Floats]:
     """c, p and q of log p(count, w~) = c + p w~ + q w~^2 of some pairs: (pairs, S) each."""
     coefficients, precision = posterior.values["c"], posterior.values["sigma"] ** -2
     mean = _weight_predictors(data)[pairs] @ coefficients.T
@@ -466,7 +466,7 @@ def _draw_weights(of: SufficientStatistics, size: int, rng: np.random.Generator)
     return {"c": np.ascontiguousarray(c), "sigma": sigma}
 
 
-def _weights_log_likelihood(of: SufficientStatistics, posterior: Posterior) -> Floats:
+def _weights_log_likelihood(of: SufficientStatistics, posterior: Draws) -> Floats:
     """sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) in every draw: (S,)."""
     c, sigma = posterior.values["c"], posterior.values["sigma"]
     squares = of.Q[0, 0] - 2 * c @ of.P[:, 0] + np.einsum("sk,sk->s", c @ of.C0, c)

@@ -34,7 +34,7 @@ from ...engines import Diagnostics
 from ...engines.base import diagnose
 from ...errors import InputError, ModelError
 from ...validation import positive, rows, whole
-from ..base import Clusters, Constants, Posterior, Sampler, Synthetic
+from ..base import Clusters, Constants, Draws, Sampler, Synthetic
 from ..shared.one_outcome import OneOutcome, checked_bounds, standardized
 from ..shared.predictors import numeric_columns, with_unit_size
 from ..shared.public_weights import public_weight, refuse_proportional
@@ -277,7 +277,7 @@ class Mixture(OneOutcome):
 
     # ---- fits
 
-    def fit(self, data: MixtureData, alpha: Floats, sampler: Sampler) -> Posterior:
+    def fit(self, data: MixtureData, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw the parameters from the alpha-weighted pseudo posterior (E eq. 10).
 
         Raises
@@ -290,7 +290,7 @@ class Mixture(OneOutcome):
     def check_censored(self, data: MixtureData) -> None:
         """Every mixture can be fitted under a clamp."""
 
-    def censored(self, data: MixtureData, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+    def censored(self, data: MixtureData, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound] (C eq. 3.6).
 
         Raises
@@ -300,7 +300,7 @@ class Mixture(OneOutcome):
         """
         return self._sample(data, alpha, bound, sampler)
 
-    def _sample(self, data: MixtureData, alpha: Floats, clamp: float, sampler: Sampler) -> Posterior:
+    def _sample(self, data: MixtureData, alpha: Floats, clamp: float, sampler: Sampler) -> Draws:
         records = self._records(data, alpha, clamp)
         if records.alpha.sum() < data.X.shape[1] + 1:
             raise ModelError(
@@ -318,8 +318,8 @@ class Mixture(OneOutcome):
         with ThreadPoolExecutor(min(sampler.chains, cpu_count() or 1)) as threads:  # numba lets go of the lock
             chains = list(threads.map(chain, sampler.rng.spawn(sampler.chains)))
         values = {name: np.concatenate([one[name] for one in chains]) for name in chains[0]}
-        posterior = Posterior(values, sampler.chain_of_draws, Diagnostics(), "surveysynth", "slice sampler 1")
-        return Posterior(
+        posterior = Draws(values, sampler.chain_of_draws, Diagnostics(), "surveysynth", "slice sampler 1")
+        return Draws(
             values, posterior.chain, self._diagnose(data, alpha, clamp, posterior, sampler.chains), posterior.engine,
             posterior.version,
         )  # fmt: skip
@@ -340,9 +340,7 @@ class Mixture(OneOutcome):
             b_gamma=float(self.b_gamma), odds_sd=ODDS_SD,
         )  # fmt: skip
 
-    def _diagnose(
-        self, data: MixtureData, alpha: Floats, clamp: float, posterior: Posterior, chains: int
-    ) -> Diagnostics:
+    def _diagnose(self, data: MixtureData, alpha: Floats, clamp: float, posterior: Draws, chains: int) -> Diagnostics:
         """Of what does not depend on labels: the log pseudo likelihood, and the synthetic distribution."""
         watched = {"log_likelihood": self._log_likelihood(data, alpha, clamp, posterior).reshape(chains, -1)}
         step = max(1, posterior.size // chains // WATCHED)
@@ -354,7 +352,7 @@ class Mixture(OneOutcome):
             0, max(first.rhat, second.rhat), min(first.ess_bulk, second.ess_bulk), min(first.ess_tail, second.ess_tail),
         )  # fmt: skip
 
-    def _log_likelihood(self, data: MixtureData, alpha: Floats, clamp: float, posterior: Posterior) -> Floats:
+    def _log_likelihood(self, data: MixtureData, alpha: Floats, clamp: float, posterior: Draws) -> Floats:
         """sum_i of alpha_i log p_i, clamped, in every draw: (S,)."""
         out = np.zeros(posterior.size)
         for records in blocks(np.arange(len(data.y)), 1, posterior.size):
@@ -363,7 +361,7 @@ class Mixture(OneOutcome):
             out += np.clip(logs, -clamp, clamp).sum(axis=0)
         return out
 
-    def _distribution(self, data: MixtureData, posterior: Posterior, draws: Codes) -> Floats:
+    def _distribution(self, data: MixtureData, posterior: Draws, draws: Codes) -> Floats:
         """Synthetic distribution in some draws: below the file's quantiles, zeros, and mean log weights: (draws, .)."""
         size = np.bincount(data.pattern, minlength=len(data.X)) / len(data.pattern)
         points = np.quantile(data.y[~data.zero], QUANTILES)
@@ -386,7 +384,7 @@ class Mixture(OneOutcome):
 
     # ---- densities
 
-    def _logs(self, data: MixtureData, records: Codes, posterior: Posterior) -> Floats:
+    def _logs(self, data: MixtureData, records: Codes, posterior: Draws) -> Floats:
         """log p of some records in every draw: (records, S)."""
         values, some = posterior.values, records[~data.zero[records]]
         row, number = np.unique(data.pattern[some], return_inverse=True)
@@ -414,7 +412,7 @@ class Mixture(OneOutcome):
         return out
 
     def lipschitz(
-        self, data: MixtureData, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
+        self, data: MixtureData, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
         key = np.arange(len(data.y)) if unit is None else unit
@@ -424,7 +422,7 @@ class Mixture(OneOutcome):
             out[here] = np.abs(np.add.reduceat(logs, first, axis=0)).max(axis=1)
         return np.where(np.isfinite(out), out, np.inf)
 
-    def log_ratio(self, data: MixtureData, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+    def log_ratio(self, data: MixtureData, before: Floats, after: Floats, posterior: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         out = np.zeros(posterior.size)
         for records in blocks(np.arange(len(data.y)), 1, posterior.size):
@@ -432,13 +430,13 @@ class Mixture(OneOutcome):
             out += (after - before)[here] @ self._logs(data, here, posterior)
         return out
 
-    def log_density(self, data: MixtureData, records: Codes, posterior: Posterior) -> Floats:
+    def log_density(self, data: MixtureData, records: Codes, posterior: Draws) -> Floats:
         """log p(record | draw) of some records: (S, records)."""
         return self._logs(data, records, posterior).T
 
     # ---- what is made of draws
 
-    def simulate(self, data: MixtureData, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, data: MixtureData, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: zeros, components and y* from the model; public weights, or E(w~ | y*) as in FBS."""
         values, X, pattern = {name: v[draw] for name, v in posterior.values.items()}, data.X, data.pattern
         n, mean = len(pattern), data.X @ values["b"].T
@@ -463,7 +461,7 @@ class Mixture(OneOutcome):
         smooth = (given * (log_weight[:, :-1] + c[:-1, -1] * y[:, None])).sum(axis=1)
         return Synthetic(outcome[:, None], np.exp(np.where(zero, log_weight[:, -1], smooth)))
 
-    def components_of(self, data: MixtureData, posterior: Posterior) -> pd.DataFrame:
+    def components_of(self, data: MixtureData, posterior: Draws) -> pd.DataFrame:
         """The components of the mixture, labels matched from draw to draw.  For the agency only.
 
         The labels of the components change along a chain and from chain to chain, so that means over draws of what
@@ -665,7 +663,7 @@ def _given(data: MixtureData, values: dict[str, Floats], rng: np.random.Generato
     return _drawn(p, np.arange(len(p)), rng)
 
 
-def _matched(data: MixtureData, posterior: Posterior) -> pd.DataFrame:
+def _matched(data: MixtureData, posterior: Draws) -> pd.DataFrame:
     values, some = posterior.values, np.flatnonzero(~data.zero)
     S, K = values["share"].shape
 

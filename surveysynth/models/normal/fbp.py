@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from ...design.columns import codes
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
-from ..base import Clusters, Constants, Posterior, Sampler, Synthetic
+from ..base import Clusters, Constants, Draws, Sampler, Synthetic
 from ..shared.predictors import LOG_SIZE, LOG_UNIT
 from ..shared.transforms import Transform
 from .censored_fit import Pilot
@@ -194,7 +194,7 @@ class FBP(JointRegression):
         """-log pi = w~: eq. 6 is the normal density of (y~, log pi), divided by pi; 0 for a public weight."""
         return Y[:, -1] if data.public_weights is None else np.zeros(len(Y))
 
-    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
+    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
         """Three parameters by Markov chains, then beta and kappa_x from their exact conditionals."""
         assert isinstance(data, PopulationData)
         root, V, z, v, S = _rotated(data, R, Z0, S0)
@@ -219,9 +219,9 @@ class FBP(JointRegression):
             kappa_x = coefficients(z[:, 1] - kappa_y * z[:, 0], sigma[:, 1] ** 2, sigma[:, 1])
             B, L = to_sample(beta[:, :, None], L_y, kappa_y, kappa_x, sigma[:, 1], data.intercept)
             values = {"B": B, "L": L}
-        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+        return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
-    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
         assert isinstance(data, PopulationData)
         root, V, z, v, S = _rotated(data, pilot.R, pilot.Z0, pilot.S0)
         basis = V.T.copy()
@@ -240,12 +240,12 @@ class FBP(JointRegression):
                 data.intercept,
             )  # fmt: skip
             values = {"B": B, "L": L}
-        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+        return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
-    def consistent(
-        self, data: Data, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+    def debias_draws(
+        self, data: Data, posterior: Draws, draws: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
-    ) -> Posterior:  # fmt: skip
+    ) -> Draws:  # fmt: skip
         """As FBS; not with effects of PSUs, where the shift of the coefficients is not known.
 
         Raises
@@ -255,9 +255,9 @@ class FBP(JointRegression):
         """
         if debias and data.groups is not None:
             raise InputError("debias of FBP is not to be had with effects of PSUs or strata: use FBS, or no debias")
-        return super().consistent(data, posterior, draws, alpha, unit, rng, debias=debias)
+        return super().debias_draws(data, posterior, draws, alpha, unit, rng, debias=debias)
 
-    def uncensored(self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+    def uncensored(self, data: Data, posterior: Draws, draws: Sequence[int], bound: float) -> Draws:
         """As FBS; the factor 1 / pi of the density moves the coefficients, too."""
         if data.public_weights is not None:
             return super().uncensored(data, posterior, draws, bound)
@@ -267,14 +267,14 @@ class FBP(JointRegression):
         return done.some(range(done.size), {"B": B, "L": L})
 
     def variance_factor(
-        self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+        self, data: Data, posterior: Draws, draws: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """As FBS for a public weight; else not known."""
         if data.public_weights is None:
             return None
         return super().variance_factor(data, posterior, draws, bound, corrected=corrected)
 
-    def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the population model (T eq. 4), weights smoothed given y* (T 2.2)."""
         assert isinstance(data, PopulationData)
         B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.numeric)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ModelError, guarded
-from ..base import Posterior, Sampler, Synthetic
+from ..base import Draws, Sampler, Synthetic
 from ..shared.transforms import Transform
 from .censored_fit import Pilot
 from .joint_regression import FLAT, Data, JointRegression
@@ -73,7 +73,7 @@ class FBS(JointRegression):
         "flat": FLAT,
     }
 
-    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
+    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
         rank, D, K = len(R), data.Y.shape[1], R.shape[1]
         b, r = _coefficient_size(R, Z0, S0 / A)
         stan_data = {
@@ -93,21 +93,21 @@ class FBS(JointRegression):
                 "predictors in larger units (thousands), or use prior='flat'"
             ),
         )
-        return Posterior({"B": B, "L": L}, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+        return Draws({"B": B, "L": L}, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
-    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
         b, ratio = _coefficient_size(pilot.R, pilot.Z0, pilot.S0 / pilot.A)
         fit = sampler.sample("fbs_censored", {
             **records, "C0": pilot.R.T @ pilot.R, "P": pilot.R.T @ pilot.Z0, "B_hat": pilot.B, "b": b, "ratio": ratio,
             **self._prior_flags(),
         })  # fmt: skip
         values = {name: fit.values[name].reshape(-1, *fit.values[name].shape[2:]) for name in ("B", "L")}
-        return Posterior(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+        return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def _prior_flags(self) -> dict[str, int]:
         return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
-    def simulate(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*) (T 2.1).
 
         E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y), which for one outcome is

@@ -35,7 +35,7 @@ from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
 from ...validation import as_list, rows
-from ..base import Clusters, Constants, Posterior, Sampler
+from ..base import Clusters, Constants, Draws, Sampler
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
 from ..shared.normal_scores import NormalScores
 from ..shared.predictors import (
@@ -291,7 +291,7 @@ class JointRegression(ABC):
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
         return sufficient_statistics(data.X, data.pattern, data.Y, alpha)
 
-    def fit(self, data: Data, alpha: Floats, sampler: Sampler) -> Posterior:
+    def fit(self, data: Data, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw (B, Sigma) from the alpha-weighted pseudo posterior (T eq. 3 and 7).
 
         Raises
@@ -325,7 +325,7 @@ class JointRegression(ABC):
                 f"the censored posterior is not proper under a flat prior: use another one ({proper}) here"
             )
 
-    def censored(self, data: Data, alpha: Floats, bound: float, sampler: Sampler) -> Posterior:
+    def censored(self, data: Data, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Draw (B, Sigma) from the censored pseudo posterior (C eq. 3.5-3.6): alpha_i log p_i clamped to +-bound.
 
         Raises
@@ -339,7 +339,7 @@ class JointRegression(ABC):
         pilot = only_mode(records, bound, sampler.rng)
         return self._sample_censored(data, coordinates(records, bound, pilot), pilot, sampler)
 
-    def _fit_numeric(self, data: Data, alpha: Floats, sampler: Sampler) -> Posterior:
+    def _fit_numeric(self, data: Data, alpha: Floats, sampler: Sampler) -> Draws:
         """(B, Sigma) and effects, of the numeric outcomes and the weight given everything else."""
         if data.Y.shape[1] == 0:
             return _nothing(data.X.shape[1], sampler)
@@ -352,7 +352,7 @@ class JointRegression(ABC):
             return _flat(data, statistics, R, Z0, S0, sampler)
         return self._sample(data, statistics.A, R, Z0, S0, sampler)
 
-    def _with_effects(self, data: Data, groups: Groups, alpha: Floats, sampler: Sampler) -> Posterior:
+    def _with_effects(self, data: Data, groups: Groups, alpha: Floats, sampler: Sampler) -> Draws:
         statistics = grouped_statistics(data.X, data.pattern, data.Y, alpha, groups)
         R, _, S0 = statistics.total.reduced()
         _refuse_degenerate(S0, statistics.total, len(R))
@@ -362,25 +362,21 @@ class JointRegression(ABC):
         values = {"B": s.B, "L": s.L, "tau": s.tau, "T": s.L * np.sqrt(s.tau[:, 0, None])}
         kept = groups.parent is not None or not groups.sampled
         effects = {"strata": draw_strata(statistics, s.B, s.L, s.tau, sampler.rng)} if kept else {}
-        return Posterior(
-            values, s.chain, s.diagnostics, s.engine, s.version, effects=effects, integrated=groups.sampled
-        )
+        return Draws(values, s.chain, s.diagnostics, s.engine, s.version, effects=effects, integrated=groups.sampled)
 
     @abstractmethod
-    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Posterior:
+    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
         """The same by Markov chains, under the model's own prior."""
 
     @abstractmethod
-    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Posterior:
+    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
         """Under the censored pseudo likelihood, in the coordinates of a pilot fit."""
 
     def log_base(self, data: Data, Y: Floats) -> Floats:
         """log p(record) minus the log of the normal density of (y~, w~), from working-scale values: (n,)."""
         return np.zeros(len(Y))
 
-    def lipschitz(
-        self, data: Data, posterior: Posterior, unit: Codes | None = None, alpha: Floats | None = None
-    ) -> Floats:
+    def lipschitz(self, data: Data, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
         """max over draws of |log p(record i | draw)| (T 1.4.1 steps 2-3): (n,); of units' sums: (U,).
 
         Given the effect of a record's stratum, where strata have effects.  Effects of PSUs are
@@ -397,13 +393,13 @@ class JointRegression(ABC):
             effects=_strata(data, posterior), offset=_log_share(data, posterior), unit=unit, psus=psus,
         )  # fmt: skip
 
-    def log_ratio(self, data: Data, before: Floats, after: Floats, posterior: Posterior) -> Floats:
+    def log_ratio(self, data: Data, before: Floats, after: Floats, posterior: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         if posterior.integrated:
             return self.log_likelihood(data, after, posterior) - self.log_likelihood(data, before, posterior)
         return self.log_likelihood(data, after - before, posterior)
 
-    def log_likelihood(self, data: Data, alpha: Floats, posterior: Posterior) -> Floats:
+    def log_likelihood(self, data: Data, alpha: Floats, posterior: Draws) -> Floats:
         """sum_i alpha_i log p(record i | draw), from sufficient statistics: (S,); alpha may be negative.
 
         With effects of PSUs the log of the pseudo likelihood in which they are integrated out; alpha is not negative.
@@ -424,7 +420,7 @@ class JointRegression(ABC):
             grouped, tau = replace(grouped, parent=np.arange(data.groups.size)), np.zeros_like(tau)
         return base + log_likelihood(grouped, B, L, tau, strata)
 
-    def log_density(self, data: Data, records: Codes, posterior: Posterior) -> Floats:
+    def log_density(self, data: Data, records: Codes, posterior: Draws) -> Floats:
         """log p(record | draw) of some records on the working scale, effects of PSUs being 0: (S, records)."""
         v, Y = posterior.values, data.Y[records]
         return self.log_base(data, Y) + gaussian.log_density(
@@ -438,9 +434,7 @@ class JointRegression(ABC):
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
 
-    def categories_of_records(
-        self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator
-    ) -> Codes | None:
+    def categories_of_records(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Codes | None:
         """Categories (n,) in one synthetic data set, given the public cells; None where there are none."""
         if data.categories is None:
             return None
@@ -450,7 +444,7 @@ class JointRegression(ABC):
         b = self._tilt(data, posterior, draw, rng)
         return categories.simulate_with_effects(log_shares, b, cell, data.groups.record, rng)
 
-    def _tilt(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Floats:
+    def _tilt(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Floats:
         """Effects on log shares in one data set: new ones of PSUs, those of strata as they were drawn."""
         assert data.groups is not None and data.categories is not None
         drawn = {name: effects[draw] for name, effects in posterior.effects.items()}
@@ -459,7 +453,7 @@ class JointRegression(ABC):
         sigma = posterior.values["sigma"][draw]
         return categories.new_effects(sigma, drawn.get("tilt_above"), data.categories.K, data.groups, rng)
 
-    def effects_of_records(self, data: Data, posterior: Posterior, draw: int, rng: np.random.Generator) -> Floats:
+    def effects_of_records(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
         if data.groups is None or data.Y.shape[1] == 0:
             return np.zeros((1, data.Y.shape[1]))
@@ -470,10 +464,10 @@ class JointRegression(ABC):
             effect = np.asarray(strata, dtype=np.float64)
         return np.asarray(effect[data.groups.record])
 
-    def consistent(
-        self, data: Data, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+    def debias_draws(
+        self, data: Data, posterior: Draws, draws: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
-    ) -> Posterior:  # fmt: skip
+    ) -> Draws:  # fmt: skip
         """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
 
         Raises
@@ -511,7 +505,7 @@ class JointRegression(ABC):
             done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
         return done
 
-    def uncensored(self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+    def uncensored(self, data: Data, posterior: Draws, draws: Sequence[int], bound: float) -> Draws:
         """Some draws of a censored fit (alpha = 1), without what the clamp does to them: see uncensored.py.
 
         Raises
@@ -523,7 +517,7 @@ class JointRegression(ABC):
         return done.some(range(done.size), {"L": uncensored(done.values["L"], bound)})
 
     def variance_factor(
-        self, data: Data, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+        self, data: Data, posterior: Draws, draws: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """How many times as variable the clamp makes means as files from some draws say: see uncensored.py.
 
@@ -534,16 +528,16 @@ class JointRegression(ABC):
         """
         return variance_factor(posterior.values["L"][list(draws)], bound, corrected=corrected)
 
-    def in_units(self, data: Data, posterior: Posterior) -> Posterior:
+    def to_original_scale(self, data: Data, posterior: Draws) -> Draws:
         """As they are: predictors enter in their own units."""
         return posterior
 
-    def from_units(self, data: Data, posterior: Posterior) -> Posterior:
+    def from_original_scale(self, data: Data, posterior: Draws) -> Draws:
         """As they are."""
         return posterior
 
     def _tilts(
-        self, data: Data, posterior: Posterior, draws: Sequence[int], rng: np.random.Generator
+        self, data: Data, posterior: Draws, draws: Sequence[int], rng: np.random.Generator
     ) -> consistency.Tilts | None:
         """Effects on log shares as some PSUs may have them, in some draws."""
         if data.groups is None or data.categories is None:
@@ -631,9 +625,7 @@ def _of_groups(X: Floats, pattern: Codes, groups: Groups) -> int:
     return int((low == high).all(axis=0).sum())
 
 
-def _flat(
-    data: Data, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
-) -> Posterior:
+def _flat(data: Data, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
     """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
     D, size = S0.shape[0], sampler.chains * sampler.draws
     df = statistics.A - len(R)
@@ -643,18 +635,18 @@ def _flat(
     E = sampler.rng.standard_normal((size, len(R), D))
     B = inverse @ (Z0 + E @ L.transpose(0, 2, 1))
     independent = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
-    return Posterior({"B": B, "L": L}, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
+    return Draws({"B": B, "L": L}, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
 
 
-def _nothing(K: int, sampler: Sampler) -> Posterior:
+def _nothing(K: int, sampler: Sampler) -> Draws:
     """The posterior of no numbers at all: categories alone are synthesized, and the weight is public."""
     size = sampler.chains * sampler.draws
     exact = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
     values = {"B": np.empty((size, K, 0)), "L": np.empty((size, 0, 0))}
-    return Posterior(values, np.zeros(size, dtype=np.intp), exact, "numpy", np.__version__)
+    return Draws(values, np.zeros(size, dtype=np.intp), exact, "numpy", np.__version__)
 
 
-def _and_shares(numeric: Posterior, data: Data, of: Categories, alpha: Floats, sampler: Sampler) -> Posterior:
+def _and_shares(numeric: Draws, data: Data, of: Categories, alpha: Floats, sampler: Sampler) -> Draws:
     """With draws of the categories' shares: given the data they are independent of the numeric part's."""
     if data.groups is None:
         log_shares = categories.draw_log_shares(of.counts(alpha), numeric.size, sampler.rng)
@@ -669,7 +661,7 @@ def _and_shares(numeric: Posterior, data: Data, of: Categories, alpha: Floats, s
     )  # fmt: skip
 
 
-def _with_spread(posterior: Posterior, spread: Floats) -> Posterior:
+def _with_spread(posterior: Draws, spread: Floats) -> Draws:
     """Draws whose effects on log shares, and the standard deviations of these, are multiplied by a factor each (m,)."""
     names = [name for name in posterior.effects if name.startswith("tilt")]
     scaled = {name: posterior.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
@@ -677,7 +669,7 @@ def _with_spread(posterior: Posterior, spread: Floats) -> Posterior:
     return replace(posterior, values=posterior.values | values, effects=posterior.effects | scaled)
 
 
-def _log_share(data: Data, posterior: Posterior, among: Codes | slice = slice(None)) -> gaussian.Offset | None:
+def _log_share(data: Data, posterior: Draws, among: Codes | slice = slice(None)) -> gaussian.Offset | None:
     """log p(category | public cell, PSU) of some of these records in every draw, as gaussian.py asks for it."""
     of, shares = data.categories, posterior.values.get("log_shares")
     if of is None or shares is None:
@@ -689,7 +681,7 @@ def _log_share(data: Data, posterior: Posterior, among: Codes | slice = slice(No
     return lambda i: categories.log_share_with_effects(shares, tilt, cell[i], category[i], group[i])
 
 
-def _shares_log_likelihood(data: Data, of: Categories, alpha: Floats, posterior: Posterior) -> Floats:
+def _shares_log_likelihood(data: Data, of: Categories, alpha: Floats, posterior: Draws) -> Floats:
     shares = posterior.values["log_shares"]
     if data.groups is None:
         return categories.log_likelihood(of.counts(alpha), shares)
@@ -719,7 +711,7 @@ def _new_psus(data: Data) -> bool:
     return data.groups is not None and data.groups.sampled and data.Y.shape[1] > 0
 
 
-def _strata(data: Data, posterior: Posterior, records: Codes | slice = slice(None)) -> gaussian.Effects | None:
+def _strata(data: Data, posterior: Draws, records: Codes | slice = slice(None)) -> gaussian.Effects | None:
     """Effects of strata as they were drawn."""
     if data.groups is None or "strata" not in posterior.effects:
         return None

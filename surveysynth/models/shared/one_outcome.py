@@ -13,7 +13,7 @@ from ...design.formula import formula_columns
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...validation import rows
-from ..base import Clusters, Constants, Posterior
+from ..base import Clusters, Constants, Draws
 from .groups import groups_of
 from .predictors import predictor_rows
 
@@ -89,14 +89,14 @@ class OneOutcome:
         """Nothing that is always corrected."""
         return {}
 
-    def consistent(
-        self, data: Any, posterior: Posterior, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+    def debias_draws(
+        self, data: Any, posterior: Draws, draws: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
-    ) -> Posterior:  # fmt: skip
+    ) -> Draws:  # fmt: skip
         """Refuse: what privacy weights do to the model is not corrected (InputError)."""
         raise InputError(f"debias is not to be had for {self.name}: leave it out, or use FBS")
 
-    def uncensored(self, data: Any, posterior: Posterior, draws: Sequence[int], bound: float) -> Posterior:
+    def uncensored(self, data: Any, posterior: Draws, draws: Sequence[int], bound: float) -> Draws:
         """Not to be had.
 
         Raises
@@ -107,12 +107,12 @@ class OneOutcome:
         raise InputError(f"debias is not to be had for {self.name}: use FBS or FBP, or leave debias out")
 
     def variance_factor(
-        self, data: Any, posterior: Posterior, draws: Sequence[int], bound: float, *, corrected: bool
+        self, data: Any, posterior: Draws, draws: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """Not known."""
         return None
 
-    def in_units(self, data: Any, posterior: Posterior) -> Posterior:
+    def to_original_scale(self, data: Any, posterior: Draws) -> Draws:
         """Coefficients of predictors in their own units."""
 
         def change(b: Floats) -> Floats:
@@ -122,7 +122,7 @@ class OneOutcome:
 
         return _rescaled(posterior, change)
 
-    def from_units(self, data: Any, posterior: Posterior) -> Posterior:
+    def from_original_scale(self, data: Any, posterior: Draws) -> Draws:
         """Coefficients of the columns of ``data``."""
 
         def change(b: Floats) -> Floats:
@@ -133,7 +133,7 @@ class OneOutcome:
         return _rescaled(posterior, change)
 
 
-def _rescaled(posterior: Posterior, change: Callable[[Floats], Floats]) -> Posterior:
+def _rescaled(posterior: Draws, change: Callable[[Floats], Floats]) -> Draws:
     """Coefficients of predictors changed: ``b``, ``zero``, and ``c`` but for its last, which is that of the outcome."""
     values = dict(posterior.values)
     for name in values.keys() & {"b", "zero"}:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ...models.base import Posterior, Synthesizer
+from ...models.base import Draws, Synthesizer
 from ..neighbourhoods import ends, sizes
 from ..units import Unit
 
@@ -33,7 +33,7 @@ class Risk(Protocol):
         ...
 
     def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """The risks of the records (n,), or of the units that epsilon protects (U,).

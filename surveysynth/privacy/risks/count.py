@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...design.survey_design import SurveyDesign
-from ...models.base import Posterior, Synthesizer
+from ...models.base import Draws, Synthesizer
 from ..neighbourhoods import attribute, balls_of
 from ..units import Unit
 from .base import _Near, _of_units
@@ -51,7 +51,7 @@ class CountRisk(_Near):
         self._check()
 
     def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """IR_i, (n,) or (U,): see :class:`Risk`.

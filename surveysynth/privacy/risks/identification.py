@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...design.columns import codes
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ...models.base import Posterior, Synthesizer
+from ...models.base import Draws, Synthesizer
 from ...validation import as_list, rows, whole
 from ..neighbourhoods import Balls, balls_of, marginal, pairwise
 from ..units import Unit
@@ -107,7 +107,7 @@ class MarginalRisk(Identification):
         whole(self.datasets, "datasets")
 
     def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """IR_i, (n,) or (U,): see :class:`Risk`.

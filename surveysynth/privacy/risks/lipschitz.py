@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...design.survey_design import SurveyDesign
-from ...models.base import Posterior, Synthesizer
+from ...models.base import Draws, Synthesizer
 from ..units import Unit
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ class LipschitzRisk:
     span: ClassVar[Span] = None
 
     def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Posterior],
+        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """f_i, (n,) or (U,): see :class:`Risk`."""

@@ -66,7 +66,7 @@ def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) 
     Parameters
     ----------
     summary : pandas.DataFrame
-        From :func:`surveysynth.evaluate.summarize`, of one m and delta, with the confidential sample.
+        From :func:`surveysynth.studies.summarize`, of one m and delta, with the confidential sample.
     path : str or Path
     title : str
     """

@@ -169,9 +169,7 @@ def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: f
         "lambda less its posterior mean": {"prior": (centred, prior.pdf(centred + middle[0]))}
         | {name: (centred, stats.gaussian_kde(values - values.mean())(centred)) for name, values in draws.items()},
     }
-    title = (
-        f"Precision of a beta distribution, n = {n:,} from Beta(0.5, 2); censored at epsilon = {epsilon:g}"
-    )
+    title = f"Precision of a beta distribution, n = {n:,} from Beta(0.5, 2); censored at epsilon = {epsilon:g}"
     return plots.density_curves(panels, path, title=title)
 
 

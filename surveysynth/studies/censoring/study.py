@@ -339,7 +339,7 @@ def censoring_study(
         Scales of the privacy weights, at most 1.  The largest goes with every epsilon, the others with the middle
         one (C 4.4: 0.8 at epsilon 4).
     workers, scheduler, out
-        As of :func:`surveysynth.evaluate.repeated_sampling`.
+        As of :func:`surveysynth.studies.repeated_sampling`.
     seed : int, optional
         Without one, from the operating system, and kept in the folder; the noise of the histogram is never seeded.
 

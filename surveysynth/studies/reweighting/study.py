@@ -40,7 +40,7 @@ from ...design.survey_design import SurveyDesign
 from ...engines import get_engine
 from ...errors import InputError, SurveySynthError
 from ...estimation import estimate
-from ...models.base import Posterior, Sampler
+from ...models.base import Draws, Sampler
 from ...models.counts.model import CountData, NegativeBinomialRegression, PoissonRegression
 from ...models.normal.fbs import FBS
 from ...privacy.mechanisms.pseudo_posterior import PseudoPosterior
@@ -196,7 +196,7 @@ class Weightings:
         posterior, rng = fitted.posterior, self.sampler.rng
         chosen = rng.choice(posterior.size, size, replace=False, p=posterior.weight).tolist()
         if debias is not None and size:
-            posterior = self.model.consistent(
+            posterior = self.model.debias_draws(
                 self.data, posterior, chosen, lambda f: inverse_map(f, fitted.c1, 0.0, debias), None, rng, debias=True
             )
             chosen = list(range(size))
@@ -207,7 +207,7 @@ class Weightings:
         return made
 
 
-def parameters(posterior: Posterior) -> dict[str, Floats]:
+def parameters(posterior: Draws) -> dict[str, Floats]:
     """Draws (S,) of mu, the mean where predictors are at theirs, and of phi, the dispersion; NaN for Poisson."""
     values = posterior.values
     mu = np.exp(values["b"][:, 0])
@@ -369,7 +369,7 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
 def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
     """FBS on a sample of T's population, under the inverse map, the linear one, and the linear one re-weighted.
 
-    The frame is that of :func:`surveysynth.evaluate.summarize`, ``method`` being the synthesizer.
+    The frame is that of :func:`surveysynth.studies.summarize`, ``method`` being the synthesizer.
     """
     design = population.sample(population.frame, SDR_N, seed)
     by, columns = list(population.by), [*population.by, "statistic", *NUMBERS]
@@ -427,7 +427,7 @@ class ReweightingStudy:
     records : pandas.DataFrame
         Of the first replicate: ``data, synthesizer, record, value, alpha, bound, synthetic``.
     estimates : pandas.DataFrame
-        Of the samples of T's population, for :func:`surveysynth.evaluate.summarize`.
+        Of the samples of T's population, for :func:`surveysynth.studies.summarize`.
     failures : pandas.DataFrame
         One row a failure: ``replicate, part, data, n, epsilon, synthesizer, error, reason``.
     seconds : float
@@ -477,7 +477,7 @@ def reweighting_study(
     curves : int
         Number of replicates, the first ones, that have the curve, the larger files and samples of T's population.
     workers, scheduler, out
-        As of :func:`surveysynth.evaluate.repeated_sampling`.
+        As of :func:`surveysynth.studies.repeated_sampling`.
     seed : int, optional
         Without one, from the operating system, and kept in the folder.
 

@@ -50,7 +50,7 @@ from ...errors import InputError
 from ...estimation import regression
 from ...estimation.combining import combine, interval
 from ...estimation.regression import regressions
-from ...models.base import Posterior, Sampler, Synthesizer
+from ...models.base import Draws, Sampler, Synthesizer
 from ...models.mixture.model import Allocation, Mixture
 from ...models.shared.transforms import AsinhTransform, Transform
 from ...privacy.risks.identification import MarginalRisk
@@ -265,7 +265,7 @@ class Bench:
         seconds = time.perf_counter() - begin
         return fitted, seconds, self.simulated(made, fitted.posterior)
 
-    def simulated(self, made: Made, posterior: Posterior) -> Files:
+    def simulated(self, made: Made, posterior: Draws) -> Files:
         """Synthetic files, a draw each, records in the order of the file."""
         design, rng, everybody = self.design, self.rng, np.arange(self.design.n)
         public = public_frame(design, self.model, rng)

@@ -14,7 +14,7 @@ from .study import Study
 def write(study: Study, out: str | Path) -> list[Path]:
     """Write the tables, the figures and the summary of a study.
 
-    - ``coverage.csv``: every method, setting, delta, m and domain (:func:`surveysynth.evaluate.summarize`);
+    - ``coverage.csv``: every method, setting, delta, m and domain (:func:`surveysynth.studies.summarize`);
     - ``comparison.csv``: beside the figures that T prints, where the study is that of T;
     - ``better.csv``: our settings beside the paper's;
     - ``bounds.csv``: Lipschitz bounds of every replicate; ``failures.csv``: what failed, and why;
