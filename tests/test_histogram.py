@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest, laplace
 from surveys import make_design, make_frame
-from surveysynth.synthesis.histogram import perturbed_histogram
 
 import surveysynth as ss
 from surveysynth import InputError, SurveyDesign
 from surveysynth.synthesis import histogram
+from surveysynth.synthesis.histogram import perturbed_histogram
 
 BOUNDS = (0.0, 100_000.0)
 FALSE_ALARM = 1e-7

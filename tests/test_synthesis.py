@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 from surveys import make_design, make_frame, model, population_model
-from surveysynth.synthesis.fit import choose_draws
 
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Draws, Sampler, Streams
-from surveysynth.synthesis.fitting import fit as fitted
 from surveysynth.synthesis import fitting as synthesis
+from surveysynth.synthesis.fit import choose_draws
+from surveysynth.synthesis.fitting import fit as fitted
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from test_taylor import SCENARIOS, SEVERAL_STAGES, designs, nhanes2
 
 import surveysynth as ss
 from surveysynth import InputError, SurveyDesign, estimate
+from surveysynth.r import estimator
 from surveysynth.r.estimator import IN_R
 
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
@@ -202,8 +203,8 @@ def test_tables_of_a_release(r, kind):
 
 def test_the_design_is_given_to_r_once(r, monkeypatch):
     calls = []
-    to_r = ss.r.to_r
-    monkeypatch.setattr(ss.r, "to_r", lambda design: calls.append(design) or to_r(design))
+    to_r = estimator.to_r
+    monkeypatch.setattr(estimator, "to_r", lambda design: calls.append(design) or to_r(design))
     design = make_design()
     for _ in range(2):
         estimate(design, "income", ["field", "gender"], ["mean", "count"], estimator="survey")

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, invwishart, multivariate_normal, norm
-from surveysynth.synthesis.fit import choose_draws
 
 from surveysynth import FBP, FBS, ModelError, SurveyDesign, fit
 from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.categories import draw_log_shares
 from surveysynth.models.normal.debias import Shares, Tilts, correct, correct_with_shares, normal_nodes
 from surveysynth.models.shared.sufficient_statistics import sufficient_statistics
+from surveysynth.synthesis.fit import choose_draws
 
 HUGE = 1e12  # records: the posterior behind the risks is a point
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import gamma, nbinom, norm, poisson
-from surveysynth.models.counts.debias import correct
 
 import surveysynth as ss
+from surveysynth.models.counts.debias import correct
 
 HUGE = 1e14  # records: the posterior behind the risks is a point
 EVERY = (np.arange(600) + 0.5) / 600  # probabilities of a fine grid of log weights

@@ -11,7 +11,6 @@ from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import gamma as gamma_distribution
 from scipy.stats import kstest, norm
 from scipy.stats import t as student_t
-from surveysynth.models.mixture.sampler import exp_of, fill, log_of
 
 from surveysynth import (
     AsinhTransform,
@@ -24,8 +23,9 @@ from surveysynth import (
     synthesize,
 )
 from surveysynth.models.base import Draws, Sampler
-from surveysynth.models.mixture.model import Mixture
 from surveysynth.models.mixture import model as mixture
+from surveysynth.models.mixture.model import Mixture
+from surveysynth.models.mixture.sampler import exp_of, fill, log_of
 from surveysynth.models.shared import row_density
 
 KINDS = [(False, False), (True, False), (False, True), (True, True)]  # (weight modelled, zeros)
