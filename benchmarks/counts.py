@@ -20,7 +20,7 @@ import stanli
 import surveysynth as ss
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
-from surveysynth.models.counts.model import CountData, NegativeBinomialRegression
+from surveysynth.models.counts.model import CountRecords, NegativeBinomialRegression
 
 MODEL = NegativeBinomialRegression("y", "field + gender")
 ROWWISE = Path(__file__).parents[1] / "tests" / "reference" / "counts_rowwise.stan"
@@ -48,7 +48,7 @@ def sampler(seed: int) -> Sampler:
     return Sampler(lambda: get_engine("embedded"), np.random.default_rng(seed))
 
 
-def rowwise(data: CountData, seed: int) -> object:
+def rowwise(data: CountRecords, seed: int) -> object:
     """The same posterior, a term a record."""
     n, K = len(data.pair), data.X.shape[1]
     program = stanli.Model(

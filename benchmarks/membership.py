@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 import surveysynth as ss
 from surveysynth.privacy.membership import between, log_normalizers, log_ratios, play
-from surveysynth.privacy.tuning import WeightedFit
+from surveysynth.privacy.protected_fit import ProtectedFit
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def of_file(n: int, epsilon: float, number: int, fits: int) -> dict[str, float]:
     weight = first.weighted.posterior.weight
     held = play(log_ratios(first.contributions(np.array([0])), weight)[:, 0], weight, M, rng)[0]
 
-    def apart(other: WeightedFit) -> tuple[float, ...]:
+    def apart(other: ProtectedFit) -> tuple[float, ...]:
         here, there = first.log_ratio(other, first.weighted.posterior), first.log_ratio(other, other.posterior)
         return between(here, weight, there, other.posterior.weight, M, epsilon, rng)
 
@@ -52,7 +52,7 @@ def of_file(n: int, epsilon: float, number: int, fits: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def unknown(first: ss.Fit, within: list[WeightedFit], without: list[WeightedFit], rng: np.random.Generator) -> float:
+def unknown(first: ss.Fit, within: list[ProtectedFit], without: list[ProtectedFit], rng: np.random.Generator) -> float:
     """The advantage of who takes the mean density over the other fits of each file, instead of that of the fit."""
     every, posterior = [*within, *without], first.weighted.posterior
     shift = [

@@ -23,7 +23,7 @@ import surveysynth as ss
 from surveysynth.engines import get_engine
 from surveysynth.engines.base import diagnose
 from surveysynth.models.base import Sampler
-from surveysynth.models.mixture.model import Mixture, MixtureData
+from surveysynth.models.mixture.model import Mixture, MixtureRecords
 
 ROWWISE = Path(__file__).parents[1] / "tests" / "reference" / "mixture_rowwise.stan"
 MODEL = Mixture(
@@ -38,7 +38,7 @@ SETTINGS = {
 QUANTILES = {"q10": 0.1, "q25": 0.25, "median": 0.5, "q75": 0.75, "q90": 0.9, "q99": 0.99}
 
 
-def prepared(n: int, model: Mixture) -> MixtureData:
+def prepared(n: int, model: Mixture) -> MixtureRecords:
     """The made-up consumer units, as the model takes them."""
     frame = ss.datasets.consumer_units(n, seed=1).assign(weight=1.0)
     return model.prepare(ss.SurveyDesign(frame, weights="weight"))
@@ -75,7 +75,9 @@ def sensitivity(n: int) -> pd.DataFrame:
         data = prepared(n, model)
         posterior = model.fit(data, np.ones(n), sampler(150, 250))
         rng = np.random.default_rng(2)
-        files = [model.simulate(data, posterior, s, rng).outcomes[:, 0] for s in range(0, posterior.size, 10)]
+        files = [
+            next(model.simulations(data, posterior, [s], rng)).outcomes[:, 0] for s in range(0, posterior.size, 10)
+        ]
         row = {q: float(np.mean([np.quantile(y, p) for y in files])) for q, p in QUANTILES.items()}
         row |= {"mean": float(np.mean(files)), "zeros": float(np.mean(np.array(files) == 0))}
         used = (posterior.values["share"] > 0.01).sum(axis=1).mean()

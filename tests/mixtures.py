@@ -80,8 +80,8 @@ def facts(values, X, y, zero, w, alpha, clamp, points):
 
 def rowwise_draws(model, data, X, alpha, clamp, *, draws, chains, seed, nuts=None, warmup=1000):
     """Facts (chains, draws, .) of a fit and of the row-by-row program, and its divergences."""
-    zeros, weighted, n = model.zeros, data.log_weights is not None, len(data.y)
-    w = data.log_weights if weighted else np.zeros(n)
+    zeros, weighted, n = model.zeros, data.log_w is not None, len(data.y)
+    w = data.log_w if weighted else np.zeros(n)
     bound = np.inf if clamp is None else clamp
     sent = {
         "n": n, "K": model.components, "R": X.shape[1], "weighted": int(weighted), "zeros": int(zeros),
@@ -106,7 +106,7 @@ def rowwise_draws(model, data, X, alpha, clamp, *, draws, chains, seed, nuts=Non
 
     def of(values, size):
         parts = [
-            facts({k: v[s : s + 1000] for k, v in values.items()}, X, data.y, data.zero, data.log_weights, alpha,
+            facts({k: v[s : s + 1000] for k, v in values.items()}, X, data.y, data.zero, data.log_w, alpha,
                   bound, points)
             for s in range(0, chains * size, 1000)
         ]  # fmt: skip

@@ -21,7 +21,7 @@ def test_rule_01_a_weight_that_the_predictors_determine_is_kept_and_the_outcome_
     frame = make_frame()
     frame["wt"] = frame["field"].map({"01": 10.0, "02": 20.0, "NA": 30.5, "ökonomie": 7.25})
     fit = ss.fit(ss.SurveyDesign(frame, weights="wt", strata="field"), synthesizer, epsilon=10.8, seed=1)
-    assert fit.data.Y.shape == (400, 1) and fit.weighted.posterior.values["L"].shape[1:] == (1, 1)
+    assert fit.records.Y.shape == (400, 1) and fit.weighted.posterior.values["L"].shape[1:] == (1, 1)
     release = fit.release()
     for data in release.datasets:
         expected = data.frame["field"].map({"01": 10.0, "02": 20.0, "NA": 30.5, "ökonomie": 7.25})
@@ -86,7 +86,7 @@ def test_rule_05_released_draws_are_apart_and_stand_under_the_maximum(kind):
     assert fit.weighted.posterior.failures == ()
     release, posterior = fit.release(), fit.weighted.posterior
     assert len(set(posterior.chain[fit.used])) == 3
-    densities = fit.synthesizer.log_density(fit.data, np.arange(fit.design.n), posterior)[fit.used]
+    densities = fit.synthesizer.log_density(fit.records.some(np.arange(fit.design.n)), posterior)[fit.used]
     assert (fit.weighted.alpha * np.abs(densities) <= fit.delta * (1 + 1e-12)).all()
     assert release.privacy.draws == posterior.size == 4000
     assert "different chains" in release.privacy.verdict

@@ -738,7 +738,7 @@ def test_collinear_predictors_change_nothing_but_their_coefficients(settings):
     means = []
     for predictors in ("gender", "gender + double"):
         fit = ss.fit(design, model(predictors, **settings), epsilon=30, seed=1, warmup=500, draws=1000)
-        means.append((fit.data.X @ fit.weighted.posterior.values["B"].mean(axis=0))[fit.data.pattern])
+        means.append((fit.records.X @ fit.weighted.posterior.values["B"].mean(axis=0))[fit.records.pattern])
     np.testing.assert_allclose(means[0], means[1], atol=0.01)  # a posterior standard deviation is about 0.03
     table = fit.release(accept_diagnostics=["rhat"]).tables("gender")
     near(table, ss.estimate(design, "income", "gender", ["count", "mean"]), ["gender"], 0.15)
@@ -919,7 +919,7 @@ def test_draws_under_a_proper_prior_are_corrected_also_where_predictors_repeat_o
         accepted = ["rhat", "ess_bulk", "ess_tail", "divergences"]
         prior = {ss.FBS: "independent", ss.FBP: "paper"}[kind]
         fit = ss.fit(design, kind("income", predictors, prior=prior), **settings)
-        assert np.linalg.matrix_rank(fit.data.X) < fit.data.X.shape[1]
+        assert np.linalg.matrix_rank(fit.records.X) < fit.records.X.shape[1]
         assert fit.release(debias=True, accept_diagnostics=accepted).m == 3
 
 

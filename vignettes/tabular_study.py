@@ -293,8 +293,8 @@ print(f"divergences {found.divergences}, R-hat {found.rhat:.3f}, effective draws
 # %%
 data, posterior = by_chains.data, by_chains.weighted.posterior
 records = np.arange(design.n)
-as_fbp = by_chains.synthesizer.log_density(data, records, posterior)[:25]
-as_fbs = fits["FBS"].synthesizer.log_density(data, records, posterior)[:25] + data.Y[:, 1]
+as_fbp = by_chains.synthesizer.log_density(data.some(records), posterior)[:25]
+as_fbs = fits["FBS"].synthesizer.log_density(data.some(records), posterior)[:25] + data.Y[:, 1]
 X, log_y, log_pi = data.X[data.pattern], data.Y[:, 0], -data.Y[:, 1]
 eq6 = []
 for B, L in zip(posterior.values["B"][:25], posterior.values["L"][:25], strict=True):
@@ -385,16 +385,16 @@ show(pd.DataFrame(rows), 3)
 # %%
 D = (np.arange(100_000) + 0.5) * 60 / 100_000
 risk = np.abs(np.log(2 * np.pi) + np.log(np.linalg.det(true_Sigma)) / 2 + D / 2)
-alpha = done.mechanism.alpha(risk, done.weighted.c1, done.target)
+alpha = done.mechanism.alpha(risk, done.weighted.c1, done.budget.bound)
 kappa = np.average(D, weights=alpha * chi2.pdf(D, 2)) / 2
 print(f"kappa {kappa:.3f}: a standard deviation of 0.400 becomes {0.4 * np.sqrt(kappa):.3f}")
 
 draws = range(8)
 corrected = done.synthesizer.debias_draws(
-    done.data,
+    done.records,
     done.weighted.posterior,
     draws,
-    lambda f: done.mechanism.alpha(f, done.weighted.c1, done.target),
+    lambda f: done.mechanism.alpha(f, done.weighted.c1, done.budget.bound),
     None,
     np.random.default_rng(SEED),
     debias=True,
@@ -482,8 +482,8 @@ print(pd.DataFrame(rows).to_string(index=False))
 # %%
 for name, fit in (*fits.items(), ("FBP by Markov chains", by_chains)):
     print(
-        f"{name:21} Delta {fit.delta:.3f}, target {fit.target:.3f}; c1 = {fit.weighted.c1:.3f}, effective share of the "
-        f"draws {fit.weighted.posterior.efficiency:.0%}"
+        f"{name:21} Delta {fit.delta:.3f}, target {fit.budget.bound:.3f}; c1 = {fit.weighted.c1:.3f}, effective "
+        f"share of the draws {fit.weighted.posterior.efficiency:.0%}"
     )
 
 # %% [markdown]

@@ -1,22 +1,105 @@
-"""What a synthesizer is, and what passes between it and the rest of the house."""
+"""What a synthesizer is, and what passes between it and the rest of the house.
+
+A model is three methods on two kinds of data.  :class:`Public` is what may be published: predictors, and survey weights
+that follow from them.  :class:`Records` adds what is confidential.  ``fit`` draws parameters given the records,
+``log_density`` says how likely each record is in each draw, from which the rest of the house computes every bound, and
+``simulate`` makes a synthetic data set from one draw and from what is public.  What more a model can do, it says by its
+base classes: :class:`Clustered`, :class:`Boundable`, :class:`Debiasable`, :class:`Portable`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, Self
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, Engine, Samples
+from ..errors import InputError
+from ..validation import rows
+from .shared.groups import groups_of
+from .shared.predictors import Constants, numeric_columns, predictor_rows, with_unit_size
+from .shared.public_weights import public_weight, refuse_proportional
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Clusters = Literal["model", "ignore"]
-Constants = Mapping[str, Mapping[str, Any]]  # of terms that take some from a file: the mean in center(), knots in bs()
+
+BLOCK = 4_000_000  # log densities that are held at once
+EACH = {"each": True}  # marks fields of records: arrays (n, ...), or objects that can take ``some`` of them
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)  # a repr would show confidential values
+class Public:
+    """What a model may use to simulate: nothing of it is confidential.
+
+    Attributes
+    ----------
+    X : float array (G, K)
+        Distinct predictor rows: of the model matrix of the formula.
+    row : int array (n,)
+        Row of X of each record.
+    columns : tuple of str
+        Columns of X.
+    public_weights : float array (n,) or None
+        The survey weights, where they are a function of the predictors.
+    """
+
+    X: Floats
+    row: Codes = field(metadata=EACH)
+    columns: tuple[str, ...]
+    public_weights: Floats | None = field(default=None, metadata=EACH)
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.row)
+
+    @property
+    def x(self) -> Floats:
+        """Predictors of the records: (n, K)."""
+        return self.X[self.row]
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Records(Public):
+    """The confidential file as a model takes it.
+
+    Attributes
+    ----------
+    y : float array (n,) or (n, d)
+        What the model synthesizes, on the scale of its density.
+    log_w : float array (n,) or None
+        log(w / mean w), to be modelled with y; None where the weights are public.
+    """
+
+    y: Floats = field(metadata=EACH)
+    log_w: Floats | None = field(default=None, metadata=EACH)
+
+    view: ClassVar[type[Public]] = Public  # what of a subclass is public
+
+    @property
+    def public(self) -> Public:
+        """What of it is not confidential: all that :meth:`Synthesizer.simulate` gets."""
+        kept = {f.name: getattr(self, f.name) for f in fields(self.view)}
+        return self.view(**{name: getattr(value, "public", value) for name, value in kept.items()})
+
+    def some(self, chosen: Codes) -> Self:
+        """Some of the records, or the same in another order; X stays whole."""
+        taken = {f.name: _some(getattr(self, f.name), chosen) for f in fields(self) if f.metadata.get("each")}
+        return replace(self, **taken)
+
+
+def _some(value: Any, chosen: Codes) -> Any:
+    if value is None:
+        return None
+    return value[chosen] if isinstance(value, np.ndarray) else value.some(chosen)
 
 
 @dataclass(frozen=True)
@@ -127,10 +210,10 @@ class Draws:
         """Number of draws S."""
         return int(self.chain.size)
 
-    def some(self, draws: Sequence[int], values: Mapping[str, Floats]) -> Draws:
+    def some(self, chosen: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
         """These draws alone, equally likely, some of their values replaced."""
-        here = list(draws)
-        kept = {name: v[here] for name, v in self.values.items()} | dict(values)
+        here = list(chosen)
+        kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}
         return replace(self, values=kept, effects=effects, chain=self.chain[here], weight=np.empty(0))
 
@@ -153,100 +236,273 @@ class Synthetic:
     stratified_counts: bool = True
 
 
-class Synthesizer(Protocol):
-    """A model of (outcome, weight) given public predictors, fitted under record weights alpha."""
+class Complete(ABCMeta):
+    """Refuses a model that lacks something when it is made, and names all that it lacks."""
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:  # noqa: D102
+        lacking = [f"{name}{SIGNATURES.get(name, '()')}" for name in sorted(cls.__abstractmethods__)]
+        made = None if lacking else super().__call__(*arguments, **named)
+        if made is not None:
+            lacking = [name for name in ("outcomes", "predictors", "measure") if not hasattr(made, name)]
+        if lacking:
+            raise InputError(f"the model {cls.__name__} lacks {', '.join(lacking)}; see surveysynth.Synthesizer")
+        return made
+
+
+SIGNATURES = {
+    "fit": "(records, alpha, sampler) -> Draws",
+    "log_density": "(records, draws) -> array (S, n)",
+    "simulate": "(public, draw, rng) -> Synthetic",
+}
+
+
+R = TypeVar("R", bound=Records)
+
+
+class Synthesizer(Generic[R], metaclass=Complete):
+    """A model of outcomes, and of the survey weight where that is not public, given public predictors.
+
+    A subclass says ``outcomes``, ``predictors`` and ``measure`` and defines three methods.  Everything else has a
+    default.  :func:`surveysynth.check_model` proves that the three go together.
+
+    Attributes
+    ----------
+    outcomes : tuple of str
+        Columns that are synthesized.
+    predictors : str
+        Right-hand side of a formula of public columns, ``"1"`` for none.
+    measure : str
+        Scale of the density, as the report prints it: "log income", "count".
+    """
+
+    outcomes: tuple[str, ...]
+    predictors: str
+    measure: str
+    missing: Literal["fail", "drop"] = "fail"  # what a missing outcome does
+
+    categorical: tuple[str, ...] = ()  # outcomes that are categories
+    as_in_paper: bool = False  # a paper's setting where ours is another: it stays as it was published
+    from_records: bool = False  # a synthetic value is drawn given the confidential one: no epsilon holds then
 
     @property
     def name(self) -> str:
         """Short name for reports."""
-        ...
-
-    @property
-    def outcomes(self) -> tuple[str, ...]:
-        """The columns that are synthesized."""
-        ...
-
-    @property
-    def categorical(self) -> tuple[str, ...]:
-        """Those of them that are categories."""
-        ...
-
-    @property
-    def predictors(self) -> str:
-        """Right-hand side of the formula."""
-        ...
+        return type(self).__name__
 
     @property
     def predictor_columns(self) -> tuple[str, ...]:
-        """The public columns that the model conditions on."""
-        ...
+        """The public columns that the formula names, sorted."""
+        return formula_columns(self.predictors)
 
-    @property
-    def missing(self) -> Literal["fail", "drop"]:
-        """What a missing outcome does."""
-        ...
+    @abstractmethod
+    def fit(self, records: R, alpha: Floats, sampler: Sampler) -> Draws:
+        """Draw from the pseudo posterior: the prior times prod_i p(record i)^alpha_i; alpha is (n,), within 0 and 1."""
 
-    @property
-    def as_in_paper(self) -> bool:
-        """Whether this is a paper's setting where ours is another; such a model stays as it was published."""
-        ...
+    @abstractmethod
+    def log_density(self, records: R, draws: Draws) -> Floats:
+        """log p(y_i, log w_i | x_i, draw), normalized, on the scale of ``measure``: (S, n)."""
 
-    @property
-    def from_records(self) -> bool:
-        """Whether a synthetic value is drawn given the confidential values of its record: no epsilon holds then."""
-        ...
+    @abstractmethod
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set from one draw (S = 1), records in the order of the file."""
+
+    # ---- defaults
+
+    def simulations(
+        self, records: R, draws: Draws, chosen: Iterable[int], rng: np.random.Generator
+    ) -> Iterator[Synthetic]:
+        """Synthetic data sets from some draws; the model gets what is public, and nothing else.
+
+        Unless it says that it draws from the records (``from_records``).
+        """
+        given = records if self.from_records else records.public
+        return (self.simulate(given, draws.some([s]), rng) for s in chosen)
 
     def pilot(self) -> Synthesizer | None:
-        """A relative of the model that fits the same data in no time, to start the tuning; None if there is none."""
-        ...
+        """A relative of the model that fits the same records in no time, to start the tuning; None if there is none."""
+        return None
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
-    ) -> Any:  # fmt: skip
-        """Validate the file against the model and put it in the form that fits need.
+    ) -> R:  # fmt: skip
+        """The records of a file, after the checks that belong to the model.
 
-        ``clusters``: whether PSUs, and strata that the predictors do not determine, are modelled.
-        ``mean_weight``: what survey weights are divided by; by default their mean, which every record moves.
-        ``constants``: those of the formula's terms; by default of this file, where every record moves them, too.
-        ``unit``: (n,), the units that epsilon protects, where they are several records; None for single ones.
+        Parameters
+        ----------
+        design : SurveyDesign
+        clusters : {"model", "ignore"}
+            "ignore" leaves out effects of PSUs, and of strata that the predictors do not determine.
+        mean_weight : float, optional
+            A public number that weights are divided by, N / n; by default their mean, which every record moves.
+        constants : mapping of str to mapping, optional
+            Means, knots and the like of the formula's terms, from another file; by default from this one.
+        unit : int array (n,), optional
+            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
+
+        Raises
+        ------
+        InputError
+            Missing outcomes or predictors; outcomes that are no numbers; a formula that cannot be evaluated; PSUs or
+            strata without ``clusters="ignore"``; what :meth:`check` refuses.
+        ModelError
+            A weight that is nearly public; an outcome that is nearly proportional to a size measure that is no
+            predictor.
         """
-        ...
+        y = np.column_stack([present(design, outcome) for outcome in self.outcomes])
+        X, row, columns = self.predictor_rows(design, clusters, constants)
+        weights, log_w = self.survey_weights(design, X, row, mean_weight)
+        X, row, columns = with_unit_size(X, row, columns, unit)
+        y = y[:, 0] if y.shape[1] == 1 else y
+        records = Records(X=X, row=row, columns=columns, public_weights=weights, y=y, log_w=log_w)
+        self.check(records)  # type: ignore[arg-type]  # a model with records of its own prepares them itself
+        return records  # type: ignore[return-value]
 
-    def fit(self, data: Any, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw from the alpha-weighted pseudo posterior (T eq. 1)."""
-        ...
+    def check(self, records: R) -> None:
+        """Refuse values that do not suit the model (InputError, ModelError); by default none."""
 
-    def check_censored(self, data: Any) -> None:
-        """Refuse what cannot be fitted record by record under a clamp."""
-        ...
+    def predictor_rows(
+        self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
+    ) -> tuple[Floats, Codes, tuple[str, ...]]:
+        """Distinct predictor rows (G, K), each record's (n,), and their columns; groups to be modelled are refused."""
+        X, row, columns = predictor_rows(design, self.predictors, None, constants)
+        groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
+        if groups is not None:
+            raise InputError(
+                f"the design has {groups.describe()} that the predictors do not determine, and {self.name} has no "
+                "effects of them: use FBS, put the strata into the formula, or say clusters='ignore', and standard "
+                "errors from the synthetic files can be far too small"
+            )
+        return X, row, columns
 
-    def censored(self, data: Any, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound] (C eq. 3.6)."""
-        ...
+    def survey_weights(
+        self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
+    ) -> tuple[Floats | None, Floats | None]:
+        """The survey weights where they are public, or else log(w / mean w): (n,) and None, or None and (n,)."""
+        weights = public_weight(design, self.predictor_columns, X, row)
+        if weights is not None:
+            return weights, None
+        refuse_proportional(design, self.outcomes, X, row)
+        return None, np.log(design.weights / (mean_weight or design.weights.mean()))
 
-    def lipschitz(self, data: Any, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
+    def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); or of its sum over the records of each unit: (U,).
 
         A bound is alpha times that.  Where effects of PSUs are integrated out, p is that of the
         record given the others of its PSU, under ``alpha`` (n,) (default: 1).
         """
-        ...
+        key = np.arange(records.n) if unit is None else unit
+        out = np.empty(int(key.max()) + 1)
+        for chosen in _blocks(key, draws.size):
+            logs, (here, first) = (
+                self.log_density(records.some(chosen), draws),
+                np.unique(key[chosen], return_index=True),
+            )
+            out[here] = np.abs(np.add.reduceat(logs, first, axis=1)).max(axis=0)
+        return np.where(np.isfinite(out), out, np.inf)
 
-    def log_ratio(self, data: Any, before: Floats, after: Floats, posterior: Draws) -> Floats:
+    def log_ratio(self, records: R, before: Floats, after: Floats, draws: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
-        ...
+        out = np.zeros(draws.size)
+        for chosen in _blocks(np.arange(records.n), draws.size):
+            here = chosen[after[chosen] != before[chosen]]
+            out += self.log_density(records.some(here), draws) @ (after - before)[here]
+        return out
 
-    def log_density(self, data: Any, records: Codes, posterior: Draws) -> Floats:
-        """log p(record | draw) of some records, effects that were integrated out being 0: (S, records)."""
-        ...
+    def describe(self, public: Public) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        return {
+            "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors,
+            "transform": [self.measure],
+            "weights": "public" if public.public_weights is not None else "synthesized",
+        }  # fmt: skip
 
-    def biased(self, data: Any, unit: Codes | None) -> dict[str, bool]:
+    def assumptions(self, public: Public) -> list[str]:
+        """What the model takes as given, in sentences, for the report."""
+        return [
+            f"the model {self.name} was given by the agency; its density is that of: {self.measure}",
+            *said_of_numbers(public),
+            *([] if public.public_weights is None else [PUBLIC_WEIGHT]),
+        ]
+
+
+PUBLIC_WEIGHT = (
+    "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
+    "kept, and only the outcome is modelled"
+)
+
+
+def said_of_numbers(public: Public) -> list[str]:
+    """Which predictors enter as numbers, in a sentence; none where there are none."""
+    numeric = numeric_columns(public.columns)
+    return [f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}"] if numeric else []
+
+
+def present(design: SurveyDesign, outcome: str) -> Floats:
+    """An outcome, (n,), if it is a number and no value is missing (InputError)."""
+    values = design.numeric(outcome)
+    absent = np.isnan(values)
+    if absent.any():
+        raise InputError(
+            f"outcome {outcome!r} is missing in {rows(absent)}; fill it in, or say missing='drop' to leave "
+            "these records out (the report then says how many)"
+        )
+    return values
+
+
+def _blocks(key: Codes, S: int) -> Iterator[Codes]:
+    """Records in the order of their units, in blocks of whole units with about ``BLOCK`` log densities."""
+    order = np.argsort(key, kind="stable")
+    start = np.flatnonzero(np.diff(key[order], prepend=-1))
+    most = max(BLOCK // S, 1)
+    cuts = start[np.flatnonzero(np.diff(start // most, prepend=-1))]
+    return (part for part in np.split(order, cuts[1:]) if part.size)
+
+
+class Clustered(Synthesizer[R]):
+    """A synthesizer that models effects of PSUs, and of strata that the predictors do not determine."""
+
+
+class Boundable(Synthesizer[R]):
+    """A synthesizer that can be fitted with every contribution clamped: for the censored mechanism."""
+
+    def check_censored(self, records: R) -> None:
+        """Refuse what cannot be fitted record by record under a clamp (ModelError); by default nothing."""
+
+    @abstractmethod
+    def censored(self, records: R, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
+        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound].
+
+        Hu, Williams & Savitsky (2025), eq. 3.6.
+        """
+
+    def uncensored(self, records: R, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
+        """Some draws of a censored fit, without what the clamp does to them.
+
+        Raises
+        ------
+        InputError
+            The model cannot say what the clamp does: the default.
+        """
+        raise InputError(f"{self.name} has no debias for the censored mechanism: use FBS or FBP, or leave debias out")
+
+    def variance_factor(
+        self, records: R, draws: Draws, chosen: Sequence[int], bound: float, *, corrected: bool
+    ) -> float | None:
+        """How many times as variable the clamp makes means as files from some draws say; None where it is not known."""
+        return None
+
+
+class Debiasable(Synthesizer[R]):
+    """A synthesizer that can take off its draws what privacy weights do to them."""
+
+    @abstractmethod
+    def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
         """What privacy weights bias much, debias or not; and whether :meth:`debias_draws` can take that off."""
-        ...
 
+    @abstractmethod
     def debias_draws(
-        self, data: Any, posterior: Draws, draws: Sequence[int], alpha: Callable[..., Floats],
+        self, records: R, draws: Draws, chosen: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Some draws, without what privacy weights do to what is :meth:`biased`.
@@ -255,34 +511,15 @@ class Synthesizer(Protocol):
 
         With ``debias`` without what they do to anything else, too.
         """
-        ...
 
-    def uncensored(self, data: Any, posterior: Draws, draws: Sequence[int], bound: float) -> Draws:
-        """Some draws of a censored fit, without what the clamp does to them."""
-        ...
 
-    def variance_factor(
-        self, data: Any, posterior: Draws, draws: Sequence[int], bound: float, *, corrected: bool
-    ) -> float | None:
-        """How many times as variable the clamp makes means as files from some draws say; None where it is not known."""
-        ...
+class Portable(Synthesizer[R]):
+    """A synthesizer whose draws can be carried to another file with the same columns: for policies."""
 
-    def to_original_scale(self, data: Any, posterior: Draws) -> Draws:
+    @abstractmethod
+    def to_original_scale(self, records: R, draws: Draws) -> Draws:
         """The draws in terms that do not depend on the file: coefficients of predictors in their own units."""
-        ...
 
-    def from_original_scale(self, data: Any, posterior: Draws) -> Draws:
-        """The inverse of :meth:`to_original_scale`, for another file with the same columns."""
-        ...
-
-    def simulate(self, data: Any, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set from one draw, records in the order of the design."""
-        ...
-
-    def describe(self, data: Any) -> dict[str, Any]:
-        """Public facts about the model, for the manifest."""
-        ...
-
-    def assumptions(self, data: Any) -> list[str]:
-        """What this model takes as given, in sentences, for the report."""
-        ...
+    @abstractmethod
+    def from_original_scale(self, records: R, draws: Draws) -> Draws:
+        """The inverse of :meth:`to_original_scale`, for another file."""

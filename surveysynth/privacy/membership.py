@@ -50,7 +50,7 @@ from scipy.stats import rankdata
 from ..errors import InputError, SurveySynthError
 from ..models.base import Draws
 from ..validation import check_seed, rows, whole
-from .tuning import WeightedFit
+from .protected_fit import ProtectedFit
 from .units import Unit
 
 Floats = NDArray[np.float64]
@@ -70,18 +70,18 @@ class Attacked(Protocol):
     rows: Codes
     unit: Unit
     risk: Floats
-    weighted: WeightedFit
+    weighted: ProtectedFit
 
     @property
     def weights_from_file(self) -> bool:
         """Whether leaving a record out changes the privacy weights of others."""
         ...
 
-    def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> WeightedFit:
+    def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
         """The fit anew without some units."""
         ...
 
-    def log_ratio(self, other: WeightedFit, posterior: Draws) -> Floats:
+    def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
         """Log pseudo likelihood of another fit less that of this one, at draws of either: (S,)."""
         ...
 
@@ -254,7 +254,7 @@ def membership_attack(
     after = by_exposure[~np.isin(by_exposure, apart)]
     chosen, rest = np.split(np.concatenate([apart, after]), [max(records, apart.size)])
     found = [
-        play(log_r, weight, fit.m, rng)
+        play(log_r, weight, fit.budget.m, rng)
         for c in _blocks(fit, order, start, chosen)
         for log_r in log_ratios(c, weight).T
     ]  # fmt: skip
@@ -273,9 +273,9 @@ def membership_attack(
     refused = int(np.isnan(without).any(axis=1).sum()) if without else 0
     same = _refitted(fit, [], rng)[0] if refit else None
     table = table.sort_values("advantage", ascending=False, kind="stable", ignore_index=True)
-    others = 1 - (1 - float(one[rest].max())) ** fit.m if rest.size else 0.0
+    others = 1 - (1 - float(one[rest].max())) ** fit.budget.m if rest.size else 0.0
     return MembershipAttack(
-        table, first.size, others, fit.m, 2 * fit.delta * fit.m, apart.size - refused, refused, same
+        table, first.size, others, fit.budget.m, fit.budget.spent(fit.delta), apart.size - refused, refused, same
     )
 
 
@@ -287,7 +287,7 @@ def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) 
         return NOT_REFITTED
     here, there = fit.weighted.posterior, other.posterior
     inside, outside = fit.log_ratio(other, here), fit.log_ratio(other, there)
-    return between(inside, here.weight, outside, there.weight, fit.m, 2 * fit.delta * fit.m, rng)
+    return between(inside, here.weight, outside, there.weight, fit.budget.m, fit.budget.spent(fit.delta), rng)
 
 
 def between(

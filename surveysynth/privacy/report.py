@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Decimal
-from typing import Any
+from typing import Any, Literal
 
-from .mechanisms.base import Kind
+Kind = Literal["asymptotic", "strict", "strict given alpha", "none"]
 
 LOCAL = (
     "Asymptotic differential privacy: 2 * Delta * m is at most epsilon, where Delta is the largest weighted absolute "
@@ -43,6 +43,16 @@ GUARANTEES: dict[str, str] = {
 }
 LEAST_INFORMATION = 0.3  # mean privacy weight below which a release is to be accepted by name
 ADD_OR_REMOVE = ("pseudo posterior", "weighted-e")  # the others hold the number of records, which is public, fixed
+
+SUM_OF_WEIGHTS = (
+    "what the synthetic weights add up to: the sum of the survey weights, as no population_total was given. It is "
+    "published exactly, and who knows the other weights finds a record's by subtraction"
+)
+PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights in the files add up to it"
+BY_GIVEN_CONSTANTS = (
+    "the constants of that correction were given and not tuned on this file: it is post-processing of the drawn "
+    "parameters"
+)
 
 
 def public_epsilon(exact: float, requested: float | None) -> float:
@@ -193,10 +203,3 @@ class PrivacyReport:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-
-SUM_OF_WEIGHTS = (
-    "what the synthetic weights add up to: the sum of the survey weights, as no population_total was given. It is "
-    "published exactly, and who knows the other weights finds a record's by subtraction"
-)
-PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights in the files add up to it"

@@ -24,17 +24,14 @@ stay below Delta.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError, PrivacyError
-from ..models.base import Draws, Sampler, Synthesizer
-from .units import Unit
+from .protected_fit import ProtectedFit, PseudoLikelihood, times
 
 Floats = NDArray[np.float64]
 FITS = 10  # two or three are usual
@@ -43,97 +40,11 @@ CLOSER = 5  # times that c1 is looked for over the draws of one fit, where its b
 EFFICIENCY = 0.9  # least effective share of draws that may be carried over without a refit
 
 
-@dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class PseudoLikelihood:
-    """A model and its file, to be fitted under privacy weights of the units that are protected (T eq. 1).
-
-    Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.
-    """
-
-    model: Synthesizer
-    data: Any
-    unit: Unit
-    sampler: Sampler
-
-    def fit(self, alpha: Floats) -> Draws:
-        """Draws under privacy weights."""
-        return self.model.fit(self.data, self.unit.spread(alpha), self.sampler)
-
-    def censored(self, alpha: Floats, bound: float) -> Draws:
-        """Draws where, besides, contributions are clamped to [-bound, bound]; units are single records."""
-        return self.model.censored(self.data, alpha, bound, self.sampler)
-
-    def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
-        """M_i = max over draws of |log p_i| (U,)."""
-        return self.model.lipschitz(self.data, posterior, self.unit.of_record, self.unit.spread(alpha))
-
-    def log_ratio(self, before: Floats, after: Floats, posterior: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
-        return self.model.log_ratio(self.data, self.unit.spread(before), self.unit.spread(after), posterior)
-
-
-@dataclass(frozen=True, repr=False)
-class WeightedFit:
-    """One fit under privacy weights, and the Lipschitz bounds that were checked on it.
-
-    Attributes
-    ----------
-    c1 : float
-    alpha : float array (n,)
-    posterior : Posterior
-    bounds : float array (n,)
-        max over draws of alpha_i |log p_i|.
-    clamp : float, optional
-        Where contributions are clamped, to [-clamp, clamp]; ``bounds`` are those before the clamp.
-    invocations : int, optional
-        Records (units) that were cut off (Weighted-e), or whose contribution is at the clamp in one of the
-        draws at least (Censored): what C Table 1 counts.
-    k : float, optional
-        Of the last step of re-weighting; c1 is that of the weights it began with.
-    steps, asked : int
-        Of re-weighting: taken, and asked for.
-    """
-
-    c1: float
-    alpha: Floats
-    posterior: Draws
-    bounds: Floats
-    clamp: float | None = None
-    invocations: int | None = None
-    k: float | None = None
-    steps: int = 0
-    asked: int = 0
-
-    @property
-    def weighted_down(self) -> float:
-        """Share of the records (units) with alpha_i < 1, which must vanish as n grows for the asymptotic guarantee."""
-        return float((self.alpha < 1).mean())
-
-    @property
-    def flatness(self) -> float:
-        """Least bound of the records with 0 < alpha_i < 1, as a share of Delta; 1 where there are none."""
-        some = (self.alpha > 0) & (self.alpha < 1)
-        return float(self.bounds[some].min() / self.bounds.max()) if some.any() else 1.0
-
-    @property
-    def delta(self) -> float:
-        """The overall Lipschitz bound: max_i of ``bounds`` (T 1.4.1 step 4), or the clamp, which is policy."""
-        return float(self.bounds.max()) if self.clamp is None else self.clamp
-
-
-def bound_of_a_draw(epsilon: float, m: int) -> float:
-    """epsilon / (2 m), rounded so that 2 m times it never exceeds epsilon."""
-    bound = epsilon / (2 * m)
-    while 2 * bound * m > epsilon:
-        bound = math.nextafter(bound, 0)
-    return bound
-
-
-def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[WeightedFit, Floats]:
+def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
     """Fit under alpha; the fit with its bounds, and M_i = max over draws of |log p_i|."""
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)
-    return WeightedFit(c1, alpha, posterior, times(alpha, M)), M
+    return ProtectedFit(c1, alpha, posterior, times(alpha, M)), M
 
 
 def tune(
@@ -143,7 +54,7 @@ def tune(
     *,
     start: float = 1.0,
     tolerance: float = 0.01,
-) -> WeightedFit:
+) -> ProtectedFit:
     """Find a fit with target (1 - tolerance) <= Delta <= target, or else the best below the target.
 
     Delta is a maximum over draws and moves from fit to fit, the more so the fewer records stand
@@ -165,7 +76,7 @@ def tune(
 
     Returns
     -------
-    WeightedFit
+    ProtectedFit
 
     Raises
     ------
@@ -186,7 +97,7 @@ def tune(
             posterior = replace(here.posterior, weight=weight)
             if posterior.integrated:
                 M = pseudo.lipschitz(posterior, moved)
-            done = WeightedFit(c1, moved, posterior, times(moved, M))
+            done = ProtectedFit(c1, moved, posterior, times(moved, M))
             near = done.delta <= target and (done.delta >= target * (1 - tolerance) or (moved >= alpha(2 * c1)).all())
             if near or not posterior.integrated:
                 return done
@@ -198,7 +109,7 @@ def tune(
     )
 
 
-def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, target: float) -> WeightedFit:
+def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, target: float) -> ProtectedFit:
     """Weighted-e (C 2.2): alpha_i := 0 wherever alpha_i f_i exceeds the target, and fit.
 
     f_i is the bound under the unweighted fit: with it, and not with that of the weighted fit, the counts of C
@@ -225,7 +136,7 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
     return replace(here, invocations=int(cut.sum()))
 
 
-def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float = 0.01) -> WeightedFit:
+def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float = 0.01) -> ProtectedFit:
     """Raise the weights of records whose bounds lie below the overall one (R Algorithm 1), step by step.
 
     Every step is a fit of its own, with its own draws and its own Delta: the M_i behind its weights are of earlier
@@ -234,7 +145,7 @@ def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolera
 
     Parameters
     ----------
-    first : WeightedFit
+    first : ProtectedFit
         Its Delta is the guarantee: no later fit exceeds it, however often the weights are changed.
     pseudo : PseudoLikelihood
     steps : int
@@ -244,7 +155,7 @@ def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolera
 
     Returns
     -------
-    WeightedFit
+    ProtectedFit
         With the posterior of ``first`` where there is nothing to be gained.  k may come out above 1, where R's
         just misses it: the bound decides.
     """
@@ -267,15 +178,16 @@ def reweight(first: WeightedFit, pseudo: PseudoLikelihood, steps: int, *, tolera
         if moved.alpha.sum() <= done.alpha.sum():
             break
         k = moved.c1
-        done = replace(moved, c1=first.c1, k=k, steps=first.steps + step, invocations=first.invocations)
+        kept = {"c1": first.c1, "invocations": first.invocations, "risk": first.risk}
+        done = replace(moved, k=k, steps=first.steps + step, **kept)
     return replace(done, asked=first.asked + steps)
 
 
-def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> WeightedFit:
+def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> ProtectedFit:
     """A fit in which every alpha_i log p_i is clamped (C 3), and how often it was."""
     posterior = pseudo.censored(alpha, clamp)
     bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
-    return WeightedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))
+    return ProtectedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))
 
 
 def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
@@ -287,12 +199,6 @@ def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, targ
         return tune(alpha, replace(pseudo, model=pilot), target).c1
     except (ModelError, PrivacyError):  # too little data for the pilot
         return 1.0
-
-
-def times(alpha: Floats, bounds: Floats) -> Floats:
-    """alpha * bound; a record with alpha 0 contributes nothing, even if its bound is infinite."""
-    with np.errstate(invalid="ignore"):
-        return np.where(alpha > 0, alpha * bounds, 0.0)
 
 
 def _largest(alpha: Callable[[float], Floats], M: Floats, target: float, tolerance: float, start: float) -> float:

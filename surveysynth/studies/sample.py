@@ -166,15 +166,16 @@ class SampleStudy:
 
     def _scatter_of(self, done: Fit, method: Method) -> None:
         """One synthetic data set with smoothed weights, and with weights synthesized around them (T Fig. 4, 8, 9)."""
-        posterior, rng = done.weighted.posterior, np.random.default_rng(self._seed(method, done.target))
+        posterior, rng = done.weighted.posterior, np.random.default_rng(self._seed(method, done.budget.bound))
         draw, noise = int(rng.choice(posterior.size, p=posterior.weight)), rng.integers(2**63)
         panels: dict[str, tuple[Floats, Floats]] = {}
         for setting, (variant, debias) in _variants(done, method).items():
             if not debias:
-                synthetic = variant.synthesizer.simulate(done.data, posterior, draw, np.random.default_rng(noise))
+                own = np.random.default_rng(noise)
+                synthetic = next(variant.synthesizer.simulations(done.records, posterior, [draw], own))
                 smoothed = synthetic.weights if synthetic.count_weights is None else synthetic.count_weights
                 panels[f"smoothed weights ({setting})"] = synthetic.outcomes[:, 0], smoothed
-        if done.data.public_weights is None:  # sd of log weight given outcome: the last entry of L, in either model
+        if done.records.public_weights is None:  # sd of log weight given outcome: the last entry of L, in either model
             y, smoothed = list(panels.values())[-1]  # the model's own smoothed weights
             spread = posterior.values["L"][draw, -1, -1]
             self._add_scatter(method, "synthesized weights", y, smoothed * np.exp(spread * rng.standard_normal(y.size)))

@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -26,30 +26,19 @@ from ..estimation.tables import OWN
 from ..models.base import Clusters, Draws, Sampler, Streams, Synthesizer
 from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
-from ..privacy import tuning
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.mechanisms import Mechanism
+from ..privacy.budget import Budget
+from ..privacy.mechanisms import Assessment, Mechanism, PseudoPosterior
 from ..privacy.mechanisms.censored import Censored
-from ..privacy.mechanisms.pseudo_posterior import PseudoPosterior
-from ..privacy.mechanisms.weighted_e import WeightedE
+from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
-from ..privacy.risks.lipschitz import LipschitzRisk
-from ..privacy.tuning import (
-    PseudoLikelihood,
-    WeightedFit,
-    bound_of_a_draw,
-    censored_fit,
-    first_guess,
-    truncated,
-    tune,
-    weighted_fit,
-)
 from ..privacy.units import Unit, unit_of
 from ..progress import stages
 from ..release.release import Release
 from ..validation import check_seed, positive, whole
 from .assemble import check_public, check_total, public_mean_weight
-from .fit import Fit, check_accepted, check_debias, check_rule, check_steps, verdict
+from .draws import verdict
+from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
 from .missing import said_of_missing, without_missing
 from .policy import Policy
 
@@ -156,16 +145,15 @@ def fit(
     if synthesizer is None:
         raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
     _check_kinds(design, synthesizer, mechanism)
-    m = whole(3 if m is None else m, "m")
+    mechanism = PseudoPosterior() if mechanism is None else mechanism
+    budget = Budget(_one_epsilon(epsilon, mechanism), 3 if m is None else m)
     for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
         whole(number, name)
     check_seed(seed)
-    mechanism = PseudoPosterior() if mechanism is None else mechanism
-    epsilon = _one_epsilon(epsilon, mechanism)
-    if epsilon is None and not synthesizer.from_records and not _given_c1(mechanism):
+    if budget.epsilon is None and not synthesizer.from_records and mechanism.needs_epsilon:
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
     if synthesizer.from_records:
-        _refuse_epsilon(epsilon, mechanism)
+        _refuse_epsilon(budget.epsilon, mechanism)
     population_total = check_total(population_total, design)
     if clusters not in get_args(Clusters):
         raise InputError(f"clusters={clusters!r} is not one of {', '.join(get_args(Clusters))}")
@@ -175,94 +163,52 @@ def fit(
     taken = [name for name in synthesizer.categorical if name in OWN]
     if taken:
         raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
-    strict = isinstance(mechanism, Censored)
     reweight = check_steps(reweight, mechanism)
+    mechanism.check_model(synthesizer, unit)
     file = design
     design, rows, absent = without_missing(file, synthesizer)
-    said = said_of_missing(file, absent)
+    notes = said_of_missing(file, absent)
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
-    said += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
+    notes += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
     if unit is not None and unit in synthesizer.outcomes:
         raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
     protected = unit_of(design, unit)
-    said += _said_of_units(design, protected)
-    if strict and unit is not None:
-        raise InputError("the censored mechanism clamps record by record: unit= goes with the pseudo posterior only")
-    if isinstance(mechanism, WeightedE) and protected.differ:
-        raise InputError(
-            "Weighted-e leaves out units whose bound is too large, and these are the ones with many records: means "
-            "that go with the size of units would be off. Use PseudoPosterior(), whose weights do not go with size"
-        )
-    mean_weight = public_mean_weight(design, population_total) if strict else None
+    notes += _said_of_units(design, protected)
+    mechanism.check_units(protected)
+    mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
 
     streams = Streams.of(seed)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
-    target = 1.0 if epsilon is None else bound_of_a_draw(epsilon, m)
     with stages() as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
-        data = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
-        said += [SIZE_OF_UNITS] if LOG_UNIT in data.columns else []
-        pseudo = PseudoLikelihood(synthesizer, data, protected, sampler)
-        protect = partial(_protected, design, mechanism, policy, target, tolerance, reweight)
-        risk, weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
+        records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
+        notes += [SIZE_OF_UNITS] if LOG_UNIT in records.columns else []
+        pseudo = PseudoLikelihood(synthesizer, records, protected, sampler)
+        protect = partial(_protect, design, mechanism, policy, budget, tolerance, reweight)
+        weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
     return Fit(
-        design, rows, synthesizer, mechanism, policy, data, protected, risk, weighted, target, epsilon, m,
-        population_total, said, sampler, streams, protect, seed is not None,
+        design, rows, synthesizer, mechanism, policy, records, protected, weighted, budget,
+        population_total, notes, sampler, streams, protect, seed is not None,
     )  # fmt: skip
 
 
-def _protected(
-    design: SurveyDesign, mechanism: Mechanism, policy: Policy | None, target: float, tolerance: float, reweight: int,
+def _protect(
+    design: SurveyDesign, mechanism: Mechanism, policy: Policy | None, budget: Budget, tolerance: float, reweight: int,
     pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
-) -> tuple[Floats, WeightedFit]:  # fmt: skip
-    """The risks of the records (units), and the fit that the mechanism makes of them.
+) -> ProtectedFit:  # fmt: skip
+    """What the mechanism makes of the file; ``present`` (U,) is 1, or 0 for what is left out."""
 
-    ``present`` (U,) is 1, or 0 for what is left out of every fit, and of everything that is tuned.
-    """
-    model, data, unit = pseudo.model, pseudo.data, pseudo.unit
+    def risks(unweighted: Callable[[], Draws]) -> Floats:
+        if policy is not None:
+            return policy.risk(design, pseudo.records)
+        rng = pseudo.sampler.rng
+        return mechanism.risk.compute(design, pseudo.model, pseudo.records, pseudo.unit, unweighted, rng)
 
-    @cache
-    def unweighted() -> Draws:
-        say("unweighted fit: the records' risks")
-        return pseudo.fit(present)
-
-    if isinstance(mechanism, Censored):
-        model.check_censored(data)
-    if policy is not None:
-        risk = policy.risk(design, data)
-    elif isinstance(mechanism, Censored) and not mechanism.weighted:
-        risk = np.full(design.n, np.nan)  # alpha = 1, whatever it is
-    else:
-        risk = mechanism.risk.of(design, model, data, unit, unweighted, pseudo.sampler.rng)
-    risk = np.where(present > 0, risk, np.inf)  # of which every map makes alpha = 0
-
-    def alpha(c1: float) -> Floats:
-        return unit.even(mechanism.alpha(risk, c1, target, None if policy is None else policy.span), present)
-
-    def tuned(alpha: Callable[[float], Floats]) -> WeightedFit:
-        return tune(alpha, pseudo, target, start=first_guess(alpha, pseudo, target), tolerance=tolerance)
-
-    if isinstance(mechanism, Censored):
-        say("censored fit")
-        weights = alpha(mechanism.c1) if mechanism.weighted else present
-        return risk, censored_fit(mechanism.c1, weights, pseudo, target)
-    say("fits under privacy weights")
-    if isinstance(mechanism, WeightedE):
-        bounds = LipschitzRisk().of(design, model, data, unit, unweighted, pseudo.sampler.rng)
-        weighted = truncated(mechanism.c1, alpha(mechanism.c1), np.where(present > 0, bounds, np.inf), pseudo, target)
-        if weighted.delta > target:
-            left = weighted.alpha
-            weighted = replace(tuned(lambda c: min(c, 1.0) * left), invocations=weighted.invocations)
-    elif mechanism.c1 is not None:
-        weighted, _ = weighted_fit(mechanism.c1, alpha(mechanism.c1), pseudo)
-    else:
-        weighted = tuned(alpha)
-    if reweight:
-        say("re-weighted fits")
-    return risk, tuning.reweight(weighted, pseudo, reweight, tolerance=tolerance)
+    assessment = Assessment(risks, None if policy is None else policy.span, present)
+    return mechanism.fit(pseudo, budget, assessment, tolerance=tolerance, reweight=reweight, say=say)
 
 
 def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
@@ -409,11 +355,10 @@ def price(
     done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
     if done.kind == "none":
         raise InputError("allocation='posterior' has no price: no epsilon holds for it")
-    posterior = done.weighted.posterior
-    spent = 2 * done.delta * done.m
+    spent = done.budget.spent(done.delta)
     return Price(
-        done.m, done.weighted.c1, done.target, done.delta, spent, done.mean_alpha, done.weighted.weighted_down,
-        verdict(posterior),
+        done.budget.m, done.weighted.c1, done.budget.bound, done.delta, spent, done.mean_alpha,
+        done.weighted.weighted_down, verdict(done.draws),
     )  # fmt: skip
 
 
@@ -424,7 +369,7 @@ def _check_rule(
     """Refuse a rule before the fit, which says what else is wrong."""
     if isinstance(policy, Policy):
         synthesizer, mechanism = policy.synthesizer, policy.mechanism
-    if isinstance(design, SurveyDesign) and synthesizer is not None and hasattr(synthesizer, "prepare"):
+    if isinstance(design, SurveyDesign) and synthesizer is not None and isinstance(synthesizer, Synthesizer):
         design = without_missing(design, synthesizer)[0]
         check_rule(rule, design, synthesizer, mechanism or PseudoPosterior())
 
@@ -432,19 +377,15 @@ def _check_rule(
 def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism | None) -> None:
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
-    if isinstance(synthesizer, str) or not hasattr(synthesizer, "prepare"):
+    if not isinstance(synthesizer, Synthesizer):
         raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
     if not isinstance(mechanism, Mechanism | None):
         raise InputError("mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...) or Censored(...)")
 
 
-def _given_c1(mechanism: Mechanism) -> bool:
-    return isinstance(mechanism, PseudoPosterior) and mechanism.c1 is not None
-
-
 def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:
     """Refuse to promise anything for synthetic values that are drawn given the confidential ones (method 11.10)."""
-    if epsilon is not None or not _given_c1(mechanism):
+    if epsilon is not None or mechanism.needs_epsilon:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record (E eq. 7): no "
             "epsilon holds for it, and none is to be named. Say mechanism=PseudoPosterior(c1=...), whose release is of "
@@ -455,8 +396,7 @@ def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:
 def _one_epsilon(epsilon: float | None, mechanism: Mechanism) -> float | None:
     if epsilon is not None and mechanism.epsilon is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
-    epsilon = mechanism.epsilon if epsilon is None else epsilon
-    return None if epsilon is None else positive(epsilon, "epsilon")
+    return mechanism.epsilon if epsilon is None else epsilon
 
 
 def _said_of_units(design: SurveyDesign, unit: Unit) -> list[str]:

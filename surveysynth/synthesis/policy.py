@@ -26,19 +26,21 @@ from numpy.typing import NDArray
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
-from ..models.base import Clusters, Constants, Draws, Sampler, Synthesizer
+from ..models.base import Boundable, Clusters, Draws, Portable, Sampler, Synthesizer
 from ..models.beta.model import BetaRegression
 from ..models.mixture.model import Mixture
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..models.shared.normal_scores import NormalScores
-from ..models.shared.predictors import predictor_constants
+from ..models.shared.predictors import Constants, predictor_constants
 from ..models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
+from ..privacy.budget import Budget
 from ..privacy.mechanisms.base import MapName
 from ..privacy.mechanisms.censored import Censored
-from ..privacy.tuning import PseudoLikelihood, bound_of_a_draw, first_guess, tune, weighted_fit
+from ..privacy.protected_fit import PseudoLikelihood
+from ..privacy.tuning import first_guess, tune, weighted_fit
 from ..privacy.units import Unit
-from ..validation import check_seed, line_of_text, positive, whole
+from ..validation import check_seed, line_of_text, positive
 from .assemble import check_total, public_mean_weight
 from .missing import without_missing
 
@@ -160,19 +162,23 @@ class Policy:
                 "allocation='posterior' draws what is published given the confidential value of each record: no "
                 "epsilon holds for it, and a policy promises one; use allocation='prior'"
             )
-        epsilon, m = positive(epsilon, "epsilon"), whole(m, "m")
+        budget = Budget(positive(epsilon, "epsilon"), m)
         # c1 is tuned below; until then any number will do
         mechanism = Censored(epsilon, weighted=True, map=map, c1=1.0 if c1 is None else c1, c2=c2)
+        mechanism.check_model(synthesizer, None)
+        if not isinstance(synthesizer, Portable):
+            raise InputError(f"{synthesizer.name} cannot be carried to another file, and a policy is for other files")
         total = check_total(population_total, design)
         design, _, absent = without_missing(design, synthesizer)
         if absent.any():
             check_total(total, design)
         data = synthesizer.prepare(design, clusters, public_mean_weight(design, total))
+        assert isinstance(synthesizer, Boundable)  # as check_model saw to
         synthesizer.check_censored(data)
         constants = predictor_constants(design, synthesizer.predictors)
         chosen = get_engine(engine)
         sampler = Sampler(lambda: chosen, np.random.default_rng(seed), chains, warmup, draws)
-        target = bound_of_a_draw(epsilon, m)
+        target = budget.bound
         pseudo = PseudoLikelihood(synthesizer, data, Unit(), sampler)
         unweighted = pseudo.fit(np.ones(design.n))
         risk = synthesizer.lipschitz(data, unweighted)
@@ -232,6 +238,7 @@ class Policy:
             )
         S = len(next(iter(self.values.values())))
         draws = Draws(self.values, np.zeros(S, dtype=np.intp), Diagnostics(), "", "")
+        assert isinstance(self.synthesizer, Portable)
         return self.synthesizer.lipschitz(data, self.synthesizer.from_original_scale(data, draws))
 
     def describe(self) -> str:
@@ -248,8 +255,8 @@ class Policy:
         return (
             f"Policy from {self.source!r}: {self.synthesizer.name} of {', '.join(self.synthesizer.outcomes)}, "
             f"epsilon = {self.epsilon:g} for m = {self.m} data sets, contributions clamped to plus or minus "
-            f"{self.epsilon / (2 * self.m):.4g}; map {c.map}, c1 = {c.c1:g}, c2 = {c.c2:g}. On the historical file "
-            f"the Lipschitz bound was {self.delta:.4g} and the mean privacy weight {self.mean_alpha:.3f}. "
+            f"{Budget(self.epsilon, self.m).bound:.4g}; map {c.map}, c1 = {c.c1:g}, c2 = {c.c2:g}. On the historical "
+            f"file the Lipschitz bound was {self.delta:.4g} and the mean privacy weight {self.mean_alpha:.3f}. "
             "Confidential: it holds posterior draws of that file."
         )
 

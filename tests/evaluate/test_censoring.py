@@ -121,7 +121,7 @@ def test_values_near_a_bound_keep_their_density():
     """Beta has an edge at 1e-6; the study has none, as C: then the largest bound belongs to the least value."""
     mechanisms = drawn(4000)
     y = mechanisms.design.numeric("y")
-    assert y.min() < 1e-6 and np.unique(mechanisms.data.logs[:, 0]).size == 4000
+    assert y.min() < 1e-6 and np.unique(mechanisms.data.y[:, 0]).size == 4000
     f = mechanisms.unweighted[1]
     assert f.argmax() == y.argmin() and f.max() > np.sort(f)[-2]
 

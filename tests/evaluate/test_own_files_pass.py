@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import surveysynth as ss
-from surveysynth.privacy.tuning import PseudoLikelihood
+from surveysynth.privacy.protected_fit import PseudoLikelihood
 from surveysynth.studies import clusters, consumer_units_study, sdr
 from surveysynth.studies.censoring import study as censoring
 from surveysynth.studies.reweighting import study as reweighting
@@ -64,7 +64,7 @@ def test_files_of_the_study_of_censoring():
     for seed in range(200):
         file = censoring.drawn(2000, censoring.TRUTH, seed)
         file.synthesizer.check_censored(file.data)
-        assert np.isfinite(file.data.logs).all()
+        assert np.isfinite(file.data.y).all()
 
 
 def test_files_of_the_study_of_reweighting():

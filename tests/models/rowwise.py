@@ -1,5 +1,6 @@
 """What the tests of FBS and FBP share: a small file, the programs row by row, and comparisons of draws."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,3 +90,9 @@ def moments_agree(draws, mean, covariance):
     assert (np.abs(e.mean(axis=0)) < 4.5 * error).all()
     products = np.einsum("sp,sq->spq", e, e)
     assert (np.abs(products.mean(axis=0) - covariance) < 4.5 * products.std(axis=0) / np.sqrt(S)).all()
+
+
+def with_values(records, Y):
+    """Records of FBS or FBP with other values on their working scales: outcomes, then log weights if modelled."""
+    d = records.y.shape[1]
+    return replace(records, y=Y[:, :d], log_w=None if records.log_w is None else Y[:, d])

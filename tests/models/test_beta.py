@@ -115,7 +115,7 @@ def test_gradient_behind_the_coordinates(bound):
     data, alpha = MODEL.prepare(SurveyDesign(frame, weights="w")), alphas(60)
     log_density = beta._collapsed(data.X, beta._sums(data, alpha))
     if bound is not None:
-        log_density = beta._censored(data.X, data.pattern, data.logs, alpha, np.ones(60), bound)
+        log_density = beta._censored(data.X, data.row, data.y, alpha, np.ones(60), bound)
     theta = np.array([-0.4, 0.3, -0.2, 0.1, 1.2])
     step = 1e-5 * np.eye(5)
     slope = [(log_density(theta + h)[0] - log_density(theta - h)[0]) / 2e-5 for h in step]
@@ -161,7 +161,7 @@ def test_regression_samples_well(bound):
 def test_far_modes_are_found(seed):
     """Uniform data under a tight clamp: the largest mode is far from the one without the clamp."""
     data = PLAIN.prepare(design_of(np.random.default_rng(seed).uniform(size=600)))
-    log_density = beta._censored(data.X, data.pattern, data.logs, np.ones(600), np.ones(600), 0.5)
+    log_density = beta._censored(data.X, data.row, data.y, np.ones(600), np.ones(600), 0.5)
     first, factor = beta._mode(data.X, beta._sums(data, np.ones(600)))
     centre, _ = beta._best_mode(log_density, first, factor, 0.5)
     b, e = np.meshgrid(np.linspace(-4, 4, 81), np.linspace(-3, 4, 71))
@@ -192,7 +192,7 @@ def test_densities_are_those_of_scipy(monkeypatch, small_blocks):
     sums = np.array([log_p[:, unit == u].sum(axis=1) for u in range(9)])
     np.testing.assert_allclose(MODEL.lipschitz(data, posterior, unit), np.abs(sums).max(axis=1), rtol=1e-9)
     some = np.array([7, 3, 3, 50])
-    np.testing.assert_allclose(MODEL.log_density(data, some, posterior), log_p[:, some], rtol=1e-10)
+    np.testing.assert_allclose(MODEL.log_density(data.some(some), posterior), log_p[:, some], rtol=1e-10)
     before, after = alphas(60), np.random.default_rng(9).uniform(0, 1, 60)
     ratio = MODEL.log_ratio(data, before, after, posterior)
     np.testing.assert_allclose(ratio, log_p @ (after - before), rtol=1e-9)
@@ -222,7 +222,7 @@ def test_order_of_records_changes_nothing(seed, n):
 def test_units_change_nothing(low, width):
     y = skewed(30, 1).clip(0.01, 0.99)
     moved = BetaRegression("y", bounds=(low, low + width)).prepare(design_of(low + width * y))
-    np.testing.assert_allclose(moved.logs, PLAIN.prepare(design_of(y)).logs, atol=1e-5)
+    np.testing.assert_allclose(moved.y, PLAIN.prepare(design_of(y)).y, atol=1e-5)
 
 
 # ---- figures of C
@@ -249,7 +249,7 @@ def test_simulated_outcomes_follow_the_draw():
     frame, *_ = file()
     data, posterior = MODEL.prepare(SurveyDesign(frame, weights="w")), drawn(S=2)
     rng, (b, lam) = np.random.default_rng(1), (posterior.values["b"][1], posterior.values["lambda"][1])
-    sets = [MODEL.simulate(data, posterior, 1, rng) for _ in range(2000)]
+    sets = [next(MODEL.simulations(data, posterior, [1], rng)) for _ in range(2000)]
     y = (np.array([s.outcomes[:, 0] for s in sets]) - LOW) / (HIGH - LOW)
     _, _, X = file()
     phi = expit(b[0] + X @ b[1:])
@@ -264,7 +264,7 @@ def test_synthetic_outcomes_stay_within_the_bounds():
     model = BetaRegression("y", bounds=(0.1, 0.7))
     data = model.prepare(design_of(0.1 + 0.6 * skewed(500, 1)))
     posterior = Draws({"b": np.zeros((1, 1)), "lambda": np.array([0.1001])}, *[np.zeros(1, dtype=int)] * 4)
-    y = model.simulate(data, posterior, 0, np.random.default_rng(1)).outcomes
+    y = next(model.simulations(data, posterior, [0], np.random.default_rng(1))).outcomes
     assert y.min() >= 0.1 and y.max() <= 0.7 and len(np.unique(y)) > 2
 
 
@@ -321,15 +321,15 @@ def test_the_file_is_checked():
     refused(InputError, "strata .* clusters='ignore'", design={"strata": "psu"}, **psu)
     MODEL.prepare(SurveyDesign(frame.assign(**psu), weights="w", psu="psu"), "ignore", mean_weight=2.0)
     MODEL.prepare(SurveyDesign(frame, weights="w", strata="field"))
-    with pytest.raises(InputError, match="debias"):
-        MODEL.debias_draws(None, None, [], None, None, None, debias=True)
+    with pytest.raises(InputError, match="Beta has no debias"):
+        synthesize(SurveyDesign(frame, weights="w"), MODEL, epsilon=9, debias=True)
 
 
 def test_values_at_the_bounds_are_moved_to_the_edge():
     y = skewed(50, 1).clip(0.01, 0.99)
     y[:3] = 0, 1, EDGE / 2
     np.testing.assert_allclose(
-        PLAIN.prepare(design_of(y)).logs[:3], np.log([[EDGE, 1 - EDGE], [1 - EDGE, EDGE], [EDGE, 1 - EDGE]]), rtol=1e-9
+        PLAIN.prepare(design_of(y)).y[:3], np.log([[EDGE, 1 - EDGE], [1 - EDGE, EDGE], [EDGE, 1 - EDGE]]), rtol=1e-9
     )
 
 

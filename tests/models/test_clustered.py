@@ -114,7 +114,9 @@ def test_effects_of_strata_are_drawn_and_densities_are_given_them(make):
     if make is population_model:
         expected += data.Y[:, 1]
     some = rng.permutation(design.n)[:50]
-    np.testing.assert_allclose(synthesizer.log_density(data, some, posterior), expected[:, some], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        synthesizer.log_density(data.some(some), posterior), expected[:, some], rtol=1e-9, atol=1e-9
+    )
     np.testing.assert_allclose(synthesizer.lipschitz(data, posterior), np.abs(expected).max(axis=0), rtol=1e-9)
     alpha = rng.uniform(-1, 1, design.n)
     np.testing.assert_allclose(synthesizer.log_likelihood(data, alpha, posterior), expected @ alpha, rtol=1e-8)
@@ -132,7 +134,7 @@ def test_new_effects_are_drawn_for_psus_and_kept_for_strata():
     psu = data.groups.record
     effects = []
     for _ in range(400):
-        y = np.log(synthesizer.simulate(data, posterior, 0, rng).outcomes[:, 0])
+        y = np.log(next(synthesizer.simulations(data, posterior, [0], rng)).outcomes[:, 0])
         effect = y - (data.X @ posterior.values["B"][0])[data.pattern, 0]
         within = effect - (np.bincount(psu, effect) / np.bincount(psu))[psu]
         assert np.abs(within).max() < 1e-4
@@ -142,7 +144,7 @@ def test_new_effects_are_drawn_for_psus_and_kept_for_strata():
     assert np.abs(np.mean(effects, axis=0) - above).max() < 4.5 * sd / np.sqrt(400)
     assert np.std(effects, axis=0) == pytest.approx(np.full(30, sd), rel=4.5 / np.sqrt(800))
     only_strata, kept = fitted(clustered(psu=None), synthesizer, draws=2)
-    one, two = (synthesizer.effects_of_records(only_strata, kept, 1, rng) for _ in range(2))
+    one, two = (synthesizer.effects_of_records(only_strata, kept.some([1]), rng) for _ in range(2))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, kept.effects["strata"][1][only_strata.groups.record])
 
@@ -160,8 +162,8 @@ def test_fbp_carries_the_effects_of_selection_in_the_weights():
     effect = fixed.effects["strata"][0].astype(float)[data.groups.parent][data.groups.record]
     plain = Draws(fixed.values, fixed.chain, fixed.diagnostics, "", "", effects={
         "strata": np.zeros((1, 3, 2), np.float32)})  # fmt: skip
-    moved = synthesizer.simulate(data, fixed, 0, np.random.default_rng(8))
-    still = synthesizer.simulate(data, plain, 0, np.random.default_rng(8))
+    moved = next(synthesizer.simulations(data, fixed, [0], np.random.default_rng(8)))
+    still = next(synthesizer.simulations(data, plain, [0], np.random.default_rng(8)))
     np.testing.assert_allclose(np.log(moved.outcomes / still.outcomes)[:, 0], effect[:, 0], rtol=1e-9, atol=1e-12)
     ratio = np.log(moved.count_weights / still.count_weights)
     np.testing.assert_allclose(ratio - ratio[0], effect[:, 1] - effect[0, 1], rtol=1e-9, atol=1e-12)
@@ -218,7 +220,7 @@ def test_the_papers_fbp_has_no_effects():
 def test_units_of_several_records_share_an_alpha_and_their_densities_add_up():
     frame = clustered_frame().assign(household=lambda f: np.arange(len(f)) // 2)
     fit = ss.fit(clustered(frame), model("gender"), epsilon=30, m=2, seed=1, unit="household")
-    M = fit.synthesizer.lipschitz(fit.data, fit.weighted.posterior, fit.unit.of_record, fit.weighted.alpha.repeat(2))
+    M = fit.synthesizer.lipschitz(fit.records, fit.weighted.posterior, fit.unit.of_record, fit.weighted.alpha.repeat(2))
     np.testing.assert_allclose(fit.weighted.bounds, fit.weighted.alpha * M, rtol=1e-12)
     assert 15 * 0.99 <= 2 * fit.delta <= 15 and len(fit.weighted.alpha) == 180
     release = fit.release()
@@ -286,7 +288,7 @@ def test_categories_alone_with_effects_and_a_public_weight():
     for roles in ({}, {"psu": None}):
         design = clustered(frame, weights="one", **roles)
         fit = ss.fit(design, ss.FBS("C(k)", "gender", prior="flat"), epsilon=30, m=2, seed=1, draws=300)
-        assert fit.data.Y.shape == (360, 0)
+        assert fit.records.Y.shape == (360, 0)
         release = fit.release(accept_diagnostics=["rhat", "ess_bulk", "ess_tail"])
         assert release.tables(statistic="proportion")["estimate"].between(0, 1).all()
 
@@ -312,9 +314,9 @@ def test_corrections_do_not_know_whose_category_is_which():
 
 def test_debias_is_done_where_only_strata_have_effects():
     fit = ss.fit(clustered(psu=None), model("gender"), epsilon=12, m=2, seed=1)
-    chosen = [5, 900]
+    chosen, alpha = [5, 900], fit.mechanism.weigh_again(fit.weighted, fit.budget.bound)
     plain, better = (
-        fit.synthesizer.debias_draws(fit.data, fit.weighted.posterior, chosen, fit._map, None,
+        fit.synthesizer.debias_draws(fit.records, fit.weighted.posterior, chosen, alpha, None,
                                    np.random.default_rng(1), debias=debias)
         for debias in (False, True)
     )  # fmt: skip

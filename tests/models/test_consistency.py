@@ -430,8 +430,9 @@ def known(request):
         posterior = done.weighted.posterior
         chosen, _ = choose_draws(posterior, 3, done.streams.draws)
         plain = {name: draws[chosen] for name, draws in posterior.values.items()}
+        alpha = done.mechanism.weigh_again(done.weighted, done.budget.bound)
         better = done.synthesizer.debias_draws(
-            done.data, posterior, chosen, done._map, None, done.streams.draws, debias=True
+            done.records, posterior, chosen, alpha, None, done.streams.draws, debias=True
         )
         assert better.size == 3 and (better.chain == posterior.chain[chosen]).all()
         for name, v in (("released", plain), ("corrected", better.values)):
@@ -479,11 +480,12 @@ def test_a_correction_uses_the_released_draws_and_public_numbers_only(kind):
     posterior = done.weighted.posterior
     elsewhere = {name: np.where(np.isin(np.arange(800), [7, 500]).reshape(-1, 1, 1), v, 99.0)
                  for name, v in posterior.values.items()}  # fmt: skip
+    alpha = done.mechanism.weigh_again(done.weighted, done.budget.bound)
     changed = replace(posterior, values=elsewhere, weight=rng.dirichlet(np.ones(800)))
     ours, theirs = (
-        model.debias_draws(data, p, [7, 500], done._map, None, np.random.default_rng(2), debias=True).values
+        model.debias_draws(data, p, [7, 500], alpha, None, np.random.default_rng(2), debias=True).values
         for data, p in (
-            (done.data, posterior),
+            (done.records, posterior),
             (model.prepare(SurveyDesign(other, weights="w")), changed),
         )
     )

@@ -267,10 +267,11 @@ def test_means_come_back_in_files_whose_truth_is_known(mean, files):
         frame = pd.DataFrame({"y": rng.poisson(mu * rng.gamma(0.7, 1 / 0.7, 2000)), "x": x, "z": z, "w": 10.0})
         model = ss.NegativeBinomialRegression("y", "x + z", prior="independent")
         fit = ss.fit(ss.SurveyDesign(frame, weights="w"), model, epsilon=18, m=3, seed=seed)
-        data, posterior = fit.data, fit.weighted.posterior
+        data, posterior = fit.records, fit.weighted.posterior
         draws = {k: v[np.linspace(0, posterior.size - 1, m).astype(int)] for k, v in posterior.values.items()}
-        size = np.bincount(data.pattern).astype(float)
-        after = correct(draws, data.X, size, fit._map, posterior.size, rng)
+        size = np.bincount(data.row).astype(float)
+        alpha = fit.mechanism.weigh_again(fit.weighted, fit.budget.bound)
+        after = correct(draws, data.X, size, alpha, posterior.size, rng)
         means = [size @ np.exp(data.X @ v["b"].T) / size.sum() / mu.mean() for v in (draws, after)]
         found.append([np.mean(means[0]), np.mean(means[1]), np.mean(draws["phi"]) / 0.7, np.mean(after["phi"]) / 0.7])
     plain, ours, _, phi = np.mean(found, axis=0)

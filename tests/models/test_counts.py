@@ -139,7 +139,7 @@ def test_log_density_for_any_phi(phi):
     rise = [math.fsum(np.log1p(np.arange(v) / phi)) for v in y]
     spent = mu if phi == np.inf else phi * np.log1p(mu / phi)
     expected = rise - gammaln(y + 1) + y * (3 - np.log1p(mu / phi)) - spent
-    found = NegativeBinomialRegression("y").log_density(data, np.arange(8), posterior)[0]
+    found = NegativeBinomialRegression("y").log_density(data.some(np.arange(8)), posterior)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
     if phi >= 1e8:
         np.testing.assert_allclose(found[:6], poisson.logpmf(y[:6], mu), rtol=1e-5)
@@ -233,14 +233,14 @@ def test_densities_are_those_of_scipy(monkeypatch, kind, modelled, small_blocks)
     frame, X = file(modelled=modelled)
     model = MODELS[kind]("y", "field + x")
     data, posterior = model.prepare(SurveyDesign(frame, weights="w")), drawn(model.dispersed, modelled)
-    assert (data.log_weights is not None) == modelled == (data.public_weights is None)
+    assert (data.log_w is not None) == modelled == (data.public_weights is None)
     log_p = rowwise_log_density(frame, X, posterior)
     np.testing.assert_allclose(model.lipschitz(data, posterior), np.abs(log_p).max(axis=0), rtol=1e-8)
     unit = np.random.default_rng(1).integers(0, 9, 60)
     sums = np.array([log_p[:, unit == u].sum(axis=1) for u in range(9)])
     np.testing.assert_allclose(model.lipschitz(data, posterior, unit), np.abs(sums).max(axis=1), rtol=1e-8)
     some = np.array([7, 3, 3, 50])
-    np.testing.assert_allclose(model.log_density(data, some, posterior), log_p[:, some], rtol=1e-8)
+    np.testing.assert_allclose(model.log_density(data.some(some), posterior), log_p[:, some], rtol=1e-8)
     before, after = alphas(60), np.random.default_rng(9).uniform(0, 1, 60)
     ratio = model.log_ratio(data, before, after, posterior)
     np.testing.assert_allclose(ratio, log_p @ (after - before), rtol=1e-7, atol=1e-6)
@@ -301,7 +301,7 @@ def test_weight_part_has_its_closed_form():
     frame, X = file(modelled=True)
     model, alpha = PoissonRegression("y", "field + x"), alphas(60)
     data = model.prepare(SurveyDesign(frame, weights="w"))
-    of = counts._of_weights(data, data.log_weights, alpha)
+    of = counts._of_weights(data, data.log_w, alpha)
     drawn = counts._draw_weights(of, 40_000, np.random.default_rng(1))
     Z, w = np.column_stack([X, np.log1p(frame["y"])]), np.log(frame["w"] / frame["w"].mean()).to_numpy()
     inverse = np.linalg.inv(Z.T * alpha @ Z + np.eye(5) / 100)
@@ -317,7 +317,7 @@ def test_weight_part_has_its_closed_form():
 def test_public_mean_weight_divides():
     frame, _ = file(modelled=True)
     data = PoissonRegression("y").prepare(SurveyDesign(frame, weights="w"), mean_weight=2.5)
-    np.testing.assert_allclose(data.log_weights, np.log(frame["w"] / 2.5))
+    np.testing.assert_allclose(data.log_w, np.log(frame["w"] / 2.5))
 
 
 # ---- others' fits
@@ -361,7 +361,7 @@ def test_simulated_counts_follow_the_draw(kind):
     if model.dispersed:
         posterior.values["phi"][1] = 1.7
     rng, v = np.random.default_rng(1), {name: a[1] for name, a in posterior.values.items()}
-    sets = [model.simulate(data, posterior, 1, rng) for _ in range(2000)]
+    sets = [next(model.simulations(data, posterior, [1], rng)) for _ in range(2000)]
     y = np.array([s.outcomes[:, 0] for s in sets])
     assert (y == y.round()).all() and y.min() == 0
     mu = np.exp(X @ v["b"])

@@ -188,7 +188,9 @@ def test_record_densities_are_equation_6(D):
         points = zip(*points, strict=True)
         expected = np.array([population_density(X, Y[:, :d], -Y[:, d], *point) for point in points])
     records = rng.permutation(60)[:40]
-    np.testing.assert_allclose(model.log_density(data, records, posterior), expected[:, records], rtol=1e-10, atol=1e-9)
+    np.testing.assert_allclose(
+        model.log_density(data.some(records), posterior), expected[:, records], rtol=1e-10, atol=1e-9
+    )
     np.testing.assert_allclose(model.lipschitz(data, posterior), np.abs(expected).max(axis=0), rtol=1e-10, atol=1e-9)
     alpha = rng.normal(size=60)  # differences of alphas have either sign
     np.testing.assert_allclose(model.log_likelihood(data, alpha, posterior), expected @ alpha, rtol=1e-9, atol=1e-7)
@@ -215,7 +217,7 @@ def test_synthetic_outcomes_are_the_population_s_and_weights_what_selection_leav
     model, data, X, _ = model_of(d + 1, weights=weights, variance="paper" if weights == "paper" else "stratified")
     points = parameters(rng, 3, d)
     beta, L_y, kappa_y, kappa_x, _ = (p[1] for p in points)
-    draws = [model.simulate(data, draws_of(*points), 1, rng) for _ in range(1000)]
+    draws = [next(model.simulations(data, draws_of(*points), [1], rng)) for _ in range(1000)]
     Y = np.array([np.log(s.outcomes) for s in draws])
     moments_agree((Y - X @ beta).reshape(-1, d), np.zeros(d), L_y @ L_y.T)
     cell = 2 * X[:, 1:3] @ [1, 2] + (X[:, 3] >= 0)
@@ -231,7 +233,7 @@ def test_a_public_weight_is_kept():
     model, data, X, _ = model_of(1)
     beta, L_y, *_ = points = parameters(np.random.default_rng(9), 2, 1)
     posterior = replace(draws_of(*points), values={"B": beta, "L": L_y})
-    s = [model.simulate(data, posterior, 0, np.random.default_rng(k)) for k in range(1000)]
+    s = [next(model.simulations(data, posterior, [0], np.random.default_rng(k))) for k in range(1000)]
     moments_agree(np.array([np.log(x.outcomes) - X @ beta[0] for x in s]).reshape(-1, 1), [0], L_y[0] @ L_y[0].T)
     assert all((x.weights == 7.0).all() and x.count_weights is None for x in s)
     assert "only the outcome is modelled" in " ".join(model.assumptions(data))
@@ -254,7 +256,9 @@ def test_outcomes_are_unbiased_for_the_population_where_those_of_fbs_are_for_the
     for model, expected in ((FBP("y", "cell"), in_population), (FBS("y", "cell", prior="flat"), in_sample)):
         data = model.prepare(design)
         posterior = model.fit(data, np.ones(design.n), sampler(11, draws=500))
-        synthetic = [np.log(model.simulate(data, posterior, s, rng).outcomes[:, 0]) for s in range(0, 2000, 10)]
+        synthetic = [
+            np.log(next(model.simulations(data, posterior, [s], rng)).outcomes[:, 0]) for s in range(0, 2000, 10)
+        ]
         means = np.array([[z[data.pattern == k].mean() for k in range(3)] for z in synthetic])
         # one mean is off by the posterior's error and its own n_c records'; the average of 200 by the first at most
         assert (np.abs(means.mean(axis=0) - expected) < 4 * means.std(axis=0)).all()

@@ -7,7 +7,19 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rowwise import EFFECT, Stop, alphas, collapsed, log_prob, moments_agree, reference, sample, sampler, z_scores
+from rowwise import (
+    EFFECT,
+    Stop,
+    alphas,
+    collapsed,
+    log_prob,
+    moments_agree,
+    reference,
+    sample,
+    sampler,
+    with_values,
+    z_scores,
+)
 from scipy.linalg import block_diag
 from scipy.stats import kstest, multivariate_normal, t
 
@@ -178,7 +190,7 @@ def test_flat_prior_intervals_cover():
     rng, inside = np.random.default_rng(8), []
     for _ in range(500):
         Y = X @ EFFECT[:, :1] + rng.normal(size=(12, 1))
-        B = model.fit(replace(data, Y=Y), np.ones(12), Sampler(Stop, rng, 1, 0, 1000)).values["B"]
+        B = model.fit(with_values(data, Y), np.ones(12), Sampler(Stop, rng, 1, 0, 1000)).values["B"]
         low, high = np.quantile(B, [0.025, 0.975], axis=0)
         inside.append((low < EFFECT[:, :1]) & (high > EFFECT[:, :1]))
     assert np.abs(np.mean(inside, axis=0) - 0.95).max() < 4 * np.sqrt(0.05 * 0.95 / 500)
@@ -229,10 +241,7 @@ def test_statistics_of_blocks_add_up_to_those_of_the_file():
     model, data, X, Y = model_of(3)
     alpha = alphas()
     s = model.sufficient_statistics(data, alpha)
-    one, two = (
-        model.sufficient_statistics(replace(data, pattern=data.pattern[b], Y=data.Y[b]), alpha[b])
-        for b in (slice(25), slice(25, 60))
-    )
+    one, two = (model.sufficient_statistics(data.some(b), alpha[b]) for b in (np.arange(25), np.arange(25, 60)))
     both = one + two
     by_hand = alpha.sum(), (X.T * alpha) @ X, (X.T * alpha) @ Y, (Y.T * alpha) @ Y
     for name, expected in zip(("A", "C0", "P", "Q"), by_hand, strict=True):
@@ -271,7 +280,7 @@ def test_order_duplicates_and_scale_of_weights_do_not_matter(seed, factor, twice
 
     def statistics(frame, alpha, log_weight=0.0):
         data = model.prepare(SurveyDesign(frame, weights="w"))
-        return model.sufficient_statistics(replace(data, Y=data.Y + np.array([0, log_weight])), alpha)
+        return model.sufficient_statistics(with_values(data, data.Y + np.array([0, log_weight])), alpha)
 
     def same(a, b):
         for name in ("A", "C0", "P", "Q"):
@@ -308,7 +317,7 @@ def test_record_densities_are_those_of_the_stan_program(D):
     """log p(record) is what one record with alpha = 1 adds to the row-by-row program."""
     model, data, X, Y = model_of(D)
     posterior = posterior_of(np.random.default_rng(4), 6, D)
-    ours = model.log_density(data, np.arange(60), posterior)
+    ours = model.log_density(data.some(np.arange(60)), posterior)
     stan = np.empty((6, 60))
     programs = [rowwise(X, Y, np.zeros(60), "independent")]
     programs += [rowwise(X[[i]], Y[[i]], np.ones(1), "independent") for i in range(60)]
@@ -350,7 +359,7 @@ def test_bound_is_infinite_where_a_density_is_not_finite(D):
     posterior = posterior_of(rng, 700, D)
     Y = data.Y.copy()
     Y[3, 0], Y[7, D - 1], Y[11, 0] = np.inf, np.nan, 1e200
-    bounds = model.lipschitz(replace(data, Y=Y), posterior)
+    bounds = model.lipschitz(with_values(data, Y), posterior)
     assert set(np.flatnonzero(np.isinf(bounds))) == {3, 7, 11}
     B = posterior.values["B"].copy()
     B[600, 0, D - 1] = np.nan  # one draw of many
@@ -378,7 +387,7 @@ def test_synthetic_data_are_the_model_s_and_weights_their_conditional_mean(D):
     posterior = posterior_of(rng, 3, D)
     B, L = posterior.values["B"][1], posterior.values["L"][1]
     Sigma, d = L @ L.T, max(D - 1, 1)
-    draws = [model.simulate(data, posterior, 1, rng) for _ in range(1000)]
+    draws = [next(model.simulations(data, posterior, [1], rng)) for _ in range(1000)]
     Z = np.array([np.log(s.outcomes) - X @ B[:, :d] for s in draws])
     moments_agree(Z.reshape(-1, d), np.zeros(d), Sigma[:d, :d])
     if D == 1:

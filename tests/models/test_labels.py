@@ -62,7 +62,9 @@ def test_the_density_of_a_record_is_the_share_of_its_category_times_the_normal(m
     np.testing.assert_allclose(np.exp(posterior.values["log_shares"]).sum(axis=2), 1, rtol=1e-12)
     expected += Y[:, 1] if make is ss.FBP else 0.0
     some = np.random.default_rng(0).permutation(600)[:40]
-    np.testing.assert_allclose(synthesizer.log_density(data, some, posterior), expected[:, some], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        synthesizer.log_density(data.some(some), posterior), expected[:, some], rtol=1e-9, atol=1e-9
+    )
     np.testing.assert_allclose(synthesizer.lipschitz(data, posterior), np.abs(expected).max(axis=0), rtol=1e-9)
     alpha = np.random.default_rng(1).uniform(-1, 1, 600)
     np.testing.assert_allclose(synthesizer.log_likelihood(data, alpha, posterior), expected @ alpha, rtol=1e-9)
@@ -75,7 +77,7 @@ def test_synthetic_records_follow_the_shares_and_the_rows_of_their_own_categorie
     rng, cell = np.random.default_rng(4), (design.frame["gender"] == "m").to_numpy().astype(int)
     shares, seen = np.exp(posterior.values["log_shares"][0]), np.zeros((2, 6))
     for _ in range(40):
-        synthetic = synthesizer.simulate(data, posterior, 0, rng)
+        synthetic = next(synthesizer.simulations(data, posterior, [0], rng))
         employment, disabled = synthetic.labels["employment"], synthetic.labels["disabled"].to_numpy()
         at = employment.cat.codes.to_numpy()
         np.add.at(seen, (cell, 2 * at + disabled), 1)
@@ -133,7 +135,7 @@ def test_categories_alone_with_a_public_weight_and_with_a_synthetic_one():
         for make in (ss.FBS, ss.FBP):
             synthesizer = make("C(disabled)", "field + gender", prior="flat")
             fit = ss.fit(labelled(frame, weights=weights), synthesizer, epsilon=20, m=2, seed=1)
-            assert fit.data.Y.shape == (600, columns)
+            assert fit.records.Y.shape == (600, columns)
             table = fit.release().tables(by="field")
             assert table[table["statistic"] == "proportion"]["estimate"].between(0, 1).all()
             assert set(table["statistic"]) == {"count", "proportion"}
@@ -243,7 +245,7 @@ def test_effects_of_psus_on_numbers_are_integrated_out_and_those_on_categories_g
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit = ss.fit(labelled(frame, psu="psu"), synthesizer, epsilon=40, m=2, seed=1, draws=300)
-    posterior, data = fit.weighted.posterior, fit.data
+    posterior, data = fit.weighted.posterior, fit.records
     assert posterior.integrated and posterior.effects["tilt"].shape == (1200, 30, 2)
     some = posterior.some([3, 900], {})
     alpha, psu, k = np.random.default_rng(0).uniform(0.2, 1, 600), frame["psu"].to_numpy(), frame["disabled"].to_numpy()

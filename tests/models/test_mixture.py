@@ -63,13 +63,13 @@ def prepared(modelled=False, zeros=False, n=60, seed=1, **options):
     frame, X = file(n, seed, modelled, zeros)
     model = Mixture("y", "field", zeros=zeros, **({"components": 3} | options))
     data = model.prepare(SurveyDesign(frame, weights="w"))
-    np.testing.assert_allclose(data.X[data.pattern], X, atol=1e-12)
-    assert (data.log_weights is not None) == modelled == (data.public_weights is None)
+    np.testing.assert_allclose(data.X[data.row], X, atol=1e-12)
+    assert (data.log_w is not None) == modelled == (data.public_weights is None)
     return model, data, frame, X
 
 
 def rowwise_of(data, X, posterior):
-    return rowwise(posterior.values, X, data.y, data.zero, data.log_weights)
+    return rowwise(posterior.values, X, data.y, data.zero, data.log_w)
 
 
 # ---- exp and log
@@ -128,7 +128,7 @@ def test_densities_are_those_of_scipy(monkeypatch, modelled, zeros, small_blocks
     sums = np.array([log_p[:, unit == u].sum(axis=1) for u in range(9)])
     np.testing.assert_allclose(model.lipschitz(data, posterior, unit), np.abs(sums).max(axis=1), rtol=1e-11)
     some = np.array([7, 3, 3, 50])
-    np.testing.assert_allclose(model.log_density(data, some, posterior), log_p[:, some], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(model.log_density(data.some(some), posterior), log_p[:, some], rtol=1e-10, atol=1e-12)
     before, after = alphas(60), np.random.default_rng(9).uniform(0, 1, 60)
     after[10:20] = before[10:20]
     ratio = model.log_ratio(data, before, after, posterior)
@@ -150,8 +150,8 @@ def test_the_sampler_s_densities_are_the_same(modelled, zeros):
     values = {"share": np.exp(state.log_share), "b": state.b, "sd": state.sd}
     values |= {"c": state.c, "sd_w": state.sd_w} if modelled else {}
     values |= {"zero": state.zero} if zeros else {}
-    log_p = rowwise({k: v[None] for k, v in values.items()}, X, data.y, data.zero, data.log_weights)[0]
-    order = np.argsort(data.pattern, kind="stable")
+    log_p = rowwise({k: v[None] for k, v in values.items()}, X, data.y, data.zero, data.log_w)[0]
+    order = np.argsort(data.row, kind="stable")
     order = order[alpha[order] > 0]
     found = np.log(np.exp(state.log_share) @ state.density) + state.other
     np.testing.assert_allclose(found, log_p[order[~data.zero[order]]], rtol=1e-12)
@@ -177,8 +177,8 @@ def test_order_of_records_scale_of_weights_and_names_of_levels_change_nothing(se
     here = model.prepare(SurveyDesign(frame, weights="w"))
     changed = frame.iloc[order].assign(w=lambda f: factor * f["w"], field=lambda f: "level " + f["field"])
     there = model.prepare(SurveyDesign(changed, weights="w"))
-    np.testing.assert_allclose(here.X[here.pattern][order], there.X[there.pattern], atol=1e-12)
-    np.testing.assert_allclose(here.log_weights[order], there.log_weights, atol=1e-9)
+    np.testing.assert_allclose(here.X[here.row][order], there.X[there.row], atol=1e-12)
+    np.testing.assert_allclose(here.log_w[order], there.log_w, atol=1e-9)
     assert (here.y[order] == there.y).all() and (here.zero[order] == there.zero).all()
     np.testing.assert_allclose(model.lipschitz(here, posterior)[order], model.lipschitz(there, posterior), rtol=1e-7)
 
@@ -202,7 +202,7 @@ def test_units_of_predictors():
 def test_a_public_mean_weight_divides():
     frame, _ = file(60, 1, True)
     data = Mixture("y").prepare(SurveyDesign(frame, weights="w"), mean_weight=2.5)
-    np.testing.assert_allclose(data.log_weights, np.log(frame["w"] / 2.5))
+    np.testing.assert_allclose(data.log_w, np.log(frame["w"] / 2.5))
 
 
 # ---- the sampler: quadrature, the prior, one path and the other
@@ -273,7 +273,7 @@ def test_one_component_is_weighted_least_squares():
     y = np.exp(1 + 0.7 * field - 0.2 * x + 0.8 * rng.normal(size=n))
     model = Mixture("y", "field + x", components=1, least_sd=0.05)
     data = model.prepare(design_of(y, field=np.array(list("ab"))[field], x=x))
-    X, t = data.X[data.pattern], np.log(y)
+    X, t = data.X[data.row], np.log(y)
     values = model.fit(data, alpha, settings_of(3)).values
     inverse = np.linalg.inv(X.T * alpha @ X)
     mean = inverse @ (X.T * alpha @ t)
@@ -345,7 +345,7 @@ def test_both_paths_are_one_posterior(modelled, zeros):
     one, other = (chains_of(model, data, records._replace(exact=exact), 600, exact) for exact in (True, False))
     points = np.quantile(data.y[~data.zero], FACTS)
     a, b = (
-        facts(v, X, data.y, data.zero, data.log_weights, np.ones(40), np.inf, points).reshape(4, 600, -1)
+        facts(v, X, data.y, data.zero, data.log_w, np.ones(40), np.inf, points).reshape(4, 600, -1)
         for v in (one, other)
     )
     assert np.abs(z_scores(a, b)).max() < AGREE
@@ -372,7 +372,7 @@ def test_simulated_values_follow_the_draw(transform):
     model, data, _, X = prepared(True, True, transform=transform)
     posterior, rng = drawn(True, True, S=2), np.random.default_rng(1)
     v = {name: x[1] for name, x in posterior.values.items()}
-    sets = [model.simulate(data, posterior, 1, rng) for _ in range(3000)]
+    sets = [next(model.simulations(data, posterior, [1], rng)) for _ in range(3000)]
     y = np.array([s.outcomes[:, 0] for s in sets])
     if transform == "log":
         assert y.min() == 0
@@ -402,7 +402,7 @@ def test_simulated_values_keep_to_the_bounds():
     v = {name: x[0] for name, x in posterior.values.items()}
     v["b"][0, 0] = 9.0  # mostly beyond
     rng = np.random.default_rng(1)
-    sets = [model.simulate(data, posterior, 0, rng) for _ in range(2000)]
+    sets = [next(model.simulations(data, posterior, [0], rng)) for _ in range(2000)]
     y = np.array([s.outcomes[:, 0] for s in sets])
     assert y.min() >= 0.01 and y.max() <= high and (sets[0].weights == 3).all()
     mean, ends = X @ v["b"].T, np.log([0.01, 2.0, high])
@@ -427,7 +427,7 @@ def test_allocation_given_the_records_follows_them_and_the_default_does_not():
         model = Mixture("y", components=3, zeros=True, allocation=allocation)
         assert model.from_records == (allocation == "posterior")
         data = model.prepare(design_of(y))
-        sets[allocation] = model.simulate(data, posterior, 0, np.random.default_rng(3)).outcomes[:, 0]
+        sets[allocation] = next(model.simulations(data, posterior, [0], np.random.default_rng(3))).outcomes[:, 0]
     near, free = sets["posterior"], sets["prior"]
     both = (near > 0) & (y > 0)
     assert np.abs(np.log(near[both]) - np.log(y[both])).max() < 0.6  # of components that are 3 apart
@@ -553,12 +553,12 @@ def test_too_little_weight_is_refused():
 
 
 def test_corrections_are_refused():
-    model, data, _, _ = prepared()
-    with pytest.raises(InputError, match="debias is not to be had"):
-        model.debias_draws(data, drawn(), [0], np.ones_like, None, np.random.default_rng(1), debias=True)
-    with pytest.raises(InputError, match="use FBS or FBP"):
+    model, data, frame, _ = prepared()
+    with pytest.raises(InputError, match="Mixture has no debias: leave it out, or use FBS"):
+        synthesize(SurveyDesign(frame, weights="w"), model, epsilon=9, debias=True)
+    with pytest.raises(InputError, match="Mixture has no debias for the censored mechanism: use FBS or FBP"):
         model.uncensored(data, drawn(), [0], 1.0)
-    assert model.biased(data, None) == {} and model.variance_factor(data, drawn(), [0], 1.0, corrected=False) is None
+    assert model.variance_factor(data, drawn(), [0], 1.0, corrected=False) is None
 
 
 # ---- releases

@@ -15,7 +15,7 @@ def simulated(fit, statistic):
     posterior, rng = fit.weighted.posterior, np.random.default_rng(1)
     found = []
     for draw in rng.choice(posterior.size, FILES):
-        made = fit.synthesizer.simulate(fit.data, posterior, draw, rng)
+        made = next(fit.synthesizer.simulations(fit.records, posterior, [draw], rng))
         found.append(statistic(made.outcomes[:, 0], made.weights))
     return np.array(found)
 
@@ -61,7 +61,7 @@ def test_what_goes_with_the_size_of_psus_stays_in_means_and_totals(make, kept):
     frame = villages(kept)
     design = ss.SurveyDesign(frame, weights="wt", psu="psu")
     fit = ss.fit(design, make("wealth", "sex", prior="flat"), epsilon=40, m=2, seed=1)
-    assert (fit.data.public_weights is not None) == kept
+    assert (fit.records.public_weights is not None) == kept
     assert_unbiased(simulated(fit, mean), mean(frame["wealth"], frame["wt"]), 0.02)
     sizes = np.bincount(frame["psu"])[frame["psu"]]
 
@@ -113,7 +113,7 @@ def test_an_outcome_proportional_to_size_needs_the_size_measure(make):
     with pytest.raises(ss.ModelError, match=r"'turnover' is nearly proportional to the inclusion .* log\(size\)"):
         make("turnover", "1").prepare(design)
     fit = ss.fit(design, make("turnover", "log(hectares)", prior="flat"), epsilon=100, m=2, seed=1)
-    assert fit.data.public_weights is not None
+    assert fit.records.public_weights is not None
     found = simulated(fit, lambda y, w: (y * w).sum())
     # 0.15 / sqrt(250) is 1% of the sample's own total
     assert_unbiased(found, (frame["turnover"] * frame["wt"]).sum(), 0.02)

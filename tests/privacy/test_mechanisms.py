@@ -15,7 +15,7 @@ from scipy.interpolate import BSpline
 
 import surveysynth as ss
 from surveysynth.models.shared.predictors import predictor_constants
-from surveysynth.privacy.tuning import bound_of_a_draw
+from surveysynth.privacy.budget import Budget
 
 N = 20_000.0
 DRAWS = {"chains": 4, "warmup": 500, "draws": 1000}
@@ -74,7 +74,7 @@ def test_epsilon_of_a_strict_release_is_the_one_asked_for_whatever_the_file(stri
 def test_contributions_are_clamped_and_are_those_of_the_records(strict):
     added = strict.contributions(np.arange(300))
     assert np.abs(added).max() == 1.5
-    by_hand = strict.synthesizer.log_density(strict.data, np.arange(300), strict.weighted.posterior)
+    by_hand = strict.synthesizer.log_density(strict.records.some(np.arange(300)), strict.weighted.posterior)
     np.testing.assert_array_equal(added, np.clip(by_hand, -1.5, 1.5))
     assert (np.abs(by_hand) >= 1.5).any(axis=0).sum() == strict.weighted.invocations
 
@@ -208,7 +208,7 @@ def test_a_policy_evaluates_center_and_bs_with_the_values_of_its_historical_file
     )
     policy = ss.Policy.load(policy.save(tmp_path / "policy.npz"))
     before, after = (ss.fit(ss.SurveyDesign(f, weights="w"), policy=policy, **few) for f in (now, other))
-    rows = [fit.data.X[fit.data.pattern] for fit in (before, after)]
+    rows = [fit.records.X[fit.records.pattern] for fit in (before, after)]
     rest = np.arange(150) != 7
     np.testing.assert_array_equal(rows[0][rest], rows[1][rest])
     np.testing.assert_array_equal(before.risk[rest], after.risk[rest])
@@ -239,8 +239,7 @@ def test_every_model_takes_the_constants_of_another_file(model):
     constants = predictor_constants(ss.SurveyDesign(past, weights="w"), model.predictors)
     data = model.prepare(ss.SurveyDesign(frame, weights="w"), "model", 50.0, constants)
     scaled = (now["age"] - past["age"].mean()) / past["age"].std()
-    pattern = data.row[data.pair] if hasattr(data, "pair") else data.pattern
-    row = data.X[pattern, 1] * getattr(data, "sd", [1, 1])[1] + getattr(data, "mean", [0, 0])[1]
+    row = data.X[data.row, 1] * getattr(data, "sd", [1, 1])[1] + getattr(data, "mean", [0, 0])[1]
     np.testing.assert_allclose(row, scaled, rtol=1e-10, atol=1e-10)
 
 
@@ -347,7 +346,7 @@ def test_debias_takes_the_clamp_off(strict):
     assert 1.5 < factor < raw and f"about {factor:.3g} times as much" in str(release.privacy)
     posterior, every = strict.weighted.posterior, range(0, 4000, 40)
     before = posterior.values["L"][every, 0, 0]
-    after = strict.synthesizer.uncensored(strict.data, posterior, every, 1.5).values["L"][:, 0, 0]
+    after = strict.synthesizer.uncensored(strict.records, posterior, every, 1.5).values["L"][:, 0, 0]
     assert before.mean() < 0.85 * 0.4
     assert after.mean() == pytest.approx(0.4, abs=3 * after.std())
 
@@ -390,7 +389,7 @@ def test_constants_out_of_range(make):
 @example(epsilon=14.37, m=3)
 @example(epsilon=6.03, m=3)
 def test_m_draws_at_the_clamp_never_exceed_epsilon_by_rounding(epsilon, m):
-    bound = bound_of_a_draw(epsilon, m)
+    bound = Budget(epsilon, m).bound
     assert 2 * bound * m <= epsilon and bound == pytest.approx(epsilon / (2 * m), rel=1e-15)
     assert 2 * np.nextafter(np.nextafter(bound, 9e9), 9e9) * m > epsilon
 

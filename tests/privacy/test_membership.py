@@ -255,7 +255,7 @@ def test_a_fit_of_a_survey_is_within_its_bound():
     c = fit.contributions(np.arange(400))
     np.testing.assert_allclose(np.abs(c).max(), fit.delta, rtol=1e-9)
     everyone = np.arange(400)
-    exact = fit.weighted.alpha * fit.synthesizer.log_density(fit.data, everyone, fit.weighted.posterior)
+    exact = fit.weighted.alpha * fit.synthesizer.log_density(fit.records.some(everyone), fit.weighted.posterior)
     np.testing.assert_allclose(c, exact, rtol=1e-9)
 
 
@@ -299,7 +299,7 @@ def outlier():
 
 def log_normalizer(fit, alpha):
     """Of the flat prior's pseudo posterior: a matrix normal inverse-Wishart distribution's, by its textbook form."""
-    R, _, S0 = fit.synthesizer.sufficient_statistics(fit.data, alpha).reduced()
+    R, _, S0 = fit.synthesizer.sufficient_statistics(fit.records, alpha).reduced()
     (rank, D), df = (len(R), len(S0)), alpha.sum() - len(R)
     wishart = df * D / 2 * np.log(2) + multigammaln(df / 2, D) - df / 2 * np.linalg.slogdet(S0)[1]
     return wishart - D / 2 * np.linalg.slogdet(R @ R.T)[1] - (alpha.sum() - rank) * D / 2 * np.log(2 * np.pi)

@@ -13,7 +13,8 @@ from surveys import make_design, model
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Draws
-from surveysynth.privacy.tuning import reweight, times, weighted_fit
+from surveysynth.privacy.protected_fit import times
+from surveysynth.privacy.tuning import reweight, weighted_fit
 from surveysynth.privacy.units import Unit
 
 S = 1000
@@ -215,7 +216,7 @@ def test_what_was_spent_before_re_weighting_is_carried_over(fits):
     assert once.epsilon_spent == first.epsilon_spent == 6 * first.delta
     report = once.release(m=2).privacy
     spent = 6 * first.delta + 4 * once.delta
-    together = 5 * 2 * first.target  # of what was asked for, not of what was reached
+    together = 5 * 2 * first.budget.bound  # of what was asked for, not of what was reached
     said = (
         "3 data sets were released before, from the same fit or from it before or after re-weighting; together with "
         f"these they spend epsilon = {together:g}"

@@ -23,7 +23,7 @@ def of(risk, *columns, unit=None):
     frame = pd.DataFrame({f"y{k}": y for k, y in enumerate(columns)}).assign(w=1.0)
     synthesizer = ss.FBS(list(frame.columns[:-1]), "1", transform=ss.IdentityTransform(scale=1))
     no_fit = lambda: pytest.fail("a count needs no fit")  # noqa: E731
-    return risk.of(ss.SurveyDesign(frame, weights="w"), synthesizer, None, Unit("u", unit), no_fit, None)
+    return risk.compute(ss.SurveyDesign(frame, weights="w"), synthesizer, None, Unit("u", unit), no_fit, None)
 
 
 @settings(deadline=None, derandomize=True)
@@ -107,9 +107,9 @@ def test_errors(make, match):
 
 
 def test_categories_alone_cannot_be_counted():
-    with pytest.raises(ss.InputError, match="Count looks at numeric outcomes, and there are none"):
+    with pytest.raises(ss.InputError, match="CountRisk looks at numeric outcomes, and there are none"):
         frame = pd.DataFrame({"a": list("xyxyxy"), "w": 1.0})
-        CountRisk().of(ss.SurveyDesign(frame, weights="w"), ss.FBS("C(a)", "1"), None, Unit(), lambda: None, None)
+        CountRisk().compute(ss.SurveyDesign(frame, weights="w"), ss.FBS("C(a)", "1"), None, Unit(), lambda: None, None)
 
 
 # identification
@@ -119,14 +119,14 @@ def simulated(measure, frame, files, unit=None):
     """The risk where the model simulates these files, and which of them were taken."""
     taken = []
 
-    def simulate(data, posterior, draw, rng):
-        taken.append(draw)
-        return SimpleNamespace(outcomes=files[draw])
+    def simulations(records, draws, chosen, rng):
+        taken.extend(chosen)
+        return (SimpleNamespace(outcomes=files[draw]) for draw in chosen)
 
-    fake = SimpleNamespace(outcomes=("y",), categorical=(), simulate=simulate)
+    fake = SimpleNamespace(outcomes=("y",), categorical=(), simulations=simulations)
     posterior = SimpleNamespace(size=len(files), weight=np.full(len(files), 1 / len(files)))
     design = ss.SurveyDesign(frame.assign(w=1.0), weights="w")
-    found = measure.of(design, fake, None, Unit("u", unit), lambda: posterior, np.random.default_rng(1))
+    found = measure.compute(design, fake, None, Unit("u", unit), lambda: posterior, np.random.default_rng(1))
     return found, taken
 
 

@@ -83,7 +83,7 @@ def test_means_do_not_go_with_the_size_of_units_when_little_epsilon_weights_them
     means = [alpha[size == s].mean() for s in range(1, 5)]
     assert np.ptp(means) < 1e-9
     B = fit.weighted.posterior.values["B"][:, :, 0]
-    fitted = (fit.data.X[fit.data.pattern].mean(axis=0) * B).sum(axis=1)
+    fitted = (fit.records.X[fit.records.pattern].mean(axis=0) * B).sum(axis=1)
     assert abs(fitted.mean() - np.log(frame["income"]).mean()) < 4 * fitted.std() / np.sqrt(4000) + 0.003
 
 
@@ -101,7 +101,7 @@ def test_vienna_is_not_rich_because_its_households_are_small(r_frame):
         return np.average(income[vienna], weights=frame["rb050"][vienna])
 
     drawn = rng.choice(posterior.size, 100)
-    means = np.array([mean(model.simulate(fit.data, posterior, s, rng).outcomes[:, 0]) for s in drawn])
+    means = np.array([mean(next(model.simulations(fit.records, posterior, [s], rng)).outcomes[:, 0]) for s in drawn])
     # 4 Monte Carlo errors, and 6% for low incomes, on which privacy weights press most under asinh
     assert abs(means.mean() / mean(frame["eqIncome"]) - 1) < 4 * means.std() / np.sqrt(100) / means.mean() + 0.06
 

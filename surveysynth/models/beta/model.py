@@ -34,9 +34,9 @@ from scipy.special import betaln, expit, gammaln, psi
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import Clusters, Constants, Draws, Sampler, Synthetic
-from ..shared.one_outcome import OneOutcome, checked_bounds, standardized
-from ..shared.predictors import numeric_columns, with_unit_size
+from ..base import PUBLIC_WEIGHT, Boundable, Clusters, Draws, Public, Sampler, Synthetic, present, said_of_numbers
+from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
+from ..shared.predictors import Constants, with_unit_size
 from ..shared.public_weights import public_weight
 from ..shared.row_density import blocks, max_abs_log_density
 from ..shared.sufficient_statistics import residual_squares
@@ -94,41 +94,11 @@ def _clamp(
     return total, sums
 
 
-@dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class BetaData:
-    """A design in the form that Beta works with.
-
-    Attributes
-    ----------
-    X : float array (G, K)
-        Distinct predictor rows ("patterns"), public: a column of ones, then the columns of the model matrix that
-        vary, with mean 0 and standard deviation 1 over the records.
-    pattern : int array (n,)
-        Row of X of each record.
-    logs : float array (n, 2)
-        log y and log(1 - y), y the outcome as a share of the range.
-    public_weights : float array (n,)
-        The weights, a function of the public predictors.
-    columns : tuple of str
-        Columns of X.
-    mean, sd : float arrays (K,)
-        X is the model matrix less ``mean``, over ``sd``; 0 and 1 for the column of ones.
-    """
-
-    X: Floats
-    pattern: Codes
-    logs: Floats
-    public_weights: Floats
-    columns: tuple[str, ...]
-    mean: Floats
-    sd: Floats
-
-
 @dataclass(frozen=True)
-class BetaRegression(OneOutcome):
+class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     """Synthesizer of one bounded outcome: beta distributed, or a beta regression on public predictors.
 
-    Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`BetaData`, and ``lambda`` (S,).
+    Posteriors hold ``b`` (S, K), coefficients of the columns of the records, and ``lambda`` (S,).
 
     Parameters
     ----------
@@ -171,8 +141,8 @@ class BetaRegression(OneOutcome):
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
-    ) -> BetaData:  # fmt: skip
-        """Shares of the range and distinct predictor rows, after the checks that belong to the model.
+    ) -> Standardized:  # fmt: skip
+        """log y and log(1 - y), (n, 2), y a share of the range, and predictor rows, after the checks of the model.
 
         Parameters
         ----------
@@ -195,7 +165,7 @@ class BetaRegression(OneOutcome):
             A constant outcome, or one that the predictors (nearly) determine; nearly a public weight.
         """
         logs = self._logs(design)
-        X, pattern, columns = self._rows(design, clusters, constants)
+        X, pattern, columns = self.predictor_rows(design, clusters, constants)
         weights = public_weight(design, self.predictor_columns, X, pattern)
         if weights is None:
             raise InputError(
@@ -204,11 +174,11 @@ class BetaRegression(OneOutcome):
             )
         X, pattern, columns = with_unit_size(X, pattern, columns, unit)
         _refuse_determined(self.outcome, logs[:, 0] - logs[:, 1], X, pattern)
-        return BetaData(pattern=pattern, logs=logs, public_weights=weights, **standardized(X, pattern, columns))
+        return Standardized(row=pattern, y=logs, public_weights=weights, **standardized(X, pattern, columns))
 
     def _logs(self, design: SurveyDesign) -> Floats:
         """log y and log(1 - y), (n, 2)."""
-        values, (low, high) = self._present(design), self.bounds
+        values, (low, high) = present(design, self.outcome), self.bounds
         outside = (values < low) | (values > high)
         if outside.any():
             raise InputError(
@@ -218,7 +188,7 @@ class BetaRegression(OneOutcome):
         y = np.clip((values - low) / (high - low), EDGE, 1 - EDGE)
         return np.column_stack([np.log(y), np.log1p(-y)])
 
-    def fit(self, data: BetaData, alpha: Floats, sampler: Sampler) -> Draws:
+    def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw (b, lambda) from the alpha-weighted pseudo posterior (C 2.1).
 
         Raises
@@ -226,16 +196,13 @@ class BetaRegression(OneOutcome):
         ModelError
             alpha leaves too little of the file to fit.
         """
-        _refuse_degenerate(data, alpha)
-        sums = _sums(data, alpha)
-        centre, root = _approximation(_collapsed(data.X, sums), *_mode(data.X, sums), STEPS)
+        _refuse_degenerate(records, alpha)
+        sums = _sums(records, alpha)
+        centre, root = _approximation(_collapsed(records.X, sums), *_mode(records.X, sums), STEPS)
         a, s, t = sums.T
-        return _sample("beta", {"a": a, "s": s, "t": t}, data.X, centre, root, sampler)
+        return _sample("beta", {"a": a, "s": s, "t": t}, records.X, centre, root, sampler)
 
-    def check_censored(self, data: BetaData) -> None:
-        """Nothing to refuse."""
-
-    def censored(self, data: BetaData, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
+    def censored(self, records: Standardized, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Draw from the censored pseudo posterior (C eq. 3.6): every alpha_i log p_i clamped to [-bound, bound].
 
         Raises
@@ -244,73 +211,75 @@ class BetaRegression(OneOutcome):
             alpha leaves too little of the file to fit; or the density has several modes apart from each other,
             which Markov chains do not visit in proportion.
         """
-        _refuse_degenerate(data, alpha)
+        _refuse_degenerate(records, alpha)
         here = alpha > 0
-        table = np.column_stack([data.pattern, alpha, data.logs])[here]
+        table = np.column_stack([records.row, alpha, records.y])[here]
         table, count = np.unique(table, axis=0, return_counts=True)
         row, weight, logs = table[:, 0].astype(np.intp), table[:, 1].copy(), table[:, 2:].copy()
-        log_density = _censored(data.X, row, logs, weight, count.astype(np.float64), bound)
-        centre, root = _best_mode(log_density, *_mode(data.X, _sums(data, alpha)), bound)
-        records = {
+        log_density = _censored(records.X, row, logs, weight, count.astype(np.float64), bound)
+        centre, root = _best_mode(log_density, *_mode(records.X, _sums(records, alpha)), bound)
+        inside = {
             "n": len(row), "bound": bound, "row_of": row + 1, "alpha": weight, "s": weight * logs[:, 0],
             "t": weight * logs[:, 1], "count": count.astype(np.float64),
         }  # fmt: skip
-        return _sample("beta_censored", records, data.X, centre, root, sampler)
+        return _sample("beta_censored", inside, records.X, centre, root, sampler)
 
     def lipschitz(
-        self, data: BetaData, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None
+        self, records: Standardized, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
         return max_abs_log_density(
-            data.logs, data.pattern, lambda rows: _of_rows(data.X[rows], posterior), posterior.size, unit
+            records.y, records.row, lambda rows: _of_rows(records.X[rows], draws), draws.size, unit
         )
 
-    def log_ratio(self, data: BetaData, before: Floats, after: Floats, posterior: Draws) -> Floats:
+    def log_ratio(self, records: Standardized, before: Floats, after: Floats, draws: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
-        sums, out = _sums(data, after - before), np.zeros(posterior.size)
-        for some in blocks(np.arange(len(data.X)), 1, posterior.size):
-            c, p, q = _of_rows(data.X[some], posterior)
+        sums, out = _sums(records, after - before), np.zeros(draws.size)
+        for some in blocks(np.arange(len(records.X)), 1, draws.size):
+            c, p, q = _of_rows(records.X[some], draws)
             a, s, t = sums[some].T
             out += a @ c + s @ p + t @ q
         return out
 
-    def log_density(self, data: BetaData, records: Codes, posterior: Draws) -> Floats:
-        """log p(record | draw) of some records, per unit of the share of the range: (S, records)."""
-        here, row = np.unique(data.pattern[records], return_inverse=True)
-        c, p, q = _of_rows(data.X[here], posterior)
-        logs = data.logs[records]
+    def log_density(self, records: Standardized, draws: Draws) -> Floats:
+        """log p(record | draw), per unit of the share of the range: (S, n)."""
+        here, row = np.unique(records.row, return_inverse=True)
+        c, p, q = _of_rows(records.X[here], draws)
+        logs = records.y
         return np.asarray((c[row] + p[row] * logs[:, :1] + q[row] * logs[:, 1:]).T)
 
-    def simulate(self, data: BetaData, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model, within the bounds; the weights are the public ones."""
         low, high = self.bounds
-        _, p, q = _of_rows(data.X, posterior.some([draw], {}))
-        y = rng.beta(p[data.pattern, 0] + 1, q[data.pattern, 0] + 1)
+        _, p, q = _of_rows(public.X, draw)
+        y = rng.beta(p[public.row, 0] + 1, q[public.row, 0] + 1)
         outcome = np.clip(low + (high - low) * y, low, high)
-        return Synthetic(outcome[:, None], data.public_weights)
+        assert public.public_weights is not None  # as prepare sees to
+        return Synthetic(outcome[:, None], public.public_weights)
 
-    def describe(self, data: BetaData) -> dict[str, Any]:
+    def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         return {
             "method": self.name,
             "outcome": list(self.outcomes),
             "predictors": self.predictors,
-            "prior": PRIOR if len(data.columns) == 1 else PRIOR_REGRESSION,
-            "transform": [self._scale],
+            "prior": PRIOR if len(public.columns) == 1 else PRIOR_REGRESSION,
+            "transform": [self.measure],
             "weights": "public",
         }
 
     @property
-    def _scale(self) -> str:
+    def measure(self) -> str:  # type: ignore[override]  # of the bounds
+        """Scale of the density."""
         low, high = self.bounds
         return f"share of the range from {low:g} to {high:g} (densities per unit of that share)"
 
-    def assumptions(self, data: BetaData) -> list[str]:
+    def assumptions(self, public: Public) -> list[str]:
         """What Beta takes as given, in sentences."""
-        regression = len(data.columns) > 1
+        regression = len(public.columns) > 1
         given = f"given the predictors ({self.predictors}) " if regression else ""
         said = [
-            f"{given}the outcome is beta distributed on the scale: {self._scale}"
+            f"{given}the outcome is beta distributed on the scale: {self.measure}"
             + ("; the logit of its mean is linear in the predictors and lambda is the same for all" * regression),
             "the bounds are public: they were not chosen by looking at the file. A value nearer to a bound than "
             f"{EDGE:g} of the range is taken to be at that distance",
@@ -321,29 +290,22 @@ class BetaRegression(OneOutcome):
                 ". C prints no priors for its regression. The means and standard deviations are those of the "
                 "predictors of all records, which are public and held fixed"
             )
-        numeric = numeric_columns(data.columns)
-        if numeric:
-            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
-        said.append(
-            "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
-            "kept, and only the outcome is modelled"
-        )
-        return said
+        return [*said, *said_of_numbers(public), PUBLIC_WEIGHT]
 
 
 # ---- the likelihood
 
 
-def _sums(data: BetaData, alpha: Floats) -> Floats:
+def _sums(records: Standardized, alpha: Floats) -> Floats:
     """Sums of alpha, alpha log y and alpha log(1 - y) of each predictor row, (G, 3); blocks of records add up."""
-    weighted = (alpha, alpha * data.logs[:, 0], alpha * data.logs[:, 1])
-    return np.column_stack([np.bincount(data.pattern, w, len(data.X)) for w in weighted])
+    weighted = (alpha, alpha * records.y[:, 0], alpha * records.y[:, 1])
+    return np.column_stack([np.bincount(records.row, w, len(records.X)) for w in weighted])
 
 
-def _of_rows(X: Floats, posterior: Draws) -> tuple[Floats, Floats, Floats]:
+def _of_rows(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
     """-log B(p, q), p - 1 and q - 1 of predictor rows in every draw: (G, S) each."""
-    lam = posterior.values["lambda"]
-    c, p, q = _shapes(X @ posterior.values["b"].T, lam, gammaln(lam))
+    lam = draws.values["lambda"]
+    c, p, q = _shapes(X @ draws.values["b"].T, lam, gammaln(lam))
     return c, p, q
 
 
@@ -494,10 +456,10 @@ def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -
         )
 
 
-def _refuse_degenerate(data: BetaData, alpha: Floats) -> None:
-    K, logit = data.X.shape[1], data.logs[:, 0] - data.logs[:, 1]
+def _refuse_degenerate(records: Standardized, alpha: Floats) -> None:
+    K, logit = records.X.shape[1], records.y[:, 0] - records.y[:, 1]
     too_little = alpha.sum() < K + 1
-    if too_little or residual_squares(logit - logit.mean(), data.X, data.pattern, alpha) <= 1e-9 * (alpha @ logit**2):
+    if too_little or residual_squares(logit - logit.mean(), records.X, records.row, alpha) <= 1e-9 * (alpha @ logit**2):
         raise ModelError(
             f"the privacy weights leave too little of the file to fit {K} coefficients; ask for a larger epsilon, a "
             "smaller m, or use fewer predictors"

@@ -22,7 +22,7 @@ The weight has a conjugate prior, and the joint density is a product, so that (c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log, pi
 from typing import Any, ClassVar, Literal
 
@@ -34,10 +34,20 @@ from scipy.special import gammaln
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import Clusters, Constants, Draws, Sampler, Synthetic
-from ..shared.one_outcome import OneOutcome, standardized
-from ..shared.predictors import numeric_columns, with_unit_size
-from ..shared.public_weights import public_weight, refuse_proportional
+from ..base import (
+    EACH,
+    PUBLIC_WEIGHT,
+    Clusters,
+    Debiasable,
+    Draws,
+    Public,
+    Sampler,
+    Synthetic,
+    present,
+    said_of_numbers,
+)
+from ..one_outcome import OneOutcome, Standardized, standardized
+from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks, max_abs_log_density
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from .debias import correct
@@ -56,57 +66,30 @@ PRIOR_WEIGHT = (
 MOST_EXPECTED = 2.0**53  # counts above are no whole numbers in floating point
 
 
-@dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class CountData:
-    """A design in the form that the count models work with.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class CountRecords(Standardized):
+    """The records of counts, and their distinct pairs of predictor row and count.
 
     Attributes
     ----------
-    X : float array (G, K)
-        Distinct predictor rows ("patterns"), public: a column of ones, then the columns of the model matrix that
-        vary, with mean 0 and standard deviation 1 over the records.
     pair : int array (n,)
-        Pair (predictor row, count) of each record.
-    row : int array (P,)
+        Pair of each record.
+    pair_row : int array (P,)
         Row of X of each pair.
     count : float array (P,)
         Count of each pair; pairs are sorted by it.
-    log_weights : float array (n,) or None
-        log(w / mean w), unless the weight is public.
-    public_weights : float array (n,) or None
-        The weights, where they are a function of the public predictors.
-    columns : tuple of str
-        Columns of X.
-    mean, sd : float arrays (K,)
-        X is the model matrix less ``mean``, over ``sd``; 0 and 1 for the column of ones.
     """
 
-    X: Floats
-    pair: Codes
-    row: Codes
+    pair: Codes = field(metadata=EACH)
+    pair_row: Codes
     count: Floats
-    log_weights: Floats | None
-    public_weights: Floats | None
-    columns: tuple[str, ...]
-    mean: Floats
-    sd: Floats
-
-    @property
-    def pattern(self) -> Codes:
-        """Row of X of each record: (n,)."""
-        return self.row[self.pair]
-
-    @property
-    def y(self) -> Floats:
-        """Count of each record: (n,)."""
-        return self.count[self.pair]
 
 
 @dataclass(frozen=True)
-class Counts(OneOutcome):
+class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     """A synthesizer of one count, given public predictors: NegativeBinomial and Poisson.
 
-    Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountData`; ``phi`` (S,), unless it is
+    Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountRecords`; ``phi`` (S,), unless it is
     infinite; and where the weight is modelled ``c`` (S, K + 1), the last of which is gamma, and ``sigma`` (S,).
     """
 
@@ -116,6 +99,7 @@ class Counts(OneOutcome):
     missing: Literal["fail", "drop"] = "fail"
 
     name: ClassVar[str]
+    measure = "none: the mean is modelled on the log scale"
     dispersed: ClassVar[bool]
     priors: ClassVar[dict[str, str]] = {
         "paper": (
@@ -136,7 +120,7 @@ class Counts(OneOutcome):
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
-    ) -> CountData:  # fmt: skip
+    ) -> CountRecords:  # fmt: skip
         """Distinct pairs of predictor row and count, after the checks that belong to the model.
 
         Parameters
@@ -161,26 +145,22 @@ class Counts(OneOutcome):
             outcome that is nearly proportional to a size measure that is no predictor.
         """
         y = self._counts(design)
-        X, pattern, columns = self._rows(design, clusters, constants)
-        public = public_weight(design, self.predictor_columns, X, pattern)
-        log_weights = None
-        if public is None:
-            refuse_proportional(design, self.outcomes, X, pattern)
-            log_weights = np.log(design.weights / (mean_weight or design.weights.mean()))
+        X, pattern, columns = self.predictor_rows(design, clusters, constants)
+        public, log_w = self.survey_weights(design, X, pattern, mean_weight)
         X, pattern, columns = with_unit_size(X, pattern, columns, unit)
         values, code = np.unique(y, return_inverse=True)
         _, first, pair = np.unique(code * len(X) + pattern, return_index=True, return_inverse=True)
-        data = CountData(
-            pair=pair, row=pattern[first], count=values[code[first]], log_weights=log_weights,
+        records = CountRecords(
+            pair=pair, pair_row=pattern[first], count=values[code[first]], y=y, row=pattern, log_w=log_w,
             public_weights=public, **standardized(X, pattern, columns),
         )  # fmt: skip
-        if log_weights is not None:
-            _refuse_determined(data, log_weights)
-        return data
+        if log_w is not None:
+            _refuse_determined(records, log_w)
+        return records
 
     def _counts(self, design: SurveyDesign) -> Floats:
         """The outcome, (n,)."""
-        y = self._present(design)
+        y = present(design, self.outcome)
         other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
         if other.any():
             raise InputError(
@@ -193,7 +173,7 @@ class Counts(OneOutcome):
             )
         return y
 
-    def fit(self, data: CountData, alpha: Floats, sampler: Sampler) -> Draws:
+    def fit(self, records: CountRecords, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw (b, phi), and (c, gamma, sigma) where the weight is modelled, from the alpha-weighted pseudo posterior.
 
         Raises
@@ -201,81 +181,73 @@ class Counts(OneOutcome):
         ModelError
             alpha leaves too little of the file to fit.
         """
-        _refuse_degenerate(data, alpha)
-        likelihood = _collapsed(data, alpha, self.dispersed)
-        K = data.X.shape[1]
+        _refuse_degenerate(records, alpha)
+        likelihood = _collapsed(records, alpha, self.dispersed)
+        K = records.X.shape[1]
         fit = sampler.sample("counts", {
-            "G": len(data.X), "K": K, "V": likelihood.v.size, "dispersed": int(self.dispersed),
-            "correlated": int(self.prior == "paper" and K > 1), "X": data.X, "A": likelihood.A, "S": likelihood.S,
+            "G": len(records.X), "K": K, "V": likelihood.v.size, "dispersed": int(self.dispersed),
+            "correlated": int(self.prior == "paper" and K > 1), "X": records.X, "A": likelihood.A, "S": likelihood.S,
             "v": likelihood.v, "weight": likelihood.weight, **coordinates(likelihood),
         })  # fmt: skip
         values = {"b": fit.values["b"].reshape(-1, K)}
         if self.dispersed:
             values["phi"] = np.exp(-fit.values["l"].ravel())
-        if data.log_weights is not None:
-            values |= _draw_weights(_of_weights(data, data.log_weights, alpha), len(values["b"]), sampler.rng)
+        if records.log_w is not None:
+            values |= _draw_weights(_of_weights(records, records.log_w, alpha), len(values["b"]), sampler.rng)
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
-    def check_censored(self, data: CountData) -> None:
-        """Refuse: counts are not fitted under a clamp.
-
-        Raises
-        ------
-        ModelError
-            Always.
-        """
-        raise ModelError(f"{self.name} is not fitted under the censored mechanism; use the pseudo posterior")
-
-    def censored(self, data: CountData, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Not to be had, see :meth:`check_censored`."""
-        raise ModelError(f"{self.name} is not fitted under the censored mechanism; use the pseudo posterior")
+    def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
+        """Nothing that is always corrected."""
+        return {}
 
     def lipschitz(
-        self, data: CountData, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None
+        self, records: CountRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,).
 
         Where the weight is public, records with the same predictors and count have the same density: it is computed
         once for them.
         """
-        if data.log_weights is not None:
-            t = np.column_stack([data.log_weights, data.log_weights**2])
-            return max_abs_log_density(t, data.pair, lambda p: _with_weight(data, p, posterior), posterior.size, unit)
+        if records.log_w is not None:
+            t = np.column_stack([records.log_w, records.log_w**2])
+            return max_abs_log_density(t, records.pair, lambda p: _with_weight(records, p, draws), draws.size, unit)
         if unit is not None:
-            nothing = np.zeros((len(data.pair), 2))
-            return max_abs_log_density(nothing, data.pair, lambda p: _alone(data, p, posterior), posterior.size, unit)
-        largest = np.empty(len(data.row))
-        for pairs in blocks(np.arange(len(data.row)), 1, posterior.size):
-            largest[pairs] = np.abs(_log_p(data, pairs, posterior)).max(axis=1)
-        return np.where(np.isfinite(largest), largest, np.inf)[data.pair]
+            nothing = np.zeros((len(records.pair), 2))
+            return max_abs_log_density(nothing, records.pair, lambda p: _alone(records, p, draws), draws.size, unit)
+        largest = np.empty(len(records.pair_row))
+        for pairs in blocks(np.arange(len(records.pair_row)), 1, draws.size):
+            largest[pairs] = np.abs(_log_p(records, pairs, draws)).max(axis=1)
+        return np.where(np.isfinite(largest), largest, np.inf)[records.pair]
 
-    def log_ratio(self, data: CountData, before: Floats, after: Floats, posterior: Draws) -> Floats:
+    def log_ratio(self, records: CountRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
-        out = self._log_likelihood(data, after, posterior) - self._log_likelihood(data, before, posterior)
-        if data.log_weights is not None:
-            out += _weights_log_likelihood(_of_weights(data, data.log_weights, after - before), posterior)
+        out = self._log_likelihood(records, after, draws) - self._log_likelihood(records, before, draws)
+        if records.log_w is not None:
+            out += _weights_log_likelihood(_of_weights(records, records.log_w, after - before), draws)
         return out
 
-    def _log_likelihood(self, data: CountData, alpha: Floats, posterior: Draws) -> Floats:
+    def _log_likelihood(self, records: CountRecords, alpha: Floats, draws: Draws) -> Floats:
         """sum_i alpha_i log p(count i | draw), (S,); alpha is not negative."""
-        of, phi = _collapsed(data, alpha, self.dispersed), _phi(posterior)
-        out = of.weight @ rises(of.v, phi) - np.bincount(data.pair, alpha, len(data.row)) @ gammaln(data.count + 1)
-        for some in blocks(np.arange(len(data.X)), 1, posterior.size):
-            slope, spent = slopes(data.X[some] @ posterior.values["b"].T, phi)
+        of, phi = _collapsed(records, alpha, self.dispersed), _phi(draws)
+        out = of.weight @ rises(of.v, phi) - np.bincount(records.pair, alpha, len(records.pair_row)) @ gammaln(
+            records.count + 1
+        )
+        for some in blocks(np.arange(len(records.X)), 1, draws.size):
+            slope, spent = slopes(records.X[some] @ draws.values["b"].T, phi)
             out += of.S[some] @ slope - of.A[some] @ spent
         return np.asarray(out)
 
-    def log_density(self, data: CountData, records: Codes, posterior: Draws) -> Floats:
-        """log p(record | draw) of some records: (S, records); of a count a probability, which has no unit."""
-        pairs, number = np.unique(data.pair[records], return_inverse=True)
-        if data.log_weights is None:
-            return np.asarray(_log_p(data, pairs, posterior)[number].T)
-        c, p, q = _with_weight(data, pairs, posterior)
-        w = data.log_weights[records, None]
+    def log_density(self, records: CountRecords, draws: Draws) -> Floats:
+        """log p(record | draw): (S, n); of a count a probability, which has no unit."""
+        pairs, number = np.unique(records.pair, return_inverse=True)
+        if records.log_w is None:
+            return np.asarray(_log_p(records, pairs, draws)[number].T)
+        c, p, q = _with_weight(records, pairs, draws)
+        w = records.log_w[:, None]
         return np.asarray((c[number] + p[number] * w + q[number] * w**2).T)
 
     def debias_draws(
-        self, data: CountData, posterior: Draws, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: CountRecords, draws: Draws, chosen: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
@@ -289,33 +261,33 @@ class Counts(OneOutcome):
         """
         if unit is not None:
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
-        chosen = posterior.some(draws, {})
-        size = np.bincount(data.pattern, minlength=len(data.X)).astype(np.float64)
-        values = correct(chosen.values, data.X, size, alpha, posterior.size, rng)
-        return chosen.some(range(chosen.size), values)
+        done = draws.some(chosen)
+        size = np.bincount(records.row, minlength=len(records.X)).astype(np.float64)
+        values = correct(done.values, records.X, size, alpha, draws.size, rng)
+        return done.some(range(done.size), values)
 
-    def simulate(self, data: CountData, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
-        pattern, values = data.pattern, posterior.values
-        mean = np.exp(data.X @ values["b"][draw])[pattern]
+        values = {name: v[0] for name, v in draw.values.items()}
+        mean = np.exp(public.X @ values["b"])[public.row]
         if self.dispersed:
-            mean = mean * rng.standard_gamma(values["phi"][draw], len(mean)) / values["phi"][draw]
+            mean = mean * rng.standard_gamma(values["phi"], len(mean)) / values["phi"]
         y = rng.poisson(np.minimum(mean, MOST_EXPECTED))
-        weights = data.public_weights
+        weights = public.public_weights
         if weights is None:
-            c = values["c"][draw]
-            weights = np.exp((data.X @ c[:-1])[pattern] + c[-1] * np.log1p(y))
+            c = values["c"]
+            weights = np.exp((public.X @ c[:-1])[public.row] + c[-1] * np.log1p(y))
         return Synthetic(y[:, None], weights)
 
-    def describe(self, data: CountData) -> dict[str, Any]:
+    def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         return {
             "method": self.name,
             "outcome": list(self.outcomes),
             "predictors": self.predictors,
             "prior": self.prior,
-            "transform": ["none: the mean is modelled on the log scale"],
-            "weights": "public" if data.public_weights is not None else "synthesized (smoothed)",
+            "transform": [self.measure],
+            "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
         }
 
     @property
@@ -325,9 +297,9 @@ class Counts(OneOutcome):
             return "negative binomial, with variance mu + mu^2 / phi and one phi for all"
         return "Poisson, with variance mu"
 
-    def assumptions(self, data: CountData) -> list[str]:
+    def assumptions(self, public: Public) -> list[str]:
         """What the model takes as given, in sentences."""
-        regression = len(data.columns) > 1
+        regression = len(public.columns) > 1
         given = f"given the predictors ({self.predictors}) " if regression else ""
         said = [
             f"{given}the outcome is {self._distribution}, mu its mean"
@@ -340,14 +312,9 @@ class Counts(OneOutcome):
                 ". The means and standard deviations are those of the predictors of all records, which are public and "
                 "held fixed"
             )
-        numeric = numeric_columns(data.columns)
-        if numeric:
-            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
-        if data.public_weights is not None:
-            said.append(
-                "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
-                "kept, and only the outcome is modelled"
-            )
+        said += said_of_numbers(public)
+        if public.public_weights is not None:
+            said.append(PUBLIC_WEIGHT)
         else:
             said.append(
                 "the log of the survey weight is normal given the predictors and the count, and linear in log(1 + "
@@ -402,56 +369,56 @@ class PoissonRegression(Counts):
 # ---- the count's log density
 
 
-def _phi(posterior: Draws) -> Floats:
+def _phi(draws: Draws) -> Floats:
     """phi in every draw, (S,): infinite under Poisson."""
-    return posterior.values.get("phi", np.full(posterior.size, np.inf))
+    return draws.values.get("phi", np.full(draws.size, np.inf))
 
 
-def _log_p(data: CountData, pairs: Codes, posterior: Draws) -> Floats:
+def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
     """log p(count | row) of some pairs in every draw: (pairs, S)."""
-    v, count = np.unique(data.count[pairs], return_inverse=True)
-    here, row = np.unique(data.row[pairs], return_inverse=True)
-    phi = _phi(posterior)
+    v, count = np.unique(records.count[pairs], return_inverse=True)
+    here, row = np.unique(records.pair_row[pairs], return_inverse=True)
+    phi = _phi(draws)
     rise = rises(v, phi) - gammaln(v + 1)[:, None]
-    return of_pairs(count, row, v, rise, *slopes(data.X[here] @ posterior.values["b"].T, phi))
+    return of_pairs(count, row, v, rise, *slopes(records.X[here] @ draws.values["b"].T, phi))
 
 
-def _alone(data: CountData, pairs: Codes, posterior: Draws) -> tuple[Floats, Floats, Floats]:
+def _alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
     """The log density of pairs as one that does not depend on the weight: c, p = 0 and q = 0, (pairs, S) each."""
-    c = _log_p(data, pairs, posterior)
+    c = _log_p(records, pairs, draws)
     nothing = np.zeros_like(c)
     return c, nothing, nothing
 
 
-def _with_weight(data: CountData, pairs: Codes, posterior: Draws) -> tuple[Floats, Floats, Floats]:
+def _with_weight(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
     """c, p and q of log p(count, w~) = c + p w~ + q w~^2 of some pairs: (pairs, S) each."""
-    coefficients, precision = posterior.values["c"], posterior.values["sigma"] ** -2
-    mean = _weight_predictors(data)[pairs] @ coefficients.T
+    coefficients, precision = draws.values["c"], draws.values["sigma"] ** -2
+    mean = _weight_predictors(records)[pairs] @ coefficients.T
     p = mean * precision
-    c = _log_p(data, pairs, posterior) + 0.5 * (np.log(precision / (2 * pi)) - mean * p)
+    c = _log_p(records, pairs, draws) + 0.5 * (np.log(precision / (2 * pi)) - mean * p)
     return c, p, np.tile(-0.5 * precision, (len(pairs), 1))
 
 
 # ---- the likelihood
 
 
-def _collapsed(data: CountData, alpha: Floats, dispersed: bool) -> Likelihood:
-    a = sums(data.pair, alpha, len(data.row))
-    v, weight = points(data.count, a) if dispersed else (np.empty(0), np.empty(0))
-    A, S = (sums(data.row, w, len(data.X)) for w in (a, a * data.count))
-    return Likelihood(data.X, A, S, v, weight, dispersed)
+def _collapsed(records: CountRecords, alpha: Floats, dispersed: bool) -> Likelihood:
+    a = sums(records.pair, alpha, len(records.pair_row))
+    v, weight = points(records.count, a) if dispersed else (np.empty(0), np.empty(0))
+    A, S = (sums(records.pair_row, w, len(records.X)) for w in (a, a * records.count))
+    return Likelihood(records.X, A, S, v, weight, dispersed)
 
 
 # ---- the weight's regression on predictors and count
 
 
-def _weight_predictors(data: CountData) -> Floats:
+def _weight_predictors(records: CountRecords) -> Floats:
     """(x, log(1 + y)) of each pair: (P, K + 1)."""
-    return np.column_stack([data.X[data.row], np.log1p(data.count)])
+    return np.column_stack([records.X[records.pair_row], np.log1p(records.count)])
 
 
-def _of_weights(data: CountData, log_weights: Floats, alpha: Floats) -> SufficientStatistics:
-    return sufficient_statistics(_weight_predictors(data), data.pair, log_weights[:, None], alpha)
+def _of_weights(records: CountRecords, log_weights: Floats, alpha: Floats) -> SufficientStatistics:
+    return sufficient_statistics(_weight_predictors(records), records.pair, log_weights[:, None], alpha)
 
 
 def _draw_weights(of: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
@@ -466,9 +433,9 @@ def _draw_weights(of: SufficientStatistics, size: int, rng: np.random.Generator)
     return {"c": np.ascontiguousarray(c), "sigma": sigma}
 
 
-def _weights_log_likelihood(of: SufficientStatistics, posterior: Draws) -> Floats:
+def _weights_log_likelihood(of: SufficientStatistics, draws: Draws) -> Floats:
     """sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) in every draw: (S,)."""
-    c, sigma = posterior.values["c"], posterior.values["sigma"]
+    c, sigma = draws.values["c"], draws.values["sigma"]
     squares = of.Q[0, 0] - 2 * c @ of.P[:, 0] + np.einsum("sk,sk->s", c @ of.C0, c)
     return np.asarray(-of.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
 
@@ -476,10 +443,10 @@ def _weights_log_likelihood(of: SufficientStatistics, posterior: Draws) -> Float
 # ---- what cannot be fitted
 
 
-def _refuse_determined(data: CountData, log_weights: Floats) -> None:
+def _refuse_determined(records: CountRecords, log_weights: Floats) -> None:
     """Refuse a weight without variation of its own: the density would be unbounded."""
     centred = log_weights - log_weights.mean()
-    left = _of_weights(data, centred, np.ones(len(centred))).reduced()[2][0, 0]
+    left = _of_weights(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
     if left <= 1e-6 * (centred @ centred):
         raise ModelError(
             "outcome and predictors determine the survey weight (nearly) completely, so its density is unbounded and "
@@ -487,8 +454,8 @@ def _refuse_determined(data: CountData, log_weights: Floats) -> None:
         )
 
 
-def _refuse_degenerate(data: CountData, alpha: Floats) -> None:
-    K, y = data.X.shape[1], data.y
+def _refuse_degenerate(records: CountRecords, alpha: Floats) -> None:
+    K, y = records.X.shape[1], records.y
     mean = alpha @ y / max(alpha.sum(), 1e-300)
     if alpha.sum() < K + 1 or alpha @ (y - mean) ** 2 <= 1e-9 * (alpha @ y**2):
         raise ModelError(

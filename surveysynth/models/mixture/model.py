@@ -18,7 +18,7 @@ confidential one, unless E's own ``allocation="posterior"`` is asked for.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import cpu_count
 from typing import Any, ClassVar, Literal
@@ -34,14 +34,13 @@ from ...engines import Diagnostics
 from ...engines.base import diagnose
 from ...errors import InputError, ModelError
 from ...validation import positive, rows, whole
-from ..base import Clusters, Constants, Draws, Sampler, Synthetic
-from ..shared.one_outcome import OneOutcome, checked_bounds, standardized
-from ..shared.predictors import numeric_columns, with_unit_size
-from ..shared.public_weights import public_weight, refuse_proportional
+from ..base import EACH, PUBLIC_WEIGHT, Boundable, Clusters, Draws, Public, Sampler, Synthetic, present, said_of_numbers
+from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
+from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks
 from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 from .density import log_densities
-from .sampler import Records, State, fill, sample
+from .sampler import KernelRecords, State, fill, sample
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -68,42 +67,21 @@ PRIORS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class MixtureData:
-    """A design in the form that Mixture works with.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class MixtureRecords(Standardized):
+    """The records of a mixture; y is 0 for those that are ``zero``.
 
     Attributes
     ----------
-    X : float array (G, R)
-        Distinct predictor rows ("patterns"), public: a column of ones, then the columns of the model matrix that
-        vary, with mean 0 and standard deviation 1 over the records.
-    pattern : int array (n,)
-        Row of X of each record.
-    y : float array (n,)
-        The outcome on its working scale; 0 for those that are ``zero``.
     zero : bool array (n,)
         Whether the outcome is exactly 0 and zeros have a probability of their own.
-    log_weights : float array (n,) or None
-        log(w / mean w), unless the weight is public.
-    public_weights : float array (n,) or None
-        The weights, where they are a function of the public predictors.
-    columns : tuple of str
-        Columns of X.
     """
 
-    X: Floats
-    pattern: Codes
-    y: Floats
-    zero: NDArray[np.bool_]
-    log_weights: Floats | None
-    public_weights: Floats | None
-    columns: tuple[str, ...]
-    mean: Floats
-    sd: Floats
+    zero: NDArray[np.bool_] = field(metadata=EACH)
 
 
 @dataclass(frozen=True)
-class Mixture(OneOutcome):
+class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     """Synthesizer of one continuous outcome of any shape: a mixture of regressions on public predictors.
 
     Parameters
@@ -195,6 +173,11 @@ class Mixture(OneOutcome):
         return as_transform(self.transform)
 
     @property
+    def measure(self) -> str:  # type: ignore[override]  # of the transform
+        """Scale of the density."""
+        return self._scale.describe()
+
+    @property
     def _limits(self) -> tuple[float, float]:
         """The bounds on the working scale."""
         if self.bounds is None:
@@ -203,14 +186,14 @@ class Mixture(OneOutcome):
         return (-np.inf if np.isnan(low) else float(low)), float(high)
 
     @property
-    def from_records(self) -> bool:
+    def from_records(self) -> bool:  # type: ignore[override]  # of the option
         """Whether synthetic values are drawn given those of the confidential record: no epsilon holds then."""
         return self.allocation == "posterior"
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
-    ) -> MixtureData:  # fmt: skip
+    ) -> MixtureRecords:  # fmt: skip
         """The outcome on its working scale and distinct predictor rows, after the checks that belong to the model.
 
         Parameters
@@ -234,7 +217,7 @@ class Mixture(OneOutcome):
             A constant outcome; a weight that is nearly public; an outcome that is nearly proportional to a size measure
             that is no predictor.
         """
-        values = self._present(design)
+        values = present(design, self.outcome)
         if self.bounds is not None:
             beyond = (values < self.bounds[0]) | (values > self.bounds[1])
             if beyond.any():
@@ -263,21 +246,17 @@ class Mixture(OneOutcome):
             raise ModelError(
                 f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
             )
-        X, pattern, columns = self._rows(design, clusters, constants)
-        public = public_weight(design, self.predictor_columns, X, pattern)
-        logs = None
-        if public is None:
-            refuse_proportional(design, self.outcomes, X, pattern)
-            logs = np.log(design.weights / (mean_weight or design.weights.mean()))
+        X, pattern, columns = self.predictor_rows(design, clusters, constants)
+        public, log_w = self.survey_weights(design, X, pattern, mean_weight)
         X, pattern, columns = with_unit_size(X, pattern, columns, unit)
-        return MixtureData(
-            pattern=pattern, y=y, zero=zero, log_weights=logs, public_weights=public,
+        return MixtureRecords(
+            row=pattern, y=y, zero=zero, log_w=log_w, public_weights=public,
             **standardized(X, pattern, columns),
         )  # fmt: skip
 
     # ---- fits
 
-    def fit(self, data: MixtureData, alpha: Floats, sampler: Sampler) -> Draws:
+    def fit(self, records: MixtureRecords, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw the parameters from the alpha-weighted pseudo posterior (E eq. 10).
 
         Raises
@@ -285,12 +264,9 @@ class Mixture(OneOutcome):
         ModelError
             alpha leaves too little of the file to fit.
         """
-        return self._sample(data, alpha, np.inf, sampler)
+        return self._sample(records, alpha, np.inf, sampler)
 
-    def check_censored(self, data: MixtureData) -> None:
-        """Every mixture can be fitted under a clamp."""
-
-    def censored(self, data: MixtureData, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
+    def censored(self, records: MixtureRecords, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound] (C eq. 3.6).
 
         Raises
@@ -298,19 +274,19 @@ class Mixture(OneOutcome):
         ModelError
             As :meth:`fit`.
         """
-        return self._sample(data, alpha, bound, sampler)
+        return self._sample(records, alpha, bound, sampler)
 
-    def _sample(self, data: MixtureData, alpha: Floats, clamp: float, sampler: Sampler) -> Draws:
-        records = self._records(data, alpha, clamp)
-        if records.alpha.sum() < data.X.shape[1] + 1:
+    def _sample(self, records: MixtureRecords, alpha: Floats, clamp: float, sampler: Sampler) -> Draws:
+        kernel = self._records(records, alpha, clamp)
+        if kernel.alpha.sum() < records.X.shape[1] + 1:
             raise ModelError(
-                f"too little is left to fit {data.X.shape[1]} coefficients to the records that are not zero, each "
+                f"too little is left to fit {records.X.shape[1]} coefficients to the records that are not zero, each "
                 "counted by its privacy weight: ask for a larger epsilon or a smaller m, or use fewer predictors"
             )
-        odds = _odds(records)
+        odds = _odds(kernel)
 
         def chain(rng: np.random.Generator) -> dict[str, Floats]:
-            own = records._replace(part=records.part.copy(), part0=records.part0.copy())
+            own = kernel._replace(part=kernel.part.copy(), part0=kernel.part0.copy())
             state = _start(own, self.components, rng)
             fill(own, state)
             return _chain(own, state, odds, sampler, rng)
@@ -318,134 +294,136 @@ class Mixture(OneOutcome):
         with ThreadPoolExecutor(min(sampler.chains, cpu_count() or 1)) as threads:  # numba lets go of the lock
             chains = list(threads.map(chain, sampler.rng.spawn(sampler.chains)))
         values = {name: np.concatenate([one[name] for one in chains]) for name in chains[0]}
-        posterior = Draws(values, sampler.chain_of_draws, Diagnostics(), "surveysynth", "slice sampler 1")
+        draws = Draws(values, sampler.chain_of_draws, Diagnostics(), "surveysynth", "slice sampler 1")
         return Draws(
-            values, posterior.chain, self._diagnose(data, alpha, clamp, posterior, sampler.chains), posterior.engine,
-            posterior.version,
+            values, draws.chain, self._diagnose(records, alpha, clamp, draws, sampler.chains), draws.engine,
+            draws.version,
         )  # fmt: skip
 
-    def _records(self, data: MixtureData, alpha: Floats, clamp: float) -> Records:
+    def _records(self, records: MixtureRecords, alpha: Floats, clamp: float) -> KernelRecords:
         """What the sampler needs of the file; records of alpha = 0 say nothing."""
-        order = np.argsort(data.pattern, kind="stable")
+        order = np.argsort(records.row, kind="stable")
         order = order[alpha[order] > 0]
-        some, zeros = order[~data.zero[order]], order[data.zero[order]]
-        w = data.log_weights
+        some, zeros = order[~records.zero[order]], order[records.zero[order]]
+        w = records.log_w
         nothing = np.empty(0)
-        return Records(
-            x=data.X, row=data.pattern[some], y=data.y[some], w=nothing if w is None else w[some], alpha=alpha[some],
-            part=alpha[some].copy(), row0=data.pattern[zeros], w0=nothing if w is None else w[zeros],
+        return KernelRecords(
+            x=records.X, row=records.row[some], y=records.y[some], w=nothing if w is None else w[some],
+            alpha=alpha[some],
+            part=alpha[some].copy(), row0=records.row[zeros], w0=nothing if w is None else w[zeros],
             alpha0=alpha[zeros], part0=alpha[zeros].copy(), clamp=float(clamp),
             exact=bool((alpha[some] == 1).all() and np.isinf(clamp)), zeros=self.zeros, common=self.prior == "common",
             least_sd=float(self.least_sd), least_sd_w=LEAST_SD_W, a_gamma=float(self.a_gamma),
             b_gamma=float(self.b_gamma), odds_sd=ODDS_SD,
         )  # fmt: skip
 
-    def _diagnose(self, data: MixtureData, alpha: Floats, clamp: float, posterior: Draws, chains: int) -> Diagnostics:
+    def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
         """Of what does not depend on labels: the log pseudo likelihood, and the synthetic distribution."""
-        watched = {"log_likelihood": self._log_likelihood(data, alpha, clamp, posterior).reshape(chains, -1)}
-        step = max(1, posterior.size // chains // WATCHED)
-        some = np.arange(posterior.size).reshape(chains, -1)[:, ::step]
-        shares = self._distribution(data, posterior, some.ravel())
+        watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
+        step = max(1, draws.size // chains // WATCHED)
+        some = np.arange(draws.size).reshape(chains, -1)[:, ::step]
+        shares = self._distribution(records, draws, some.ravel())
         watched["distribution"] = shares.reshape(*some.shape, -1)
         first, second = (diagnose({name: values}, 0) for name, values in watched.items())
         return Diagnostics(
             0, max(first.rhat, second.rhat), min(first.ess_bulk, second.ess_bulk), min(first.ess_tail, second.ess_tail),
         )  # fmt: skip
 
-    def _log_likelihood(self, data: MixtureData, alpha: Floats, clamp: float, posterior: Draws) -> Floats:
+    def _log_likelihood(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws) -> Floats:
         """sum_i of alpha_i log p_i, clamped, in every draw: (S,)."""
-        out = np.zeros(posterior.size)
-        for records in blocks(np.arange(len(data.y)), 1, posterior.size):
-            here = records[alpha[records] > 0]
-            logs = alpha[here, None] * self._logs(data, here, posterior)
+        out = np.zeros(draws.size)
+        for block in blocks(np.arange(len(records.y)), 1, draws.size):
+            here = block[alpha[block] > 0]
+            logs = alpha[here, None] * self._logs(records, here, draws)
             out += np.clip(logs, -clamp, clamp).sum(axis=0)
         return out
 
-    def _distribution(self, data: MixtureData, posterior: Draws, draws: Codes) -> Floats:
+    def _distribution(self, records: MixtureRecords, draws: Draws, chosen: Codes) -> Floats:
         """Synthetic distribution in some draws: below the file's quantiles, zeros, and mean log weights: (draws, .)."""
-        size = np.bincount(data.pattern, minlength=len(data.X)) / len(data.pattern)
-        points = np.quantile(data.y[~data.zero], QUANTILES)
-        out = np.empty((draws.size, len(points) + self.zeros + (data.log_weights is not None)))
-        for at, s in enumerate(draws.tolist()):
-            share, mean, sd = (posterior.values[name][s] for name in ("share", "b", "sd"))
-            mean = data.X @ mean.T
+        size = np.bincount(records.row, minlength=len(records.X)) / len(records.row)
+        points = np.quantile(records.y[~records.zero], QUANTILES)
+        out = np.empty((chosen.size, len(points) + self.zeros + (records.log_w is not None)))
+        for at, s in enumerate(chosen.tolist()):
+            share, mean, sd = (draws.values[name][s] for name in ("share", "b", "sd"))
+            mean = records.X @ mean.T
             other = np.ones(len(size))
             if self.zeros:
-                zero = expit(data.X @ posterior.values["zero"][s])
+                zero = expit(records.X @ draws.values["zero"][s])
                 out[at, len(points)], other = size @ zero, 1 - zero
             for j, point in enumerate(points):
                 out[at, j] = (size * other) @ (ndtr((point - mean) / sd) @ share)
-            if data.log_weights is not None:
-                c = posterior.values["c"][s]
-                log_weight = data.X @ c[:, :-1].T
+            if records.log_w is not None:
+                c = draws.values["c"][s]
+                log_weight = records.X @ c[:, :-1].T
                 mixed = (log_weight[:, :-1] + c[:-1, -1] * mean) @ share
                 out[at, -1] = size @ (other * mixed + (1 - other) * log_weight[:, -1])
         return out
 
     # ---- densities
 
-    def _logs(self, data: MixtureData, records: Codes, posterior: Draws) -> Floats:
+    def _logs(self, records: MixtureRecords, block: Codes, draws: Draws) -> Floats:
         """log p of some records in every draw: (records, S)."""
-        values, some = posterior.values, records[~data.zero[records]]
-        row, number = np.unique(data.pattern[some], return_inverse=True)
+        values, some = draws.values, block[~records.zero[block]]
+        row, number = np.unique(records.row[some], return_inverse=True)
         nothing = np.empty((0, 0, 0))
-        out = np.empty((records.size, posterior.size))
-        weighted = data.log_weights is not None
+        out = np.empty((block.size, draws.size))
+        weighted = records.log_w is not None
         with np.errstate(divide="ignore"):
             log_share = np.log(values["share"])
         logs = log_densities(
-            data.X[row], number, data.y[some], data.log_weights[some] if data.log_weights is not None else np.empty(0),
+            records.X[row], number, records.y[some], records.log_w[some] if records.log_w is not None else np.empty(0),
             log_share, values["b"], values["sd"], values["c"] if weighted else nothing,
             values["sd_w"] if weighted else np.empty((0, 0)),
         )  # fmt: skip
         if not self.zeros:
             return np.asarray(logs)
-        zeros = records[data.zero[records]]
-        odds = data.X @ values["zero"].T
-        out[~data.zero[records]] = logs + log_expit(-odds[data.pattern[some]])
-        of_zeros = log_expit(odds[data.pattern[zeros]])
-        if data.log_weights is not None:
+        zeros = block[records.zero[block]]
+        odds = records.X @ values["zero"].T
+        out[~records.zero[block]] = logs + log_expit(-odds[records.row[some]])
+        of_zeros = log_expit(odds[records.row[zeros]])
+        if records.log_w is not None:
             c, sd = values["c"][:, -1], values["sd_w"][:, -1]
-            r = (data.log_weights[zeros, None] - (data.X @ c[:, :-1].T)[data.pattern[zeros]]) / sd
+            r = (records.log_w[zeros, None] - (records.X @ c[:, :-1].T)[records.row[zeros]]) / sd
             of_zeros = of_zeros - 0.5 * r**2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
-        out[data.zero[records]] = of_zeros
+        out[records.zero[block]] = of_zeros
         return out
 
     def lipschitz(
-        self, data: MixtureData, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None
+        self, records: MixtureRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
-        key = np.arange(len(data.y)) if unit is None else unit
+        key = np.arange(len(records.y)) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
-        for records in blocks(key, None, posterior.size):
-            logs, (here, first) = self._logs(data, records, posterior), np.unique(key[records], return_index=True)
+        for block in blocks(key, None, draws.size):
+            logs, (here, first) = self._logs(records, block, draws), np.unique(key[block], return_index=True)
             out[here] = np.abs(np.add.reduceat(logs, first, axis=0)).max(axis=1)
         return np.where(np.isfinite(out), out, np.inf)
 
-    def log_ratio(self, data: MixtureData, before: Floats, after: Floats, posterior: Draws) -> Floats:
+    def log_ratio(self, records: MixtureRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
-        out = np.zeros(posterior.size)
-        for records in blocks(np.arange(len(data.y)), 1, posterior.size):
-            here = records[after[records] != before[records]]
-            out += (after - before)[here] @ self._logs(data, here, posterior)
+        out = np.zeros(draws.size)
+        for block in blocks(np.arange(len(records.y)), 1, draws.size):
+            here = block[after[block] != before[block]]
+            out += (after - before)[here] @ self._logs(records, here, draws)
         return out
 
-    def log_density(self, data: MixtureData, records: Codes, posterior: Draws) -> Floats:
-        """log p(record | draw) of some records: (S, records)."""
-        return self._logs(data, records, posterior).T
+    def log_density(self, records: MixtureRecords, draws: Draws) -> Floats:
+        """log p(record | draw): (S, n)."""
+        return self._logs(records, np.arange(records.n), draws).T
 
     # ---- what is made of draws
 
-    def simulate(self, data: MixtureData, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: zeros, components and y* from the model; public weights, or E(w~ | y*) as in FBS."""
-        values, X, pattern = {name: v[draw] for name, v in posterior.values.items()}, data.X, data.pattern
-        n, mean = len(pattern), data.X @ values["b"].T
+        values, X, pattern = {name: v[0] for name, v in draw.values.items()}, public.X, public.row
+        n, mean = len(pattern), X @ values["b"].T
         zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)
         between = _Between(mean, values["sd"], *self._limits)
         mass = np.exp(between.log_mass - between.log_mass.max(axis=1, keepdims=True))
         z = _drawn(values["share"] * mass, pattern, rng)
-        if self.from_records:
-            z = np.where(data.zero, z, _given(data, values, rng))
+        if self.from_records:  # the one model that is given more than what is public, and promises nothing
+            assert isinstance(public, MixtureRecords)
+            z = np.where(public.zero, z, _given(public, values, rng))
         y = between.draw(pattern, z, rng)
         with np.errstate(over="ignore"):
             outcome = np.where(zero, 0.0, self._scale.inverse(y))
@@ -453,15 +431,15 @@ class Mixture(OneOutcome):
             raise ModelError(
                 f"a synthetic value of {self.outcome!r} is too large for a number: give the outcome's public bounds="
             )
-        if data.public_weights is not None:
-            return Synthetic(outcome[:, None], data.public_weights)
+        if public.public_weights is not None:
+            return Synthetic(outcome[:, None], public.public_weights)
         c = values["c"]
         log_weight = (X @ c[:, :-1].T)[pattern]
         given = _responsibilities(values, mean[pattern], y)
         smooth = (given * (log_weight[:, :-1] + c[:-1, -1] * y[:, None])).sum(axis=1)
         return Synthetic(outcome[:, None], np.exp(np.where(zero, log_weight[:, -1], smooth)))
 
-    def components_of(self, data: MixtureData, posterior: Draws) -> pd.DataFrame:
+    def components_of(self, records: MixtureRecords, draws: Draws) -> pd.DataFrame:
         """The components of the mixture, labels matched from draw to draw.  For the agency only.
 
         The labels of the components change along a chain and from chain to chain, so that means over draws of what
@@ -481,9 +459,9 @@ class Mixture(OneOutcome):
             (``share_low``, ``share_high``), and means of the ``location`` (at the mean of the predictors, on the
             working scale) and of ``sd``.
         """
-        return _matched(data, posterior)
+        return _matched(records, draws)
 
-    def describe(self, data: MixtureData) -> dict[str, Any]:
+    def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         return {
             "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors, "prior": self.prior,
@@ -491,11 +469,11 @@ class Mixture(OneOutcome):
                 "components": self.components, "a_gamma": self.a_gamma, "b_gamma": self.b_gamma,
                 "least_sd": self.least_sd, "zeros": self.zeros, "bounds": self.bounds, "allocation": self.allocation,
             },
-            "transform": [self._scale.describe()],
-            "weights": "public" if data.public_weights is not None else "synthesized (smoothed)",
+            "transform": [self.measure],
+            "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
         }  # fmt: skip
 
-    def assumptions(self, data: MixtureData) -> list[str]:
+    def assumptions(self, public: Public) -> list[str]:
         """What Mixture takes as given, in sentences."""
         said = [
             f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.components} normal "
@@ -515,14 +493,9 @@ class Mixture(OneOutcome):
                 f"the outcome lies between {self.bounds[0]:,.10g} and {self.bounds[1]:,.10g}, which is public and was "
                 "not found by looking at the file; synthetic values are from the mixture between them"
             )
-        numeric = numeric_columns(data.columns)
-        if numeric:
-            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
-        if data.public_weights is not None:
-            said.append(
-                "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
-                "kept, and only the outcome is modelled"
-            )
+        said += said_of_numbers(public)
+        if public.public_weights is not None:
+            said.append(PUBLIC_WEIGHT)
         else:
             said.append(
                 "the log of the survey weight is normal in each component given the predictors and the outcome on its "
@@ -535,45 +508,45 @@ class Mixture(OneOutcome):
 
 
 def _chain(
-    records: Records, state: State, odds: tuple[Floats, Floats], sampler: Sampler, rng: np.random.Generator
+    kernel: KernelRecords, state: State, odds: tuple[Floats, Floats], sampler: Sampler, rng: np.random.Generator
 ) -> dict[str, Floats]:
     """The draws of one chain."""
-    K, R, S = len(state.b), records.x.shape[1], sampler.draws
+    K, R, S = len(state.b), kernel.x.shape[1], sampler.draws
     weighted = len(state.c) > 0
     values = {
         "share": np.empty((S, K)), "b": np.empty((S, K, R)), "sd": np.empty((S, K)), "gamma": np.empty(S),
         "c": np.empty((S if weighted else 0, K + 1, R + 1)), "sd_w": np.empty((S if weighted else 0, K + 1)),
-        "zero": np.empty((S if records.zeros else 0, R)),
+        "zero": np.empty((S if kernel.zeros else 0, R)),
     }  # fmt: skip
-    sweeps = PLAIN_SWEEPS if records.exact else SWEEPS
-    sample(records, state, *odds, sampler.warmup, S, sweeps, rng, *values.values())
+    sweeps = PLAIN_SWEEPS if kernel.exact else SWEEPS
+    sample(kernel, state, *odds, sampler.warmup, S, sweeps, rng, *values.values())
     return {name: v for name, v in values.items() if len(v)}
 
 
-def _start(records: Records, K: int, rng: np.random.Generator) -> State:
+def _start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
     """Somewhere: components that share a regression, but for levels at random residuals."""
-    x, n, R = records.x[records.row], records.y.size, records.x.shape[1]
-    b = _ridge(x, records.y, records.alpha)
-    residual = records.y - x @ b
+    x, n, R = kernel.x[kernel.row], kernel.y.size, kernel.x.shape[1]
+    b = _ridge(x, kernel.y, kernel.alpha)
+    residual = kernel.y - x @ b
     levels = rng.choice(residual, K)
     z = np.abs(residual[:, None] - levels).argmin(axis=1)
     size = np.bincount(z, minlength=K)
     squares = np.bincount(z, (residual - levels[z]) ** 2, K)
-    sd = np.maximum(np.sqrt((squares + residual.var()) / (size + 1)), max(records.least_sd, 0.3 * residual.std()))
+    sd = np.maximum(np.sqrt((squares + residual.var()) / (size + 1)), max(kernel.least_sd, 0.3 * residual.std()))
     coefficients = np.tile(b, (K, 1))
     coefficients[:, 0] += levels
-    weighted = records.w.size > 0
+    weighted = kernel.w.size > 0
     c = np.zeros((K + 1 if weighted else 0, R + 1))
     if weighted:
-        c[: len(c) if records.zeros else K, :R] = _ridge(x, records.w, records.alpha)
+        c[: len(c) if kernel.zeros else K, :R] = _ridge(x, kernel.w, kernel.alpha)
     log_share = np.log((size + 1) / (n + K))
-    G, empty = len(records.x), np.empty(0)
+    G, empty = len(kernel.x), np.empty(0)
     return State(
         log_share=log_share, b=coefficients, sd=sd, c=c, sd_w=np.ones(len(c)),
         scale=np.ones(R), scale_w=np.ones(R + 1), centre=np.zeros(R), centre_w=np.zeros(R + 1), zero=np.zeros(R),
         log_zero=np.zeros(G), log_other=np.zeros(G), other=np.zeros(n), y_log=np.empty((K, n)),
         w_log=np.empty((K, n)) if weighted else np.empty((0, n)), density=np.empty((K, n)),
-        w0_log=np.empty(records.w0.size) if weighted else empty, z=z.astype(np.intp), takes=np.ones(n),
+        w0_log=np.empty(kernel.w0.size) if weighted else empty, z=z.astype(np.intp), takes=np.ones(n),
         gamma=np.ones(1),
     )  # fmt: skip
 
@@ -583,14 +556,14 @@ def _ridge(x: Floats, t: Floats, alpha: Floats) -> Floats:
     return np.asarray(np.linalg.solve(weighted.T @ x + np.eye(x.shape[1]), weighted.T @ t))
 
 
-def _odds(records: Records) -> tuple[Floats, Floats]:
+def _odds(kernel: KernelRecords) -> tuple[Floats, Floats]:
     """Mode of the coefficients of the log odds of a zero, and the factor of their precision there."""
-    x, G = records.x, len(records.x)
+    x, G = kernel.x, len(kernel.x)
     d, root = np.zeros(x.shape[1]), np.eye(x.shape[1])
-    if not records.zeros:
+    if not kernel.zeros:
         return d, root
-    zeros = np.bincount(records.row0, records.alpha0, G)
-    both = zeros + np.bincount(records.row, records.alpha, G)
+    zeros = np.bincount(kernel.row0, kernel.alpha0, G)
+    both = zeros + np.bincount(kernel.row, kernel.alpha, G)
     for _ in range(NEWTON):
         p = expit(x @ d)
         precision = (x * (both * p * (1 - p))[:, None]).T @ x + np.eye(len(d)) / ODDS_SD**2
@@ -652,31 +625,31 @@ def _responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, beside
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
-def _given(data: MixtureData, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
+def _given(records: MixtureRecords, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
     """Components given the records' own values (E eq. 7)."""
     beside: Floats | float = 0.0
-    if data.log_weights is not None:
+    if records.log_w is not None:
         c, sd = values["c"][:-1], values["sd_w"][:-1]
-        r = data.log_weights[:, None] - (data.X @ c[:, :-1].T)[data.pattern] - c[:, -1] * data.y[:, None]
+        r = records.log_w[:, None] - (records.X @ c[:, :-1].T)[records.row] - c[:, -1] * records.y[:, None]
         beside = -np.log(sd) - 0.5 * (r / sd) ** 2
-    p = _responsibilities(values, (data.X @ values["b"].T)[data.pattern], data.y, beside)
+    p = _responsibilities(values, (records.X @ values["b"].T)[records.row], records.y, beside)
     return _drawn(p, np.arange(len(p)), rng)
 
 
-def _matched(data: MixtureData, posterior: Draws) -> pd.DataFrame:
-    values, some = posterior.values, np.flatnonzero(~data.zero)
+def _matched(records: MixtureRecords, draws: Draws) -> pd.DataFrame:
+    values, some = draws.values, np.flatnonzero(~records.zero)
     S, K = values["share"].shape
 
     def of(s: int) -> Floats:
         draw = {name: values[name][s] for name in ("share", "sd")}
-        return _responsibilities(draw, (data.X @ values["b"][s].T)[data.pattern[some]], data.y[some])
+        return _responsibilities(draw, (records.X @ values["b"][s].T)[records.row[some]], records.y[some])
 
     chosen = np.unique(np.linspace(0, S - 1, min(S, 1000)).astype(int))
     log_likelihood = np.zeros(chosen.size)
     for block in blocks(np.arange(some.size), 1, chosen.size):
         here = some[block]
         log_likelihood += log_densities(
-            data.X, data.pattern[here], data.y[here], np.empty(0), np.log(values["share"][chosen] + 1e-300),
+            records.X, records.row[here], records.y[here], np.empty(0), np.log(values["share"][chosen] + 1e-300),
             values["b"][chosen], values["sd"][chosen], np.empty((0, 0, 0)), np.empty((0, 0)),
         ).sum(axis=0)  # fmt: skip
     pivot = of(int(chosen[log_likelihood.argmax()]))

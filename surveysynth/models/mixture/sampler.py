@@ -47,7 +47,7 @@ _compiled = nb.njit(cache=True, nogil=True, error_model="numpy")
 _sum = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 
 
-class Records(NamedTuple):
+class KernelRecords(NamedTuple):
     """The records that say something, those that are not zero sorted by predictor row, and the priors.
 
     ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) are of records that are not zero,
@@ -213,7 +213,7 @@ def _others(state: State, k: int, out: Floats) -> None:
 
 
 @_compiled
-def _left(records: Records, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
+def _left(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
     """Log of what is left of the target, the second factor, if component k had these log densities."""
     n, share = y_log.size, np.exp(state.log_share[k])
     S, log_S = np.empty(n), np.empty(n)
@@ -225,7 +225,7 @@ def _left(records: Records, state: State, others: Floats, k: int, y_log: Floats,
 
 
 @_compiled
-def _left_of_zeros(records: Records, state: State, w_log: Floats) -> float:
+def _left_of_zeros(records: KernelRecords, state: State, w_log: Floats) -> float:
     """The same of the regression of the zeros' log weight."""
     total = _sum_of_contributions(records.alpha0, w_log, state.log_zero[records.row0], records.clamp)
     return total - _less(records.part0, w_log)
@@ -350,7 +350,7 @@ def _of_scale(log_scale: float, K: int, squares: float) -> float:
 
 @_compiled
 def _draw_regression(
-    records: Records, state: State, k: int, of_weight: bool, others: Floats, rng: np.random.Generator
+    records: KernelRecords, state: State, k: int, of_weight: bool, others: Floats, rng: np.random.Generator
 ) -> None:
     """Coefficients and residual standard deviation of one component's regression, of y or of the log weight."""
     zeros = k == state.log_share.size
@@ -459,7 +459,9 @@ def _half_t(least: float, rng: np.random.Generator) -> float:
 
 
 @_compiled
-def _draw_empty(records: Records, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator) -> bool:
+def _draw_empty(
+    records: KernelRecords, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator
+) -> bool:
     """A component that nobody is in: from the prior, accepted by what is left of the target.
 
     ``own``: whether ``others`` are of this very component, and not of another that is nothing beside them.  Returns
@@ -498,7 +500,7 @@ def _draw_empty(records: Records, state: State, k: int, others: Floats, own: boo
 
 
 @_compiled
-def _draw_shares(records: Records, state: State, rng: np.random.Generator) -> None:
+def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
     """Shares: Dirichlet given z, accepted by what is left of the target."""
     K = state.log_share.size
     log_share = np.empty(K)
@@ -518,7 +520,7 @@ def _draw_shares(records: Records, state: State, rng: np.random.Generator) -> No
 
 
 @_compiled
-def _left_of_shares(records: Records, state: State, log_share: Floats) -> float:
+def _left_of_shares(records: KernelRecords, state: State, log_share: Floats) -> float:
     S, log_S = np.full(records.y.size, LEAST), np.empty(records.y.size)
     for k in range(log_share.size):
         share, density = np.exp(log_share[k]), state.density[k]
@@ -552,7 +554,7 @@ def _of_gamma(gamma: float, total: float, K: int, a: float, b: float) -> float:
 
 
 @_compiled
-def _draw_splits(records: Records, state: State, rng: np.random.Generator) -> None:
+def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
     """How pairs of components share what they have together: a slice on the log odds, whatever z is.
 
     Components that are alike exchange all that they have in one step, so that one of them is free for something else.
@@ -594,7 +596,7 @@ def _draw_splits(records: Records, state: State, rng: np.random.Generator) -> No
 
 
 @_compiled
-def _of_split(records: Records, state: State, base: Floats, j: int, k: int, odds: float, both: float) -> float:
+def _of_split(records: KernelRecords, state: State, base: Floats, j: int, k: int, odds: float, both: float) -> float:
     s, n = 1 / (1 + np.exp(-odds)), base.size
     one, two = np.exp(both) * s, np.exp(both) / (1 + np.exp(odds))
     S, log_S, d_j, d_k = np.empty(n), np.empty(n), state.density[j], state.density[k]
@@ -607,7 +609,7 @@ def _of_split(records: Records, state: State, base: Floats, j: int, k: int, odds
 
 
 @_compiled
-def _draw_allocations(records: Records, state: State, rng: np.random.Generator) -> None:
+def _draw_allocations(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
     """Who takes part, and in which component."""
     K, n = state.density.shape
     p, share = np.empty(K), np.exp(state.log_share)
@@ -637,7 +639,7 @@ def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> N
 
 @_compiled
 def _of_zeros(
-    records: Records, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
+    records: KernelRecords, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
 ) -> float:
     """Log likelihood of who is zero; ones and zeros (G,) are sums of alpha, logs (n,) are log S_i, if clamped."""
     if np.isinf(records.clamp):
@@ -648,7 +650,7 @@ def _of_zeros(
 
 
 @_compiled
-def _draw_zeros(records: Records, state: State, mode: Floats, root: Floats, rng: np.random.Generator) -> None:
+def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats, rng: np.random.Generator) -> None:
     """Coefficients of the log odds of a zero: elliptical slice around a normal approximation, precision root root'."""
     G = len(records.x)
     ones, zeros, logs = np.zeros(G), np.zeros(G), np.zeros(records.y.size)
@@ -687,7 +689,7 @@ def _draw_zeros(records: Records, state: State, mode: Floats, root: Floats, rng:
 
 
 @_compiled
-def _inside(records: Records, state: State) -> None:
+def _inside(records: KernelRecords, state: State) -> None:
     """Only records inside the clamp take part: where these are decides what the first factor looks like, no more."""
     S = np.zeros(records.y.size)
     for k in range(state.log_share.size):
@@ -701,7 +703,7 @@ def _inside(records: Records, state: State) -> None:
 
 
 @_compiled
-def fill(records: Records, state: State) -> None:
+def fill(records: KernelRecords, state: State) -> None:
     """Every log density of a state whose parameters are given."""
     _log_odds(records.x, state.zero, state.log_zero, state.log_other)
     if not records.zeros:
@@ -720,7 +722,7 @@ def fill(records: Records, state: State) -> None:
 
 @_compiled
 def sample(
-    records: Records, state: State, mode: Floats, root: Floats, warmup: int, draws: int, sweeps: int,
+    records: KernelRecords, state: State, mode: Floats, root: Floats, warmup: int, draws: int, sweeps: int,
     rng: np.random.Generator, share: Floats, b: Floats, sd: Floats, gamma: Floats, c: Floats, sd_w: Floats,
     zero: Floats,
 ) -> None:  # fmt: skip

@@ -24,7 +24,7 @@ sampled (stan/categories.stan) from sums of alpha; the cost is linear in the pai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -53,8 +53,8 @@ NEWTON_STEPS = 20  # towards the mode of the effects, which places the sampler's
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class Categories:
-    """The categorical columns of a design, crossed, and the public cell of each record.
+class Cells:
+    """The names of categorical columns, crossed, and the public cell of each record.
 
     Attributes
     ----------
@@ -66,15 +66,12 @@ class Categories:
         Public cell of each record, 0 to G - 1.
     cells : int
         Number of cells G.
-    category : int array (n,)
-        Category of each record, 0 to K - 1; the levels of the last column vary fastest.
     """
 
     names: tuple[str, ...]
     levels: tuple[pd.Index, ...]
     cell: Codes
     cells: int
-    category: Codes
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -86,12 +83,6 @@ class Categories:
         """Number of categories, occurring or not."""
         return int(np.prod(self.sizes))
 
-    def counts(self, alpha: Floats) -> Floats:
-        """Sum of alpha of each cell and category, (G, K); counts of blocks of records add up."""
-        pair = self.cell * self.K + self.category
-        sums = np.bincount(pair, alpha, self.cells * self.K)
-        return np.asarray(sums, dtype=np.float64).reshape(self.cells, self.K)
-
     def columns(self, category: Codes) -> dict[str, pd.Series]:
         """Categories (n,) as the columns that they are crossed from, in the types of the file."""
         codes = np.unravel_index(category, self.sizes)
@@ -99,6 +90,34 @@ class Categories:
             name: pd.Series(levels.take(code), dtype=levels.dtype)
             for name, levels, code in zip(self.names, self.levels, codes, strict=True)
         }
+
+
+@dataclass(frozen=True, repr=False)
+class Categories(Cells):
+    """With the categories of the records, which are confidential.
+
+    Attributes
+    ----------
+    category : int array (n,)
+        Category of each record, 0 to K - 1; the levels of the last column vary fastest.
+    """
+
+    category: Codes
+
+    @property
+    def public(self) -> Cells:
+        """Without the categories of the records."""
+        return Cells(self.names, self.levels, self.cell, self.cells)
+
+    def some(self, chosen: Codes) -> Categories:
+        """Those of some of the records."""
+        return replace(self, cell=self.cell[chosen], category=self.category[chosen])
+
+    def counts(self, alpha: Floats) -> Floats:
+        """Sum of alpha of each cell and category, (G, K); counts of blocks of records add up."""
+        pair = self.cell * self.K + self.category
+        sums = np.bincount(pair, alpha, self.cells * self.K)
+        return np.asarray(sums, dtype=np.float64).reshape(self.cells, self.K)
 
 
 def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[str]) -> Categories:

@@ -45,7 +45,7 @@ NEGLIGIBLE, BARRIER = 9.0, 5.0  # log probability of a mode that may be missed; 
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class Records:
+class DistinctRecords:
     """The different records with their counts, sorted by predictor row; those of alpha = 0 say nothing.
 
     ``X`` (G, K) the distinct predictor rows; of each record its row ``pattern``, values ``Y`` (n, D), the log density's
@@ -90,11 +90,13 @@ def log_height(L: Floats) -> float:
     return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 
-def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats) -> Records:
+def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats) -> DistinctRecords:
     """Put the same records together: the order of the file no longer shows."""
     table = np.column_stack([pattern, Y, base, alpha])[alpha > 0]
     table, count = np.unique(table, axis=0, return_counts=True)
-    return Records(X, table[:, 0].astype(np.intp), table[:, 1:-2], table[:, -2], table[:, -1], count.astype(np.float64))
+    return DistinctRecords(
+        X, table[:, 0].astype(np.intp), table[:, 1:-2], table[:, -2], table[:, -1], count.astype(np.float64)
+    )
 
 
 def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
@@ -103,7 +105,7 @@ def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
     return 10 * rng.standard_normal((K, D)), np.diag(scales)
 
 
-def descent(records: Records, rng: np.random.Generator) -> Point:
+def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
     """From a public start to the file, by Gibbs steps under t errors, where no record leads far.
 
     A t error is normal with a random precision factor q; given the q, (B, Sigma) has the flat prior's posterior.
@@ -132,7 +134,7 @@ def descent(records: Records, rng: np.random.Generator) -> Point:
     return B, L
 
 
-def pilot_fit(records: Records, bound: float, start: Point) -> Pilot:
+def pilot_fit(records: DistinctRecords, bound: float, start: Point) -> Pilot:
     """A stationary point of the censored pseudo likelihood, or a point near it, from a start.
 
     Where log p_i is inside the clamp record i pulls with its weight alpha_i, elsewhere not at all; so
@@ -179,7 +181,7 @@ def _too_tight() -> ModelError:
 # ---- modes apart
 
 
-def only_mode(records: Records, bound: float, rng: np.random.Generator) -> Pilot:
+def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) -> Pilot:
     """The most probable mode of the censored posterior, in a file that has no other mode that counts.
 
     Probabilities of modes are those of normal approximations.
@@ -211,7 +213,7 @@ def only_mode(records: Records, bound: float, rng: np.random.Generator) -> Pilot
     return found[best]
 
 
-def _around(records: Records, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
+def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
     """A point around a place: fitted values go through one record, or one of each predictor row, on a smaller scale.
 
     As the elemental starts of robust regression (Rousseeuw 1984): a mode is found from the records that make it.
@@ -227,7 +229,7 @@ def _around(records: Records, inverse: Floats, place: Point, rng: np.random.Gene
     return B + inverse @ through, L * np.exp(rng.uniform(-4, 0))
 
 
-def _log_probability(records: Records, mode: Pilot, bound: float) -> float:
+def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> float:
     """Log of a mode's probability but for a constant: its height, and the volume around it; coefficients N(0, 100)."""
     height = np.clip(records.contributions(mode.B, mode.L), -bound, bound) @ records.count
     C0, D = mode.R.T @ mode.R, len(mode.L)
@@ -237,7 +239,7 @@ def _log_probability(records: Records, mode: Pilot, bound: float) -> float:
     return float(height - precision / 2 + of_scales)
 
 
-def _apart(records: Records, bound: float, one: Pilot, other: Pilot) -> bool:
+def _apart(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> bool:
     """Whether the density falls between two modes so far that chains do not get across."""
 
     def density(share: float) -> float:
@@ -252,7 +254,7 @@ def _apart(records: Records, bound: float, one: Pilot, other: Pilot) -> bool:
     return min(between) < min(between[0], between[-1]) - BARRIER
 
 
-def coordinates(records: Records, bound: float, pilot: Pilot) -> dict[str, object]:
+def coordinates(records: DistinctRecords, bound: float, pilot: Pilot) -> dict[str, object]:
     """The records as ``censored_normal`` of ``stan/censored.stanfunctions`` takes them.
 
     They are residuals of the pilot in which its covariance is I.

@@ -26,7 +26,7 @@ parameters that are left.  Under the censored pseudo likelihood (C eq. 3.6) noth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -36,11 +36,12 @@ from numpy.typing import NDArray
 from ...design.columns import codes
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
-from ..base import Clusters, Constants, Draws, Sampler, Synthetic
-from ..shared.predictors import LOG_SIZE, LOG_UNIT
+from ..base import Clusters, Draws, Public, Sampler, Synthetic
+from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
 from ..shared.transforms import Transform
 from .censored_fit import Pilot
-from .joint_regression import FLAT, Data, JointRegression
+from .joint_regression import FLAT, JointRegression
+from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
 from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]
@@ -51,24 +52,8 @@ BETA_VARIANCE = 100.0  # T App. D: beta, kappa_y and kappa_x ~ N(0, 100)
 MOST_LEVELS = 50  # a numeric predictor with more distinct values does not make cells
 
 
-@dataclass(frozen=True, repr=False)
-class PopulationData(Data):
-    """FBS's data, with the cells within which a synthetic file has one weight.
-
-    Attributes
-    ----------
-    intercept : float array (K,)
-        e with X e = 1.
-    cell : int array (n,)
-        Combination of predictors of each record, numeric ones in their bands.
-    """
-
-    intercept: Floats
-    cell: Codes
-
-
 @dataclass(frozen=True)
-class FBP(JointRegression):
+class FBP(JointRegression[PopulationRecords]):
     """Fully Bayes synthesizer for the population: synthetic outcomes follow the population, not the sample.
 
     Within a combination of predictors ("cell"), and a PSU, synthetic records are equally weighted.  A file
@@ -139,14 +124,14 @@ class FBP(JointRegression):
         return cls(outcome, predictors, **settings, weights="paper", variance="paper")
 
     @property
-    def as_in_paper(self) -> bool:
+    def as_in_paper(self) -> bool:  # type: ignore[override]  # of the options
         """The paper's smoothed weights, or its counts' standard errors."""
         return "paper" in (self.weights, self.variance)
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
-    ) -> PopulationData:  # fmt: skip
+    ) -> PopulationRecords:  # fmt: skip
         """As FBS, with the cells of the predictors.
 
         Raises
@@ -155,20 +140,21 @@ class FBP(JointRegression):
             As FBS; a formula without an intercept; a numeric predictor that makes no cells, where weights are
             modelled; effects of PSUs or strata under the paper's prior, or in a paper's setting.
         """
-        data = super().prepare(design, clusters, mean_weight, constants, unit)
-        if data.groups is not None and (self.as_in_paper or self.prior == "paper"):
+        records = self.joint_records(design, clusters, mean_weight, constants, unit)
+        if records.groups is not None and (self.as_in_paper or self.prior == "paper"):
             raise ModelError(
-                f"the design has {data.groups.describe()} whose effects FBP models with prior='flat' and with neither "
-                "weights='paper' nor variance='paper'; with them, say clusters='ignore', and standard errors from "
-                "the synthetic files can be far too small"
+                f"the design has {records.groups.describe()} whose effects FBP models with prior='flat' and with "
+                "neither weights='paper' nor variance='paper'; with them, say clusters='ignore', and standard errors "
+                "from the synthetic files can be far too small"
             )
-        intercept = np.asarray(np.linalg.pinv(data.X).sum(axis=1), dtype=np.float64)
-        if np.abs(data.X @ intercept - 1).max() > 1e-8:
+        intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1), dtype=np.float64)
+        if np.abs(records.X @ intercept - 1).max() > 1e-8:
             raise InputError(f"FBP needs an intercept, which the formula {self.predictors!r} takes out")
-        return PopulationData(**vars(data), intercept=intercept, cell=self._cells(design, data))
+        kept = {f.name: getattr(records, f.name) for f in fields(records)}
+        return PopulationRecords(**kept, intercept=intercept, cell=self._cells(design, records))
 
-    def _cells(self, design: SurveyDesign, data: Data) -> Codes:
-        if data.public_weights is not None:  # they are kept, and nothing is averaged
+    def _cells(self, design: SurveyDesign, records: JointRecords) -> Codes:
+        if records.public_weights is not None:  # they are kept, and nothing is averaged
             return np.zeros(design.n, dtype=np.intp)
         cells = pd.DataFrame(index=range(design.n))
         for name in self.predictor_columns:
@@ -190,14 +176,15 @@ class FBP(JointRegression):
             return np.zeros(design.n, dtype=np.intp)
         return np.asarray(cells.groupby(list(cells), sort=True).ngroup(), dtype=np.intp)
 
-    def log_base(self, data: Data, Y: Floats) -> Floats:
+    def log_base(self, records: PopulationRecords, Y: Floats) -> Floats:
         """-log pi = w~: eq. 6 is the normal density of (y~, log pi), divided by pi; 0 for a public weight."""
-        return Y[:, -1] if data.public_weights is None else np.zeros(len(Y))
+        return Y[:, -1] if records.public_weights is None else np.zeros(len(Y))
 
-    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
+    def _sample(
+        self, records: PopulationRecords, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
+    ) -> Draws:
         """Three parameters by Markov chains, then beta and kappa_x from their exact conditionals."""
-        assert isinstance(data, PopulationData)
-        root, V, z, v, S = _rotated(data, R, Z0, S0)
+        root, V, z, v, S = _rotated(records, R, Z0, S0)
         fit = sampler.sample("fbp", {"D": len(S), "rank": len(R), "A": A, "root": root, "Z": z, "v": v, "S": S})
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
@@ -217,18 +204,20 @@ class FBP(JointRegression):
             kappa_y = fit.values["kappa_y"].reshape(-1, 1)
             beta = coefficients(z[:, 0], kappa_y[:, 0] * sigma[:, 0] ** 2, sigma[:, 0])
             kappa_x = coefficients(z[:, 1] - kappa_y * z[:, 0], sigma[:, 1] ** 2, sigma[:, 1])
-            B, L = to_sample(beta[:, :, None], L_y, kappa_y, kappa_x, sigma[:, 1], data.intercept)
+            B, L = to_sample(beta[:, :, None], L_y, kappa_y, kappa_x, sigma[:, 1], records.intercept)
             values = {"B": B, "L": L}
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
-    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
-        assert isinstance(data, PopulationData)
-        root, V, z, v, S = _rotated(data, pilot.R, pilot.Z0, pilot.S0)
+    def _sample_censored(
+        self, records: PopulationRecords, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler
+    ) -> Draws:
+        root, V, z, v, S = _rotated(records, pilot.R, pilot.Z0, pilot.S0)
         basis = V.T.copy()
         basis[:, : root.size] /= root
-        whitened = np.linalg.solve(pilot.L, (data.X @ pilot.B).T).T
+        whitened = np.linalg.solve(pilot.L, (records.X @ pilot.B).T).T
         fit = sampler.sample("fbp_censored", {
-            **records, "X": data.X @ basis, "mu_hat": whitened, "rank": len(root), "root": root, "Z": z, "v": v, "S": S,
+            **distinct, "X": records.X @ basis, "mu_hat": whitened, "rank": len(root), "root": root, "Z": z, "v": v,
+            "S": S,
         })  # fmt: skip
         values = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
         coefficients, sigma = basis @ values["f"], values["sigma"]  # beta, kappa_x
@@ -237,13 +226,13 @@ class FBP(JointRegression):
         else:
             B, L = to_sample(
                 coefficients[:, :, :1], sigma[:, :1, None], values["kappa_y"], coefficients[:, :, 1], sigma[:, 1],
-                data.intercept,
+                records.intercept,
             )  # fmt: skip
             values = {"B": B, "L": L}
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def debias_draws(
-        self, data: Data, posterior: Draws, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: PopulationRecords, draws: Draws, chosen: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """As FBS; not with effects of PSUs, where the shift of the coefficients is not known.
@@ -253,66 +242,69 @@ class FBP(JointRegression):
         InputError, ModelError
             As FBS; debias with effects of PSUs.
         """
-        if debias and data.groups is not None:
+        if debias and records.groups is not None:
             raise InputError("debias of FBP is not to be had with effects of PSUs or strata: use FBS, or no debias")
-        return super().debias_draws(data, posterior, draws, alpha, unit, rng, debias=debias)
+        return super().debias_draws(records, draws, chosen, alpha, unit, rng, debias=debias)
 
-    def uncensored(self, data: Data, posterior: Draws, draws: Sequence[int], bound: float) -> Draws:
+    def uncensored(self, records: PopulationRecords, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
         """As FBS; the factor 1 / pi of the density moves the coefficients, too."""
-        if data.public_weights is not None:
-            return super().uncensored(data, posterior, draws, bound)
-        done = posterior.some(draws, {})
-        size = np.bincount(data.pattern, minlength=len(data.X)).astype(np.float64)
-        B, L = uncensored_tilted(done.values["B"], done.values["L"], data.X, size, bound)
+        if records.public_weights is not None:
+            return super().uncensored(records, draws, chosen, bound)
+        done = draws.some(chosen)
+        size = np.bincount(records.pattern, minlength=len(records.X)).astype(np.float64)
+        B, L = uncensored_tilted(done.values["B"], done.values["L"], records.X, size, bound)
         return done.some(range(done.size), {"B": B, "L": L})
 
     def variance_factor(
-        self, data: Data, posterior: Draws, draws: Sequence[int], bound: float, *, corrected: bool
+        self, records: PopulationRecords, draws: Draws, chosen: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """As FBS for a public weight; else not known."""
-        if data.public_weights is None:
+        if records.public_weights is None:
             return None
-        return super().variance_factor(data, posterior, draws, bound, corrected=corrected)
+        return super().variance_factor(records, draws, chosen, bound, corrected=corrected)
 
-    def simulate(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the population model (T eq. 4), weights smoothed given y* (T 2.2)."""
-        assert isinstance(data, PopulationData)
-        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.numeric)
-        category = self.categories_of_records(data, posterior, draw, rng)
-        row, labels = data.rows_of(category), data.labels(category)
-        effect = self.effects_of_records(data, posterior, draw, rng)
-        beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, data.intercept, d)
-        z = rng.standard_normal((len(data.pattern), d))
-        y = (data.X @ beta)[row] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
+        assert isinstance(public, PopulationPublic)
+        B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
+        category = self.categories_of_records(public, draw, rng)
+        row, labels = public.rows_of(category), public.labels(category)
+        effect = self.effects_of_records(public, draw, rng)
+        beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, public.intercept, d)
+        z = rng.standard_normal((public.n, d))
+        y = (public.X @ beta)[row] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
         outcomes = self.back(y + effect[:, :d])
-        if data.public_weights is not None:
-            return Synthetic(outcomes, data.public_weights, labels)
+        if public.public_weights is not None:
+            return Synthetic(outcomes, public.public_weights, labels)
         log_weight, of_psu = -y @ kappa_y, effect[:, d]
         # of the PSU or unit, as the PSU's effect is: not averaged over the cell
-        of_size = np.isin(data.columns, (LOG_SIZE, LOG_UNIT))
-        of_psu = of_psu - (data.X[:, of_size] @ kappa_x[of_size])[row]
+        of_size = np.isin(public.columns, (LOG_SIZE, LOG_UNIT))
+        of_psu = of_psu - (public.X[:, of_size] @ kappa_x[of_size])[row]
         kappa_x = np.where(of_size, 0.0, kappa_x)
         if self.weights == "full":
-            log_weight -= (data.X @ kappa_x)[row]
+            log_weight -= (public.X @ kappa_x)[row]
         factor = np.broadcast_to(np.exp(of_psu), len(y))
         smoothed = np.exp(log_weight - log_weight.max()) * factor
-        cell = data.cell if category is None else codes(data.cell, category)
+        cell = public.cell if category is None else codes(public.cell, category)
         mean = (np.bincount(cell, smoothed) / np.bincount(cell, factor))[cell] * factor
         return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
 
-    def assumptions(self, data: Data) -> list[str]:
+    def assumptions(self, public: Public) -> list[str]:
         """What FBP takes as given, in sentences."""
-        said = [*self._normality(data), f"prior {self.prior}: {self.priors[self.prior]}"]
+        assert isinstance(public, JointPublic)
+        said = [*self._normality(public), f"prior {self.prior}: {self.priors[self.prior]}"]
         if self.prior == "flat":
             said[-1] += ", drawn without Markov chains"
-        if data.public_weights is not None:
+        if public.public_weights is not None:
             return said
         said.append(
             "the survey weight is the inverse of the inclusion probability, which is lognormal given outcome and "
             "predictors; a weight that was calibrated or adjusted for nonresponse is not quite that, and the "
             "correction of the outcome to the population is then off by as much"
         )
-        of_psus = "" if data.groups is None else ", times what the effect of the record's PSU or stratum makes of them"
+        of_psus = (
+            "" if public.groups is None else ", times what the effect of the record's PSU or stratum makes of them"
+        )
         form = "exp(-kappa_y y~ - x kappa_x)" if self.weights == "full" else "exp(-kappa_y y~), the form of the paper"
         said.append(
             "synthetic outcomes follow the population within cells of the predictors; the weight in the files is the "
@@ -328,10 +320,12 @@ class FBP(JointRegression):
         return said
 
 
-def _rotated(data: PopulationData, R: Floats, Z0: Floats, S0: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _rotated(
+    records: PopulationRecords, R: Floats, Z0: Floats, S0: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """root and V of R = U diag(root) V, and U' Z0, U' R e and S0 of (y~, log pi); V has rows that see no data, too."""
     U, root, V = np.linalg.svd(R)
-    z, v = U.T @ Z0, U.T @ (R @ data.intercept)
+    z, v = U.T @ Z0, U.T @ (R @ records.intercept)
     sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
     return root, V, z * sign, v, S0 * np.outer(sign, sign)
 

@@ -16,18 +16,22 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ...design.survey_design import SurveyDesign
 from ...errors import ModelError, guarded
-from ..base import Draws, Sampler, Synthetic
+from ..base import Clusters, Draws, Public, Sampler, Synthetic
+from ..shared.predictors import Constants
 from ..shared.transforms import Transform
 from .censored_fit import Pilot
-from .joint_regression import FLAT, Data, JointRegression
+from .joint_regression import FLAT, JointRegression
+from .records import JointPublic, JointRecords
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 Prior = Literal["paper", "independent", "normal", "flat"]
 
 
 @dataclass(frozen=True)
-class FBS(JointRegression):
+class FBS(JointRegression[JointRecords]):
     """Fully Bayes synthesizer for the observed sample: outcome and weight jointly normal.
 
     Parameters
@@ -73,8 +77,15 @@ class FBS(JointRegression):
         "flat": FLAT,
     }
 
-    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
-        rank, D, K = len(R), data.Y.shape[1], R.shape[1]
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> JointRecords:  # fmt: skip
+        """As :meth:`JointRegression.joint_records`."""
+        return self.joint_records(design, clusters, mean_weight, constants, unit)
+
+    def _sample(self, records: JointRecords, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
+        rank, D, K = len(R), records.Y.shape[1], R.shape[1]
         b, r = _coefficient_size(R, Z0, S0 / A)
         stan_data = {
             "D": D, "K": K, "rank": rank, "A": A, "R": R, "Z0": Z0, "S0": S0,
@@ -95,10 +106,12 @@ class FBS(JointRegression):
         )
         return Draws({"B": B, "L": L}, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
-    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
+    def _sample_censored(
+        self, records: JointRecords, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler
+    ) -> Draws:
         b, ratio = _coefficient_size(pilot.R, pilot.Z0, pilot.S0 / pilot.A)
         fit = sampler.sample("fbs_censored", {
-            **records, "C0": pilot.R.T @ pilot.R, "P": pilot.R.T @ pilot.Z0, "B_hat": pilot.B, "b": b, "ratio": ratio,
+            **distinct, "C0": pilot.R.T @ pilot.R, "P": pilot.R.T @ pilot.Z0, "B_hat": pilot.B, "b": b, "ratio": ratio,
             **self._prior_flags(),
         })  # fmt: skip
         values = {name: fit.values[name].reshape(-1, *fit.values[name].shape[2:]) for name in ("B", "L")}
@@ -107,31 +120,33 @@ class FBS(JointRegression):
     def _prior_flags(self) -> dict[str, int]:
         return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
-    def simulate(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Synthetic:
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*) (T 2.1).
 
         E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y), which for one outcome is
         x beta_w + rho (sigma_w / sigma_y)(y~ - x beta_y).
         """
-        B, L, d = posterior.values["B"][draw], posterior.values["L"][draw], len(self.numeric)
-        category = self.categories_of_records(data, posterior, draw, rng)
-        mean = (data.X @ B)[data.rows_of(category)] + self.effects_of_records(data, posterior, draw, rng)
-        z = rng.standard_normal((len(data.pattern), d))
+        assert isinstance(public, JointPublic)
+        B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
+        category = self.categories_of_records(public, draw, rng)
+        mean = (public.X @ B)[public.rows_of(category)] + self.effects_of_records(public, draw, rng)
+        z = rng.standard_normal((public.n, d))
         y = mean[:, :d] + z @ L[:d, :d].T  # L is triangular: its first d rows are the outcomes' own factor
-        weights = data.public_weights
+        weights = public.public_weights
         if weights is None:
             weights = np.exp(mean[:, d] + z @ L[d, :d])  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
-        return Synthetic(self.back(y), weights, data.labels(category))
+        return Synthetic(self.back(y), weights, public.labels(category))
 
-    def assumptions(self, data: Data) -> list[str]:
+    def assumptions(self, public: Public) -> list[str]:
         """What FBS takes as given, in sentences."""
+        assert isinstance(public, JointPublic)
         prior = f"prior {self.prior}: {self.priors[self.prior]}"
         if self.prior == "flat":
             prior += ", drawn without Markov chains"
         else:
             prior += "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
-        said = [*self._normality(data), prior]
-        if data.public_weights is None:
+        said = [*self._normality(public), prior]
+        if public.public_weights is None:
             said.append(
                 "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
             )

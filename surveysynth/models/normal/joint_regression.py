@@ -19,14 +19,13 @@ on (y~, w~): see :mod:`surveysynth.models.normal.cluster_effects`.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import invwishart
 
@@ -35,15 +34,15 @@ from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
 from ...validation import as_list, rows
-from ..base import Clusters, Constants, Draws, Sampler
+from ..base import Boundable, Clustered, Clusters, Debiasable, Draws, Portable, Public, Sampler, said_of_numbers
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
 from ..shared.normal_scores import NormalScores
 from ..shared.predictors import (
     LOG_SIZE,
     LOG_UNIT,
     LOG_WEIGHT,
+    Constants,
     discrete_predictors,
-    numeric_columns,
     predictor_rows,
     with_categories,
     with_column,
@@ -55,7 +54,7 @@ from ..shared.transforms import Transform, as_transform
 from . import categories
 from . import debias as consistency
 from . import density as gaussian
-from .categories import Categories, crossed
+from .categories import Categories, Cells, crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
 from .cluster_effects import (
     GroupedStatistics,
@@ -65,6 +64,7 @@ from .cluster_effects import (
     new_effects,
     sample_with_effects,
 )
+from .records import JointPublic, JointRecords
 from .uncensored import uncensored, variance_factor
 
 Floats = NDArray[np.float64]
@@ -74,57 +74,11 @@ TILTS, TILTED_ROWS = (6, 12), 300  # PSUs that stand for all, where shares are c
 FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 
 
-@dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class Data:
-    """A design in the form that FBS works with.
-
-    Attributes
-    ----------
-    X : float array (G, K)
-        Distinct predictor rows ("patterns"), public.
-    pattern : int array (n,)
-        Row of X of each record.
-    Y : float array (n, D)
-        Working scale: the d outcomes, then log(w / mean w) unless the weight is public.
-    public_weights : float array (n,) or None
-        The weights, where they are a function of public columns.
-    columns : tuple of str
-        Columns of X.
-    groups : Groups or None
-        PSUs or strata whose effects are modelled.
-    categories : Categories or None
-        Outcomes that are categories; row g * categories.K + k of X then is that of category k.
-    cell_columns : tuple of str
-        The predictors whose combinations are the cells of the categories.
-    """
-
-    X: Floats
-    pattern: Codes
-    Y: Floats
-    public_weights: Floats | None
-    columns: tuple[str, ...]
-    groups: Groups | None
-    categories: Categories | None
-    cell_columns: tuple[str, ...]
-
-    @property
-    def each(self) -> int:
-        """Rows of X that a row of public predictors comes in: one a category."""
-        return 1 if self.categories is None else self.categories.K
-
-    def labels(self, category: Codes | None) -> dict[str, pd.Series]:
-        """The categorical outcomes of records in these categories."""
-        return {} if category is None or self.categories is None else self.categories.columns(category)
-
-    def rows_of(self, category: Codes | None) -> Codes:
-        """Rows of X of the records, in these categories or (None) their own: (n,)."""
-        if category is None or self.categories is None:
-            return self.pattern
-        return self.pattern - self.categories.category + category
+J = TypeVar("J", bound=JointRecords)
 
 
 @dataclass(frozen=True)
-class JointRegression(ABC):
+class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     """A synthesizer that models outcomes and log weight jointly, given public predictors: FBS and FBP.
 
     Posteriors hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma; with
@@ -155,12 +109,12 @@ class JointRegression(ABC):
         self.transforms()
 
     @property
-    def outcomes(self) -> tuple[str, ...]:
+    def outcomes(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
         """The columns that are synthesized."""
         return tuple(_category(o) or o for o in as_list(self.outcome))
 
     @property
-    def categorical(self) -> tuple[str, ...]:
+    def categorical(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
         """The outcomes that are categories: ``C(employed)``."""
         return tuple(name for o in as_list(self.outcome) if (name := _category(o)))
 
@@ -188,23 +142,18 @@ class JointRegression(ABC):
         return [as_transform(self.transform) for _ in self.numeric]
 
     @property
-    def as_in_paper(self) -> bool:
-        """Whether this is a paper's setting where ours is another."""
-        return False
-
-    @property
-    def from_records(self) -> bool:
-        """Synthetic values are drawn from parameters and predictors alone."""
-        return False
+    def measure(self) -> str:  # type: ignore[override]  # of the transforms
+        """Scale of the density."""
+        return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
         """The model under the flat prior, whose draws are exact and take milliseconds."""
         return None if self.prior == "flat" else replace(self, prior="flat")
 
-    def prepare(
+    def joint_records(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
-    ) -> Data:  # fmt: skip
+    ) -> JointRecords:  # fmt: skip
         """Working-scale values and distinct predictor rows, after the checks that belong to the model.
 
         Parameters
@@ -228,6 +177,46 @@ class JointRegression(ABC):
             A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine; an outcome
             that is nearly proportional to a size measure that is no predictor.
         """
+        working = self._working(design)
+        cells = discrete_predictors(design, self.predictors, self.categorical)
+        labels_of = crossed(design, self.categorical, cells) if self.categorical else None
+        formula = with_categories(self.predictors, self.categorical)
+        X, pattern, columns = predictor_rows(design, formula, labels_of, constants)
+        groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
+        each = 1 if labels_of is None else labels_of.K
+        public, log_w = public_weight(design, self.predictor_columns, *_public_rows(X, pattern, each), groups), None
+        if public is None:
+            refuse_proportional(design, self.numeric, *_public_rows(X, pattern, each))
+            log_w = np.log(design.weights / (mean_weight or design.weights.mean()))
+        elif varies_within(public, pattern // each):
+            X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
+            columns = (*columns, LOG_WEIGHT)
+        of_psu = None if groups is None else psu_sizes(groups, _of_groups(X, pattern, groups))
+        of_unit = None if unit is None else differing_sizes(unit)
+        if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
+            of_unit = None
+        if working or log_w is not None:  # categories alone do not look at the rows
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, of_psu, each)
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, of_unit, each)
+        y = np.column_stack(working) if working else np.empty((design.n, 0))
+        row = pattern if labels_of is None else pattern - labels_of.category
+        records = JointRecords(
+            X=X, row=row, columns=columns, public_weights=public, y=y, log_w=log_w, groups=groups,
+            categories=labels_of, cell_columns=tuple(cells),
+        )  # fmt: skip
+        labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
+        _refuse_singular(records.Y, X, pattern, labels)
+        if groups is not None:
+            _refuse_constant_within(groups, records.Y, labels)
+            if self.prior == "normal":
+                raise ModelError(
+                    f"the design has {groups.describe()}, whose effects are not modelled under prior='normal': use "
+                    "another prior, or clusters='ignore'"
+                )
+        return records
+
+    def _working(self, design: SurveyDesign) -> list[Floats]:
+        """Numeric outcomes on their working scales, (n,) each."""
         working = []
         for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
             try:
@@ -255,43 +244,13 @@ class JointRegression(ABC):
                     f"and write C({outcome}) if it is a category"
                 )
             working.append(z)
-        cells = discrete_predictors(design, self.predictors, self.categorical)
-        labels_of = crossed(design, self.categorical, cells) if self.categorical else None
-        formula = with_categories(self.predictors, self.categorical)
-        X, pattern, columns = predictor_rows(design, formula, labels_of, constants)
-        groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
-        each = 1 if labels_of is None else labels_of.K
-        public = public_weight(design, self.predictor_columns, *_public_rows(X, pattern, each), groups)
-        if public is None:
-            refuse_proportional(design, self.numeric, *_public_rows(X, pattern, each))
-            working.append(np.log(design.weights / (mean_weight or design.weights.mean())))
-        elif varies_within(public, pattern // each):
-            X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
-            columns = (*columns, LOG_WEIGHT)
-        of_psu = None if groups is None else psu_sizes(groups, _of_groups(X, pattern, groups))
-        of_unit = None if unit is None else differing_sizes(unit)
-        if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
-            of_unit = None
-        if working:  # categories alone do not look at the rows
-            X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, of_psu, each)
-            X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, of_unit, each)
-        Y = np.column_stack(working) if working else np.empty((design.n, 0))
-        labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
-        _refuse_singular(Y, X, pattern, labels)
-        if groups is not None:
-            _refuse_constant_within(groups, Y, labels)
-            if self.prior == "normal":
-                raise ModelError(
-                    f"the design has {groups.describe()}, whose effects are not modelled under prior='normal': use "
-                    "another prior, or clusters='ignore'"
-                )
-        return Data(X, pattern, Y, public, columns, groups, labels_of, tuple(cells))
+        return working
 
-    def sufficient_statistics(self, data: Data, alpha: Floats) -> SufficientStatistics:
+    def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
-        return sufficient_statistics(data.X, data.pattern, data.Y, alpha)
+        return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
 
-    def fit(self, data: Data, alpha: Floats, sampler: Sampler) -> Draws:
+    def fit(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw (B, Sigma) from the alpha-weighted pseudo posterior (T eq. 3 and 7).
 
         Raises
@@ -299,10 +258,12 @@ class JointRegression(ABC):
         ModelError
             alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
         """
-        numeric = self._fit_numeric(data, alpha, sampler)
-        return numeric if data.categories is None else _and_shares(numeric, data, data.categories, alpha, sampler)
+        numeric = self._fit_numeric(records, alpha, sampler)
+        return (
+            numeric if records.categories is None else _and_shares(numeric, records, records.categories, alpha, sampler)
+        )
 
-    def check_censored(self, data: Data) -> None:
+    def check_censored(self, records: J) -> None:
         """Refuse what cannot be fitted under a clamp.
 
         Raises
@@ -311,13 +272,13 @@ class JointRegression(ABC):
             Effects of PSUs or strata, categories, or a flat prior, under which the posterior is not
             proper, as the censored likelihood is bounded away from 0.
         """
-        if data.groups is not None:
+        if records.groups is not None:
             raise ModelError(
-                f"the design has {data.groups.describe()}, whose effects are not fitted under the censored mechanism: "
-                "say clusters='ignore' (standard errors from the synthetic files can then be far too small), make "
-                "strata predictors, or use the pseudo posterior"
+                f"the design has {records.groups.describe()}, whose effects are not fitted under the censored "
+                "mechanism: say clusters='ignore' (standard errors from the synthetic files can then be far too "
+                "small), make strata predictors, or use the pseudo posterior"
             )
-        if data.categories is not None:
+        if records.categories is not None:
             raise ModelError("categories are not fitted under the censored mechanism; use the pseudo posterior")
         if self.prior == "flat":
             proper = ", ".join(f"{name!r}" for name in self.priors if name != "flat")
@@ -325,7 +286,7 @@ class JointRegression(ABC):
                 f"the censored posterior is not proper under a flat prior: use another one ({proper}) here"
             )
 
-    def censored(self, data: Data, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
+    def censored(self, records: J, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Draw (B, Sigma) from the censored pseudo posterior (C eq. 3.5-3.6): alpha_i log p_i clamped to +-bound.
 
         Raises
@@ -334,30 +295,30 @@ class JointRegression(ABC):
             As :meth:`check_censored`; next to nothing is inside the clamp; the density has several modes apart
             from each other, which Markov chains do not visit in proportion.
         """
-        self.check_censored(data)
-        records = distinct_records(data.X, data.pattern, data.Y, alpha, self.log_base(data, data.Y))
-        pilot = only_mode(records, bound, sampler.rng)
-        return self._sample_censored(data, coordinates(records, bound, pilot), pilot, sampler)
+        self.check_censored(records)
+        distinct = distinct_records(records.X, records.pattern, records.Y, alpha, self.log_base(records, records.Y))
+        pilot = only_mode(distinct, bound, sampler.rng)
+        return self._sample_censored(records, coordinates(distinct, bound, pilot), pilot, sampler)
 
-    def _fit_numeric(self, data: Data, alpha: Floats, sampler: Sampler) -> Draws:
+    def _fit_numeric(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
         """(B, Sigma) and effects, of the numeric outcomes and the weight given everything else."""
-        if data.Y.shape[1] == 0:
-            return _nothing(data.X.shape[1], sampler)
-        if data.groups is not None:
-            return self._with_effects(data, data.groups, alpha, sampler)
-        statistics = self.sufficient_statistics(data, alpha)
+        if records.Y.shape[1] == 0:
+            return _nothing(records.X.shape[1], sampler)
+        if records.groups is not None:
+            return self._with_effects(records, records.groups, alpha, sampler)
+        statistics = self.sufficient_statistics(records, alpha)
         R, Z0, S0 = statistics.reduced()
         _refuse_degenerate(S0, statistics, len(R))
         if self.prior == "flat":
-            return _flat(data, statistics, R, Z0, S0, sampler)
-        return self._sample(data, statistics.A, R, Z0, S0, sampler)
+            return _flat(records, statistics, R, Z0, S0, sampler)
+        return self._sample(records, statistics.A, R, Z0, S0, sampler)
 
-    def _with_effects(self, data: Data, groups: Groups, alpha: Floats, sampler: Sampler) -> Draws:
-        statistics = grouped_statistics(data.X, data.pattern, data.Y, alpha, groups)
+    def _with_effects(self, records: J, groups: Groups, alpha: Floats, sampler: Sampler) -> Draws:
+        statistics = grouped_statistics(records.X, records.pattern, records.Y, alpha, groups)
         R, _, S0 = statistics.total.reduced()
         _refuse_degenerate(S0, statistics.total, len(R))
         if self.prior == "flat":
-            _refuse_unseen(data, R)
+            _refuse_unseen(records, R)
         s = sample_with_effects(statistics, self.prior, sampler)  # type: ignore[arg-type]
         values = {"B": s.B, "L": s.L, "tau": s.tau, "T": s.L * np.sqrt(s.tau[:, 0, None])}
         kept = groups.parent is not None or not groups.sampled
@@ -365,107 +326,107 @@ class JointRegression(ABC):
         return Draws(values, s.chain, s.diagnostics, s.engine, s.version, effects=effects, integrated=groups.sampled)
 
     @abstractmethod
-    def _sample(self, data: Data, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
+    def _sample(self, records: J, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
         """The same by Markov chains, under the model's own prior."""
 
     @abstractmethod
-    def _sample_censored(self, data: Data, records: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
+    def _sample_censored(self, records: J, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
         """Under the censored pseudo likelihood, in the coordinates of a pilot fit."""
 
-    def log_base(self, data: Data, Y: Floats) -> Floats:
+    def log_base(self, records: J, Y: Floats) -> Floats:
         """log p(record) minus the log of the normal density of (y~, w~), from working-scale values: (n,)."""
         return np.zeros(len(Y))
 
-    def lipschitz(self, data: Data, posterior: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
+    def lipschitz(self, records: J, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
         """max over draws of |log p(record i | draw)| (T 1.4.1 steps 2-3): (n,); of units' sums: (U,).
 
         Given the effect of a record's stratum, where strata have effects.  Effects of PSUs are
         integrated out, given the other records of the PSU under ``alpha`` (n,): the bound is that of
         what the record does to the pseudo likelihood of everything that is drawn.
         """
-        v, psus = posterior.values, None
-        if posterior.integrated and data.groups is not None:
-            alpha = np.ones(len(data.Y)) if alpha is None else alpha
-            g = grouped_statistics(data.X, data.pattern, data.Y, alpha, data.groups)
-            psus = gaussian.PSUs(data.groups.record, alpha, g.a, g.s, g.t, v["tau"][:, 0], g.parent)
+        v, psus = draws.values, None
+        if draws.integrated and records.groups is not None:
+            alpha = np.ones(len(records.Y)) if alpha is None else alpha
+            g = grouped_statistics(records.X, records.pattern, records.Y, alpha, records.groups)
+            psus = gaussian.PSUs(records.groups.record, alpha, g.a, g.s, g.t, v["tau"][:, 0], g.parent)
         return gaussian.max_abs_log_density(
-            data.Y, data.pattern, data.X, v["B"], v["L"], self.log_base(data, data.Y),
-            effects=_strata(data, posterior), offset=_log_share(data, posterior), unit=unit, psus=psus,
+            records.Y, records.pattern, records.X, v["B"], v["L"], self.log_base(records, records.Y),
+            effects=_strata(records, draws), offset=_log_share(records, draws), unit=unit, psus=psus,
         )  # fmt: skip
 
-    def log_ratio(self, data: Data, before: Floats, after: Floats, posterior: Draws) -> Floats:
+    def log_ratio(self, records: J, before: Floats, after: Floats, draws: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
-        if posterior.integrated:
-            return self.log_likelihood(data, after, posterior) - self.log_likelihood(data, before, posterior)
-        return self.log_likelihood(data, after - before, posterior)
+        if draws.integrated:
+            return self.log_likelihood(records, after, draws) - self.log_likelihood(records, before, draws)
+        return self.log_likelihood(records, after - before, draws)
 
-    def log_likelihood(self, data: Data, alpha: Floats, posterior: Draws) -> Floats:
+    def log_likelihood(self, records: J, alpha: Floats, draws: Draws) -> Floats:
         """sum_i alpha_i log p(record i | draw), from sufficient statistics: (S,); alpha may be negative.
 
         With effects of PSUs the log of the pseudo likelihood in which they are integrated out; alpha is not negative.
         """
-        B, L = posterior.values["B"], posterior.values["L"]
-        base = np.full(len(B), alpha @ self.log_base(data, data.Y))
-        if data.categories is not None:
-            base += _shares_log_likelihood(data, data.categories, alpha, posterior)
-        if data.Y.shape[1] == 0:
+        B, L = draws.values["B"], draws.values["L"]
+        base = np.full(len(B), alpha @ self.log_base(records, records.Y))
+        if records.categories is not None:
+            base += _shares_log_likelihood(records, records.categories, alpha, draws)
+        if records.Y.shape[1] == 0:
             return base
-        if data.groups is None:
-            s = self.sufficient_statistics(data, alpha)
+        if records.groups is None:
+            s = self.sufficient_statistics(records, alpha)
             everybody = GroupedStatistics(s, np.empty(0), np.empty((0, B.shape[1])), np.empty((0, L.shape[1])), None)
             return base + log_likelihood(everybody, B, L, np.zeros((len(B), 1, L.shape[1])), None)
-        grouped = grouped_statistics(data.X, data.pattern, data.Y, alpha, data.groups)
-        tau, strata = posterior.values["tau"], posterior.effects.get("strata")
-        if not data.groups.sampled:  # their effects were drawn: those of a second level, and none of a first
-            grouped, tau = replace(grouped, parent=np.arange(data.groups.size)), np.zeros_like(tau)
+        grouped = grouped_statistics(records.X, records.pattern, records.Y, alpha, records.groups)
+        tau, strata = draws.values["tau"], draws.effects.get("strata")
+        if not records.groups.sampled:  # their effects were drawn: those of a second level, and none of a first
+            grouped, tau = replace(grouped, parent=np.arange(records.groups.size)), np.zeros_like(tau)
         return base + log_likelihood(grouped, B, L, tau, strata)
 
-    def log_density(self, data: Data, records: Codes, posterior: Draws) -> Floats:
-        """log p(record | draw) of some records on the working scale, effects of PSUs being 0: (S, records)."""
-        v, Y = posterior.values, data.Y[records]
-        return self.log_base(data, Y) + gaussian.log_density(
-            Y, data.pattern[records], data.X, v["B"], v["L"], _strata(data, posterior, records),
-            _log_share(data, posterior, records),
-        )  # fmt: skip
+    def log_density(self, records: J, draws: Draws) -> Floats:
+        """log p(record | draw) on the working scale, effects of PSUs being 0: (S, n)."""
+        v = draws.values
+        return self.log_base(records, records.Y) + gaussian.log_density(
+            records.Y, records.pattern, records.X, v["B"], v["L"], _strata(records, draws), _log_share(records, draws)
+        )
 
-    def biased(self, data: Data, unit: Codes | None) -> dict[str, bool]:
+    def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
         """The spread between PSUs and the shares of categories: privacy weights shrink both."""
-        spread = {"the spread between PSUs": True} if _new_psus(data) else {}
+        spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
 
-    def categories_of_records(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Codes | None:
+    def categories_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Codes | None:
         """Categories (n,) in one synthetic data set, given the public cells; None where there are none."""
-        if data.categories is None:
+        if public.categories is None:
             return None
-        log_shares, cell = posterior.values["log_shares"][draw], data.categories.cell
-        if data.groups is None:
+        log_shares, cell = draw.values["log_shares"][0], public.categories.cell
+        if public.groups is None:
             return categories.simulate(log_shares, cell, rng)
-        b = self._tilt(data, posterior, draw, rng)
-        return categories.simulate_with_effects(log_shares, b, cell, data.groups.record, rng)
+        b = self._tilt(public, draw, rng)
+        return categories.simulate_with_effects(log_shares, b, cell, public.groups.record, rng)
 
-    def _tilt(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Floats:
+    def _tilt(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
         """Effects on log shares in one data set: new ones of PSUs, those of strata as they were drawn."""
-        assert data.groups is not None and data.categories is not None
-        drawn = {name: effects[draw] for name, effects in posterior.effects.items()}
-        if not data.groups.sampled:
+        assert public.groups is not None and public.categories is not None
+        drawn = {name: effects[0] for name, effects in draw.effects.items()}
+        if not public.groups.sampled:
             return np.asarray(drawn["tilt"], dtype=np.float64)
-        sigma = posterior.values["sigma"][draw]
-        return categories.new_effects(sigma, drawn.get("tilt_above"), data.categories.K, data.groups, rng)
+        sigma = draw.values["sigma"][0]
+        return categories.new_effects(sigma, drawn.get("tilt_above"), public.categories.K, public.groups, rng)
 
-    def effects_of_records(self, data: Data, posterior: Draws, draw: int, rng: np.random.Generator) -> Floats:
+    def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
-        if data.groups is None or data.Y.shape[1] == 0:
-            return np.zeros((1, data.Y.shape[1]))
-        strata = posterior.effects["strata"][draw] if "strata" in posterior.effects else None
-        if data.groups.sampled:
-            effect = new_effects(posterior.values["T"][draw], data.groups, strata, rng)
+        D = draw.values["L"].shape[1]
+        if public.groups is None or D == 0:
+            return np.zeros((1, D))
+        strata = draw.effects["strata"][0] if "strata" in draw.effects else None
+        if public.groups.sampled:
+            effect = new_effects(draw.values["T"][0], public.groups, strata, rng)
         else:
             effect = np.asarray(strata, dtype=np.float64)
-        return np.asarray(effect[data.groups.record])
+        return np.asarray(effect[public.groups.record])
 
     def debias_draws(
-        self, data: Data, posterior: Draws, draws: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: J, draws: Draws, chosen: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
@@ -477,35 +438,35 @@ class JointRegression(ABC):
         ModelError
             The weights' effect cannot be undone.
         """
-        if debias and unit is not None and not _new_psus(data):
+        if debias and unit is not None and not _new_psus(records):
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
-        v = {name: values[list(draws)] for name, values in posterior.values.items()}
-        size = np.bincount(data.pattern // data.each, minlength=len(data.X) // data.each).astype(np.float64)
-        base, S = partial(self.log_base, data), posterior.size
-        done = posterior.some(draws, {})
-        if data.categories is not None and unit is None:
-            row = np.arange(len(data.X)).reshape(-1, data.each)
+        v = {name: values[list(chosen)] for name, values in draws.values.items()}
+        size = np.bincount(records.row // records.each, minlength=len(records.X) // records.each).astype(np.float64)
+        base, S = partial(self.log_base, records), draws.size
+        done = draws.some(chosen)
+        if records.categories is not None and unit is None:
+            row = np.arange(len(records.X)).reshape(-1, records.each)
             cell = np.empty(len(row), dtype=np.intp)
-            cell[data.pattern // data.each] = data.categories.cell
-            shares = consistency.Shares(v["log_shares"], cell, row, self._tilts(data, posterior, draws, rng))
+            cell[records.row // records.each] = records.categories.cell
+            shares = consistency.Shares(v["log_shares"], cell, row, self._tilts(records, draws, chosen, rng))
             B, L, log_p, spread = consistency.correct_with_shares(
-                v["B"], v["L"], shares, data.X, size, alpha, base, S, rng
+                v["B"], v["L"], shares, records.X, size, alpha, base, S, rng
             )
             changed = {"log_shares": log_p} | ({"B": B, "L": L} if debias else {})
             done = _with_spread(done.some(range(done.size), changed), spread)
-        elif debias and not _new_psus(data):
-            B, L = consistency.correct(v["B"], v["L"], data.X, size, alpha, base, S, rng)
+        elif debias and not _new_psus(records):
+            B, L = consistency.correct(v["B"], v["L"], records.X, size, alpha, base, S, rng)
             done = done.some(range(done.size), {"B": B, "L": L})
-        if data.groups is not None and _new_psus(data):
+        if records.groups is not None and _new_psus(records):
             # with categories as they are released: those of the file stay out of it
-            pattern = data.rows_of(self.categories_of_records(data, done, 0, rng))
+            pattern = records.rows_of(self.categories_of_records(records, done.some([0]), rng))
             L, T = consistency.correct_with_effects(
-                v["B"], v["L"], v["tau"][:, 0], data.X, pattern, data.groups.record, unit, alpha, base, S, rng
+                v["B"], v["L"], v["tau"][:, 0], records.X, pattern, records.groups.record, unit, alpha, base, S, rng
             )
             done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
         return done
 
-    def uncensored(self, data: Data, posterior: Draws, draws: Sequence[int], bound: float) -> Draws:
+    def uncensored(self, records: J, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
         """Some draws of a censored fit (alpha = 1), without what the clamp does to them: see uncensored.py.
 
         Raises
@@ -513,11 +474,11 @@ class JointRegression(ABC):
         ModelError
             The clamp is too tight.
         """
-        done = posterior.some(draws, {})
+        done = draws.some(chosen)
         return done.some(range(done.size), {"L": uncensored(done.values["L"], bound)})
 
     def variance_factor(
-        self, data: Data, posterior: Draws, draws: Sequence[int], bound: float, *, corrected: bool
+        self, records: J, draws: Draws, chosen: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """How many times as variable the clamp makes means as files from some draws say: see uncensored.py.
 
@@ -526,30 +487,31 @@ class JointRegression(ABC):
         ModelError
             The clamp is too tight.
         """
-        return variance_factor(posterior.values["L"][list(draws)], bound, corrected=corrected)
+        return variance_factor(draws.values["L"][list(chosen)], bound, corrected=corrected)
 
-    def to_original_scale(self, data: Data, posterior: Draws) -> Draws:
+    def to_original_scale(self, records: J, draws: Draws) -> Draws:
         """As they are: predictors enter in their own units."""
-        return posterior
+        return draws
 
-    def from_original_scale(self, data: Data, posterior: Draws) -> Draws:
+    def from_original_scale(self, records: J, draws: Draws) -> Draws:
         """As they are."""
-        return posterior
+        return draws
 
     def _tilts(
-        self, data: Data, posterior: Draws, draws: Sequence[int], rng: np.random.Generator
+        self, records: J, draws: Draws, chosen: Sequence[int], rng: np.random.Generator
     ) -> consistency.Tilts | None:
         """Effects on log shares as some PSUs may have them, in some draws."""
-        if data.groups is None or data.categories is None:
+        if records.groups is None or records.categories is None:
             return None
-        size = np.bincount(data.groups.record, minlength=data.groups.size)
-        many = int(np.clip(TILTED_ROWS // len(data.X), *TILTS))
+        size = np.bincount(records.groups.record, minlength=records.groups.size)
+        many = int(np.clip(TILTED_ROWS // len(records.X), *TILTS))
         some = rng.choice(size.size, many, p=size / size.sum())
-        b = [self._tilt(data, posterior, s, rng)[some] for s in draws]
-        return consistency.Tilts(np.array(b), posterior.values["sigma"][list(draws), 0], size[some].astype(np.float64))
+        b = [self._tilt(records, draws.some([s]), rng)[some] for s in chosen]
+        return consistency.Tilts(np.array(b), draws.values["sigma"][list(chosen), 0], size[some].astype(np.float64))
 
-    def describe(self, data: Data) -> dict[str, Any]:
+    def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
+        assert isinstance(public, JointPublic)
         return {
             "method": self.name,
             "outcome": list(self.outcomes),
@@ -557,11 +519,11 @@ class JointRegression(ABC):
             "predictors": self.predictors,
             "prior": self.prior,
             "transform": [t.describe() for t in self.transforms()],
-            "weights": "public" if data.public_weights is not None else "synthesized (smoothed)",
-            **({} if data.groups is None else {"effects": data.groups.describe()}),
+            "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
+            **({} if public.groups is None else {"effects": public.groups.describe()}),
         }
 
-    def _said_of_categories(self, of: Categories, cell_columns: Sequence[str]) -> list[str]:
+    def _said_of_categories(self, of: Cells, cell_columns: Sequence[str]) -> list[str]:
         cells = f"{of.cells:,} cells of the discrete predictors" if of.cells > 1 else "the whole file"
         said = [
             f"{' x '.join(self.categorical)}: {of.K:,} categories, multinomial within {cells}, prior Dirichlet with a "
@@ -572,35 +534,37 @@ class JointRegression(ABC):
             said.append(f"categories do not depend on {', '.join(left_out)}, which are numbers of many values")
         return said
 
-    def _normality(self, data: Data) -> list[str]:
+    def _normality(self, public: JointPublic) -> list[str]:
         """The assumptions that FBS and FBP share, in sentences."""
         said = []
         if self.numeric:
             given = f"({self.predictors})" + (" and the categories" if self.categorical else "")
             said.append(
                 f"given the predictors {given} the outcome{'s are' if len(self.numeric) > 1 else ' is'} normal on the "
-                "scale: " + "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
+                f"scale: {self.measure}"
             )
-        if data.categories is not None:
-            said += self._said_of_categories(data.categories, data.cell_columns)
-        numeric = numeric_columns(data.columns)
-        if numeric:
-            said.append(f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}")
-        if data.public_weights is not None:
-            by_design = LOG_WEIGHT in data.columns
+        if public.categories is not None:
+            said += self._said_of_categories(public.categories, public.cell_columns)
+        said += said_of_numbers(public)
+        if public.public_weights is not None:
+            by_design = LOG_WEIGHT in public.columns
             of = "PSUs or strata" if by_design else "predictors"
             also = ", with the logarithm of the weight among the predictors" if by_design else ""
             said.append(
                 f"the survey weight is a function of the public {of} (found so on the file): it is public, it is "
                 f"kept, and only the outcome{'s are' if len(self.outcomes) > 1 else ' is'} modelled{also}"
             )
-        if LOG_SIZE in data.columns:
+        if LOG_SIZE in public.columns:
             said.append(
                 "the logarithm of the number of records of the PSU, which is public, is among the predictors, so that "
                 "what goes with the size of PSUs is kept. epsilon is for these published sizes held fixed: a record "
                 "that joins or leaves does not move the predictor of the others"
             )
-        return said + ([] if data.groups is None else _said_of_effects(data.groups, data))
+        return said + (
+            []
+            if public.groups is None
+            else _said_of_effects(public.groups, public, numbers=bool(self.numeric) or public.public_weights is None)
+        )
 
 
 def _category(outcome: str) -> str | None:
@@ -625,11 +589,13 @@ def _of_groups(X: Floats, pattern: Codes, groups: Groups) -> int:
     return int((low == high).all(axis=0).sum())
 
 
-def _flat(data: Data, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
+def _flat(
+    records: JointRecords, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
+) -> Draws:
     """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
     D, size = S0.shape[0], sampler.chains * sampler.draws
     df = statistics.A - len(R)
-    inverse = _refuse_unseen(data, R)
+    inverse = _refuse_unseen(records, R)
     Sigma = invwishart.rvs(df, S0, size=size, random_state=sampler.rng).reshape(size, D, D)
     L = np.asarray(np.linalg.cholesky(Sigma), dtype=np.float64)
     E = sampler.rng.standard_normal((size, len(R), D))
@@ -646,12 +612,12 @@ def _nothing(K: int, sampler: Sampler) -> Draws:
     return Draws(values, np.zeros(size, dtype=np.intp), exact, "numpy", np.__version__)
 
 
-def _and_shares(numeric: Draws, data: Data, of: Categories, alpha: Floats, sampler: Sampler) -> Draws:
+def _and_shares(numeric: Draws, records: JointRecords, of: Categories, alpha: Floats, sampler: Sampler) -> Draws:
     """With draws of the categories' shares: given the data they are independent of the numeric part's."""
-    if data.groups is None:
+    if records.groups is None:
         log_shares = categories.draw_log_shares(of.counts(alpha), numeric.size, sampler.rng)
         return replace(numeric, values=numeric.values | {"log_shares": log_shares})
-    s = categories.sample_with_effects(categories.grouped_counts(of, alpha, data.groups), sampler)
+    s = categories.sample_with_effects(categories.grouped_counts(of, alpha, records.groups), sampler)
     mcmc = s if numeric.diagnostics.exact else numeric
     return replace(
         numeric, values=numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma},
@@ -661,72 +627,74 @@ def _and_shares(numeric: Draws, data: Data, of: Categories, alpha: Floats, sampl
     )  # fmt: skip
 
 
-def _with_spread(posterior: Draws, spread: Floats) -> Draws:
+def _with_spread(draws: Draws, spread: Floats) -> Draws:
     """Draws whose effects on log shares, and the standard deviations of these, are multiplied by a factor each (m,)."""
-    names = [name for name in posterior.effects if name.startswith("tilt")]
-    scaled = {name: posterior.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
-    values = {"sigma": posterior.values["sigma"] * spread[:, None]} if names else {}
-    return replace(posterior, values=posterior.values | values, effects=posterior.effects | scaled)
+    names = [name for name in draws.effects if name.startswith("tilt")]
+    scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
+    values = {"sigma": draws.values["sigma"] * spread[:, None]} if names else {}
+    return replace(draws, values=draws.values | values, effects=draws.effects | scaled)
 
 
-def _log_share(data: Data, posterior: Draws, among: Codes | slice = slice(None)) -> gaussian.Offset | None:
-    """log p(category | public cell, PSU) of some of these records in every draw, as gaussian.py asks for it."""
-    of, shares = data.categories, posterior.values.get("log_shares")
+def _log_share(records: JointRecords, draws: Draws) -> gaussian.Offset | None:
+    """log p(category | public cell, PSU) of some of the records in every draw, as gaussian.py asks for it."""
+    of, shares = records.categories, draws.values.get("log_shares")
     if of is None or shares is None:
         return None
-    cell, category = of.cell[among], of.category[among]
-    if data.groups is None:
+    cell, category = of.cell, of.category
+    if records.groups is None:
         return lambda i: categories.log_share(shares, cell[i], category[i])
-    group, tilt = data.groups.record[among], posterior.effects["tilt"]
+    group, tilt = records.groups.record, draws.effects["tilt"]
     return lambda i: categories.log_share_with_effects(shares, tilt, cell[i], category[i], group[i])
 
 
-def _shares_log_likelihood(data: Data, of: Categories, alpha: Floats, posterior: Draws) -> Floats:
-    shares = posterior.values["log_shares"]
-    if data.groups is None:
+def _shares_log_likelihood(records: JointRecords, of: Categories, alpha: Floats, draws: Draws) -> Floats:
+    shares = draws.values["log_shares"]
+    if records.groups is None:
         return categories.log_likelihood(of.counts(alpha), shares)
-    counts = categories.grouped_counts(of, alpha, data.groups)
-    return categories.log_likelihood_with_effects(counts, shares, posterior.effects["tilt"])
+    counts = categories.grouped_counts(of, alpha, records.groups)
+    return categories.log_likelihood_with_effects(counts, shares, draws.effects["tilt"])
 
 
-def _refuse_unseen(data: Data, R: Floats) -> Floats:
+def _refuse_unseen(records: JointRecords, R: Floats) -> Floats:
     """R^- (K, rank), if every predictor row is among those that the weighted records inform on."""
     inverse = np.linalg.pinv(R)
-    outside = np.linalg.norm(data.X - data.X @ inverse @ R, axis=1) > 1e-6 * (1 + np.linalg.norm(data.X, axis=1))
-    if outside.any() and not outside[data.pattern].any():
+    outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (
+        1 + np.linalg.norm(records.X, axis=1)
+    )
+    if outside.any() and not outside[records.pattern].any():
         raise ModelError(
             "the formula crosses categories that are synthesized in a way that no record informs on, so a flat prior "
             "says nothing about them; use prior='independent' or 'paper', or leave their interactions out"
         )
     if outside.any():
         raise ModelError(
-            f"the privacy weights leave nothing of the cells of {rows(outside[data.pattern])}, so a flat prior says "
+            f"the privacy weights leave nothing of the cells of {rows(outside[records.pattern])}, so a flat prior says "
             "nothing about them; use prior='independent' or 'paper'"
         )
     return np.asarray(inverse, dtype=np.float64)
 
 
-def _new_psus(data: Data) -> bool:
+def _new_psus(records: JointRecords) -> bool:
     """Whether numbers have effects of PSUs, which are new in each data set."""
-    return data.groups is not None and data.groups.sampled and data.Y.shape[1] > 0
+    return records.groups is not None and records.groups.sampled and records.Y.shape[1] > 0
 
 
-def _strata(data: Data, posterior: Draws, records: Codes | slice = slice(None)) -> gaussian.Effects | None:
+def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
     """Effects of strata as they were drawn."""
-    if data.groups is None or "strata" not in posterior.effects:
+    if records.groups is None or "strata" not in draws.effects:
         return None
-    group, parent = data.groups.record[records], data.groups.parent
-    return gaussian.Effects(group if parent is None else parent[group], posterior.effects["strata"])
+    group, parent = records.groups.record, records.groups.parent
+    return gaussian.Effects(group if parent is None else parent[group], draws.effects["strata"])
 
 
-def _said_of_effects(groups: Groups, data: Data) -> list[str]:
+def _said_of_effects(groups: Groups, public: JointPublic, *, numbers: bool) -> list[str]:
     names, said = groups.describe(), []
-    if data.Y.shape[1]:
+    if numbers:
         said.append(
             f"{names} have normal effects on outcomes and weight (given the predictors, on their scales), with one "
             "covariance for all; the ratio of its variances to those of the records has a half-normal(0, 1) prior"
         )
-    if data.categories is not None:
+    if public.categories is not None:
         said.append(
             f"{names} have normal effects on the log odds of categories, with one standard deviation for all, whose "
             "prior is half-normal(0, 1)"
@@ -734,7 +702,7 @@ def _said_of_effects(groups: Groups, data: Data) -> list[str]:
     if not groups.sampled:
         return [*said, "the effects of strata are drawn from their posterior, together with the parameters"]
     kept = ", while those of strata are drawn from their posterior" if groups.parent is not None else ""
-    given = "; those on categories are drawn, and densities are given these" if data.categories is not None else ""
+    given = "; those on categories are drawn, and densities are given these" if public.categories is not None else ""
     return [
         *said,
         "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "

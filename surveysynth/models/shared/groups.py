@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,10 @@ class Groups:
     size: int
     parent: Codes | None = None
     sampled: bool = True
+
+    def some(self, chosen: Codes) -> Groups:
+        """The groups of some of the records."""
+        return replace(self, record=self.record[chosen])
 
     @property
     def levels(self) -> int:

@@ -312,7 +312,7 @@ def _solve(curve: PPoly, z: Floats) -> Floats:
 
 
 def _name(base: Transform) -> str:
-    return type(base).__name__.lower()
+    return base.name
 
 
 def _check_base(base: object) -> None:

@@ -16,12 +16,12 @@ from ...design.formula import columns_of, factors_of, formula_columns
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, guarded
 from ...validation import rows
-from ..base import Constants
 from .groups import differing_sizes
 from .sufficient_statistics import residual_squares
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Constants = Mapping[str, Mapping[str, Any]]  # of terms that take some from a file: the mean in center(), knots in bs()
 
 
 class Synthesized(Protocol):

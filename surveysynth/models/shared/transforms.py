@@ -7,7 +7,7 @@ the unit of the outcome; under ``identity`` and ``asinh`` they do, so both need 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ class Transform(Protocol):
 class LogTransform:
     """y~ = log y, for positive outcomes."""
 
+    name: ClassVar[str] = "log"
+
     def forward(self, y: Floats) -> Floats:
         """log y; NaN where y is not positive."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -63,6 +65,8 @@ class IdentityTransform:
     """
 
     scale: float
+
+    name: ClassVar[str] = "identity"
 
     def __post_init__(self) -> None:
         _check_scale(self.scale)
@@ -91,6 +95,8 @@ class AsinhTransform:
     """
 
     scale: float
+
+    name: ClassVar[str] = "asinh"
 
     def __post_init__(self) -> None:
         _check_scale(self.scale)
@@ -132,7 +138,7 @@ def as_transform(name: str | Transform, scale: float | None = None) -> Transform
         raise InputError(f"transform={name!r} is not one of log, identity, asinh")
     if scale is None:
         raise InputError(
-            f"{name} needs a public scale: densities depend on the unit of the outcome. "
-            f"Write surveysynth.{name.capitalize()}(scale=...), with a number that is not computed from the file"
+            f"{name} needs a public scale: densities depend on the unit of the outcome. Write "
+            f"surveysynth.{name.capitalize()}Transform(scale=...), with a number that is not computed from the file"
         )
     return IdentityTransform(scale) if name == "identity" else AsinhTransform(scale)

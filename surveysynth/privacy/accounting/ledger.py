@@ -36,8 +36,7 @@ import pandas as pd
 
 from ...errors import InputError, PrivacyError
 from ...validation import line_of_text, positive
-from ..mechanisms.base import Kind
-from ..report import PrivacyReport
+from ..report import Kind, PrivacyReport
 from . import ledger_file
 from .ledger_file import Cap, Entry, Line
 

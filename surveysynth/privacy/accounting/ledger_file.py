@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ...errors import InputError, PrivacyError
-from ..mechanisms.base import Kind
+from ..report import Kind
 
 HEADING = {"ledger": "surveysynth", "version": 2}
 WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)

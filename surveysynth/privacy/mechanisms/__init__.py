@@ -1,10 +1,9 @@
 """Mechanisms: how records are protected while the model is fitted."""
 
-from .base import Kind, MapName
+from ..report import Kind
+from .base import Assessment, MapName, Mechanism
 from .censored import Censored
 from .pseudo_posterior import PseudoPosterior
 from .weighted_e import WeightedE
 
-Mechanism = PseudoPosterior | WeightedE | Censored
-
-__all__ = ["Censored", "Kind", "MapName", "Mechanism", "PseudoPosterior", "WeightedE"]
+__all__ = ["Assessment", "Censored", "Kind", "MapName", "Mechanism", "PseudoPosterior", "WeightedE"]

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ...errors import InputError
+import numpy as np
+
+from ...errors import InputError, ModelError
+from ...models.base import Boundable, Synthesizer
+from ..budget import Budget
+from ..protected_fit import ProtectedFit, PseudoLikelihood
+from ..report import BY_GIVEN_CONSTANTS, Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
-from .base import Kind, MapName, Mapped
+from ..tuning import censored_fit
+from .base import DEBIASED, Assessment, MapName, Mechanism, Say, unweighted_fit, with_risk
+
+CLAMPED = (
+    "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
+    "most from the tails: the fitted distribution is narrower, so that means and intervals can be off"
+)
+MODES = (
+    "whether the posterior under the clamp has modes apart from each other, as far as the model looks for them: such a "
+    "file is refused"
+)
 
 
 @dataclass(frozen=True)
-class Censored(Mapped):
+class Censored(Mechanism):
     """The censored mechanism (C 3): every alpha_i log p_i is clamped to [-epsilon/(2m), epsilon/(2m)].
 
     Epsilon is for one record's confidential values taken out of the fit or put into it; for these values
@@ -48,6 +65,7 @@ class Censored(Mapped):
     risk: Risk = field(default_factory=LipschitzRisk)
 
     name: ClassVar[str] = "censored"
+    clamps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.weighted, bool):
@@ -58,3 +76,79 @@ class Censored(Mapped):
     def kind(self) -> Kind:
         """The guarantee with weights from the current file."""
         return "strict given alpha" if self.weighted else "strict"
+
+    @property
+    def weights_from_file(self) -> bool:
+        """Whether there are privacy weights, which are made of risks of the file's records."""
+        return self.weighted
+
+    @property
+    def constants_given(self) -> bool:
+        """The clamp is policy."""
+        return True
+
+    @property
+    def clamp_alone(self) -> bool:
+        """Under alpha = 1."""
+        return not self.weighted
+
+    def fit(
+        self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
+        tolerance: float, reweight: int, say: Say,
+    ) -> ProtectedFit:  # fmt: skip
+        """With every contribution clamped to epsilon / (2 m): see :meth:`Mechanism.fit`; nothing is tuned."""
+        assert isinstance(pseudo.model, Boundable)  # as check_model sees to
+        pseudo.model.check_censored(pseudo.records)
+        present = assessment.present
+        risk, alpha = np.where(present > 0, np.nan, np.inf), present  # alpha = 1, whatever the risks are
+        if self.weighted:
+            risk = assessment.of(unweighted_fit(pseudo, assessment, say))
+            alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)(self.c1)
+        say("censored fit")
+        return with_risk(censored_fit(self.c1, alpha, pseudo, budget.bound), risk)
+
+    def check_model(self, model: Synthesizer, unit: str | None) -> None:
+        """Refuse a model that is not fitted under a clamp (ModelError), and units of several records (InputError)."""
+        if not isinstance(model, Boundable):
+            raise ModelError(f"{model.name} is not fitted under the censored mechanism; use the pseudo posterior")
+        if unit is not None:
+            raise InputError(
+                "the censored mechanism clamps record by record: unit= goes with the pseudo posterior only"
+            )
+
+    def check_reweight(self) -> None:
+        """Refuse: there are no bounds to be raised (InputError)."""
+        raise InputError(
+            "re-weighting raises Lipschitz bounds that lie below the overall one; under the censored mechanism the "
+            "clamp is the bound of every record: use PseudoPosterior or WeightedE"
+        )
+
+    def check_rule(self) -> None:
+        """Refuse: what a rule lets through is not strictly private (InputError)."""
+        raise InputError(
+            "a rule looks at the confidential file, and data sets that were let through by it are no longer strictly "
+            "private: leave the rule out, or use the pseudo posterior. On a historical file, identification_risk tells "
+            "what to expect"
+        )
+
+    def check_accepted(self, accepted: Sequence[str]) -> None:
+        """Refuse: only exact draws are strictly private (InputError)."""
+        if accepted:
+            raise InputError(
+                "a strict release is one of exact draws, for which only chains that passed can stand in: leave "
+                "accept_diagnostics out, and run more draws if need be"
+            )
+
+    def check_debias(self) -> None:
+        """Refuse where the clamp is not all that there is to take off (InputError)."""
+        if self.weighted:
+            super().check_debias()
+
+    def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
+        """What the clamp does to the model, and what was taken off, for the report."""
+        return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
+
+    @property
+    def refuses(self) -> str:
+        """Several modes of the posterior, for the report."""
+        return MODES

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ...errors import InputError
+from ..budget import Budget
+from ..protected_fit import ProtectedFit, PseudoLikelihood
+from ..report import Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
-from .base import Kind, MapName, Mapped
+from ..tuning import weighted_fit
+from .base import Assessment, MapName, Mechanism, Say, reweighted, tuned, unweighted_fit, with_risk
 
 
 @dataclass(frozen=True)
-class PseudoPosterior(Mapped):
+class PseudoPosterior(Mechanism):
     """The pseudo posterior mechanism (T 1.4.1; "Weighted" in C): record i's likelihood is raised to alpha_i.
 
     Its guarantee is asymptotic: the bound is local to the data and a maximum over draws.
@@ -48,3 +53,46 @@ class PseudoPosterior(Mapped):
 
     def __post_init__(self) -> None:
         self._check()
+
+    @property
+    def needs_epsilon(self) -> bool:
+        """Not where c1 was given."""
+        return self.c1 is None
+
+    @property
+    def constants_given(self) -> bool:
+        """Whether c1 was given."""
+        return self.c1 is not None
+
+    @property
+    def made(self) -> str:
+        """How a fit was made for its m, for a message."""
+        return "tuned for m = {}" if self.c1 is None else "made with a c1 that was given"
+
+    @property
+    def corrects(self) -> bool:
+        """Under the inverse map of Lipschitz bounds."""
+        return self.by_risk
+
+    def fit(
+        self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
+        tolerance: float, reweight: int, say: Say,
+    ) -> ProtectedFit:  # fmt: skip
+        """Under the weights of c1, or with c1 tuned to the budget: see :meth:`Mechanism.fit`."""
+        risk = assessment.of(unweighted_fit(pseudo, assessment, say))
+        alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)
+        say("fits under privacy weights")
+        if self.c1 is None:
+            fitted = tuned(alpha, pseudo, budget.bound, tolerance)
+        else:
+            fitted, _ = weighted_fit(self.c1, alpha(self.c1), pseudo)
+        return with_risk(reweighted(fitted, pseudo, reweight, tolerance=tolerance, say=say), risk)
+
+    def check_debias(self) -> None:
+        """Refuse privacy weights that do not follow from the record and constants (InputError)."""
+        if not self.by_risk:
+            raise InputError(
+                "debias needs privacy weights that follow from a record's risk and constants: use the inverse map of "
+                "LipschitzRisk() risks. The linear map has the file's own least and largest risk among its constants, "
+                "and a risk by counting looks at the other records"
+            )

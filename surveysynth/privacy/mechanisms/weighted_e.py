@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+import numpy as np
+
+from ...errors import InputError
+from ..budget import Budget
+from ..protected_fit import ProtectedFit, PseudoLikelihood
+from ..report import Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
-from .base import Kind, MapName, Mapped
+from ..tuning import truncated
+from ..units import Unit
+from .base import Assessment, MapName, Mechanism, Say, reweighted, tuned, unweighted_fit, with_risk
 
 
 @dataclass(frozen=True)
-class WeightedE(Mapped):
+class WeightedE(Mechanism):
     """The pseudo posterior with weights cut off (C 2.2, "Weighted-e").
 
     Wherever alpha_i f_i, f_i the record's bound under the unweighted fit, exceeds epsilon / (2 m), alpha_i is
@@ -46,3 +54,32 @@ class WeightedE(Mapped):
 
     def __post_init__(self) -> None:
         self._check_fixed()
+
+    def fit(
+        self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
+        tolerance: float, reweight: int, say: Say,
+    ) -> ProtectedFit:  # fmt: skip
+        """Under the weights that are left, with a factor where bounds exceed the target: see :meth:`Mechanism.fit`."""
+        unweighted, target = unweighted_fit(pseudo, assessment, say), budget.bound
+        risk = assessment.of(unweighted)
+        alpha = self.weigh(risk, pseudo.unit, assessment, target)(self.c1)
+        say("fits under privacy weights")
+        bounds = pseudo.lipschitz(unweighted(), np.ones(len(alpha)))
+        fitted = truncated(self.c1, alpha, np.where(assessment.present > 0, bounds, np.inf), pseudo, target)
+        if fitted.delta > target:
+            left = fitted.alpha
+            scaled = tuned(lambda c: min(c, 1.0) * left, pseudo, target, tolerance)
+            fitted = replace(scaled, invocations=fitted.invocations)
+        return with_risk(reweighted(fitted, pseudo, reweight, tolerance=tolerance, say=say), risk)
+
+    def check_units(self, unit: Unit) -> None:
+        """Refuse units of different numbers of records (InputError)."""
+        if unit.differ:
+            raise InputError(
+                "Weighted-e leaves out units whose bound is too large, and these are the ones with many records: means "
+                "that go with the size of units would be off. Use PseudoPosterior(), whose weights do not go with size"
+            )
+
+    def depends(self) -> list[str]:
+        """Which records have weight 0, and the factor of the others."""
+        return ["which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"]

@@ -32,13 +32,13 @@ class Risk(Protocol):
         """The least and the largest risk there can be; None: those of the file."""
         ...
 
-    def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Draws],
+    def compute(
+        self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """The risks of the records (n,), or of the units that epsilon protects (U,).
 
-        ``data`` is the design as the model prepares it; ``unweighted`` gives the posterior under alpha = 1, at the
+        ``records`` are the design as the model prepares it; ``unweighted`` gives the posterior under alpha = 1, at the
         price of a fit; ``rng`` is for measures that simulate.
         """
         ...

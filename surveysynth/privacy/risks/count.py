@@ -50,8 +50,8 @@ class CountRisk(_Near):
     def __post_init__(self) -> None:
         self._check()
 
-    def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Draws],
+    def compute(
+        self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """IR_i, (n,) or (U,): see :class:`Risk`.

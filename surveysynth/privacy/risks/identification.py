@@ -106,8 +106,8 @@ class MarginalRisk(Identification):
         self._check()
         whole(self.datasets, "datasets")
 
-    def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Draws],
+    def compute(
+        self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """IR_i, (n,) or (U,): see :class:`Risk`.
@@ -120,8 +120,8 @@ class MarginalRisk(Identification):
 
         def simulated() -> Iterator[Floats]:  # the fit comes after what is refused
             posterior = unweighted()
-            for draw in rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist():
-                yield model.simulate(data, posterior, draw, rng).outcomes
+            chosen = rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist()
+            yield from (made.outcomes for made in model.simulations(records, posterior, chosen, rng))
 
         return _of_units(self.among(design, model, simulated()), unit)
 

@@ -27,12 +27,12 @@ class LipschitzRisk:
     name: ClassVar[str] = "lipschitz"
     span: ClassVar[Span] = None
 
-    def of(
-        self, design: SurveyDesign, model: Synthesizer, data: Any, unit: Unit, unweighted: Callable[[], Draws],
+    def compute(
+        self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """f_i, (n,) or (U,): see :class:`Risk`."""
-        return model.lipschitz(data, unweighted(), unit.of_record)
+        return model.lipschitz(records, unweighted(), unit.of_record)
 
     def describe(self) -> str:
         """What it is, for the public report."""

@@ -48,8 +48,10 @@ from ...design.survey_design import SurveyDesign
 from ...engines import get_engine
 from ...errors import InputError, SurveySynthError
 from ...models.base import Sampler
-from ...models.beta.model import BetaData, BetaRegression
-from ...privacy.tuning import PseudoLikelihood, WeightedFit, censored_fit, truncated, weighted_fit
+from ...models.beta.model import BetaRegression
+from ...models.one_outcome import Standardized
+from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
+from ...privacy.tuning import censored_fit, truncated, weighted_fit
 from ...privacy.units import Unit
 from ...privacy.weight_maps import linear_map
 from ...synthesis.histogram import perturbed_histogram
@@ -142,14 +144,14 @@ class Mechanisms:
     design : SurveyDesign
         Equally weighted.
     synthesizer : Beta
-    data : BetaData
+    data : Standardized
         Of the design.
     sampler : Sampler
     """
 
     design: SurveyDesign
     synthesizer: BetaRegression
-    data: BetaData
+    data: Standardized
     sampler: Sampler
 
     @property
@@ -158,7 +160,7 @@ class Mechanisms:
         return PseudoLikelihood(self.synthesizer, self.data, Unit(), self.sampler)
 
     @cached_property
-    def unweighted(self) -> tuple[WeightedFit, Floats]:
+    def unweighted(self) -> tuple[ProtectedFit, Floats]:
         """The fit under alpha = 1, and the records' risks f_i (n,)."""
         return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)
 
@@ -181,9 +183,10 @@ class Mechanisms:
         alpha = self.alpha(c1) if synthesizer == "censor_w" else np.ones(self.design.n)
         return self._simulated(censored_fit(c1, alpha, self.pseudo, bound))
 
-    def _simulated(self, fitted: WeightedFit) -> Made:
+    def _simulated(self, fitted: ProtectedFit) -> Made:
         rng, posterior, largest = self.sampler.rng, fitted.posterior, float(fitted.bounds.max())
-        values = self.synthesizer.simulate(self.data, posterior, int(rng.integers(posterior.size)), rng).outcomes[:, 0]
+        draw = int(rng.integers(posterior.size))
+        values = next(self.synthesizer.simulations(self.data, posterior, [draw], rng)).outcomes[:, 0]
         censored = np.nan if fitted.clamp is None else min(largest, fitted.clamp)
         invocations = np.nan if fitted.invocations is None else float(fitted.invocations)
         return Made(values, largest, censored, invocations, ", ".join(posterior.failures))
@@ -271,7 +274,7 @@ def drawn(n: int, distribution: Any, seed: int) -> Mechanisms:
     design = SurveyDesign(pd.DataFrame({"y": y, "weight": 1.0}), weights="weight")
     synthesizer = BetaRegression("y", bounds=(0, 1))
     logs = np.column_stack([np.log(y), np.log1p(-y)])  # without an edge
-    return Mechanisms(design, synthesizer, replace(synthesizer.prepare(design), logs=logs), _sampler(rng))
+    return Mechanisms(design, synthesizer, replace(synthesizer.prepare(design), y=logs), _sampler(rng))
 
 
 def _sampler(rng: np.random.Generator) -> Sampler:

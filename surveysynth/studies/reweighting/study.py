@@ -41,11 +41,13 @@ from ...engines import get_engine
 from ...errors import InputError, SurveySynthError
 from ...estimation import estimate
 from ...models.base import Draws, Sampler
-from ...models.counts.model import CountData, NegativeBinomialRegression, PoissonRegression
+from ...models.counts.model import CountRecords, NegativeBinomialRegression, PoissonRegression
 from ...models.normal.fbs import FBS
+from ...privacy.budget import Budget
 from ...privacy.mechanisms.pseudo_posterior import PseudoPosterior
+from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ...privacy.risks.count import CountRisk
-from ...privacy.tuning import PseudoLikelihood, WeightedFit, bound_of_a_draw, reweight, tune, weighted_fit
+from ...privacy.tuning import reweight, tune, weighted_fit
 from ...privacy.units import Unit
 from ...privacy.weight_maps import inverse_map
 from ...synthesis.fit import Fit
@@ -129,16 +131,16 @@ class Weightings:
     design : SurveyDesign
         Equally weighted.
     model : NegativeBinomial or Poisson
-    data : CountData
+    data : CountRecords
         Of the design.
     sampler : Sampler
     """
 
     design: SurveyDesign
     model: NegativeBinomialRegression | PoissonRegression
-    data: CountData
+    data: CountRecords
     sampler: Sampler
-    _first: dict[tuple[str, float | None], WeightedFit] = field(default_factory=dict)
+    _first: dict[tuple[str, float | None], ProtectedFit] = field(default_factory=dict)
 
     @property
     def values(self) -> Floats:
@@ -151,18 +153,18 @@ class Weightings:
         return PseudoLikelihood(self.model, self.data, Unit(), self.sampler)
 
     @cached_property
-    def unweighted(self) -> tuple[WeightedFit, Floats]:
+    def unweighted(self) -> tuple[ProtectedFit, Floats]:
         """The fit under alpha = 1, and the records' Lipschitz bounds f_i (n,)."""
         return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)
 
     @cached_property
     def isolation(self) -> Floats:
         """IR_i (n,)."""
-        return CountRisk(RADIUS).of(
+        return CountRisk(RADIUS).compute(
             self.design, self.model, self.data, Unit(), lambda: self.unweighted[0].posterior, self.sampler.rng
         )
 
-    def fitted(self, synthesizer: str, target: float | None = None) -> WeightedFit:
+    def fitted(self, synthesizer: str, target: float | None = None) -> ProtectedFit:
         """The fit behind a synthesizer: under c1 = 1, or under weights that are tuned to a target bound.
 
         Raises
@@ -178,7 +180,7 @@ class Weightings:
         first = self._first[risk, target]
         return reweight(first, self.pseudo, STEPS[stage]) if stage in STEPS else first
 
-    def _weighted(self, risk: str, target: float | None) -> WeightedFit:
+    def _weighted(self, risk: str, target: float | None) -> ProtectedFit:
         mechanism, f = MECHANISMS[risk], self.isolation if risk == "CW" else self.unweighted[1]
 
         def alpha(c1: float) -> Floats:
@@ -187,7 +189,7 @@ class Weightings:
         return weighted_fit(1.0, alpha(1.0), self.pseudo)[0] if target is None else tune(alpha, self.pseudo, target)
 
     def synthetic(
-        self, fitted: WeightedFit, size: int, debias: float | None = None
+        self, fitted: ProtectedFit, size: int, debias: float | None = None
     ) -> list[tuple[Floats, dict[str, float]]]:
         """Synthetic files, a draw each: counts (n,) and the draw's ``mu`` and ``phi``.
 
@@ -201,9 +203,9 @@ class Weightings:
             )
             chosen = list(range(size))
         named, made = parameters(posterior), []
-        for s in chosen:
-            values = self.model.simulate(self.data, posterior, s, rng).outcomes[:, 0]
-            made.append((values, {name: float(draws[s]) for name, draws in named.items()}))
+        files = self.model.simulations(self.data, posterior, chosen, rng)
+        for s, file in zip(chosen, files, strict=True):
+            made.append((file.outcomes[:, 0], {name: float(draws[s]) for name, draws in named.items()}))
         return made
 
 
@@ -214,7 +216,7 @@ def parameters(posterior: Draws) -> dict[str, Floats]:
     return {"mu": mu, "phi": values.get("phi", np.full(mu.size, np.nan))}
 
 
-def facts_of(fitted: WeightedFit) -> dict[str, Any]:
+def facts_of(fitted: ProtectedFit) -> dict[str, Any]:
     """A row of the bounds: :data:`FITS`, of which mu and phi are posterior means."""
     posterior = fitted.posterior
     return {
@@ -264,7 +266,7 @@ class Found:
         size: int = FILES, recorded: bool = False,
     ) -> None:  # fmt: skip
         """Fit a file by every synthesizer, c1 being 1 or tuned to an epsilon, and draw ``size`` files from each fit."""
-        target = None if np.isnan(epsilon) else bound_of_a_draw(epsilon, 1)
+        target = None if np.isnan(epsilon) else Budget(epsilon, 1).bound
         for name in synthesizers:
             made_by = {"replicate": self.replicate, "data": data, "epsilon": epsilon, "synthesizer": name}
             fit_of = made_by | {"part": part, "n": file.design.n}

@@ -53,8 +53,9 @@ from ...estimation.regression import regressions
 from ...models.base import Draws, Sampler, Synthesizer
 from ...models.mixture.model import Allocation, Mixture
 from ...models.shared.transforms import AsinhTransform, Transform
+from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ...privacy.risks.identification import MarginalRisk
-from ...privacy.tuning import PseudoLikelihood, WeightedFit, weighted_fit
+from ...privacy.tuning import weighted_fit
 from ...privacy.units import Unit
 from ...privacy.weight_maps import linear_map
 from ...progress import bar
@@ -254,11 +255,11 @@ class Bench:
         return PseudoLikelihood(self.model, self.model.prepare(self.design), Unit(), self.sampler)
 
     @cached_property
-    def unweighted(self) -> tuple[WeightedFit, float, Files]:
+    def unweighted(self) -> tuple[ProtectedFit, float, Files]:
         """The fit under alpha = 1, the seconds it took, and its files."""
         return self.synthesized(SYNTHESIZER, np.ones(self.design.n))
 
-    def synthesized(self, made: Made, alpha: Floats) -> tuple[WeightedFit, float, Files]:
+    def synthesized(self, made: Made, alpha: Floats) -> tuple[ProtectedFit, float, Files]:
         """A fit under privacy weights, the seconds it took, and its files."""
         begin = time.perf_counter()
         fitted, _ = weighted_fit(made.c1, alpha, self.pseudo)
@@ -273,11 +274,8 @@ class Bench:
         totals = totals_of(design, None)
         chosen = rng.choice(posterior.size, self.plan.datasets, replace=False, p=posterior.weight).tolist()
         designs = tuple(
-            assemble(
-                self.model.simulate(self.pseudo.data, posterior, draw, rng), self.model, public, roles, None, totals,
-                everybody,
-            )
-            for draw in chosen
+            assemble(made_of, self.model, public, roles, None, totals, everybody)
+            for made_of in self.model.simulations(self.pseudo.records, posterior, chosen, rng)
         )  # fmt: skip
         return Files(made, designs, tuple(one.numeric(self.outcome) for one in designs))
 
@@ -612,7 +610,7 @@ def _run(bench: Bench) -> RiskEfficientStudy:
     )  # fmt: skip
 
 
-def facts_of(fitted: WeightedFit, seconds: float) -> dict[str, Any]:
+def facts_of(fitted: ProtectedFit, seconds: float) -> dict[str, Any]:
     """What a fit spends, and what its weights are."""
     return {
         "lipschitz": fitted.delta, "epsilon": 2 * fitted.delta, "mean_alpha": float(fitted.alpha.mean()),

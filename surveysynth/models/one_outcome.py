@@ -1,0 +1,123 @@
+"""What the models of one outcome share: Beta, mixtures and the models of counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.formula import formula_columns
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..validation import one_of
+from .base import Clusters, Draws, Portable, Records
+from .shared.predictors import Constants
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Standardized(Records):
+    """Records whose predictor rows are a column of ones, and the columns that vary, with mean 0 and variance 1.
+
+    Attributes
+    ----------
+    mean, sd : float arrays (K,)
+        X is the model matrix less ``mean``, over ``sd``; 0 and 1 for the column of ones.
+    """
+
+    mean: Floats
+    sd: Floats
+
+
+S = TypeVar("S", bound=Standardized)
+
+
+class OneOutcome(Portable[S]):
+    """A synthesizer of one outcome, with an intercept and without effects of PSUs and strata."""
+
+    outcome: str
+    predictors: str
+    missing: Literal["fail", "drop"]
+    name: ClassVar[str]
+
+    def _check(self) -> None:
+        if not isinstance(self.outcome, str) or not self.outcome:
+            raise InputError(f"outcome must be the name of one column: {self.name} synthesizes one outcome")
+        one_of(self.missing, ("fail", "drop"), "missing")
+        if self.outcome in formula_columns(self.predictors):
+            raise InputError(f"{self.outcome}: an outcome cannot be a predictor; predictors are public")
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
+        """The column that is synthesized."""
+        return (self.outcome,)
+
+    def predictor_rows(
+        self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
+    ) -> tuple[Floats, Codes, tuple[str, ...]]:
+        """As of :class:`Synthesizer`; refused without an intercept, too."""
+        X, row, columns = super().predictor_rows(design, clusters, constants)
+        if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
+            raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
+        return X, row, columns
+
+    def to_original_scale(self, records: S, draws: Draws) -> Draws:
+        """Coefficients of predictors in their own units."""
+
+        def change(b: Floats) -> Floats:
+            b = b / records.sd
+            b[..., 0] -= b[..., 1:] @ records.mean[1:]
+            return b
+
+        return _rescaled(draws, change)
+
+    def from_original_scale(self, records: S, draws: Draws) -> Draws:
+        """Coefficients of the columns of ``records``."""
+
+        def change(b: Floats) -> Floats:
+            scaled = b * records.sd
+            scaled[..., 0] += b[..., 1:] @ records.mean[1:]
+            return scaled
+
+        return _rescaled(draws, change)
+
+
+def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
+    """Coefficients of predictors changed: ``b``, ``zero``, and ``c`` but for its last, which is that of the outcome."""
+    values = dict(draws.values)
+    for name in values.keys() & {"b", "zero"}:
+        values[name] = change(values[name])
+    if "c" in values:
+        values["c"] = np.concatenate([change(values["c"][..., :-1]), values["c"][..., -1:]], axis=-1)
+    return replace(draws, values=values)
+
+
+def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
+    """A column of ones, and the columns that vary, with mean 0 and standard deviation 1 over the records."""
+    share = np.bincount(pattern, minlength=len(X)) / len(pattern)
+    mean = share @ X
+    sd = np.sqrt(share @ (X - mean) ** 2)
+    varies = sd > 1e-10 * (1 + np.abs(X).max(axis=0))
+    return {
+        "X": np.column_stack([np.ones(len(X)), ((X - mean) / np.where(varies, sd, 1.0))[:, varies]]),
+        "columns": ("Intercept", *(c for c, v in zip(columns, varies, strict=True) if v)),
+        "mean": np.append(0.0, mean[varies]), "sd": np.append(1.0, sd[varies]),
+    }  # fmt: skip
+
+
+def checked_bounds(bounds: object) -> tuple[float, float]:
+    """Public limits of an outcome as two floats, or an InputError."""
+    asked = "bounds must be two finite numbers, low < high: the outcome's least and largest possible values, public"
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(bounds) != 2:
+        raise InputError(asked)
+    if any(isinstance(x, bool | np.bool_) or not isinstance(x, int | float | np.number) for x in bounds):
+        raise InputError(asked)
+    low, high = float(bounds[0]), float(bounds[1])
+    if not (np.isfinite([low, high, high - low]).all() and low < high):
+        raise InputError(asked)
+    return low, high

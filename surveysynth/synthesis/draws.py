@@ -1,0 +1,68 @@
+"""Which posterior draws a release is made of, and what the sampler's diagnostics say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import PrivacyError
+from ..models.base import Draws
+
+
+def choose_draws(
+    posterior: Draws, m: int, rng: np.random.Generator, used: Sequence[int] = ()
+) -> tuple[list[int], float]:
+    """Choose m well separated draws, from different chains where there are enough.
+
+    Returns
+    -------
+    draws : list of int
+        Positions in the posterior, none of them in ``used`` and, of one chain, none of them near one.
+    lag_correlation : float
+        Largest absolute autocorrelation, over parameters, at the smallest lag between two
+        draws of one chain that are released, now or before; 0 where no two share a chain or draws are independent.
+    """
+    chains = rng.permutation(np.unique(posterior.chain))
+    before = np.asarray(used, dtype=np.intp)
+    chosen: list[int] = []
+    lag_correlation = 0.0
+    for k, chain in enumerate(chains):
+        wanted = m // len(chains) + (k < m % len(chains))
+        whole = np.flatnonzero(posterior.chain == chain)
+        members, earlier = np.setdiff1d(whole, before), np.intersect1d(whole, before)
+        if wanted > members.size:
+            raise PrivacyError("no unused posterior draws are left for this many data sets; fit again with more draws")
+        if wanted == 0:
+            continue
+        if earlier.size and not posterior.diagnostics.exact:
+            distance = np.abs(members[:, None] - earlier).min(axis=1)
+            far = members[distance >= whole.size // (4 * (earlier.size + wanted))]
+            members = far if far.size >= 2 * wanted else members
+        # one draw from the first half of each of `wanted` stretches: no two are near
+        stretches = [s[: (s.size + 1) // 2] if wanted > 1 else s for s in np.array_split(members, wanted)]
+        weights = [posterior.weight[s] for s in stretches]
+        picked = [int(rng.choice(s, p=w / w.sum())) for s, w in zip(stretches, weights, strict=True)]
+        chosen += picked
+        released = np.sort(np.concatenate([earlier, picked]))
+        if released.size > 1 and not posterior.diagnostics.exact:
+            lag = int(np.diff(released).min())
+            lag_correlation = max(lag_correlation, _autocorrelation(posterior, whole, lag))
+    return chosen, lag_correlation
+
+
+def _autocorrelation(posterior: Draws, chain: NDArray[np.intp], lag: int) -> float:
+    x = np.column_stack([v[chain].reshape(chain.size, -1) for v in posterior.values.values()])
+    x = x[:, x.min(axis=0) < x.max(axis=0)] - x.mean(axis=0)[x.min(axis=0) < x.max(axis=0)]
+    return float(np.abs((x[lag:] * x[:-lag]).sum(axis=0) / (x**2).sum(axis=0)).max())
+
+
+def verdict(posterior: Draws) -> str:
+    """Whether the sampler's diagnostics passed, in a sentence."""
+    failed = posterior.failures
+    if posterior.diagnostics.exact and not failed:
+        return "The draws are independent, without Markov chains."
+    if failed:
+        return f"Sampler diagnostics failed: {', '.join(failed)}."
+    return "Sampler diagnostics passed: no divergences, R-hat at most 1.01, bulk and tail ESS at least 400."
