@@ -50,6 +50,7 @@ from scipy.stats import rankdata
 from ..errors import InputError, SurveySynthError
 from ..models.base import Draws
 from ..validation import check_seed, rows, whole
+from .budget import Budget
 from .protected_fit import ProtectedFit
 from .units import Unit
 
@@ -66,7 +67,7 @@ FEW = 100  # effective draws "out", below which re-weighting is not to be truste
 class Attacked(Protocol):
     """What is needed of a fit; :class:`surveysynth.Fit` has it."""
 
-    m: int
+    budget: Budget
     rows: Codes
     unit: Unit
     risk: Floats

@@ -178,8 +178,8 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
         if moved.alpha.sum() <= done.alpha.sum():
             break
         k = moved.c1
-        kept = {"c1": first.c1, "invocations": first.invocations, "risk": first.risk}
-        done = replace(moved, k=k, steps=first.steps + step, **kept)
+        steps_so_far, invocations = first.steps + step, first.invocations
+        done = replace(moved, c1=first.c1, k=k, steps=steps_so_far, invocations=invocations, risk=first.risk)
     return replace(done, asked=first.asked + steps)
 
 

@@ -26,6 +26,7 @@ from .transforms import AsinhTransform, IdentityTransform, LogTransform, Transfo
 Floats = NDArray[np.float64]
 
 LOG = LogTransform()
+Base = LogTransform | IdentityTransform | AsinhTransform
 FORMAT = "surveysynth normal scores, version 1"
 DIGITS = 4  # significant digits of a knot's amount
 # With 1,000 records and 70 knots three records or more, mostly 20, lie between neighbouring knots, and a
@@ -312,11 +313,12 @@ def _solve(curve: PPoly, z: Floats) -> Floats:
 
 
 def _name(base: Transform) -> str:
+    assert isinstance(base, Base)
     return base.name
 
 
 def _check_base(base: object) -> None:
-    if not isinstance(base, (LogTransform, IdentityTransform, AsinhTransform)):
+    if not isinstance(base, Base):
         raise InputError(
             "base must be one of surveysynth.LogTransform(), AsinhTransform(scale=...), IdentityTransform(scale=...)"
         )
