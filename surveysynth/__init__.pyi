@@ -3,13 +3,17 @@ from ._version import __version__
 from .design.survey_design import SurveyDesign
 from .errors import EngineError, InputError, ModelError, NotFitForRelease, PrivacyError, SurveySynthError
 from .estimation import Regression, difference, estimate, regression
+from .models.base import Synthesizer
 from .models.beta.model import BetaRegression
+from .models.check import check_model
 from .models.counts.model import NegativeBinomialRegression, PoissonRegression
+from .models.gamma import GammaRegression
 from .models.mixture.model import Mixture
 from .models.normal.fbp import FBP
 from .models.normal.fbs import FBS
 from .models.shared.normal_scores import NormalScores
 from .models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
+from .models.stan_model import StanModel
 from .privacy.accounting.ledger import Ledger
 from .privacy.mechanisms.censored import Censored
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
@@ -36,6 +40,7 @@ __all__ = [
     "CountRisk",
     "EngineError",
     "Fit",
+    "GammaRegression",
     "IdentificationRule",
     "IdentityTransform",
     "InputError",
@@ -58,11 +63,14 @@ __all__ = [
     "PseudoPosterior",
     "Regression",
     "Release",
+    "StanModel",
     "SurveyDesign",
     "SurveySynthError",
+    "Synthesizer",
     "WeightedE",
     "__version__",
     "attribute_risk",
+    "check_model",
     "datasets",
     "difference",
     "estimate",

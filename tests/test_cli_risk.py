@@ -283,7 +283,7 @@ def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
      ("price", "--radius 0.3", "--radius: only with --risk count, marginal, pairwise"),
      ("synthesize", "--risk marginal --known income", "known column 'income' is synthesized"),
      ("price", "--risk pairwise --known nobody", "'nobody'"),
-     ("price", "--risk pairwise --known field --radius 1,2", "Pairwise(): radius has 2 numbers"),
+     ("price", "--risk pairwise --known field --radius 1,2", "PairwiseRisk(): radius has 2 numbers"),
      ("price", "--most-risk 0.5", "No such option: --most-risk"),
      ("synthesize", "--most-risk 1", "--most-risk must be a number from 0 to below 1"),
      ("synthesize", "--most-risk 0.5 --known income", "known column 'income' is synthesized"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import surveysynth as ss
 from surveysynth.r.exchange import NA_REAL, encode, load, save
+from surveysynth.r.session import _code
 
 # ---- ways there and back
 
@@ -519,7 +520,7 @@ def test_types_follow_their_columns(r):
 @contextmanager
 def without_package(r, package):
     """Our R code as if a package of R were not installed."""
-    code = ss.r._code()
+    code = _code()
     code["requireNamespace"] = r.r(f"function(name, ...) name != '{package}' && base::requireNamespace(name, ...)")
     try:
         yield

@@ -20,7 +20,8 @@ import surveysynth
 from surveysynth.engines.base import program_path
 print(surveysynth.__file__)
 print(program_path("fbs"))
-print(*surveysynth.r.SOURCES)
+from surveysynth.r.session import SOURCES
+print(*SOURCES)
 """
 
 

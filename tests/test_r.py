@@ -20,6 +20,8 @@ from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth import SurveyDesign
+from surveysynth.r import exchange
+from surveysynth.r.session import _start
 
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 STATISTICS = ["mean", "total", "count"]
@@ -616,7 +618,7 @@ def test_errors_of_r(r):
     }.items():
         with pytest.raises(ss.r.RError, match=message) as caught:
             ss.r.evaluate(expression, d=DESIGNS["sizes"]())
-        assert isinstance(caught.value, ss.r.SurveySynthError) and caught.value.__context__ is None
+        assert isinstance(caught.value, ss.SurveySynthError) and caught.value.__context__ is None
     assert r.r("getOption('survey.lonely.psu')")[0] == "fail"
 
 
@@ -702,7 +704,7 @@ def test_nothing_but_the_bridge_starts_r(tmp_path):
     said, _ = python(f"""
         import sys
         import surveysynth as ss
-        from surveysynth import cli
+        from surveysynth.cli import app as cli
         file = r"{tmp_path / "file.csv"}"
         model = [file, "--weights", "wt", "--outcome", "income", "--predictors", "field", "--epsilon", "20"]
         model += ["--prior", "flat", "--seed", "1"]
@@ -749,7 +751,7 @@ def test_what_is_missing_is_named(r, monkeypatch):
         ss.r.RError, match=r"R package 'nosuch' is not installed: install.packages.* apt-get install r-cran-nosuch"
     ):
         ss.r.session("survey", "nosuch")
-    start = ss.r._start.__wrapped__  # as if R had not been started
+    start = _start.__wrapped__  # as if R had not been started
     monkeypatch.delenv("R_HOME", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ss.r.RError, match="R is not installed: apt-get install r-base-core r-cran-survey"):
@@ -764,7 +766,7 @@ def test_an_r_that_does_not_start(r, monkeypatch):
     with pytest.raises(
         ss.r.RError, match=r"could not start R \(ZeroDivisionError\); `python -m rpy2.situation`"
     ) as caught:
-        ss.r._start.__wrapped__()
+        _start.__wrapped__()
     assert caught.value.__context__ is None
 
 
@@ -821,7 +823,7 @@ def test_the_r_side_alone_in_the_c_locale(r, tmp_path):
     frame = pd.DataFrame({"größe": ["ä", None, "日本😀"], "b": pd.Categorical(["ü", "é", None])})
     for name in ("in", "out"):
         (tmp_path / name).mkdir()
-    ss.exchange.save(frame, tmp_path / "in")
+    exchange.save(frame, tmp_path / "in")
     script = f"source('r_bridge/R/exchange.R'); save_frame(load_frame('{tmp_path}/in'), '{tmp_path}/out')"
     done = subprocess.run(
         ["Rscript", "--vanilla", "-e", script],
@@ -832,7 +834,7 @@ def test_the_r_side_alone_in_the_c_locale(r, tmp_path):
         env={k: v for k, v in os.environ.items() if k != "LANG"} | {"LC_ALL": "C"},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    pd.testing.assert_frame_equal(ss.exchange.load(tmp_path / "out"), frame)
+    pd.testing.assert_frame_equal(exchange.load(tmp_path / "out"), frame)
 
 
 def test_the_bridge_leaves_warnings_alone(r):

@@ -14,8 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surveysynth import InputError, SurveyDesign, estimate
-from surveysynth.design import replicates
+from surveysynth.design.replicates import base, levels
+from surveysynth.design.replicates import given as of_a_file
+from surveysynth.design.replicates import preston as bootstrap
 from surveysynth.design.replicates.balanced import balanced, hadamard
+from surveysynth.design.replicates.given import given as given_replicates
 from surveysynth.design.replicates.jackknife import jackknife
 from surveysynth.design.replicates.levels import LevelReplicates
 from surveysynth.design.replicates.preston import preston
@@ -23,6 +26,13 @@ from surveysynth.design.stages import Stage
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 7, "f": 3}  # PSUs by stratum, even and odd
 POPULATION = {"a": 9, "b": 11, "c": 40, "d": 6, "e": 1000, "f": 3}  # the last one is sampled completely
+
+
+def blocks_of(monkeypatch, numbers):
+    """Blocks of so many numbers, in every module that works in blocks."""
+    for module in (base, levels, of_a_file, bootstrap):
+        if hasattr(module, "BLOCK"):
+            monkeypatch.setattr(module, "BLOCK", numbers)
 
 
 def clustered(seed=4):
@@ -281,7 +291,7 @@ def test_replicates_are_drawn_independently():
 def test_the_draw_does_not_depend_on_the_size_of_a_block(monkeypatch):
     stages = staged_design(staged(3), 3).stages
     whole = preston(stages, 7, np.random.default_rng(1))
-    monkeypatch.setattr(replicates, "BLOCK", 20)
+    blocks_of(monkeypatch, 20)
     parts = preston(stages, 7, np.random.default_rng(1))
     np.testing.assert_array_equal(parts.level, whole.level)
     assert parts.degf(np.ones(parts.unit.size)) == whole.degf(np.ones(parts.unit.size)) == 6
@@ -566,7 +576,7 @@ def test_given_weights_equal_r(scale, rscales, r, to_r):
     to_r("d", frame)
     r.r(f"""reps <- svrepdesign(data = d, weights = ~w, repweights = "r[0-9]+", type = "other", combined.weights = TRUE,
         scale = {scale or 1 / 12}, rscales = c({", ".join(map(str, rscales or [1] * 12))}))""")
-    made = replicates.given(frame, names, w, scale, rscales)
+    made = given_replicates(frame, names, w, scale, rscales)
     assert (made.method, made.R, made.names) == ("given", 12, tuple(names))
     np.testing.assert_allclose(all_factors(made), frame[names] / w[:, None], rtol=1e-15)
     assert_equal_to_r(r, made, w, frame["y"].to_numpy(), frame["g"].to_numpy(), ("y", "g"), rtol=1e-11)
@@ -581,7 +591,7 @@ def test_covariances_equal_r(mse, r, to_r):
     to_r("d", frame)
     r.r(f"""reps <- svrepdesign(data = d, weights = ~w, repweights = "r[0-9]+", type = "other", combined.weights = TRUE,
         scale = 0.7, rscales = c({", ".join(map(str, RSCALES))}), mse = {str(mse).upper()})""")
-    made = replicates.given(frame, names, w, 0.7, RSCALES, mse)
+    made = given_replicates(frame, names, w, 0.7, RSCALES, mse)
     z, one = [w * frame[name].to_numpy() for name in ("y", "x")], np.zeros(len(frame), dtype=int)
     theta_r = np.column_stack([made.totals(values, one, 1) for values in z])
     theta = np.array([values.sum() for values in z])
@@ -610,7 +620,7 @@ def test_given_weights_are_checked(change, names, message):
         if not isinstance(value, str):
             frame[name] = frame[name].astype(float)
     with pytest.raises(InputError, match=message) as caught:
-        replicates.given(frame, names, frame["w"].to_numpy())
+        given_replicates(frame, names, frame["w"].to_numpy())
     assert "0.25" not in str(caught.value)
 
 
@@ -631,7 +641,7 @@ def test_given_weights_are_checked(change, names, message):
 def test_scales_are_checked(settings, message):
     frame, _ = with_weights()
     with pytest.raises(InputError, match=message):
-        replicates.given(frame, ["r1", "r2"], frame["w"].to_numpy(), **settings)
+        given_replicates(frame, ["r1", "r2"], frame["w"].to_numpy(), **settings)
 
 
 def test_the_frame_is_not_copied_and_may_change_later():
@@ -639,7 +649,7 @@ def test_the_frame_is_not_copied_and_may_change_later():
     size = frame[names].to_numpy().nbytes
     tracemalloc.start()
     try:
-        made = replicates.given(frame, names, frame["w"].to_numpy())
+        made = given_replicates(frame, names, frame["w"].to_numpy())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -657,7 +667,7 @@ def test_given_weights_of_other_types():
     mixed = frame.assign(r0=whole["r0"].astype(int), r1=whole["r1"].astype(np.float32), r2=whole["r2"].astype(object),
                          r3=whole["r3"].astype("Float64"))  # fmt: skip
     w = frame["w"].to_numpy()
-    plain, made = (replicates.given(f, names, w) for f in (frame.assign(**whole), mixed))
+    plain, made = (given_replicates(f, names, w) for f in (frame.assign(**whole), mixed))
     np.testing.assert_array_equal(all_factors(made), all_factors(plain))
     np.testing.assert_array_equal(made.totals(w, frame["g"].to_numpy(), 4), plain.totals(w, frame["g"].to_numpy(), 4))
     assert made.degf(w) == plain.degf(w)
@@ -679,7 +689,7 @@ KINDS = {
     "JKn": lambda frame, stages: jackknife(stages, True),
     "BRR": lambda frame, stages: balanced(stages),
     "Fay": lambda frame, stages: balanced(stages, 0.4),
-    "given": lambda frame, stages: replicates.given(frame, [f"r{k}" for k in range(6)], frame["wt"].to_numpy()),
+    "given": lambda frame, stages: given_replicates(frame, [f"r{k}" for k in range(6)], frame["wt"].to_numpy()),
 }
 
 
@@ -696,14 +706,14 @@ def test_totals_are_those_of_replicate_weights(kind, domains, monkeypatch):
     expected = [[sum(z[domain == d] * factors[domain == d, r]) for d in range(domains)] for r in range(made.R)]
     np.testing.assert_allclose(made.totals(z, domain, domains), expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(made.factors(2, 5), factors[:, 2:5])
-    monkeypatch.setattr(replicates, "BLOCK", 50)
+    blocks_of(monkeypatch, 50)
     np.testing.assert_allclose(made.totals(z, domain, domains), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_records_of_few_units_are_summed_within_these_first(monkeypatch):
     frame = pd.concat([pairs()] * 50, ignore_index=True)
-    made, added, add = make("preston", frame), [], replicates._add_levels
-    monkeypatch.setattr(replicates, "_add_levels", lambda z, *rest: added.append(z.size) or add(z, *rest))
+    made, added, add = make("preston", frame), [], levels._add_levels
+    monkeypatch.setattr(levels, "_add_levels", lambda z, *rest: added.append(z.size) or add(z, *rest))
     z = np.random.default_rng(1).normal(size=len(frame))
     expected = (z[:, None] * all_factors(made)).sum(axis=0)
     np.testing.assert_allclose(made.totals(z, np.zeros(len(frame), dtype=int), 1)[:, 0], expected, rtol=1e-10)
@@ -724,7 +734,7 @@ def test_degrees_of_freedom_are_those_of_r(kind, r, to_r, monkeypatch):
     w = frame["wt"].to_numpy()
     assert made.degf(w) == r.r("degf(reps)")[0]
     assert made.degf(w * few) == r.r("degf(reps[few, ])")[0] < made.degf(w)
-    monkeypatch.setattr(replicates, "BLOCK", 1)
+    blocks_of(monkeypatch, 1)
     assert made.degf(w) == r.r("degf(reps)")[0]
 
 
@@ -737,7 +747,7 @@ def test_a_replicate_counts_where_a_hundred_thousandth_of_it_is_new_as_in_r(r, t
     to_r("d", frame)
     r.r("""reps <- svrepdesign(data = d, weights = ~w, repweights = "r[0-9]", type = "other", combined.weights = TRUE,
                                scale = 1, rscales = 1)""")
-    made = replicates.given(frame, [f"r{k}" for k in range(6)], frame["w"].to_numpy())
+    made = given_replicates(frame, [f"r{k}" for k in range(6)], frame["w"].to_numpy())
     assert made.degf(made.weights) == r.r("degf(reps)")[0] == 3
 
 
@@ -748,7 +758,7 @@ def test_the_rank_of_a_thousand_columns():
     columns = of_psus[rng.integers(0, 30, 2000)]
     columns *= 1 + 1e-8 * rng.normal(size=columns.shape)
     frame = pd.DataFrame(columns, columns=[f"r{k}" for k in range(1000)])
-    made = replicates.given(frame, frame.columns, rng.uniform(1, 3, 2000))
+    made = given_replicates(frame, frame.columns, rng.uniform(1, 3, 2000))
     assert made.degf(made.weights) == np.linalg.matrix_rank(of_psus > 0) - 1 == 29
 
 
@@ -769,7 +779,7 @@ def test_a_replicate_without_an_estimate_is_left_out():
 
 def test_the_others_are_scaled_up_by_their_share_of_the_rscales():
     frame, _ = with_weights(R=4)
-    made = replicates.given(frame, ["r0", "r1", "r2", "r3"], frame["w"].to_numpy(), 0.5, [1, 2, 0, 3])
+    made = given_replicates(frame, ["r0", "r1", "r2", "r3"], frame["w"].to_numpy(), 0.5, [1, 2, 0, 3])
     theta_r = np.array([[1.0], [np.nan], [100.0], [4.0]])
     assert made.variance(theta_r, np.array([2.0])) == pytest.approx(0.5 * (1 * 1 + 3 * 4) * 6 / 4)
     centred = replace(made, mse=False).variance(theta_r, np.array([2.0]))  # around 2.5: rscales of 0 are left out

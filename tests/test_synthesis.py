@@ -14,9 +14,9 @@ from surveys import make_design, make_frame, model, population_model
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Draws, Sampler, Streams
+from surveysynth.synthesis import fit as fit_module
 from surveysynth.synthesis import fitting as synthesis
 from surveysynth.synthesis.fit import choose_draws
-from surveysynth.synthesis.fitting import fit as fitted
 
 
 @pytest.fixture(scope="module")
@@ -104,16 +104,16 @@ def test_streams_of_draws_values_and_row_order_tell_nothing_of_each_other(monkey
     def two_releases(values=0, order=0):
         fit = ss.fit(make_design(psu="id"), model(), epsilon=10.8, m=3, clusters="ignore", seed=1)
         with monkeypatch.context() as patch:
-            simulate, public_frame = ss.FBS.simulate, fitted.public_frame
+            simulate, public_frame = ss.FBS.simulate, fit_module.public_frame
 
-            def hungry_simulate(self, data, posterior, draw, rng):
-                return rng.random(values), simulate(self, data, posterior, draw, rng)
+            def hungry_simulate(self, public, draw, rng):
+                return rng.random(values), simulate(self, public, draw, rng)
 
             def hungry_frame(design, synthesizer, rng):
                 return rng.random(order), public_frame(design, synthesizer, rng)
 
             patch.setattr(ss.FBS, "simulate", lambda *given: hungry_simulate(*given)[1])
-            patch.setattr(fitted, "public_frame", lambda *given: hungry_frame(*given)[1])
+            patch.setattr(fit_module, "public_frame", lambda *given: hungry_frame(*given)[1])
             releases = [fit.release(), fit.release()]
         back = [r.datasets[-1].frame.iloc[np.argsort(r.internal["rows"][-1])]["income"] for r in releases]
         return list(fit.used), np.array(back), np.array([r.internal["rows"] for r in releases])
@@ -379,7 +379,7 @@ def test_fixed_c1_is_kept_and_its_epsilon_reported(weight_map):
     mechanism = ss.PseudoPosterior(map=weight_map, c1=0.6)
     fit = ss.fit(make_design(), model(), m=2, mechanism=mechanism, seed=1)
     report = fit.release().privacy
-    assert fit.weighted.c1 == 0.6 and fit.epsilon is None
+    assert fit.weighted.c1 == 0.6 and fit.budget.epsilon is None
     assert report.epsilon_requested is None
     assert report.epsilon == np.ceil(400 * fit.delta) / 100
     assert any("c1 was given" in line for line in report.data_dependent)

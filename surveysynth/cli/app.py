@@ -111,7 +111,7 @@ def main() -> None:
             _say("Stopped", "what was finished is kept, and nothing is left half-written.")
         raise
     except Exception as error:
-        ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{Path(__file__).parent}" in f.filename]
+        ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{Path(__file__).parents[1]}" in f.filename]
         where = f"{type(error).__name__} in {Path(ours[-1].filename).name}, line {ours[-1].lineno}"
         _say("Error", f"surveysynth is at fault: {where}. Its message is withheld, because it may quote the file.")
         sys.exit(1)

@@ -83,7 +83,9 @@ class Engine(Protocol):
 
 
 def program_path(program: str) -> Path:
-    """Find a Stan program: inside an installed package, or in ``stan/`` of a checkout."""
+    """Find a Stan program: inside an installed package, or in ``stan/`` of a checkout; a path is one of the user's."""
+    if program.endswith(".stan"):
+        return Path(program)
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "stan", package.parent / "stan"):
         path = folder / f"{program}.stan"

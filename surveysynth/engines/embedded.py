@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import stanli
+from numpy.typing import NDArray
 
-from ..errors import EngineError, guarded
+from ..errors import EngineError, ModelError, guarded
 from .base import ADAPT_DELTA, Samples, diagnose, program_path
+
+SIZES = re.compile(r"variable name=(\w+).*?dims declared=(\([\d,]*\)).*?dims found=(\([\d,]*\))", re.S)
 
 
 class Embedded:
@@ -42,3 +48,44 @@ class Embedded:
         fit = guarded(sample, (RuntimeError, ValueError), stopped)
         values = {name: fit.draws(name) for name in fit.variables}
         return Samples(values, diagnose(values, int(fit.divergences.sum())), self.name, self.version)
+
+
+def check_program(path: Path) -> None:
+    """Refuse a program that does not compile, with the compiler's own words, which know no data (ModelError)."""
+    try:
+        stanli.stan_to_mir(path.read_text(encoding="utf-8"), include_paths=[str(path.parent)])
+    except RuntimeError as error:
+        said = str(error).replace("'string'", f"'{path.name}'").strip()
+        raise ModelError(f"the Stan program {path.name!r} does not compile. {said}") from None
+
+
+def check_data(path: Path, data: Mapping[str, Any]) -> None:
+    """Refuse data that the program does not take, naming the entry (ModelError).
+
+    Of what Stan says only names and sizes are repeated: the rest may quote values.
+    """
+    try:
+        stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
+    except (RuntimeError, ValueError, TypeError) as error:
+        said = str(error)
+    else:
+        return
+    missing, sizes = re.search(r"unknown data variable (\w+)", said), SIZES.search(said)
+    if missing:
+        why = f"data= has no entry {missing[1]!r}, which the program declares"
+    elif sizes:
+        why = f"the entry {sizes[1]!r} of data= has the size {sizes[3]}, and the program declares {sizes[2]}"
+    else:
+        names = [name for name in data if re.search(rf"\b{re.escape(name)}\b", said)]
+        why = f"the program does not take the data ({', '.join(names) or 'no entry is named'}): check types and limits"
+    raise ModelError(f"{path.name}: {why}") from None
+
+
+def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The log density that a program samples, up to a constant, at draws of its parameters: (S,)."""
+    model = stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
+    names = dict.fromkeys(name.split("[")[0].split(".")[0] for name in model.constrained_names)
+    size = len(next(iter(values.values())))
+    at = ({name: values[name][s].ravel(order="F").tolist() if values[name].ndim > 1 else float(values[name][s])
+           for name in names} for s in range(size))  # fmt: skip
+    return np.array([model.log_prob_grad(model.unconstrain(point))[0] for point in at])

@@ -193,6 +193,10 @@ class Draws:
         if self.weight.size == 0:
             object.__setattr__(self, "weight", np.full(self.chain.size, 1 / self.chain.size))
 
+    def __getitem__(self, parameter: str) -> Floats:
+        """Draws of a parameter: (S, ...)."""
+        return self.values[parameter]
+
     @property
     def efficiency(self) -> float:
         """Effective share of the draws, 1 where all weigh the same."""

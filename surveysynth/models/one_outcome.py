@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -56,6 +56,15 @@ class OneOutcome(Portable[S]):
     def outcomes(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
         """The column that is synthesized."""
         return (self.outcome,)
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> S:  # fmt: skip
+        """As :meth:`Synthesizer.prepare`, with standardized predictors."""
+        plain = super().prepare(design, clusters, mean_weight, constants, unit)
+        kept = {f.name: getattr(plain, f.name) for f in fields(plain)}
+        return Standardized(**kept | standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]
 
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None

@@ -27,10 +27,7 @@ from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
 from ..models.base import Boundable, Clusters, Draws, Portable, Sampler, Synthesizer
-from ..models.beta.model import BetaRegression
-from ..models.mixture.model import Mixture
-from ..models.normal.fbp import FBP
-from ..models.normal.fbs import FBS
+from ..models.registry import MODELS
 from ..models.shared.normal_scores import NormalScores
 from ..models.shared.predictors import Constants, predictor_constants
 from ..models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
@@ -46,10 +43,8 @@ from .missing import without_missing
 
 Floats = NDArray[np.float64]
 
-MODELS = {
-    kind.__name__: kind
-    for kind in (FBS, FBP, BetaRegression, Mixture, NormalScores, AsinhTransform, IdentityTransform, LogTransform)
-}
+TRANSFORMS = (NormalScores, AsinhTransform, IdentityTransform, LogTransform)
+CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*MODELS.values(), *TRANSFORMS)}
 FORMAT = "surveysynth policy 2"
 
 
@@ -350,8 +345,8 @@ def _plain(value: Any) -> Any:
     """A model and its transforms as JSON."""
     if is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
-        if MODELS.get(name) is not type(value):
-            raise InputError(f"a policy cannot be saved with a {name}: it can with {', '.join(MODELS)}")
+        if CLASSES.get(name) is not type(value):
+            raise InputError(f"a policy cannot be saved with a {name}: it can with {', '.join(CLASSES)}")
         return {"class": name} | {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.init}
     if isinstance(value, Mapping):
         return {"items": [[_plain(k), _plain(v)] for k, v in value.items()]}
@@ -368,4 +363,4 @@ def _object(said: Any) -> Any:
     if "items" in said:
         return {_object(k): _object(v) for k, v in said["items"]}
     arguments = {name: _object(v) for name, v in said.items() if name != "class"}
-    return MODELS[said["class"]](**arguments)
+    return CLASSES[said["class"]](**arguments)

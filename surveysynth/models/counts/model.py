@@ -28,7 +28,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from ...design.survey_design import SurveyDesign
@@ -50,6 +49,7 @@ from ..one_outcome import OneOutcome, Standardized, standardized
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks, max_abs_log_density
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..shared.weight_regression import PRIOR_WEIGHT, draw_weights
 from .debias import correct
 from .likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
 
@@ -57,11 +57,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["paper", "independent"]
 
-SHAPE, SCALE, WIDTH = 0.5, 0.005, 10.0  # of the weight's prior
 PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
-PRIOR_WEIGHT = (
-    f"coefficients of the log weight ~ N(0, {WIDTH:g}^2 sigma^2), sigma^2 ~ inverse gamma({SHAPE:g}, {SCALE:g})"
-)
 
 MOST_EXPECTED = 2.0**53  # counts above are no whole numbers in floating point
 
@@ -193,7 +189,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         if self.dispersed:
             values["phi"] = np.exp(-fit.values["l"].ravel())
         if records.log_w is not None:
-            values |= _draw_weights(_of_weights(records, records.log_w, alpha), len(values["b"]), sampler.rng)
+            values |= draw_weights(_of_weights(records, records.log_w, alpha), len(values["b"]), sampler.rng)
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
@@ -223,7 +219,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         out = self._log_likelihood(records, after, draws) - self._log_likelihood(records, before, draws)
         if records.log_w is not None:
-            out += _weights_log_likelihood(_of_weights(records, records.log_w, after - before), draws)
+            out += weights_log_likelihood(_of_weights(records, records.log_w, after - before), draws)
         return out
 
     def _log_likelihood(self, records: CountRecords, alpha: Floats, draws: Draws) -> Floats:
@@ -421,19 +417,7 @@ def _of_weights(records: CountRecords, log_weights: Floats, alpha: Floats) -> Su
     return sufficient_statistics(_weight_predictors(records), records.pair, log_weights[:, None], alpha)
 
 
-def _draw_weights(of: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Exact draws of (c, gamma) and sigma under the conjugate prior."""
-    P = of.P[:, 0]
-    root = np.linalg.cholesky(of.C0 + np.eye(len(P)) / WIDTH**2)  # of the precision over sigma^-2
-    half = solve_triangular(root, P, lower=True)
-    rate = SCALE + (of.Q[0, 0] - half @ half) / 2
-    sigma = np.sqrt(rate / rng.standard_gamma(SHAPE + of.A / 2, size))
-    z = rng.standard_normal((len(P), size))
-    c = solve_triangular(root, half[:, None] + sigma * z, lower=True, trans="T").T
-    return {"c": np.ascontiguousarray(c), "sigma": sigma}
-
-
-def _weights_log_likelihood(of: SufficientStatistics, draws: Draws) -> Floats:
+def weights_log_likelihood(of: SufficientStatistics, draws: Draws) -> Floats:
     """sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) in every draw: (S,)."""
     c, sigma = draws.values["c"], draws.values["sigma"]
     squares = of.Q[0, 0] - 2 * c @ of.P[:, 0] + np.einsum("sk,sk->s", c @ of.C0, c)

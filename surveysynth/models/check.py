@@ -1,0 +1,226 @@
+"""Whether the pieces of a model fit together: what it samples, its density, and what it simulates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import kstest
+
+from ..design.survey_design import SurveyDesign
+from ..engines import get_engine
+from ..engines.embedded import log_target
+from ..errors import InputError, ModelError
+from .base import Clusters, Draws, Public, Records, Sampler, Synthesizer
+from .stan_model import StanModel
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+POINTS, WIDE, FINE = 4001, 8.0, 401  # points of a grid; standard deviations around simulated values; points of a weight
+SIMULATED, RECORDS = 2000, 3  # synthetic values of each record that is looked at
+UNLIKELY = 1e-4  # probability of a difference as large by chance, of each comparison
+CONSTANT = 1e-6  # spread of what has to be constant, relative to the log densities
+MASS = 0.01  # by which a density may miss one
+MOST = 1_000_000  # counts that a probability is summed over
+
+
+@dataclass(frozen=True)
+class ModelCheck:
+    """What :func:`check_model` found: every comparison that passed, in a sentence."""
+
+    model: str
+    passed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [f"{self.model}: the pieces fit together, as far as was looked", *map("  - {}".format, self.passed)]
+        )
+
+    __repr__ = __str__
+
+
+def check_model(
+    model: Synthesizer, design: SurveyDesign, *, clusters: Clusters = "ignore", engine: str = "auto", seed: int = 1
+) -> ModelCheck:
+    """Prove that a model's fit, its log density and its simulation belong to one model.
+
+    Every bound is computed from ``log_density``.  A factor of the likelihood that it forgets, such as the density of
+    the weight, releases at a larger epsilon than is printed.
+
+    - **Target**: under other privacy weights the log density that is sampled changes by sum (a1_i - a2_i) log p_i: to
+      rounding for a :class:`surveysynth.StanModel`; else in draws, which are carried over from one fit to the other.
+    - **Mass**: the density integrates to one: over y, or over log y where ``measure`` begins with "log", and over
+      log w; a probability of counts sums to one.  For models of one outcome whose ``records.y`` is the outcome itself.
+    - **Simulation**: synthetic values of a record follow the density that ``log_density`` gives it.
+    - **Rows**: the density of a record depends neither on the order of the records nor on which others there are.
+
+    Parameters
+    ----------
+    model : Synthesizer
+    design : SurveyDesign
+        A file that the model suits: a few hundred records.  Nothing is released, and no budget is spent.
+    clusters : {"ignore", "model"}
+        As of :func:`surveysynth.fit`.
+    engine : {"auto", "embedded", "cmdstan"}
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    ModelCheck
+
+    Raises
+    ------
+    ModelError
+        What does not fit, and by how much.
+    InputError
+        No model, or a file that does not suit it.
+    """
+    if not isinstance(model, Synthesizer):
+        raise InputError("check_model needs a synthesizer, such as surveysynth.StanModel(...)")
+    records = model.prepare(design, clusters)
+    rng = np.random.default_rng(seed)
+    chosen = get_engine(engine)
+    sampler = Sampler(lambda: chosen, rng, 4, 500, 500)
+    draws = model.fit(records, np.ones(records.n), sampler)
+    some = draws.some(np.linspace(0, draws.size - 1, 20).astype(int).tolist())
+    passed = [_rows(model, records, some, rng)]
+    if isinstance(model, StanModel):
+        passed.append(_target(model, records, some, rng))
+    else:
+        passed.append(_carried(model, records, draws, sampler, rng))
+    own = len(model.outcomes) == 1 and not model.categorical and records.y.size == records.n
+    if own and np.array_equal(records.y.ravel(), design.numeric(model.outcomes[0])):
+        passed += _values(model, records, some.some([int(rng.integers(some.size))]), rng)
+    return ModelCheck(model.name, tuple(passed))
+
+
+def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Generator) -> str:
+    """That records have their density whatever others there are, and in whatever order."""
+    everybody = model.log_density(records, draws)
+    if not np.isfinite(everybody).any():
+        raise ModelError(f"log_density of {model.name} is nowhere finite")
+    order = rng.permutation(records.n)
+    for chosen in np.array_split(order, 3):
+        apart = model.log_density(records.some(chosen), draws)
+        if not np.allclose(apart, everybody[:, chosen], rtol=1e-8, atol=1e-10, equal_nan=True):
+            raise ModelError(
+                f"log_density of {model.name} says something else of records among others, or in another order: the "
+                "density of record i may depend on records.x[i], records.y[i], records.log_w[i] and the draw alone"
+            )
+    return "the density of a record does not depend on the other records"
+
+
+def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Generator) -> str:
+    """That the program's log density moves with alpha as the log density of the records says, at all draws."""
+    one, two = rng.uniform(0.2, 1.0, (2, records.n))
+    logs = model.log_density(records, draws)
+    targets = [log_target(model.program, dict(model.data(records, alpha)), draws.values) for alpha in (one, two)]
+    left = targets[0] - targets[1] - logs @ (one - two)
+    spread, scale = float(np.ptp(left)), float(np.abs(logs).sum(axis=1).max())
+    if not spread <= CONSTANT * scale:
+        raise ModelError(
+            f"{model.program.name} and log_density do not belong together: under other privacy weights the program's "
+            "log density changes by something else than sum (a1_i - a2_i) log p_i, by up to "
+            f"{spread:.3g} between draws. Does log_density leave out a factor of the likelihood, such as the density "
+            "of the weight, or the program multiply something else than each record's log density by alpha?"
+        )
+    return "the program's log density moves with alpha by log_density, to rounding"
+
+
+def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sampler, rng: np.random.Generator) -> str:
+    """The same in draws: those of one fit, with importance weights, have the means of another fit's."""
+    alpha = np.clip(1 - rng.uniform(0, 1, records.n) * min(1.0, 3 / np.sqrt(records.n)), 0, 1)
+    other = model.fit(records, alpha, sampler)
+    log_ratio = model.log_ratio(records, np.ones(records.n), alpha, draws)
+    weight = np.exp(log_ratio - logsumexp(log_ratio))
+    worst = 0.0
+    for name, values in draws.values.items():
+        here, there = values.reshape(draws.size, -1), other.values[name].reshape(other.size, -1)
+        moving = np.ptp(there, axis=0) > 0
+        mean = weight @ here[:, moving]
+        error = np.sqrt(
+            ((weight[:, None] * (here[:, moving] - mean)) ** 2).sum(axis=0)
+            + there[:, moving].var(axis=0) / min(other.size, max(other.diagnostics.ess_bulk, 1.0))
+        )
+        worst = max(worst, float((np.abs(mean - there[:, moving].mean(axis=0)) / error).max(initial=0.0)))
+    if worst > 6:
+        raise ModelError(
+            f"fit and log_density of {model.name} do not belong together: draws under other privacy weights are not "
+            f"those that log_density says, by {worst:.0f} standard errors"
+        )
+    return f"draws under other privacy weights are those that log_density says, within {worst:.1f} standard errors"
+
+
+def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Generator) -> list[str]:
+    """That the density of some records has mass one, and that simulated values follow it."""
+    logarithmic = model.measure.lower().startswith("log")
+    masses, chances = [], []
+    for i in rng.choice(records.n, min(RECORDS, records.n), replace=False).tolist():
+        one = np.full(SIMULATED, i)
+        y = model.simulate(_public(records, one), draw, rng).outcomes[:, 0]
+        counted = bool((y == np.round(y)).all() and (records.y == np.round(records.y)).all())
+        grid = _counts(y) if counted else _grid(np.log(y) if logarithmic else y)
+        at = np.exp(grid) if logarithmic and not counted else grid
+        density = _density(model, records, i, at, draw)
+        step = np.ones(len(grid)) if counted else np.gradient(grid)
+        mass = float(density @ step)
+        masses.append(mass)
+        below = np.cumsum(density * step)
+        t = y if counted else (np.log(y) if logarithmic else y)
+        if counted:  # anywhere within the step, so that the values are uniform
+            k = np.searchsorted(grid, t)
+            place = below[k] - density[k] * rng.random(len(t))
+        else:
+            place = np.interp(t, grid, below - density * step / 2)
+        chances.append(float(kstest(np.clip(place / mass, 0, 1), "uniform").pvalue) if mass > 0 else 0.0)
+    if not max(abs(mass - 1) for mass in masses) <= MASS:
+        over = "log y" if logarithmic else "y"
+        raise ModelError(
+            f"the density of {model.name} is not normalized: it integrates to {', '.join(f'{m:.3g}' for m in masses)} "
+            f"over {over} for some records. It has to be the density of {over}, as measure={model.measure!r} says: "
+            "a factor is missing, or it is the density of another scale (a measure that begins with 'log' is one of "
+            "log y)"
+        )
+    if min(chances) < UNLIKELY:
+        raise ModelError(
+            f"simulate and log_density of {model.name} do not belong together: synthetic values of a record do not "
+            f"follow its density (Kolmogorov-Smirnov, p = {min(chances):.1g})"
+        )
+    return ["the density has mass one", "simulated values follow the density"]
+
+
+def _public(records: Records, chosen: Codes) -> Public:
+    """What is public of some records, any number of times."""
+    return records.some(chosen).public
+
+
+def _grid(t: Floats) -> Floats:
+    """Points around simulated values, beyond all but a negligible share of what they come from."""
+    middle, spread = float(np.median(t)), float(np.std(t))
+    near = np.linspace(middle - WIDE * spread, middle + WIDE * spread, POINTS)
+    reach = np.linspace(min(t.min(), near[0]) - 3 * spread, max(t.max(), near[-1]) + 3 * spread, POINTS // 4)
+    return np.unique(np.concatenate([near, reach]))
+
+
+def _counts(y: Floats) -> Floats:
+    """0, 1, 2, ... up to far above what was simulated."""
+    return np.arange(min(10 * int(y.max()) + 100, MOST), dtype=np.float64)
+
+
+def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draws) -> Floats:
+    """Density of y for record i, the weight integrated out where it is modelled: (points,)."""
+    copies = records.some(np.full(len(y), i))
+    column = y if records.y.ndim == 1 else y[:, None]
+    if records.log_w is None:
+        return np.exp(model.log_density(replace(copies, y=column), draw)[0])
+    w = records.log_w
+    points = np.linspace(w.mean() - 2 * WIDE * w.std(), w.mean() + 2 * WIDE * w.std(), FINE)
+    total = np.zeros(len(y))
+    for point, step in zip(points, np.gradient(points), strict=True):
+        given = replace(copies, y=column, log_w=np.full(len(y), point))
+        total += step * np.exp(model.log_density(given, draw)[0])
+    return total

@@ -1,0 +1,105 @@
+"""A gamma regression of a positive outcome: the example of docs/extending.md.
+
+    y_i ~ gamma(shape, shape / mu_i),   log mu_i = x_i b,   log w_i ~ N(x_i c + gamma log y_i, sigma^2)
+
+where the weight is not public.  ``stan/gamma.stan`` samples (b, shape) from sums over the records of a predictor row,
+so its cost does not depend on n; the weight's regression is drawn exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from ..errors import InputError, ModelError
+from ..validation import rows
+from .base import Draws, Public, Sampler, Synthetic
+from .one_outcome import OneOutcome, Standardized
+from .shared.sufficient_statistics import sufficient_statistics
+from .shared.weight_regression import draw_weights, weight_log_density
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GammaRegression(OneOutcome[Standardized]):
+    """Synthesizer of one positive outcome whose standard deviation goes with its mean.
+
+    Draws hold ``b`` (S, K) and ``shape`` (S,), and where the weight is modelled ``c`` (S, K + 1), the last of which is
+    the coefficient of log y, and ``sigma`` (S,).
+
+    Parameters
+    ----------
+    outcome : str
+        Confidential column of positive numbers.
+    predictors : str
+        Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+
+    Raises
+    ------
+    InputError
+        On construction: an outcome that is no column name or is a predictor; an unknown option.
+    """
+
+    outcome: str
+    predictors: str = "1"
+    missing: Literal["fail", "drop"] = "fail"
+
+    name: ClassVar[str] = "gamma regression"
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @property
+    def measure(self) -> str:  # type: ignore[override]  # of the field outcome
+        """Scale of the density."""
+        return f"{self.outcome}, in its own unit"
+
+    def check(self, records: Standardized) -> None:
+        """Refuse an outcome that is not positive (InputError), or constant (ModelError)."""
+        bad = ~(records.y > 0)
+        if bad.any():
+            raise InputError(
+                f"outcome {self.outcome!r} is not positive in {rows(bad)}: use FBS with an asinh transform"
+            )
+        if records.y.min() == records.y.max():
+            raise ModelError(
+                f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
+            )
+
+    def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
+        """Draw (b, shape), and the weight's regression where it is modelled, from the pseudo posterior."""
+        y, (G, K) = records.y, records.X.shape
+        a, s, t = (np.bincount(records.row, alpha * of, G) for of in (np.ones(len(y)), np.log(y), y))
+        fit = sampler.sample("gamma", {"G": G, "K": K, "X": records.X, "a": a, "s": s, "t": t})
+        values = {"b": fit.values["b"].reshape(-1, K), "shape": fit.values["shape"].ravel()}
+        if records.log_w is not None:
+            given = np.column_stack([records.x, np.log(y)])
+            of = sufficient_statistics(given, np.arange(len(y)), records.log_w[:, None], alpha)
+            values |= draw_weights(of, len(values["b"]), sampler.rng)
+        return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def log_density(self, records: Standardized, draws: Draws) -> Floats:
+        """log p(y_i, log w_i | x_i, draw): (S, n)."""
+        shape, log_mean = draws["shape"][:, None], draws["b"] @ records.x.T
+        rate = np.log(shape) - log_mean
+        logs = shape * rate - gammaln(shape) + (shape - 1) * np.log(records.y) - np.exp(rate) * records.y
+        if records.log_w is None:
+            return np.asarray(logs)
+        mean = draws["c"][:, :-1] @ records.x.T + draws["c"][:, -1:] * np.log(records.y)
+        return np.asarray(logs + weight_log_density(records.log_w, mean, draws["sigma"]))
+
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
+        """y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
+        shape, mean = draw["shape"][0], np.exp(public.x @ draw["b"][0])
+        y = rng.gamma(shape, mean / shape)
+        weights = public.public_weights
+        if weights is None:
+            weights = np.exp(public.x @ draw["c"][0, :-1] + draw["c"][0, -1] * np.log(y))
+        return Synthetic(y[:, None], weights)

@@ -1,0 +1,163 @@
+"""Any Stan program as a synthesizer: the author says what its data are, its density, and how to simulate.
+
+    p(theta) prod_i p(y_i, log w_i | x_i, theta)^alpha_i
+
+is what the program has to sample: every record's log density times its privacy weight alpha_i, and priors as they are.
+From ``log_density`` come the bounds that epsilon is made of, so a factor that the program has and ``log_density``
+forgets would not be counted: :func:`surveysynth.check_model` finds such things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..engines.embedded import check_data, check_program
+from ..errors import InputError, ModelError
+from ..validation import as_list, one_of
+from .base import Clusters, Draws, Public, Records, Sampler, Synthesizer, Synthetic
+from .shared.predictors import Constants
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+class StanModel(Synthesizer[Records]):
+    """A synthesizer made of a Stan program.
+
+    Parameters
+    ----------
+    program : str or Path
+        File of the program.
+    outcome : str or list of str
+        Confidential columns of numbers that are synthesized.
+    predictors : str
+        Right-hand side of a formula of public columns, as in R; ``"1"`` for none.
+    measure : str
+        Scale of the density, as the report prints it: "income in thousands", "count".
+    data : function of (records, alpha)
+        The program's data, by name.  ``records`` has ``x`` (n, K), predictor rows, which are ``X`` (G, K), the distinct
+        ones, at ``row`` (n,); ``y`` (n,), or (n, d) of d outcomes; and ``log_w`` (n,), log(w / mean w), or None.
+        ``alpha`` (n,) are the privacy weights, 0 to 1, that every record's log density is to be multiplied by.
+    log_density : function of (records, draws)
+        log p(y_i, log w_i | x_i, draw), normalized: (S, n).  ``draws["b"]`` are the S draws of parameter b.
+    simulate : function of (public, draw, rng)
+        One synthetic data set, y (n,) or (n, d), and log weights (n,) or None where weights are public.  ``draw["b"]``
+        is one draw of b; ``public`` has no outcome and no weight that is not public.
+    weight : {"public", "modelled"}
+        Whether the survey weight is a function of the predictors, or modelled with the outcome.  A weight that turns
+        out to be public is kept, and ``log_w`` is None, in either case.
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+
+    Raises
+    ------
+    ModelError
+        On construction: the program does not compile; line and column are named.
+    InputError
+        On construction: no such file; an unknown option.
+
+    Notes
+    -----
+    Every parameter that the program declares outside of ``generated quantities`` and ``transformed parameters`` belongs
+    to the draws; so do these two, and records of size n have no place among them: they would be diagnosed one by one.
+    Synthetic values do not come from the program's own random numbers, whose seed has 32 bits: who knows published
+    values could try all of them.
+    """
+
+    def __init__(
+        self,
+        program: str | Path,
+        *,
+        outcome: str | list[str],
+        predictors: str = "1",
+        measure: str,
+        data: Callable[[Records, Floats], Mapping[str, Any]],
+        log_density: Callable[[Records, Draws], Floats],
+        simulate: Callable[[Public, Mapping[str, Any], np.random.Generator], tuple[Floats, Floats | None]],
+        weight: Literal["public", "modelled"] = "public",
+        missing: Literal["fail", "drop"] = "fail",
+    ) -> None:
+        one_of(weight, ("public", "modelled"), "weight")
+        one_of(missing, ("fail", "drop"), "missing")
+        self.program = Path(program).resolve()
+        if not self.program.is_file():
+            raise InputError(f"there is no Stan program {str(program)!r}")
+        check_program(self.program)
+        for name, function in (("data", data), ("log_density", log_density), ("simulate", simulate)):
+            if not callable(function):
+                raise InputError(f"{name} must be a function; see surveysynth.StanModel")
+        self.outcomes = tuple(as_list(outcome))
+        self.predictors, self.measure, self.missing, self.weight = predictors, measure, missing, weight
+        self._data, self._log_density, self._simulate = data, log_density, simulate
+
+    @property
+    def name(self) -> str:
+        """That of the program's file."""
+        return self.program.stem
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> Records:  # fmt: skip
+        """As :meth:`Synthesizer.prepare`; a weight that is not public is refused unless it is modelled."""
+        records = super().prepare(design, clusters, mean_weight, constants, unit)
+        if records.log_w is not None and self.weight == "public":
+            raise InputError(
+                f"the survey weights are not a function of the predictors, and {self.name} does not model them: put "
+                "what the weights depend on into the formula, or say weight='modelled' and model log_w with the outcome"
+            )
+        return records
+
+    def data(self, records: Records, alpha: Floats) -> dict[str, Any]:
+        """What the author's function makes of the records: the program's data, by name."""
+        return dict(self._data(records, alpha))
+
+    def fit(self, records: Records, alpha: Floats, sampler: Sampler) -> Draws:
+        """Draw from the program's posterior.
+
+        Raises
+        ------
+        ModelError
+            An entry of the program's data is missing, or has another size; it is named.
+        EngineError
+            The sampler stopped.
+        """
+        entries = self.data(records, alpha)
+        check_data(self.program, entries)
+        fit = sampler.sample(str(self.program), entries)
+        values = {name: draws.reshape(-1, *draws.shape[2:]) for name, draws in fit.values.items()}
+        of_records = [name for name, v in values.items() if v.ndim > 1 and records.n > 1 and records.n in v.shape[1:]]
+        if of_records:
+            raise ModelError(
+                f"{self.program.name}: {', '.join(of_records)} has an entry for every record. Leave it out of the "
+                "program: log_density= and simulate= compute what belongs to records"
+            )
+        return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def log_density(self, records: Records, draws: Draws) -> Floats:
+        """What the author's function says: (S, n)."""
+        logs = np.asarray(self._log_density(records, draws), dtype=np.float64)
+        if logs.shape != (draws.size, records.n):
+            raise ModelError(
+                f"log_density of {self.name} must be an array of draws by records, here {(draws.size, records.n)}; it "
+                f"is {logs.shape}"
+            )
+        return logs
+
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
+        """What the author's function makes of one draw."""
+        y, log_w = self._simulate(public, {name: v[0] for name, v in draw.values.items()}, rng)
+        y = np.asarray(y, dtype=np.float64).reshape(public.n, -1)
+        if y.shape[1] != len(self.outcomes):
+            raise ModelError(f"simulate of {self.name} made {y.shape[1]} outcomes; there are {len(self.outcomes)}")
+        if public.public_weights is not None:
+            return Synthetic(y, public.public_weights)
+        if log_w is None:
+            raise ModelError(f"simulate of {self.name} must return log weights, too: the weights are not public")
+        return Synthetic(y, np.exp(np.asarray(log_w, dtype=np.float64)))
