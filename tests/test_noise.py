@@ -416,7 +416,7 @@ def test_consistent_tables_add_up(kind, by):
     design = SurveyDesign(frame, weights="wt", strata="field")
     # little noise: where a strict count is too low there is no mean, and no total to add up
     arguments = {"kind": "strict", "bounds": BOUNDS, "epsilon": 1e5} if kind == "strict" else {"epsilon": 5.0}
-    made = laplace_tables(design, "income", by, debias_draws=True, **arguments)
+    made = laplace_tables(design, "income", by, consistent=True, **arguments)
     for statistic in ("count", "mean"):
         assert margins_off(made.table, by, statistic) < 1e-9
     assert "add up to their margins" in made.postprocessing and made.postprocessing in str(made)
@@ -464,8 +464,8 @@ def test_adding_up_keeps_numbers_without_noise():
 def test_consistency_without_noise_changes_nothing(kind, silent):
     arguments = {"kind": "strict", "bounds": BOUNDS} if kind == "strict" else {}
     loose, tight = (  # with so much epsilon no count is below the noise that it is said to have
-        laplace_tables(make_design(), "income", BY, 1e4, debias_draws=debias_draws, **arguments).table
-        for debias_draws in (False, True)
+        laplace_tables(make_design(), "income", BY, 1e4, consistent=consistent, **arguments).table
+        for consistent in (False, True)
     )
     np.testing.assert_allclose(tight["estimate"], loose["estimate"], rtol=1e-9)
     np.testing.assert_allclose(tight["se"], loose["se"], rtol=1e-9)

@@ -1,6 +1,6 @@
 # Data frames in the form in which R and Python hand them to each other, exactly: a column is a vector
 # of numbers and what these mean. Text and factors are codes into their distinct values. The other side
-# is surveysynth/exchange.py, function by function.
+# is surveysynth/r/exchange.py, function by function.
 #
 #     columns.json    name, type, levels, ... of each column
 #     1.bin, 2.bin    its numbers, little-endian, of 8 or 4 bytes

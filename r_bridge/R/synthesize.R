@@ -196,7 +196,7 @@ check_there <- function(columns, there) {
   }
 }
 
-# The first names. As listing() of surveysynth/columns.py: a file without a header line has its first record for names,
+# The first names. As listing() of surveysynth/design/columns.py: a file without a header line has its first record for names,
 # so where any looks like a value they are counted, and none is shown.
 listing <- function(names, shown = 12) {
   values <- sum(looks_like_value(names))

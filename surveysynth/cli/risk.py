@@ -6,7 +6,7 @@ import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,11 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..design.columns import codes
-from ..design.read import read_frame
 from ..errors import InputError, PrivacyError
-from ..privacy.release_rule import ROUNDING
-from ..release.identification import identification_risk
-from ..release.release import MANIFEST, Release, read_release
+
+if TYPE_CHECKING:
+    from ..release.release import Release
+
 from ..storage import private_folder
 from .study import listed
 
@@ -100,6 +99,12 @@ def risk_command(
     internal part of a release), the number of records that are alike in what is known, and the marginal probability of
     identification, averaged over the data sets. Rows that a release left out have neither size nor risk.
     """
+    from ..design.columns import codes
+    from ..design.read import read_frame
+    from ..privacy.release_rule import ROUNDING
+    from ..release.identification import identification_risk
+    from ..release.release import Release
+
     if most is not None and not 0 <= most < 1:
         raise InputError("--most must be a number from 0 to below 1")
     if out.exists() and not (overwrite and (out / RISKS).is_file()):
@@ -128,6 +133,9 @@ def risk_command(
 
 def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | Release:
     """Files whose rows are in the order of the original; or a release, with the order of its own."""
+    from ..design.read import read_frame
+    from ..release.release import MANIFEST
+
     if len(paths) == 1 and paths[0].is_dir():
         return _ordered_release(paths[0])
     for path in paths:
@@ -142,6 +150,9 @@ def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | Release:
 
 
 def _ordered_release(folder: Path) -> Release:
+    from ..design.read import read_frame
+    from ..release.release import read_release
+
     release, file = read_release(folder), folder / "internal" / "rows.csv"
     if not file.is_file():
         raise InputError(
@@ -172,6 +183,8 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
 
 def _print_risks(risk: NDArray[np.float64], n: int, records: NDArray[np.intp], datasets: int) -> None:
     """How many records (of n) and patterns (``records`` of each) there are, and where the risks lie."""
+    from ..privacy.release_rule import ROUNDING
+
     left_out = f" ({n - risk.size:,} more were left out by the release)" if n > risk.size else ""
     alone = int((records == 1).sum())
     console.print(

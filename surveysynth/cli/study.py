@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from rich.console import Console
 
-from ..datasets.draw import SecondStage
-from ..design.read import read_frame
-from ..design.stages import LonelyPSU
-from ..design.survey_design import SurveyDesign
+from ..choices import Allocation, Clusters, LonelyPSU, RiskSource, SecondStage, StudyMethod, StudyPrior
 from ..errors import InputError
-from ..models.base import Clusters
-from ..models.mixture.model import Allocation
-from ..models.shared.transforms import as_transform
 from ..storage import check_new
-from ..studies import clusters as two_stages
-from ..studies.censoring import outputs as censoring_outputs
-from ..studies.censoring import study as censoring
-from ..studies.reweighting import outputs as reweighting_outputs
-from ..studies.reweighting import study as reweighting
-from ..studies.risk_efficient import outputs as risk_efficient_outputs
-from ..studies.risk_efficient import study as risk_efficient
-from ..studies.sample import METHODS, Prior
-from ..studies.tabular import outputs, own_file
-from ..studies.tabular.study import repeated_sampling, sdr
 from .once import Commands
 
 app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What private tables are worth.")
@@ -53,8 +37,8 @@ def tabular_command(
     m: Annotated[
         str | None, typer.Option("-m", "--m", help="Numbers of synthetic data sets; default 1,3,5, with --data 3.")
     ] = None,
-    methods: Annotated[str, typer.Option(help="Of fbs, fbp, laplace; by commas.")] = ",".join(METHODS),
-    prior: Annotated[Prior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
+    methods: Annotated[str, typer.Option(help="Of fbs, fbp, laplace; by commas.")] = ",".join(get_args(StudyMethod)),
+    prior: Annotated[StudyPrior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
     seed: Annotated[int | None, typer.Option(min=0, help="Laplace noise is never seeded.")] = None,
     replicates: Annotated[int | None, _simulated("Number of samples; default 100.", min=1)] = None,
     delta: Annotated[str | None, _simulated("Lipschitz bounds, epsilon = 2 delta m; default 1.8.")] = None,
@@ -88,6 +72,10 @@ def tabular_command(
     With --data: the methods at one epsilon on your own file, beside its confidential estimates;
     the folder is then not for publication.
     """
+    from ..design.survey_design import SurveyDesign
+    from ..studies.tabular import outputs, own_file
+    from ..studies.tabular.study import repeated_sampling, sdr
+
     simulated = {
         "replicates": replicates, "delta": delta, "n": n, "population": population, "bounds-n": bounds_n,
         "workers": workers, "scheduler": scheduler,
@@ -147,12 +135,14 @@ def clusters_command(
         SecondStage, typer.Option(help="Within a PSU: pps, weights differ; srs, one weight a PSU.")
     ] = "pps",
     predictors: Annotated[str, typer.Option(help="Formula of field, gender and take.")] = "field + gender",
-    prior: Annotated[Prior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
+    prior: Annotated[StudyPrior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
     workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
 ) -> None:
     """Two-stage samples whose PSUs are alike: what FBS makes of them with effects of PSUs, and without."""
+    from ..studies import clusters as two_stages
+
     try:
         studies = two_stages.cluster_study(
             _numbers(icc, "--icc", float), replicates=replicates, n=n, m=_numbers(m, "-m", int),
@@ -190,6 +180,10 @@ def censoring_command(
     Without --data: repeated files from Beta(0.5, 3).  With --data: one synthetic file of each mechanism
     for your own file, whose records count the same; the folder is then not for publication.
     """
+    from ..design.read import read_frame
+    from ..studies.censoring import outputs as censoring_outputs
+    from ..studies.censoring import study as censoring
+
     simulated = {"replicates": replicates, "n": n, "c1": c1, "workers": workers, "scheduler": scheduler}
     own = {"outcome": outcome, "predictors": predictors, "bounds": bounds}
     strangers = [f"--{name}" for name, value in (own if data is None else simulated).items() if value is not None]
@@ -250,6 +244,10 @@ def reweighting_command(
     With --data: synthetic counts under every kind of weights for your own file, whose records count the same; the
     folder is then not for publication.
     """
+    from ..design.read import read_frame
+    from ..studies.reweighting import outputs as reweighting_outputs
+    from ..studies.reweighting import study as reweighting
+
     simulated = {
         "replicates": replicates, "n": n, "epsilon": epsilon, "sizes": sizes, "curves": curves, "workers": workers,
         "scheduler": scheduler,
@@ -289,7 +287,7 @@ def risk_efficient_command(
         float | None, typer.Option(help="Least radius, for values near 0; default 0, of the simulated file 100.", min=0)
     ] = None,
     weights_from: Annotated[
-        risk_efficient.Source,
+        RiskSource,
         typer.Option(help="Risks behind the privacy weights: of synthetic files, or of the data as if released."),
     ] = "synthetic",
     allocation: Annotated[
@@ -297,9 +295,9 @@ def risk_efficient_command(
         typer.Option(help="Components of synthetic records: from their shares, or given the records (E eq. 7)."),
     ] = "prior",
     datasets: Annotated[int, typer.Option(help="Synthetic files of each fit.", min=1)] = 20,
-    chains: Annotated[int, typer.Option(min=1)] = risk_efficient.CHAINS,
-    warmup: Annotated[int, typer.Option(min=1)] = risk_efficient.WARMUP,
-    draws: Annotated[int, typer.Option(help="Of each chain.", min=1)] = risk_efficient.DRAWS,
+    chains: Annotated[int, typer.Option(min=1)] = 2,
+    warmup: Annotated[int, typer.Option(min=1)] = 500,
+    draws: Annotated[int, typer.Option(help="Of each chain.", min=1)] = 500,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     n: Annotated[int | None, _simulated("Records of the file; default 5571.", min=1)] = None,
     data: Annotated[Path | None, _own("Compare privacy weights on this file.")] = None,
@@ -321,6 +319,11 @@ def risk_efficient_command(
     Without --data: a file of consumer units that the package makes for itself.  With --data: your own file; the folder
     is then not for publication.
     """
+    from ..design.read import read_frame
+    from ..models.shared.transforms import as_transform
+    from ..studies.risk_efficient import outputs as risk_efficient_outputs
+    from ..studies.risk_efficient import study as risk_efficient
+
     own = {
         "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
         "bounds": bounds, "top_code": top_code, "weights": weights,

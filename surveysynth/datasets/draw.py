@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 
+from ..choices import SecondStage
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
 from ..validation import rows
-
-SecondStage = Literal["pps", "srs"]
-
 
 # exp of an uncut t has no mean: once in a few populations one salary would be most of its cell's
 # total.  Beyond 13 lies 1 in 5,000 of t4.

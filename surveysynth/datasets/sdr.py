@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..choices import SecondStage
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..sampling import Floats, Positions
 from ..validation import positive
-from .draw import T4_CUT, SecondStage, draw_sample
+from .draw import T4_CUT, draw_sample
 
 Errors = Literal["lognormal", "t4", "skewed", "heteroskedastic", "clustered"]
 # Field, gender, units and mean salary (dollars) of the simulated population: T Tables 4 and 5,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,8 +11,6 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..validation import rows
 from .columns import codes, numeric, positive
-
-LonelyPSU = Literal["fail", "remove", "adjust", "average"]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ..choices import LonelyPSU
 from ..errors import InputError
 from ..sampling import GivenJoint, Joint, SampleSize, draw
 from ..validation import check_seed, rows
@@ -23,7 +24,7 @@ from .replicates.given import GivenReplicates
 from .replicates.given import given as given_replicates
 from .replicates.jackknife import jackknife
 from .replicates.preston import preston
-from .stages import LonelyPSU, Stage, refuse_lonely, stages_of
+from .stages import Stage, refuse_lonely, stages_of
 
 PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
 NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")

@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ..choices import LonelyPSU
 from ..design.columns import occurring
-from ..design.stages import LonelyPSU, Stage
+from ..design.stages import Stage
 from ..design.survey_design import SurveyDesign
 from .quantities import Quantity
 

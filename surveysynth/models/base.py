@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..choices import Clusters
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, Engine, Samples
@@ -29,7 +30,6 @@ from .shared.public_weights import public_weight, refuse_proportional
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Clusters = Literal["model", "ignore"]
 
 BLOCK = 4_000_000  # log densities that are held at once
 EACH = {"each": True}  # marks fields of records: arrays (n, ...), or objects that can take ``some`` of them

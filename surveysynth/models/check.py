@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import kstest
 
+from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..engines.embedded import log_target
 from ..errors import InputError, ModelError
-from .base import Clusters, Draws, Public, Records, Sampler, Synthesizer
+from .base import Draws, Public, Records, Sampler, Synthesizer
 from .stan_model import StanModel
 
 Floats = NDArray[np.float64]

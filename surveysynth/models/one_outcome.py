@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..choices import Clusters
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import one_of
-from .base import Clusters, Draws, Portable, Records
+from .base import Draws, Portable, Records
 from .shared.predictors import Constants
 
 Floats = NDArray[np.float64]

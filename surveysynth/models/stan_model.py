@@ -16,11 +16,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..engines.embedded import check_data, check_program
 from ..errors import InputError, ModelError
 from ..validation import as_list, one_of
-from .base import Clusters, Draws, Public, Records, Sampler, Synthesizer, Synthetic
+from .base import Draws, Public, Records, Sampler, Synthesizer, Synthetic
 from .shared.predictors import Constants
 
 Floats = NDArray[np.float64]

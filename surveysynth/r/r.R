@@ -1,4 +1,4 @@
-# What surveysynth/r.py asks of R beside the functions of the R package.
+# What surveysynth/r/session.py and designs.py asks of R beside the functions of the R package.
 
 # The value of a function or its error, and its warnings.
 attempt <- function(.f, ...) {

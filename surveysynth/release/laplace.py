@@ -150,7 +150,7 @@ def laplace_tables(
     point_share: float = 0.5,
     replicates: int = 10,
     bounds: Mapping[str, Bounds] | None = None,
-    debias_draws: bool = False,
+    consistent: bool = False,
     ledger: Ledger | None = None,
 ) -> LaplaceTables:
     """Counts and means of cells, margins and total, with Laplace noise (T 2.4).
@@ -228,7 +228,7 @@ def laplace_tables(
 
     labels = pd.concat([partition.labels for partition in partitions], ignore_index=True)
     n = np.concatenate([np.bincount(partition.domain) for partition in partitions])
-    A = additions(labels, names) if debias_draws and names else None
+    A = additions(labels, names) if consistent and names else None
     parts = []
     for name, (estimate, v) in (_strict_estimates if box else _local_estimates)(noisy, A, boot).items():
         df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), design.degf).astype(np.float64)
@@ -242,7 +242,7 @@ def laplace_tables(
     else:
         guarantee = LOCAL if budget["sensitivity"].all() else f"{LOCAL} {NO_NOISE}"
         budget = budget.drop(columns="sensitivity")
-    return LaplaceTables(table, budget, kind, epsilon, guarantee, CONSISTENT if debias_draws else "")
+    return LaplaceTables(table, budget, kind, epsilon, guarantee, CONSISTENT if consistent else "")
 
 
 def _query(

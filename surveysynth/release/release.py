@@ -31,7 +31,8 @@ from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..storage import restrict
 from ..validation import as_list
 from .checksums import described, verify
-from .suppression import QUALITY_RULE, flag
+from .quality_rule import QUALITY_RULE
+from .suppression import flag
 
 MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")

@@ -15,8 +15,6 @@ from scipy.sparse import csr_array, hstack
 from ..errors import InputError
 from ..estimation.tables import NUMBERS, QUANTITY, TOTAL
 
-QUALITY_RULE = "This is a quality rule, not protection: whoever has the synthetic files can compute these cells."
-
 
 def flag(
     table: pd.DataFrame, by: list[str], m: int, *, min_cell: int | None = None, cv_limit: float | None = None

@@ -48,16 +48,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..datasets.draw import SecondStage
+from ..choices import Clusters, SecondStage, StudyPrior
 from ..datasets.sdr import SCALE, sdr_population, sdr_sample
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.tables import TOTAL
-from ..models.base import Clusters
 from ..models.normal.fbs import FBS
 from ..publication import figures as plots
 from . import measures
-from .sample import Prior
 from .tabular.study import POPULATION_SEED, SETTINGS, Population, Study, check_free, entropy, repeated_sampling
 
 CHOICES: tuple[Clusters, ...] = get_args(Clusters)
@@ -134,7 +132,7 @@ def cluster_study(
     delta: Sequence[float] = (1.8,),
     second_stage: SecondStage = "pps",
     predictors: str = "field + gender",
-    prior: Prior = "flat",
+    prior: StudyPrior = "flat",
     workers: int = 1,
     scheduler: str | None = None,
     out: str | Path | None = None,

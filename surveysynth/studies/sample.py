@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..choices import StudyMethod, StudyPrior
 from ..design.survey_design import SurveyDesign
 from ..errors import SurveySynthError
 from ..estimation import estimate
@@ -34,11 +35,9 @@ from ..synthesis.fit import Fit
 from ..synthesis.fitting import fit
 from .measures import CONFIDENTIAL
 
-Method = Literal["fbs", "fbp", "laplace"]
-Prior = Literal["flat", "paper"]
 Floats = NDArray[np.float64]
 
-METHODS: tuple[Method, ...] = get_args(Method)
+METHODS: tuple[StudyMethod, ...] = get_args(StudyMethod)
 STATISTICS = ("count", "mean")
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 
@@ -82,7 +81,7 @@ class SampleStudy:
     outcome: str
     by: Sequence[str]
     predictors: str
-    prior: Prior = "flat"
+    prior: StudyPrior = "flat"
     settings: Mapping[str, Any] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] | None = None
     seed: int | None = None
@@ -99,14 +98,14 @@ class SampleStudy:
         self._add(table, CONFIDENTIAL, "", np.nan, np.nan)
         self._add_scatter(CONFIDENTIAL, "survey weights", self.design.numeric(self.outcome), self.design.weights)
 
-    def run(self, method: Method, delta: float, m: Sequence[int], *, untuned: bool = False) -> None:
+    def run(self, method: StudyMethod, delta: float, m: Sequence[int], *, untuned: bool = False) -> None:
         """Put a method to work: Lipschitz bound delta, hence epsilon = 2 delta m, for every m."""
         if method == "laplace":
             self._laplace(delta, m)
         else:
             self._bayes(method, delta, m, untuned)
 
-    def _bayes(self, method: Method, delta: float, m: Sequence[int], untuned: bool) -> None:
+    def _bayes(self, method: StudyMethod, delta: float, m: Sequence[int], untuned: bool) -> None:
         """Fit FBS or FBP once, tuned to delta, and release every m under every setting."""
         with self._failing(method=method, delta=delta):
             done = self._fit(method, delta)
@@ -120,7 +119,9 @@ class SampleStudy:
                 with self._failing(method=method, setting=setting, delta=delta):
                     self._release(variant, method, setting, delta, m, debias)
 
-    def _release(self, done: Fit, method: Method, setting: str, delta: float, m: Sequence[int], debias: bool) -> None:
+    def _release(
+        self, done: Fit, method: StudyMethod, setting: str, delta: float, m: Sequence[int], debias: bool
+    ) -> None:
         """Tables from the first data sets of one release, for every m."""
         if not m:
             return
@@ -142,14 +143,14 @@ class SampleStudy:
                     )  # fmt: skip
                     self._add(noisy.table, "laplace", kind, delta, size)
 
-    def _fit(self, method: Method, delta: float, c1: float | None = None) -> Fit:
+    def _fit(self, method: StudyMethod, delta: float, c1: float | None = None) -> Fit:
         model = (FBS if method == "fbs" else FBP)(self.outcome, self.predictors, prior=self.prior)
         return fit(
             self.design, model, epsilon=2 * delta, m=1, mechanism=PseudoPosterior(c1=c1),
             seed=self._seed(method, delta), **self.settings,
         )  # fmt: skip
 
-    def _seed(self, method: Method, delta: float, m: int = 0) -> int | None:
+    def _seed(self, method: StudyMethod, delta: float, m: int = 0) -> int | None:
         if self.seed is None:
             return None
         return seed_of(self.seed, METHODS.index(method), round(1e6 * delta), m)
@@ -164,7 +165,7 @@ class SampleStudy:
         scaled = weight * (total / weight.sum())
         self.scatter.append(pd.DataFrame({"method": method, "weights": weights, "outcome": outcome, "weight": scaled}))
 
-    def _scatter_of(self, done: Fit, method: Method) -> None:
+    def _scatter_of(self, done: Fit, method: StudyMethod) -> None:
         """One synthetic data set with smoothed weights, and with weights synthesized around them (T Fig. 4, 8, 9)."""
         posterior, rng = done.weighted.posterior, np.random.default_rng(self._seed(method, done.budget.bound))
         draw, noise = int(rng.choice(posterior.size, p=posterior.weight)), rng.integers(2**63)
@@ -198,7 +199,7 @@ def seed_of(*key: int) -> int:
     return int(np.random.SeedSequence(entropy, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
 
-def _variants(done: Fit, method: Method) -> dict[str, tuple[Fit, bool]]:
+def _variants(done: Fit, method: StudyMethod) -> dict[str, tuple[Fit, bool]]:
     """The settings that a fit is released under, and whether its draws are made Fisher-consistent."""
     if method == "fbs":
         return {"paper": (done, False), "debias": (done, True)}

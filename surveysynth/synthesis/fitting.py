@@ -19,11 +19,12 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError
 from ..estimation.tables import OWN
-from ..models.base import Clusters, Draws, Sampler, Streams, Synthesizer
+from ..models.base import Draws, Sampler, Streams, Synthesizer
 from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger

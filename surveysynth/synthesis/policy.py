@@ -23,16 +23,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..choices import Clusters, MapName
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
-from ..models.base import Boundable, Clusters, Draws, Portable, Sampler, Synthesizer
+from ..models.base import Boundable, Draws, Portable, Sampler, Synthesizer
 from ..models.registry import MODELS
 from ..models.shared.normal_scores import NormalScores
 from ..models.shared.predictors import Constants, predictor_constants
 from ..models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from ..privacy.budget import Budget
-from ..privacy.mechanisms.base import MapName
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.protected_fit import PseudoLikelihood
 from ..privacy.tuning import first_guess, tune, weighted_fit

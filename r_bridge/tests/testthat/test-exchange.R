@@ -21,7 +21,7 @@ through_python <- function(frame) bridge$in_folder(function(folder) {
   there <- bridge$frame_for_python(frame, folder, "there")$arguments$folder
   back <- file.path(folder, "back")
   dir.create(back)
-  exchange <- reticulate::import("surveysynth.exchange", convert = FALSE)
+  exchange <- reticulate::import("surveysynth.r.exchange", convert = FALSE)
   exchange$save(exchange$load(there), back)
   bridge$loaded(back)
 })
@@ -52,7 +52,7 @@ test_that("Python reads the values that R has", {
   said <- bridge$in_folder(function(folder) {
     bridge$save_frame(frame, folder)
     from_python("
-from surveysynth.exchange import load
+from surveysynth.r.exchange import load
 frame = load(sys.argv[1])
 text = lambda x: None if x != x else x.hex() if isinstance(x, float) else str(x)
 print(json.dumps({c: [text(x) for x in frame[c].astype(object).where(frame[c].notna(), None)] for c in frame if c not in

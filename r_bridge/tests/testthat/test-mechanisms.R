@@ -230,7 +230,7 @@ test_that("mechanisms and beta regressions show themselves, and refuse what does
   shows(pairwise_risk(~ 1), "pairwise_risk(known = character(0), radius")
   shows(identification_rule("a"),
         "identification_rule(known = \"a\", most = 0.5, radius = 0.2, relative = TRUE, floor = 0)")
-  shows(beta_regression("y", ~ a + b, bounds = c(0, 9)), "Beta: y ~ a + b\nbounds = c(0, 9), missing = \"fail\"")
+  shows(beta_regression("y", ~ a + b, bounds = c(0, 9)), "BetaRegression: y ~ a + b\nbounds = c(0, 9), missing = \"fail\"")
   expect_equal(beta_regression(y ~ a, bounds = 0:1)$arguments, beta_regression("y", ~ a, bounds = 0:1)$arguments)
   expect_error(censored(c1 = 0.5), "with weighted = TRUE")
   expect_error(censored(risk = count_risk()), "with weighted = TRUE")

@@ -10,12 +10,12 @@ test_that("a model can be written in three ways", {
   shows(fbp(y ~ age, bands = list(age = c(25, 50))), "bands = list(age = c(25, 50))")
   shows(pseudo_posterior("linear"), "pseudo_posterior(map = \"linear\", c2 = 0, risk = lipschitz_risk())")
   expect_equal(negbin(y ~ a + b)$arguments, negbin("y", c("a", "b"))$arguments)
-  shows(negbin(y ~ a + b), "NegativeBinomial: y ~ a + b\nprior = \"paper\", missing = \"fail\"")
+  shows(negbin(y ~ a + b), "NegativeBinomialRegression: y ~ a + b\nprior = \"paper\", missing = \"fail\"")
   expect_equal(mixture(y ~ a + b)$arguments, mixture("y", c("a", "b"))$arguments)
   shows(mixture(y ~ a), "Mixture: y ~ a\ntransform = \"log\", zeros = FALSE, components = 20, prior = \"common\",")
   shows(mixture("y", ~ 1, transform = asinh_transform(9), bounds = c(-5, 1e3), allocation = "posterior"),
         "asinh_transform(scale = 9)")
-  shows(poisson_counts("y", ~ 1, "independent", "drop"), "Poisson: y ~ 1\nprior = \"independent\", missing = \"drop\"")
+  shows(poisson_counts("y", ~ 1, "independent", "drop"), "PoissonRegression: y ~ 1\nprior = \"independent\", missing = \"drop\"")
 })
 
 test_that("what is no model is refused at once", {

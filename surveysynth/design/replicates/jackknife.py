@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ...choices import LonelyPSU
 from ...errors import InputError
-from ..stages import LonelyPSU, Stage
+from ..stages import Stage
 from .base import Replicates, _sums
 from .preston import _refuse_lonely
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ...choices import LonelyPSU
 from ...errors import InputError
 from ...validation import rows, whole
-from ..stages import LonelyPSU, Stage
+from ..stages import Stage
 from .base import BLOCK, _select
 from .levels import LevelReplicates
 

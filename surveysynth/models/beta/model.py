@@ -31,10 +31,11 @@ from scipy.linalg import helmert
 from scipy.optimize import minimize
 from scipy.special import betaln, expit, gammaln, psi
 
+from ...choices import Clusters
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import PUBLIC_WEIGHT, Boundable, Clusters, Draws, Public, Sampler, Synthetic, present, said_of_numbers
+from ..base import PUBLIC_WEIGHT, Boundable, Draws, Public, Sampler, Synthetic, present, said_of_numbers
 from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.public_weights import public_weight

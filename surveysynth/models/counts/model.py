@@ -30,21 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from ...choices import Clusters
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import (
-    EACH,
-    PUBLIC_WEIGHT,
-    Clusters,
-    Debiasable,
-    Draws,
-    Public,
-    Sampler,
-    Synthetic,
-    present,
-    said_of_numbers,
-)
+from ..base import EACH, PUBLIC_WEIGHT, Debiasable, Draws, Public, Sampler, Synthetic, present, said_of_numbers
 from ..one_outcome import OneOutcome, Standardized, standardized
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks, max_abs_log_density

@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri_exp
 
+from ...choices import Allocation, Clusters
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...engines.base import diagnose
 from ...errors import InputError, ModelError
 from ...validation import positive, rows, whole
-from ..base import EACH, PUBLIC_WEIGHT, Boundable, Clusters, Draws, Public, Sampler, Synthetic, present, said_of_numbers
+from ..base import EACH, PUBLIC_WEIGHT, Boundable, Draws, Public, Sampler, Synthetic, present, said_of_numbers
 from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks
@@ -45,7 +46,6 @@ from .sampler import KernelRecords, State, fill, sample
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["common", "paper"]
-Allocation = Literal["prior", "posterior"]
 
 SWEEPS, PLAIN_SWEEPS = 5, 30  # of the sampler a draw; those of the plain Gibbs sampler are cheap, and reach less far
 ODDS_SD = 2.5  # prior standard deviation of the coefficients of the log odds of a zero

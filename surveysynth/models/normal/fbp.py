@@ -33,10 +33,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...choices import Clusters
 from ...design.columns import codes
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
-from ..base import Clusters, Draws, Public, Sampler, Synthetic
+from ..base import Draws, Public, Sampler, Synthetic
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
 from ..shared.transforms import Transform
 from .censored_fit import Pilot

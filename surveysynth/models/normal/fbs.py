@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ...choices import Clusters, FBSPrior
 from ...design.survey_design import SurveyDesign
 from ...errors import ModelError, guarded
-from ..base import Clusters, Draws, Public, Sampler, Synthetic
+from ..base import Draws, Public, Sampler, Synthetic
 from ..shared.predictors import Constants
 from ..shared.transforms import Transform
 from .censored_fit import Pilot
@@ -27,7 +28,6 @@ from .records import JointPublic, JointRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Prior = Literal["paper", "independent", "normal", "flat"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class FBS(JointRegression[JointRecords]):
 
     outcome: str | Sequence[str]
     predictors: str
-    prior: Prior = "paper"
+    prior: FBSPrior = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
     missing: Literal["fail", "drop"] = "fail"
 

@@ -29,12 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import invwishart
 
+from ...choices import Clusters
 from ...design.formula import formula_columns
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
 from ...validation import as_list, rows
-from ..base import Boundable, Clustered, Clusters, Debiasable, Draws, Portable, Public, Sampler, said_of_numbers
+from ..base import Boundable, Clustered, Debiasable, Draws, Portable, Public, Sampler, said_of_numbers
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
 from ..shared.normal_scores import NormalScores
 from ..shared.predictors import (

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...choices import MapName
 from ...errors import InputError
 from ...models.base import Draws, Synthesizer
 from ...validation import one_of, positive
@@ -24,7 +25,6 @@ from ..weight_maps import MAPS
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-MapName = Literal["inverse", "linear"]
 Say = Callable[[str], None]
 
 NARROWED = (

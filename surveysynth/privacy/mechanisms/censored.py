@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...choices import MapName
 from ...errors import InputError, ModelError
 from ...models.base import Boundable, Synthesizer
 from ..budget import Budget
@@ -16,7 +17,7 @@ from ..report import BY_GIVEN_CONSTANTS, Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import censored_fit
-from .base import DEBIASED, Assessment, MapName, Mechanism, Say, unweighted_fit, with_risk
+from .base import DEBIASED, Assessment, Mechanism, Say, unweighted_fit, with_risk
 
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "

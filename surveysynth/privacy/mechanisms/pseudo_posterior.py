@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ...choices import MapName
 from ...errors import InputError
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
@@ -12,7 +13,7 @@ from ..report import Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import weighted_fit
-from .base import Assessment, MapName, Mechanism, Say, reweighted, tuned, unweighted_fit, with_risk
+from .base import Assessment, Mechanism, Say, reweighted, tuned, unweighted_fit, with_risk
 
 
 @dataclass(frozen=True)

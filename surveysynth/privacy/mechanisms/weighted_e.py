@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...choices import MapName
 from ...errors import InputError
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
@@ -15,7 +16,7 @@ from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import truncated
 from ..units import Unit
-from .base import Assessment, MapName, Mechanism, Say, reweighted, tuned, unweighted_fit, with_risk
+from .base import Assessment, Mechanism, Say, reweighted, tuned, unweighted_fit, with_risk
 
 
 @dataclass(frozen=True)

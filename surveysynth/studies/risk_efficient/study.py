@@ -36,12 +36,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...choices import Allocation, RiskSource
 from ...datasets.consumer_units import INCOMES, consumer_units
 from ...design.columns import codes, listing, numeric
 from ...design.survey_design import SurveyDesign
@@ -51,7 +52,7 @@ from ...estimation import regression
 from ...estimation.combining import combine, interval
 from ...estimation.regression import regressions
 from ...models.base import Draws, Sampler, Synthesizer
-from ...models.mixture.model import Allocation, Mixture
+from ...models.mixture.model import Mixture
 from ...models.shared.transforms import AsinhTransform, Transform
 from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ...privacy.risks.identification import MarginalRisk
@@ -66,7 +67,6 @@ from ..measures import overlap
 from ..sample import seed_of
 
 Floats = NDArray[np.float64]
-Source = Literal["synthetic", "data"]
 
 KINDS = ("marginal", "pairwise")
 ADJUSTMENTS = ((1.0, 0.0), (1.5, 0.0), (1.0, 0.1))  # c1, c2 (E 3.4)
@@ -188,15 +188,15 @@ class Plan:
     floor: float
     datasets: int
     resamples: int
-    weights_from: Source
+    weights_from: RiskSource
 
     def __post_init__(self) -> None:
         asked = MarginalRisk(self.known, self.radius, floor=self.floor, datasets=self.datasets)  # which checks them
         object.__setattr__(self, "known", asked.known)
         if whole(self.resamples, "resamples") < 2:
             raise InputError("resamples must be at least 2: they have a variance")
-        if self.weights_from not in get_args(Source):
-            raise InputError(f"weights_from={self.weights_from!r} is not one of {', '.join(get_args(Source))}")
+        if self.weights_from not in get_args(RiskSource):
+            raise InputError(f"weights_from={self.weights_from!r} is not one of {', '.join(get_args(RiskSource))}")
         if self.top_code is not None:
             positive(self.top_code, "top_code")
         radii = {positive(radius, "radii") for radius in self.radii} | {positive(self.radius, "radius")}
@@ -406,7 +406,7 @@ def risk_efficient_study(
     floor: float = 0.0,
     datasets: int = 20,
     resamples: int = RESAMPLES,
-    weights_from: Source = "synthetic",
+    weights_from: RiskSource = "synthetic",
     chains: int = CHAINS,
     warmup: int = WARMUP,
     draws: int = DRAWS,

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
+from ...choices import StudyMethod, StudyPrior
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation.tables import TOTAL
@@ -20,7 +21,7 @@ from ...storage import private_folder
 from ...validation import as_list, positive, whole
 from .. import measures
 from ..measures import CONFIDENTIAL
-from ..sample import METHODS, Method, Prior, SampleStudy
+from ..sample import METHODS, SampleStudy
 
 NOTICE = (
     "NOT FOR PUBLICATION. This folder holds confidential estimates, computed from the survey file without protection, "
@@ -38,8 +39,8 @@ def compare_methods(
     *,
     epsilon: float,
     m: int = 3,
-    methods: Sequence[Method] = METHODS,
-    prior: Prior = "flat",
+    methods: Sequence[StudyMethod] = METHODS,
+    prior: StudyPrior = "flat",
     seed: int | None = None,
     **settings: Any,
 ) -> SampleStudy:
@@ -74,8 +75,8 @@ def compare_methods(
     unknown = [str(method) for method in methods if method not in METHODS]
     if unknown or not methods:
         raise InputError(f"methods: {', '.join(unknown) or 'none'} is not one of {', '.join(METHODS)}")
-    if prior not in get_args(Prior):
-        raise InputError(f"prior={prior!r} is not one of {', '.join(get_args(Prior))}")
+    if prior not in get_args(StudyPrior):
+        raise InputError(f"prior={prior!r} is not one of {', '.join(get_args(StudyPrior))}")
     if not names:
         raise InputError("by names no column: the tables need at least one")
     m = whole(m, "m")

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from ..._version import __version__
+from ...choices import StudyMethod, StudyPrior
 from ...datasets.sdr import sdr_population, sdr_sample
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, SurveySynthError
@@ -34,7 +35,7 @@ from ...sampling import inclusion_probabilities, proportional_allocation, system
 from ...validation import check_seed, positive, whole
 from ..measures import MADE_BY
 from ..runner import run
-from ..sample import METHODS, NUMBERS, STATISTICS, Method, Prior, SampleStudy, seed_of
+from ..sample import METHODS, NUMBERS, STATISTICS, SampleStudy, seed_of
 
 SETTINGS = "settings.json"
 FRAMES = ("estimates", "bounds", "records", "scatter")
@@ -168,8 +169,8 @@ class Plan:
     n: int
     m: tuple[int, ...]
     delta: tuple[float, ...]
-    methods: tuple[Method, ...]
-    prior: Prior
+    methods: tuple[StudyMethod, ...]
+    prior: StudyPrior
     bounds_n: tuple[int, ...]
     seed: int
 
@@ -185,8 +186,8 @@ class Plan:
         for name in ("m", "delta", "methods"):
             if not getattr(self, name):
                 raise InputError(f"{name} is empty: give at least one")
-        if self.prior not in get_args(Prior):
-            raise InputError(f"prior={self.prior!r} is not one of {', '.join(get_args(Prior))}")
+        if self.prior not in get_args(StudyPrior):
+            raise InputError(f"prior={self.prior!r} is not one of {', '.join(get_args(StudyPrior))}")
         for name in ("m", "delta", "bounds_n"):
             object.__setattr__(self, name, tuple(sorted(set(getattr(self, name)))))
         object.__setattr__(self, "methods", tuple(method for method in METHODS if method in self.methods))
@@ -294,8 +295,8 @@ def repeated_sampling(
     n: int = 1000,
     m: Sequence[int] = (1, 3, 5),
     delta: Sequence[float] = (1.8,),
-    methods: Sequence[Method] = METHODS,
-    prior: Prior = "flat",
+    methods: Sequence[StudyMethod] = METHODS,
+    prior: StudyPrior = "flat",
     bounds_n: Sequence[int] = (),
     workers: int = 1,
     scheduler: str | None = None,

@@ -1,0 +1,15 @@
+"""The values that options have, in one light module: the command line offers them before anything else is loaded."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+LonelyPSU = Literal["fail", "remove", "adjust", "average"]  # what a stratum with one PSU does to a variance
+Clusters = Literal["model", "ignore"]  # whether PSUs and strata have effects
+MapName = Literal["inverse", "linear"]  # from risks to privacy weights
+FBSPrior = Literal["paper", "independent", "normal", "flat"]
+Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
+SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
+StudyMethod = Literal["fbs", "fbp", "laplace"]
+StudyPrior = Literal["flat", "paper"]
+RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from
