@@ -950,3 +950,15 @@ def test_categories_from_the_command_line(file, run):
     assert (code, "count" in out) == (0, True), err
     code, out, err = run("tables", "release", "--by", "field")
     assert code == 0 and "proportion of part = 1" in out.replace("\n", " "), out + err
+
+
+# start-up
+
+HEAVY = {"numba", "scipy.stats", "formulaic", "matplotlib", "samplics", "statsmodels", "rpy2", "great_tables", "stanli"}
+
+
+@pytest.mark.parametrize("words", [["-c", "import surveysynth"], ["-m", "surveysynth", "--help"]])
+def test_nothing_heavy_is_imported_before_it_is_used(words):
+    done = subprocess.run([sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "surveysynth" in loaded and not loaded & HEAVY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,7 @@ console = Console()
 errors = Console(stderr=True)
 
 
+OWN_MODEL = re.compile(r".+\.py:\w+")
 File = Annotated[Path, typer.Argument(help="csv, parquet, Stata, SPSS or SAS file", show_default=False)]
 Seed = Annotated[int | None, typer.Option(min=0, help="For tests only; the release is marked not for publication.")]
 
@@ -149,7 +151,7 @@ def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
 
 def _model(
     context: typer.Context,
-    model: ModelName,
+    model: str,
     outcome: str,
     predictors: str,
     bounds: str | None,
@@ -165,6 +167,11 @@ def _model(
     names = listed(outcome)
     if not names:
         raise InputError("--outcome names no column")
+    if OWN_MODEL.fullmatch(model):
+        _refuse(
+            context, ("bounds", "prior", "transform", "scale", "zeros", "components"), "not with a model of your own"
+        )
+        return _own_model(model, names, predictors)
     if model not in SEVERAL and len(names) != 1:
         raise InputError(f"--model {model} synthesizes one --outcome")
     if model != "mixture":
@@ -176,6 +183,9 @@ def _model(
         if bounds is None:
             raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
         return ss.BetaRegression(names[0], predictors, bounds=_bounds(bounds), missing=missing)
+    if model == "gamma":
+        _refuse(context, ("prior", "transform", "scale"), "not with --model gamma, whose prior and scale are fixed")
+        return ss.GammaRegression(names[0], predictors, missing=missing)
     given: dict[str, Any] = {"missing": missing} | ({} if prior is None else {"prior": prior})
     if model in COUNTS:
         _refuse(context, ("transform", "scale"), f"not with --model {model}: a count stays as it is")
@@ -188,6 +198,25 @@ def _model(
         ends = None if bounds is None else _bounds(bounds)
         return ss.Mixture(names[0], predictors, zeros=zeros, components=components, bounds=ends, **given)
     return SEVERAL[model]()(names, predictors, **given)
+
+
+def _own_model(text: str, outcomes: list[str], predictors: str) -> Synthesizer:
+    """The model of that name in a Python file, or what a function there makes of outcome and predictors."""
+    file, _, name = text.rpartition(":")
+    if not Path(file).is_file():
+        raise InputError(f"--model {text}: there is no file {file!r}")
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = getattr(module, name, None)
+    if made is not None and not isinstance(made, ss.Synthesizer) and callable(made):
+        made = made(outcomes if len(outcomes) > 1 else outcomes[0], predictors)
+    if not isinstance(made, ss.Synthesizer):
+        raise InputError(f"--model {text}: {name} is neither a synthesizer nor a function that makes one")
+    if (list(made.outcomes), made.predictors) != (outcomes, predictors):
+        raise InputError(f"--model {text}: its outcomes and predictors are not those of --outcome and --predictors")
+    return made
 
 
 def _bounds(text: str) -> tuple[float, float]:
@@ -274,18 +303,30 @@ Outcome = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
-ModelName = Literal["fbs", "fbp", "fbp-paper", "beta", "nb", "poisson", "mixture"]
 SEVERAL: dict[str, Callable[[], Any]] = {  # of several outcomes
     "fbs": lambda: ss.FBS, "fbp": lambda: ss.FBP, "fbp-paper": lambda: ss.FBP.paper,
 }  # fmt: skip
 COUNTS: dict[str, Callable[[], Any]] = {
     "nb": lambda: ss.NegativeBinomialRegression, "poisson": lambda: ss.PoissonRegression,
 }  # fmt: skip
+MODELS = ("fbs", "fbp", "fbp-paper", "beta", "nb", "poisson", "gamma", "mixture")
+
+
+def _model_name(text: str) -> str:
+    """A model of the package, or one of the user's: ``file.py:name``."""
+    if text in MODELS or OWN_MODEL.fullmatch(text):
+        return text
+    raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, MODELS))}, nor a model file.py:name.")
+
+
 Model = Annotated[
-    ModelName,
+    str,
     typer.Option(
+        parser=_model_name,
+        metavar=f"[{'|'.join(MODELS)}|FILE.py:NAME]",
         help="FBS; FBP; FBP as in the paper; a beta regression of one bounded outcome; a negative binomial or Poisson "
-        "regression of one count; a mixture of regressions of one skewed outcome."
+        "regression of one count; a gamma regression of one positive outcome; a mixture of regressions of one skewed "
+        "outcome; or a model of your own, in a Python file.",
     ),
 ]
 Bounds = Annotated[

@@ -70,7 +70,7 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
         said = str(error)
     else:
         return
-    missing, sizes = re.search(r"unknown data variable (\w+)", said), SIZES.search(said)
+    missing, sizes = re.search(r"unknown (?:data variable|int) (\w+)", said), SIZES.search(said)
     if missing:
         why = f"data= has no entry {missing[1]!r}, which the program declares"
     elif sizes:

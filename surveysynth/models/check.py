@@ -24,6 +24,7 @@ POINTS, WIDE, FINE = 4001, 8.0, 401  # points of a grid; standard deviations aro
 SIMULATED, RECORDS = 2000, 3  # synthetic values of each record that is looked at
 UNLIKELY = 1e-4  # probability of a difference as large by chance, of each comparison
 CONSTANT = 1e-6  # spread of what has to be constant, relative to the log densities
+SHIFT, FAR = 3.6, 6.0  # by which privacy weights fall, times sqrt(n); standard errors apart that are no chance
 MASS = 0.01  # by which a density may miss one
 MOST = 1_000_000  # counts that a probability is summed over
 
@@ -92,7 +93,7 @@ def check_model(
     if isinstance(model, StanModel):
         passed.append(_target(model, records, some, rng))
     else:
-        passed.append(_carried(model, records, draws, sampler, rng))
+        passed.append(_carried(model, records, draws, sampler))
     own = len(model.outcomes) == 1 and not model.categorical and records.y.size == records.n
     if own and np.array_equal(records.y.ravel(), design.numeric(model.outcomes[0])):
         passed += _values(model, records, some.some([int(rng.integers(some.size))]), rng)
@@ -132,9 +133,28 @@ def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Gen
     return "the program's log density moves with alpha by log_density, to rounding"
 
 
-def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sampler, rng: np.random.Generator) -> str:
-    """The same in draws: those of one fit, with importance weights, have the means of another fit's."""
-    alpha = np.clip(1 - rng.uniform(0, 1, records.n) * min(1.0, 3 / np.sqrt(records.n)), 0, 1)
+def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sampler) -> str:
+    """The same in draws: those of one fit, with importance weights, have the means of another fit's.
+
+    Privacy weights fall with the outcome, and with the weight where it is modelled, by as much as moves a mean by about
+    its own standard error: a factor that is forgotten would move it by another amount.
+    """
+    by = [records.y.reshape(records.n, -1)[:, 0], *([] if records.log_w is None else [records.log_w])]
+    worst = 0.0
+    for values in by:
+        rank = np.argsort(np.argsort(values)) / records.n
+        worst = max(worst, _apart(model, records, draws, 1 - min(1.0, SHIFT / np.sqrt(records.n)) * rank, sampler))
+    if worst > FAR:
+        raise ModelError(
+            f"fit and log_density of {model.name} do not belong together: draws under other privacy weights are not "
+            f"those that log_density says, by {worst:.0f} standard errors. Does log_density leave out a factor of the "
+            "likelihood, such as the density of the weight?"
+        )
+    return f"draws under other privacy weights are those that log_density says, within {worst:.1f} standard errors"
+
+
+def _apart(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
+    """Largest difference of means between draws that were carried over to alpha and those of a fit there, in errors."""
     other = model.fit(records, alpha, sampler)
     log_ratio = model.log_ratio(records, np.ones(records.n), alpha, draws)
     weight = np.exp(log_ratio - logsumexp(log_ratio))
@@ -142,18 +162,11 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
     for name, values in draws.values.items():
         here, there = values.reshape(draws.size, -1), other.values[name].reshape(other.size, -1)
         moving = np.ptp(there, axis=0) > 0
-        mean = weight @ here[:, moving]
-        error = np.sqrt(
-            ((weight[:, None] * (here[:, moving] - mean)) ** 2).sum(axis=0)
-            + there[:, moving].var(axis=0) / min(other.size, max(other.diagnostics.ess_bulk, 1.0))
-        )
-        worst = max(worst, float((np.abs(mean - there[:, moving].mean(axis=0)) / error).max(initial=0.0)))
-    if worst > 6:
-        raise ModelError(
-            f"fit and log_density of {model.name} do not belong together: draws under other privacy weights are not "
-            f"those that log_density says, by {worst:.0f} standard errors"
-        )
-    return f"draws under other privacy weights are those that log_density says, within {worst:.1f} standard errors"
+        here, there, mean = here[:, moving], there[:, moving], weight @ here[:, moving]
+        own = ((weight[:, None] * (here - mean)) ** 2).sum(axis=0)
+        error = np.sqrt(own + there.var(axis=0) / min(other.size, max(other.diagnostics.ess_bulk, 1.0)))
+        worst = max(worst, float((np.abs(mean - there.mean(axis=0)) / error).max(initial=0.0)))
+    return worst
 
 
 def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Generator) -> list[str]:
@@ -217,11 +230,18 @@ def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draw
     copies = records.some(np.full(len(y), i))
     column = y if records.y.ndim == 1 else y[:, None]
     if records.log_w is None:
-        return np.exp(model.log_density(replace(copies, y=column), draw)[0])
+        return _exp(model, replace(copies, y=column), draw)
     w = records.log_w
     points = np.linspace(w.mean() - 2 * WIDE * w.std(), w.mean() + 2 * WIDE * w.std(), FINE)
     total = np.zeros(len(y))
     for point, step in zip(points, np.gradient(points), strict=True):
         given = replace(copies, y=column, log_w=np.full(len(y), point))
-        total += step * np.exp(model.log_density(given, draw)[0])
+        total += step * _exp(model, given, draw)
     return total
+
+
+def _exp(model: Synthesizer, records: Records, draw: Draws) -> Floats:
+    """Densities (n,) in one draw; 0 where there is none, as of a negative amount whose logarithm is taken."""
+    with np.errstate(all="ignore"):
+        density = np.exp(model.log_density(records, draw)[0])
+    return np.where(np.isfinite(density), density, 0.0)
