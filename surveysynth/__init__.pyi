@@ -27,7 +27,7 @@ from .release.identification import attribute_risk, identification_risk, pairwis
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.release import Release, read_release
 from .synthesis.fit import Fit
-from .synthesis.fitting import Price, fit, price, synthesize
+from .synthesis.fitting import PrivacyCost, fit, privacy_cost, synthesize
 from .synthesis.histogram import perturbed_histogram
 from .synthesis.policy import Policy
 
@@ -58,7 +58,7 @@ __all__ = [
     "PairwiseRisk",
     "PoissonRegression",
     "Policy",
-    "Price",
+    "PrivacyCost",
     "PrivacyError",
     "PseudoPosterior",
     "Regression",
@@ -80,7 +80,7 @@ __all__ = [
     "membership_attack",
     "pairwise_weights",
     "perturbed_histogram",
-    "price",
+    "privacy_cost",
     "r",
     "read_release",
     "regression",

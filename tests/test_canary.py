@@ -183,7 +183,7 @@ def test_what_python_shows_of_the_objects_holds_no_mark(release):
     fit = ss.fit(design, MODEL, **SETTINGS)
     shown = [repr(design), repr(fit), repr(release), str(release), str(release.privacy), repr(release.privacy)]
     shown += [release.tables("region").to_csv(), json.dumps(release.manifest()), str(release.tables().attrs)]
-    shown += [repr(ss.price(design, MODEL, **SETTINGS)), repr(release.datasets[0]), repr(MODEL)]
+    shown += [repr(ss.privacy_cost(design, MODEL, **SETTINGS)), repr(release.datasets[0]), repr(MODEL)]
     assert not marks_in("\n".join(shown))
 
 

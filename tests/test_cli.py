@@ -149,12 +149,12 @@ def test_overwrite_replaces_a_release(released, run):
 
 
 @pytest.mark.parametrize("asked", [{"epsilon": "10.8"}, {"c1": "1.2"}], ids=str)
-def test_price_says_the_cost_and_releases_nothing(asked, file, run):
-    code, out, err = run(*words("price", drop=("epsilon",) if "c1" in asked else (), **asked))
+def test_privacy_cost_says_the_cost_and_releases_nothing(asked, file, run):
+    code, out, err = run(*words("privacy-cost", drop=("epsilon",) if "c1" in asked else (), **asked))
     assert (code, err) == (0, "")
     design = ss.SurveyDesign.read("f.csv", weights="wt", strata="field")
     numbers = {k: float(v) for k, v in asked.items()}
-    p = ss.price(design, ss.FBS("income", "field + gender", prior="flat"), seed=1, **numbers)
+    p = ss.privacy_cost(design, ss.FBS("income", "field + gender", prior="flat"), seed=1, **numbers)
     said = f"Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}"
     assert f"m = 3, c1 = {p.c1:.4g} (Delta_target {p.delta_target:.4g}): {said}" in squeezed(out)
     assert "nothing was released" in out and sorted(os.listdir()) == ["f.csv"]
@@ -169,11 +169,11 @@ def test_price_says_the_cost_and_releases_nothing(asked, file, run):
     ids=lambda v: v if isinstance(v, str) else "",
 )  # fmt: skip
 def test_risks_and_re_weighting_are_priced_as_by_python(outcome, options, mechanism, steps, file, run):
-    code, out, err = run(*words("price", outcome=outcome, m="1", epsilon="14"), *options.split())
+    code, out, err = run(*words("privacy-cost", outcome=outcome, m="1", epsilon="14"), *options.split())
     assert (code, err) == (0, "")
     design = ss.SurveyDesign.read("f.csv", weights="wt", strata="field")
     synthesizer = ss.FBS(outcome.split(","), "field + gender", prior="flat")
-    p = ss.price(design, synthesizer, epsilon=14, m=1, mechanism=mechanism, reweight=steps, seed=1)
+    p = ss.privacy_cost(design, synthesizer, epsilon=14, m=1, mechanism=mechanism, reweight=steps, seed=1)
     said = f"Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}"
     assert f"c1 = {p.c1:.4g} (Delta_target 7): {said}" in squeezed(out)
     kept = f"keep {p.mean_alpha:.0%} of the file's information, and are below 1 for {100 * p.weighted_down:.3g}% of the"
@@ -218,7 +218,7 @@ def test_tables_are_written_in_every_form(asked, name, released, run):
 def test_version_and_help(run):
     assert run("--version") == (0, f"surveysynth {ss.__version__}\n", "")
     code, out, _ = run("--help")
-    commands = ("synthesize", "policy", "histogram", "ledger", "price", "tables", "demo", "doctor")
+    commands = ("synthesize", "policy", "histogram", "ledger", "privacy-cost", "tables", "demo", "doctor")
     assert code == 0 and all(c in out for c in commands)
     for command in commands:
         assert run(command, "--help")[0] == 0
@@ -333,7 +333,7 @@ def test_a_bounded_outcome_by_a_beta_regression(equal, run):
     truth = ss.estimate(ss.SurveyDesign.read("f.csv", weights="wt"), "income").loc[0]
     released = release.tables(statistic="mean").loc[0]
     assert abs(released["estimate"] - truth["estimate"]) < 4 * np.hypot(truth["se"], released["se"])
-    asked[0] = "price"
+    asked[0] = "privacy-cost"
     code, out, _ = run(*(w for w in asked if w not in ("--out", "release")))
     assert code == 0 and "nothing was released" in out
 
@@ -386,7 +386,7 @@ MIXTURE = {
 }  # fmt: skip
 OURS = ss.Mixture("income", "gender", ss.AsinhTransform(1000.0), zeros=True, components=4, bounds=(-10, 1e6))
 BETWEEN = {"transform": "asinh", "scale": "1000"}
-PRICE = ss.Price(1, 1.0, 15.0, 15.0, 30.0, 0.9, 0.2, "Passed.")
+COST = ss.PrivacyCost(1, 1.0, 15.0, 15.0, 30.0, 0.9, 0.2, "Passed.")
 
 
 def test_a_mixture_is_synthesized_as_by_python(skewed, run):
@@ -405,8 +405,8 @@ def test_a_mixture_is_synthesized_as_by_python(skewed, run):
 
 def test_a_mixture_is_priced_and_kept_in_a_policy(skewed, run, monkeypatch):
     asked = []
-    monkeypatch.setattr(cli, "price", lambda design, model, **_: asked.append(model) or PRICE)
-    code, out, err = run(*words("price", drop=("strata",), **MIXTURE | {"prior": "paper"}, **BETWEEN))
+    monkeypatch.setattr(cli, "privacy_cost", lambda design, model, **_: asked.append(model) or COST)
+    code, out, err = run(*words("privacy-cost", drop=("strata",), **MIXTURE | {"prior": "paper"}, **BETWEEN))
     assert (code, err) == (0, "") and asked == [replace(OURS, prior="paper", zeros=False)]
     settings = {"source": "last year", "out": "policy.npz", "c1": "0.9", "population_total": "7500"}
     code, out, err = run(*words("policy", drop=("prior", "strata"), **MIXTURE, **BETWEEN, **settings), "--zeros")
@@ -622,7 +622,7 @@ def test_bad_input_gets_a_sentence(case, file, run):
     assert os.listdir() == ["f.csv"]
 
 
-@pytest.mark.parametrize("command", ["synthesize", "price"])
+@pytest.mark.parametrize("command", ["synthesize", "privacy-cost"])
 def test_a_file_without_a_header_line_is_told_so(command, file, run):
     lines = Path("f.csv").read_text().splitlines()
     Path("f.csv").write_text("\n".join(lines[1:]))
@@ -638,7 +638,7 @@ def test_a_file_without_a_header_line_is_told_so(command, file, run):
      ("f.dta", b"not Stata", "'f.dta' could not be read"), ("f.parquet", b"PAR1", "'f.parquet' could not be read"),
      ("f.csv", b"", "'f.csv' could not be read"), ("f.csv", b"\x00\xff\xfe", "f.csv"), (".", None, "there is no file")],
 )  # fmt: skip
-@pytest.mark.parametrize("command", ["synthesize", "price"])
+@pytest.mark.parametrize("command", ["synthesize", "privacy-cost"])
 def test_files_that_cannot_be_read_get_a_sentence(name, content, message, command, run):
     if content is not None:
         Path(name).write_bytes(content)
@@ -663,7 +663,7 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
      (words(map="cubic"), "not one of 'inverse', 'linear'"),
      (words(risk="all"), "not one of 'lipschitz', 'count'"),
      (words(reweight="-1"), "--reweight"),
-     (words("price", reweight="1.5"), "--reweight"),
+     (words("privacy-cost", reweight="1.5"), "--reweight"),
      (words(clusters="yes"), "not one of 'model', 'ignore'"),
      (words(engine="jags"), "not one of 'auto', 'embedded', 'cmdstan'"),
      (words(lonely_psu="certainty"), "not one of 'fail', 'remove', 'adjust', 'average'"),
@@ -719,7 +719,7 @@ def test_a_second_outcome_does_not_replace_the_first(file, run):
     [(["nowhere"], "'nowhere' is not a release"), (["f.csv"], "'f.csv' is not a release"),
      (["release", "--by", "income"], "by='income' is not a predictor"),
      (["release", "--by", "field,field"], "by names a column twice"),
-     (["release", "--probs", "half"], "--probs 'half' must be numbers between 0 and 1"),
+     (["release", "--quantiles", "half"], "--quantiles 'half' must be numbers between 0 and 1"),
     (["release", "--statistic", "median"], "statistic='median' is not one of"),
      (["release", "--statistic", ","], "is not one of"),
      (["release", "--min-cell", "0"], "min_cell must be"), (["release", "--cv-limit", "-1"], "cv_limit must be"),
@@ -752,28 +752,32 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(model="nb", bounds="0,9"), "--bounds: only with --model beta"),
      (words(model="nb", transform="log", scale="3"), "--transform, --scale: not with --model nb"),
      (words(model="poisson", prior="normal"), "--prior normal: --model poisson has paper and independent"),
-     (words("price", model="nb", drop=("prior",), outcome="income,hours"), "--model nb synthesizes one --outcome"),
+     (words("privacy-cost", model="nb", drop=("prior",), outcome="income,hours"),
+      "--model nb synthesizes one --outcome"),
      (words("policy", model="nb", source="x", out="p.npz", population_total="2e4"), "--prior flat: --model nb has"),
      (words(model="nb", drop=("prior",)), "'income' is not a count, 0, 1, 2 and so on, in 400 rows"),
      (words(model="mixture"), "prior='flat' is not one of common, paper"),
      (words(prior="common"), "prior='common' is not one of paper, independent, normal, flat"),
      (words(model="nb", prior="common"), "--prior common: --model nb has paper and independent"),
      (words(components="5"), "--components: only with --model mixture"),
-     ([*words("price", model="poisson", prior="paper", components="5"), "--zeros"], "--zeros, --components: only with"),
-     ([*words("price", model="beta", bounds="0,9", drop=("prior",)), "--zeros"], "--zeros: only with --model mixture"),
+     ([*words("privacy-cost", model="poisson", prior="paper", components="5"), "--zeros"],
+      "--zeros, --components: only with"),
+     ([*words("privacy-cost", model="beta", bounds="0,9", drop=("prior",)), "--zeros"],
+      "--zeros: only with --model mixture"),
      (words(model="mixture", drop=("prior",), components="0"), "components must be"),
      (words(model="mixture", drop=("prior",), bounds="9,0"), "bounds must be two finite numbers, low < high"),
      (words(model="mixture", drop=("prior",), outcome="income,hours"), "--model mixture synthesizes one --outcome"),
      (words(model="mixture", drop=("prior",), transform="asinh"), "asinh needs a public scale"),
      (words(radius="0.3"), "--radius: only with --risk count"),
-     (words("price", floor="3"), "--floor: only with --risk count"),
+     (words("privacy-cost", floor="3"), "--floor: only with --risk count"),
      ([*words(risk="lipschitz"), "--absolute"], "--absolute: only with --risk count"),
      ([*words(risk="count"), "--absolute"], "--absolute needs --radius, in the unit of the outcome"),
      (words(risk="count", radius="wide"), "--radius takes numbers, by commas"),
      (words(risk="count", floor=","), "--floor takes a number, or one for each outcome by commas"),
      (words(risk="count", radius="-1"), "radius must be a finite number, not negative"),
-     (words("price", risk="count", radius="1,2"), "radius has 2 numbers, and the numeric outcomes are 1"),
-     (words("price", outcome="C(gender)", predictors="field", risk="count"), "Count looks at numeric outcomes"),
+     (words("privacy-cost", risk="count", radius="1,2"), "radius has 2 numbers, and the numeric outcomes are 1"),
+     (words("privacy-cost", outcome="C(gender)", predictors="field", risk="count"),
+      "CountRisk looks at numeric outcomes"),
      (words(mechanism="censored", risk="lipschitz"), "--risk: not with --mechanism censored"),
      (words(mechanism="censored-weighted", reweight="1"), "under the censored mechanism the clamp is the bound"),
      ([*words(risk="count"), "--debias"], "use the inverse map of LipschitzRisk() risks"),
@@ -859,7 +863,7 @@ def test_a_ledger_shows_only_surveys_that_it_has(file, run):
     ids=str,
 )  # fmt: skip
 def test_bad_requests_for_a_price_get_a_sentence(asked, message, file, run):
-    code, out, err = run(*words("price", **asked))
+    code, out, err = run(*words("privacy-cost", **asked))
     assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
 
 

@@ -101,16 +101,16 @@ def test_two_values_and_no_known_column_put_all_records_in_one_pattern(known, pe
 
 def test_a_limit_fails_once_the_file_is_written_and_nothing_is_overwritten_unasked(people, run, monkeypatch):
     asked = ["risk", "original.csv", "one.csv", "--value", "pay", "--out", "risks"]
-    code, out, err = run(*asked, "--most", "0.5")
+    code, out, err = run(*asked, "--max-risk", "0.5")
     risk = pd.read_csv("risks/risk.csv")["risk"]
     assert (code, len(risk)) == (2, 60) and "Written: risks/risk.csv" in out
     assert err.startswith(f"Error: {(risk > 0.5).sum()} of 60 records have a probability of identification above 0.5")
     assert len(err.splitlines()) == 1
     before = Path("risks/risk.csv").read_bytes()
-    code, out, err = run(*asked, "--radius", "0.6", "--most", "0.999")
+    code, out, err = run(*asked, "--radius", "0.6", "--max-risk", "0.999")
     assert (code, out) == (2, "") and "--out risks exists; choose another folder, or --overwrite" in err
     assert Path("risks/risk.csv").read_bytes() == before
-    assert run(*asked, "--radius", "0.6", "--most", "0.999", "--overwrite")[0] == 0
+    assert run(*asked, "--radius", "0.6", "--max-risk", "0.999", "--overwrite")[0] == 0
     after = Path("risks/risk.csv").read_bytes()
     assert after != before and Path("risks/risk.csv").stat().st_mode & 0o777 == 0o600
     Path("kept").mkdir()
@@ -190,7 +190,7 @@ def test_what_does_not_say_its_order_is_refused(run):
      (["--value", "pay", "--radius", "1,2"], "radius must be a finite number"),
      (["--value", "pay", "--absolute"], "--absolute needs --radius"),
      (["--value", "pay", "--floor", "-1"], "floor must be a finite number"),
-     (["--value", "pay", "--most", "1"], "--most must be a number from 0 to below 1"),
+     (["--value", "pay", "--max-risk", "1"], "--max-risk must be a number from 0 to below 1"),
      (["--value", "pay", "--known", "age", "--out", "original.csv"], "--out original.csv exists"),
      ([], "Missing option '--value'")],
     ids=lambda v: v if isinstance(v, str) else "",
@@ -209,7 +209,7 @@ def test_a_file_of_another_length_or_none_is_refused(people, run):
         assert code == 2 and message in err
 
 
-# risks and the rule in synthesize and price
+# risks and the rule in synthesize and privacy-cost
 
 
 @pytest.mark.parametrize(
@@ -223,11 +223,11 @@ def test_risks_of_identification_are_priced_and_released_as_by_python(options, r
     make_frame().replace("NA", "n/a.").to_csv("f.csv", index=False)
     asked = ["f.csv", *FIT, "--predictors", "gender", "--epsilon", "10.8", "-m", "1", "--map", "linear"]
     asked += options.split()
-    code, out, err = run("price", *asked)
+    code, out, err = run("privacy-cost", *asked)
     assert (code, err) == (0, "")
     design, synthesizer = ss.SurveyDesign.read("f.csv", weights="wt"), ss.FBS("income", "gender", prior="flat")
     settings = {"epsilon": 10.8, "m": 1, "mechanism": ss.PseudoPosterior(map="linear", risk=risk), "seed": 1}
-    p = ss.price(design, synthesizer, **settings)
+    p = ss.privacy_cost(design, synthesizer, **settings)
     found = f"Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}"
     assert f"c1 = {p.c1:.4g} (Delta_target 5.4): {found}" in squeezed(out)
     code, out, err = run("synthesize", *asked, "--out", "release")
@@ -241,14 +241,14 @@ def test_the_rule_stops_a_release_before_it_is_written_or_entered(run):
     ss.Ledger("l.jsonl", "lfs", create=True)
     asked = ["synthesize", "f.csv", *FIT, "--predictors", "field + gender", "--epsilon", "10.8", "--ledger", "l.jsonl",
              "--survey", "lfs", "--known", "gender", "--radius", "0.1", "--out", "release"]  # fmt: skip
-    code, out, err = run(*asked, "--most-risk", "0")
+    code, out, err = run(*asked, "--max-risk", "0")
     design = ss.SurveyDesign.read("f.csv", weights="wt")
     free = ss.synthesize(design, ss.FBS("income", "field + gender", prior="flat"), epsilon=10.8, m=3, seed=1)
     risk = ss.identification_risk(design, free, known="gender", value="income", radius=0.1)
     assert (code, out) == (2, "") and len(err.splitlines()) == 1
     assert err.startswith(f"Error: {(risk > 0).sum()} of 400 records have a probability of identification above 0 in")
     assert len(ss.Ledger("l.jsonl", "lfs").entries()) == 0 and not Path("release").exists()
-    code, out, err = run(*asked, "--most-risk", f"{risk.max() + 1e-9}")
+    code, out, err = run(*asked, "--max-risk", f"{risk.max() + 1e-9}")
     assert (code, err) == (0, "") and "passed a rule" in squeezed(out)
     assert "passed a rule" in squeezed(Path("release/public/report.txt").read_text())
     assert len(ss.Ledger("l.jsonl", "lfs").entries()) == 1
@@ -263,13 +263,13 @@ def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
     asked = ["synthesize", "f.csv", "--weights", "wt", "--policy", "p.npz", "--population-total", "2e4", "--seed", "1"]
     for option, why in (
         (["--known", "gender"], "the --policy sets this"), (["--radius", "0.1"], "the --policy sets this"),
-        (["--most-risk", "0.999"], "not with a --policy: what a rule let through is not strictly private"),
+        (["--max-risk", "0.999"], "not with a --policy: what a rule let through is not strictly private"),
     ):  # fmt: skip
         code, out, err = run(*asked, *option, "--out", "no")
         assert (code, out) == (2, "") and squeezed(err).startswith(f"Error: {option[0]}: {why}")
     code, out, err = run(
         "synthesize", "f.csv", *FIT, "--predictors", "gender", "--epsilon", "10.8", "--risk", "count",
-        "--known", "field", "--most-risk", "0.999", "--accept", "information", "--out", "counted",
+        "--known", "field", "--max-risk", "0.999", "--accept", "information", "--out", "counted",
     )  # fmt: skip
     assert (code, err) == (0, "")
     assert "whose values are further" in squeezed(out) and "who knows field and its value" in squeezed(out)
@@ -277,25 +277,25 @@ def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
 
 @pytest.mark.parametrize(
     ("command", "options", "message"),
-    [("synthesize", "--known gender", "--known: only with --risk marginal or pairwise or with --most-risk"),
-     ("price", "--known gender", "--known: only with --risk marginal or pairwise"),
+    [("synthesize", "--known gender", "--known: only with --risk marginal or pairwise or with --max-risk"),
+     ("privacy-cost", "--known gender", "--known: only with --risk marginal or pairwise"),
      ("synthesize", "--risk count --known gender", "--known: only with --risk marginal or pairwise"),
-     ("price", "--radius 0.3", "--radius: only with --risk count, marginal, pairwise"),
+     ("privacy-cost", "--radius 0.3", "--radius: only with --risk count, marginal, pairwise"),
      ("synthesize", "--risk marginal --known income", "known column 'income' is synthesized"),
-     ("price", "--risk pairwise --known nobody", "'nobody'"),
-     ("price", "--risk pairwise --known field --radius 1,2", "PairwiseRisk(): radius has 2 numbers"),
-     ("price", "--most-risk 0.5", "No such option: --most-risk"),
-     ("synthesize", "--most-risk 1", "--most-risk must be a number from 0 to below 1"),
-     ("synthesize", "--most-risk 0.5 --known income", "known column 'income' is synthesized"),
-     ("synthesize", "--most-risk 0.5 --known nobody", "'nobody'"),
-     ("synthesize", "--most-risk 0.5 --radius many", "--radius takes numbers"),
-     ("synthesize", "--most-risk 0.5 --absolute", "--absolute needs --radius"),
+     ("privacy-cost", "--risk pairwise --known nobody", "'nobody'"),
+     ("privacy-cost", "--risk pairwise --known field --radius 1,2", "PairwiseRisk(): radius has 2 numbers"),
+     ("privacy-cost", "--max-risk 0.5", "No such option: --max-risk"),
+     ("synthesize", "--max-risk 1", "--max-risk must be a number from 0 to below 1"),
+     ("synthesize", "--max-risk 0.5 --known income", "known column 'income' is synthesized"),
+     ("synthesize", "--max-risk 0.5 --known nobody", "'nobody'"),
+     ("synthesize", "--max-risk 0.5 --radius many", "--radius takes numbers"),
+     ("synthesize", "--max-risk 0.5 --absolute", "--absolute needs --radius"),
      ("synthesize", "--mechanism censored --risk marginal", "--risk: not with --mechanism censored"),
-     ("price", "--risk identification", "'lipschitz', 'count', 'marginal', 'pairwise'")],
+     ("privacy-cost", "--risk identification", "'lipschitz', 'count', 'marginal', 'pairwise'")],
 )  # fmt: skip
 def test_options_that_do_not_go_together_are_named(command, options, message, run):
     make_frame().to_csv("f.csv", index=False)
     out = ["--out", "release"] if command == "synthesize" else []
     code, said, err = run(command, "f.csv", *FIT, "--predictors", "gender", "--epsilon", "9", *out, *options.split())
     assert (code, said) == (2, "") and message in squeezed(err) and os.listdir() == ["f.csv"]
-    assert command == "synthesize" or "or with --most-risk" not in err  # an option that price has not
+    assert command == "synthesize" or "or with --max-risk" not in err  # an option that privacy-cost has not

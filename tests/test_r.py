@@ -709,7 +709,7 @@ def test_nothing_but_the_bridge_starts_r(tmp_path):
         model = [file, "--weights", "wt", "--outcome", "income", "--predictors", "field", "--epsilon", "20"]
         model += ["--prior", "flat", "--seed", "1"]
         made = r"{tmp_path / "out"}"
-        for words in (["--help"], ["price", *model[:-2]], ["synthesize", *model, "--by", "field", "--out", made],
+        for words in (["--help"], ["privacy-cost", *model[:-2]], ["synthesize", *model, "--by", "field", "--out", made],
                       ["tables", made, "--by", "field"]):
             sys.argv = ["surveysynth", *words]
             try:

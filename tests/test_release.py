@@ -731,8 +731,10 @@ def test_regressions_are_combined(release):
 
 
 def test_quantiles_and_proportions_of_a_release(release):
-    quantiles = release.tables("field", statistic="quantile", probs=[0.25, 0.5])
-    estimate, se = by_reiters_rule(release, lambda d: ss.estimate(d, "income", "field", "quantile", probs=[0.25, 0.5]))
+    quantiles = release.tables("field", statistic="quantile", quantiles=[0.25, 0.5])
+    estimate, se = by_reiters_rule(
+        release, lambda d: ss.estimate(d, "income", "field", "quantile", quantiles=[0.25, 0.5])
+    )
     np.testing.assert_allclose(quantiles["estimate"], estimate, rtol=1e-12)
     np.testing.assert_allclose(quantiles["se"], se, rtol=1e-12)
     assert (quantiles["ci_low"] < quantiles["estimate"]).all() and quantiles["prob"].tolist() == [0.25] * 5 + [0.5] * 5
@@ -760,7 +762,7 @@ def test_calibrated_weights_add_up_and_are_known_by_the_manifest(release, tmp_pa
 
 
 def test_small_cells_of_quantiles_are_suppressed_for_every_probability(release):
-    table = release.tables(["field", "gender"], statistic=["mean", "quantile"], probs=[0.3, 0.6], min_cell=50)
+    table = release.tables(["field", "gender"], statistic=["mean", "quantile"], quantiles=[0.3, 0.6], min_cell=50)
     plain = release.tables(["field", "gender"], statistic="mean", min_cell=50)
     hidden = table["estimate"].isna().to_numpy().reshape(3, -1)
     assert hidden.any() and (hidden == plain["estimate"].isna().to_numpy()).all()

@@ -226,7 +226,7 @@ def test_rule_12_every_calibrated_total_is_flagged(kind):
     assert table["df"].max() <= 396
 
 
-@pytest.mark.parametrize("call", [ss.synthesize, ss.fit, ss.price])
+@pytest.mark.parametrize("call", [ss.synthesize, ss.fit, ss.privacy_cost])
 def test_rule_13_epsilon_is_given_once(call):
     """To the call or to the mechanism, not to both; c1 likewise."""
     with pytest.raises(ss.InputError, match="epsilon is given twice"):
@@ -234,4 +234,4 @@ def test_rule_13_epsilon_is_given_once(call):
     by_mechanism = ss.fit(make_design(), model(), mechanism=ss.PseudoPosterior(epsilon=10.8), seed=1)
     assert by_mechanism.delta == ss.fit(make_design(), model(), epsilon=10.8, seed=1).delta
     with pytest.raises(ss.InputError, match="c1 is given twice"):
-        ss.price(make_design(), model(), c1=0.5, mechanism=ss.PseudoPosterior(c1=0.5))
+        ss.privacy_cost(make_design(), model(), c1=0.5, mechanism=ss.PseudoPosterior(c1=0.5))

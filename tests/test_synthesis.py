@@ -346,7 +346,7 @@ def test_a_release_that_keeps_enough_ends_as_before():
 
 def test_synthesize_says_how_much_information_is_kept(capsys):
     ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=4)
-    kept = ss.price(make_design(), model(), epsilon=10.8, m=3, seed=4).mean_alpha
+    kept = ss.privacy_cost(make_design(), model(), epsilon=10.8, m=3, seed=4).mean_alpha
     said = capsys.readouterr()
     assert said.err == f"The privacy weights keep {int(100 * kept)}% of the file's information (not for publication).\n"
     assert said.out == ""
@@ -359,18 +359,18 @@ def test_synthesize_says_how_much_information_is_kept(capsys):
     assert "information" not in capsys.readouterr().err  # a clamp has no privacy weights
 
 
-# price, and a mechanism that fixes c1
+# privacy_cost, and a mechanism that fixes c1
 
 
 def test_price_says_which_c1_an_epsilon_means_and_the_reverse():
     design = make_design()
     fit = ss.fit(design, model(), epsilon=10.8, m=3, seed=4)
-    forward = ss.price(design, model(), epsilon=10.8, m=3, seed=4)
+    forward = ss.privacy_cost(design, model(), epsilon=10.8, m=3, seed=4)
     assert (forward.c1, forward.delta, forward.epsilon) == (fit.weighted.c1, fit.delta, 6 * fit.delta)
     assert forward.mean_alpha == fit.weighted.alpha.mean()
-    back = ss.price(design, model(), epsilon=10.8, c1=forward.c1, m=3, seed=5)
+    back = ss.privacy_cost(design, model(), epsilon=10.8, c1=forward.c1, m=3, seed=5)
     assert back.epsilon == pytest.approx(10.8, rel=0.1)  # other draws, another maximum
-    alone = ss.price(design, model(), c1=1.8 * forward.c1, m=3, seed=5)  # Delta_target is 1 without an epsilon
+    alone = ss.privacy_cost(design, model(), c1=1.8 * forward.c1, m=3, seed=5)  # Delta_target is 1 without an epsilon
     assert alone.epsilon == pytest.approx(back.epsilon, rel=1e-12)
 
 
@@ -383,7 +383,7 @@ def test_fixed_c1_is_kept_and_its_epsilon_reported(weight_map):
     assert report.epsilon_requested is None
     assert report.epsilon == np.ceil(400 * fit.delta) / 100
     assert any("c1 was given" in line for line in report.data_dependent)
-    priced = ss.price(make_design(), model(), c1=0.6, m=2, mechanism=ss.PseudoPosterior(weight_map), seed=1)
+    priced = ss.privacy_cost(make_design(), model(), c1=0.6, m=2, mechanism=ss.PseudoPosterior(weight_map), seed=1)
     assert priced.delta == fit.delta
 
 

@@ -60,7 +60,7 @@ def report(release, *words):
 # it is much more:
 
 # %%
-loose = ss.price(file, model, c1=1e6, m=M, seed=SEED)
+loose = ss.privacy_cost(file, model, c1=1e6, m=M, seed=SEED)
 print(f"no privacy weights: Lipschitz bound {loose.delta:.1f}, epsilon {loose.epsilon:.0f}; {EPSILON} needs 2")
 
 # %% [markdown]

@@ -111,7 +111,8 @@ print("sqrt(1 + 2 / m):", ", ".join(f"{np.sqrt(1 + 2 / m):.2f} for m = {m}" for 
 #   one effect of a PSU for everybody, so race 2 comes out surer of itself than it should be.
 #
 # More files bring the ratio down, but each costs its share of epsilon. With 10.8 in all, the mean privacy weight that
-# `ss.price` finds is 0.94 for m = 3, 0.82 for m = 5 and 0.05 for m = 10. Three or five, then, as in `fbs_or_fbp.py`.
+# `ss.privacy_cost` finds is 0.94 for m = 3, 0.82 for m = 5 and 0.05 for m = 10. Three or five, then, as in
+# `fbs_or_fbp.py`.
 #
 # The same as a picture, with effects and without:
 
@@ -221,7 +222,7 @@ income = ss.FBS("income", "C(north)", prior="flat")
 rows = []
 for epsilon in (10.8, 24, 48):
     ask = {"epsilon": epsilon, "m": 3, "seed": SEED}
-    left = [ss.price(homes, income, unit=unit, **ask).mean_alpha for unit in (None, "household")]
+    left = [ss.privacy_cost(homes, income, unit=unit, **ask).mean_alpha for unit in (None, "household")]
     rows.append((f"{epsilon:g}", *left))
 show(pd.DataFrame(rows, columns=["epsilon", "a person", "a household"]))
 fourth = ss.synthesize(homes, income, epsilon=24, m=3, unit="household", seed=SEED)
@@ -239,7 +240,7 @@ report(fourth, "add or remove", "replace")
 # %%
 for epsilon in (EPSILON, 200, 1500):
     try:
-        price = ss.price(nhanes, model, epsilon=epsilon, m=3, unit="psuid", clusters="ignore", seed=SEED)
+        price = ss.privacy_cost(nhanes, model, epsilon=epsilon, m=3, unit="psuid", clusters="ignore", seed=SEED)
         print(f"epsilon {epsilon:g}: mean privacy weight {price.mean_alpha:.2f}, spent {price.epsilon:.0f}")
     except ss.ModelError as error:
         print(f"epsilon {epsilon:g}: {error}")

@@ -241,7 +241,7 @@ show(own.merge(release.tables(by="plan", statistic="mean")[RELEASED], on="plan",
 # %%
 rows = []
 for size in (500, 2_000, 8_000):
-    cost = ss.price(survey(size), nb, epsilon=TIGHT, m=M, reweight=True, **SHORT)
+    cost = ss.privacy_cost(survey(size), nb, epsilon=TIGHT, m=M, reweight=True, **SHORT)
     rows.append({"n": f"{size:,}", "mean alpha": cost.mean_alpha, "alpha < 1": cost.weighted_down})
 print(f"epsilon {TIGHT}, re-weighted")
 show(pd.DataFrame(rows))

@@ -26,8 +26,8 @@ population = sdr()
 # ## Which epsilon
 #
 # epsilon = 2 Delta m, where Delta is the largest weighted log density, in absolute value, of any record under any draw.
-# Each of the m files costs 2 Delta. To get Delta down, the tuning takes weight (alpha) from the records. `price` says
-# how much of the file is left, and releases nothing:
+# Each of the m files costs 2 Delta. To get Delta down, the tuning takes weight (alpha) from the records.
+# `privacy_cost` says how much of the file is left, and releases nothing:
 
 # %%
 rows = []
@@ -38,7 +38,7 @@ for delta in (5.4, 2.7, 1.8, 1.08, 0.9, 0.6):
         for name, model in MODELS.items():
             try:
                 synthesizer = model("salary", "field + gender", prior="flat")
-                left = ss.price(design, synthesizer, epsilon=2 * delta, m=1, seed=SEED).mean_alpha
+                left = ss.privacy_cost(design, synthesizer, epsilon=2 * delta, m=1, seed=SEED).mean_alpha
             except (ss.ModelError, ss.PrivacyError):
                 left = np.nan
             row[f"{name}, n = {n:,}"] = left
@@ -51,7 +51,7 @@ print(pd.DataFrame(rows).to_string(index=False, float_format="{:.2f}".format, na
 # distribution rises; records there, which were no risk at first and kept all their weight, now set the bound. Few
 # records for a coefficient (small strata, many predictors) bring the cliff nearer: with 200 records one field has five
 # of them, and of 40 such samples FBS was refused for 36 at Delta = 1.8 (`--n 200`). So stay where mean alpha is 0.7 or
-# more. These models do not reach an epsilon of 1. And `price` looks at the confidential file: keep its numbers
+# more. These models do not reach an epsilon of 1. And `privacy_cost` looks at the confidential file: keep its numbers
 # inside, and settle epsilon before you look at any result.
 #
 # ## Which m

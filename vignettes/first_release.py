@@ -38,14 +38,14 @@ print(confidential.round(1).to_string(index=False))
 #
 # ## What would it cost?
 #
-# `price` is a dry run. It fits the model, and says which Lipschitz bound, hence which epsilon, comes out; nothing is
-# released. `mean_alpha` is the share of the records' information that the privacy weights leave: the price of a small
-# epsilon. Its numbers are computed from the confidential file and are not for publication.
+# `privacy_cost` is a dry run. It fits the model, and says which Lipschitz bound, hence which epsilon, comes out;
+# nothing is released. `mean_alpha` is the share of the records' information that the privacy weights leave: the
+# price of a small epsilon. Its numbers are computed from the confidential file and are not for publication.
 
 # %%
 model = ss.FBS("income", "division + education", prior="flat")
 for epsilon in (36, 18, 10.8, 7.2):
-    p = ss.price(design, model, epsilon=epsilon, m=3, seed=SEED)
+    p = ss.privacy_cost(design, model, epsilon=epsilon, m=3, seed=SEED)
     print(f"epsilon {epsilon:5.1f}: c1 = {p.c1:.3f}, Lipschitz bound {p.delta:.3f}, mean weight {p.mean_alpha:.2f}")
 
 # %% [markdown]

@@ -178,14 +178,14 @@ show(pd.DataFrame(kept).T)
 # release is refused, too, unless it is accepted by name, as here.)
 
 # %%
-rule = ss.IdentificationRule(KNOWN, most=0.5, radius=0.2, floor=500)
+rule = ss.IdentificationRule(KNOWN, max_risk=0.5, radius=0.2, floor=500)
 try:
     plain.release(m=1, accept_diagnostics=PASS, rule=rule)
 except ss.PrivacyError as blocked:
     print(str(blocked).split(". ")[0])
 
 released = ss.synthesize(
-    design, model, epsilon=20, m=3, rule=ss.IdentificationRule(KNOWN, most=0.9, radius=0.2, floor=500),
+    design, model, epsilon=20, m=3, rule=ss.IdentificationRule(KNOWN, max_risk=0.9, radius=0.2, floor=500),
     mechanism=ss.PseudoPosterior(risk=ss.MarginalRisk(**near), map="linear"), accept_diagnostics=[*PASS, "information"],
     chains=3, warmup=80, draws=120, seed=SEED,
 )  # fmt: skip

@@ -126,7 +126,7 @@ show(ratio.assign(truth=ratio["division"].map(true)), without=["statistic", "out
 # %%
 # R: svyby(~income, ~education, d, svymean);  svyby(~income, ~education, d, svyquantile, c(0.5, 0.9), ci = TRUE)
 people = ss.SurveyDesign.from_frame(workers, n=200, size="experience", strata="division", seed=SEED)
-show(ss.estimate(people, "income", by="education", statistic=["mean", "quantile"], probs=[0.5, 0.9]))
+show(ss.estimate(people, "income", by="education", statistic=["mean", "quantile"], quantiles=[0.5, 0.9]))
 
 # %% [markdown]
 # The truth is a mean of 1,016 and a median of 769. Why is the mean so uncertain, and the median not? One worker of the

@@ -82,25 +82,25 @@ what_is_known <- function(known) {
 #' blocked is a function of the file: do not publish that one was. Neither does epsilon cover data sets that are
 #' drawn again until they pass, which are chosen by the file. The rule and its numbers are published.
 #' @param known Columns that the intruder knows and that are not synthesized, by name or as a formula; `~ 1` for none.
-#' @param most The limit, from 0 to below 1.
+#' @param max_risk The limit, from 0 to below 1.
 #' @param radius,relative,floor How near is near, as for [count_risk()].
 #' @return A rule, for the argument `rule` of [synthesize()].
 #' @references E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection, section
 #'   2.3.2.
 #' @export
 #' @examples
-#' identification_rule(~ field + gender, most = 0.5)
-identification_rule <- function(known, most = 0.5, radius = 0.2, relative = TRUE, floor = 0) {
-  if (!is.numeric(most) || length(most) != 1 || is.na(most) || most < 0 || most >= 1) {
-    refuse("most is a number from 0 to below 1: the largest risk that a record may have")
+#' identification_rule(~ field + gender, max_risk = 0.5)
+identification_rule <- function(known, max_risk = 0.5, radius = 0.2, relative = TRUE, floor = 0) {
+  if (!is.numeric(max_risk) || length(max_risk) != 1 || is.na(max_risk) || max_risk < 0 || max_risk >= 1) {
+    refuse("max_risk is a number from 0 to below 1: the largest risk that a record may have")
   }
   check_near("identification_rule()", radius, floor)
-  make("IdentificationRule", "identification_rule", known = what_is_known(known), most = most, radius = radius,
+  make("IdentificationRule", "identification_rule", known = what_is_known(known), max_risk = max_risk, radius = radius,
        relative = relative, floor = floor, class = "surveysynth_rule")
 }
 
 check_rule <- function(rule) {
-  if (!inherits(rule, "surveysynth_rule")) refuse("a rule is identification_rule(~ field + gender, most = 0.5)")
+  if (!inherits(rule, "surveysynth_rule")) refuse("a rule is identification_rule(~ field + gender, max_risk = 0.5)")
   rule
 }
 

@@ -105,7 +105,7 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #'   Delta_target = epsilon / (2 m), or 1 without an epsilon.
 #' @param ... Further arguments of [synthesize()] but for `policy`, `ledger`, `rule`, `debias` and
 #'   `accept_diagnostics`.
-#' @return A list of class `surveysynth_price`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
+#' @return A list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
 #'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left), `weighted_down` (the
 #'   share of the records with a privacy weight below 1) and `verdict` (of the sampler's diagnostics).
 #' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
@@ -113,29 +113,29 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' @export
 #' @examples
 #' \dontrun{
-#' price(design, fbs(salary ~ field), epsilon = 10.8)
-#' price(design, fbs(salary ~ field), c1 = 1)
-#' price(design, fbs(salary ~ field), epsilon = 10.8, reweight = 10)
+#' privacy_cost(design, fbs(salary ~ field), epsilon = 10.8)
+#' privacy_cost(design, fbs(salary ~ field), c1 = 1)
+#' privacy_cost(design, fbs(salary ~ field), epsilon = 10.8, reweight = 10)
 #' }
-price <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechanism = NULL, ...) {
+privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechanism = NULL, ...) {
   further <- list(...)
   none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics")
-  allowed <- setdiff(names(formals(synthesize)), c(names(formals(price)), none_here))
+  allowed <- setdiff(names(formals(synthesize)), c(names(formals(privacy_cost)), none_here))
   unknown <- setdiff(if (length(further)) names(further), allowed)
-  if (length(unknown)) refuse("price() has no argument ", paste(unknown, collapse = ", "))
+  if (length(unknown)) refuse("privacy_cost() has no argument ", paste(unknown, collapse = ", "))
   in_folder(function(folder) {
     given <- model_arguments(
       folder, design, synthesizer, mechanism, further$population_total, further$public, further$unit
     )
     further[c("population_total", "public")] <- NULL
-    found <- do.call(ask_python, c(list("price", epsilon = epsilon, c1 = c1, m = m), given, further))
-    structure(found$said, class = "surveysynth_price")
+    found <- do.call(ask_python, c(list("privacy_cost", epsilon = epsilon, c1 = c1, m = m), given, further))
+    structure(found$said, class = "surveysynth_privacy_cost")
   })
 }
 
-#' @method print surveysynth_price
+#' @method print surveysynth_privacy_cost
 #' @export
-print.surveysynth_price <- function(x, ...) {
+print.surveysynth_privacy_cost <- function(x, ...) {
   cat(sprintf("epsilon = %.4g for m = %d data sets: Delta = %.4g each, c1 = %.4g (bound aimed at: %.4g)\n",
               x$epsilon, x$m, x$delta, x$c1, x$delta_target),
       sprintf("mean privacy weight: %.3f (1: all of the file's information%s)\n", x$mean_alpha,
@@ -146,7 +146,7 @@ print.surveysynth_price <- function(x, ...) {
   invisible(x)
 }
 
-# The arguments that synthesize() and price() share and that need translation; `known` are columns of a rule.
+# The arguments that synthesize() and privacy_cost() share and that need translation; `known` are columns of a rule.
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
                             policy = NULL, known = NULL) {
   if (is.null(policy) && !inherits(synthesizer, "surveysynth_synthesizer")) {

@@ -26,7 +26,7 @@
 #'   [normal_scores()]; several outcomes may have a list of them, by name.
 #' @param missing What a missing outcome does: `"fail"`, or `"drop"`, which leaves the record out and has
 #'   the privacy report say how many.
-#' @return A model, for [synthesize()] and [price()].
+#' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
 #'   Microdata Generation.
 #' @export
@@ -63,7 +63,7 @@ fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transfor
 #'   no `predictors`.
 #' @param predictors,missing As for [fbs()]; the columns of the formula are public.
 #' @param bounds The outcome's lowest and highest possible value, public: chosen without looking at the file.
-#' @return A model, for [synthesize()] and [price()].
+#' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
 #' @export
 #' @examples
@@ -96,7 +96,7 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #' @param prior `"paper"`, that of the program of the paper's authors: coefficients of predictors with mean 0 and
 #'   standard deviation 1 are normal, with scales of their own and correlations among them; `"independent"`, the same
 #'   without correlations, sensible with more than about 20 predictors.
-#' @return A model, for [synthesize()] and [price()].
+#' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
 #'   Differential Privacy.
 #' @export
@@ -149,7 +149,7 @@ poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "indep
 #'   `"posterior"`, its distribution given the confidential value of that very record (equation 7 of E). **No epsilon
 #'   holds for the latter**, none is to be named, and a release of it, by `mechanism = pseudo_posterior(c1 = )`, says
 #'   that it has no guarantee.
-#' @return A model, for [synthesize()] and [price()].
+#' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection.
 #' @export
 #' @examples
@@ -312,7 +312,7 @@ transforms <- function(transform, outcomes = NULL) {
 #' @param c2 Shift of the map, between -1 and 1.
 #' @param risk How the risk of a record is measured: [lipschitz_risk()], [count_risk()], [marginal_risk()] or
 #'   [pairwise_risk()].
-#' @return A mechanism, for [synthesize()] and [price()].
+#' @return A mechanism, for [synthesize()] and [privacy_cost()].
 #' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
 #'   Microdata Generation.
 #'

@@ -12,7 +12,7 @@
 #'   counts, means of numbers and proportions of categories.
 #' @param denominator Numeric column, by name or as a formula: a ratio is the total of the outcome over the
 #'   total of this.
-#' @param probs Of quantiles.
+#' @param quantiles Probabilities of the quantiles, between 0 and 1.
 #' @param estimator Where estimates come from: `"auto"` chooses the faster of `"samplics"` and `"onepass"`, which agree;
 #'   `"replicates"`, with [estimate()], is for designs that have replicate weights, and is chosen for these.
 #' @param min_cell Cells of fewer records are suppressed, and with them those from which they could be found by
@@ -29,9 +29,9 @@
 #' @examples
 #' \dontrun{
 #' tables(release, by = ~ field + gender)
-#' tables(release, by = "field", statistic = "quantile", probs = c(0.25, 0.5, 0.75))
+#' tables(release, by = "field", statistic = "quantile", quantiles = c(0.25, 0.5, 0.75))
 #' }
-tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, probs = 0.5,
+tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = 0.5,
                    estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL) {
   check_release(release)
   estimator <- match.arg(estimator)
@@ -39,7 +39,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
     table <- frame_from_python(
       "tables", folder, by = names_of(by), outcome = names_of(outcome),
       statistic = if (!is.null(statistic)) I(statistic),
-      denominator = one_name(denominator), probs = I(probs), estimator = estimator, min_cell = min_cell,
+      denominator = one_name(denominator), quantiles = I(quantiles), estimator = estimator, min_cell = min_cell,
       cv_limit = cv_limit, objects = list(python_release(release))
     )
     new_table(table, release$designs[[1]]$variables)
@@ -56,16 +56,16 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #' @param outcome Numeric columns, by name or as a formula `~ income`; of any type for proportions; not needed
 #'   for counts.
 #' @param by Columns whose cells, margins and total are estimated.
-#' @param statistic,denominator,probs,estimator As for [tables()].
+#' @param statistic,denominator,quantiles,estimator As for [tables()].
 #' @param missing What missing outcomes do: `"fail"`, or `"drop"`, which estimates for the records that have
 #'   one, as a domain (`na.rm = TRUE` in survey).
 #' @return As [tables()], without `flag`.
 #' @export
 #' @examples
 #' \dontrun{
-#' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"), probs = c(0.25, 0.75))
+#' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"), quantiles = c(0.25, 0.75))
 #' }
-estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, probs = 0.5,
+estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = 0.5,
                      estimator = c("auto", "samplics", "onepass", "replicates"), missing = c("fail", "drop")) {
   estimator <- match.arg(estimator)
   missing <- match.arg(missing)
@@ -85,7 +85,7 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
   in_folder(function(folder) {
     table <- frame_from_python(
       "estimate", folder, design = design_for_python(parts, columns, folder), outcome = outcome, by = by,
-      statistic = I(statistic), denominator = denominator, probs = I(probs), estimator = estimator,
+      statistic = I(statistic), denominator = denominator, quantiles = I(quantiles), estimator = estimator,
       missing = missing
     )
     new_table(table, parts$frame)

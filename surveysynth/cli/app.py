@@ -241,7 +241,7 @@ def _risk(
     *, ruled: bool = False,
 ) -> Risk:  # fmt: skip
     """The measure; where there is a rule, too (``ruled``), what is known and how near is near are of both."""
-    or_rule = " or with --most-risk" if context.info_name == "synthesize" else ""
+    or_rule = " or with --max-risk" if context.info_name == "synthesize" else ""
     if risk in ("lipschitz", "count") and not ruled:
         _refuse(context, ("known",), f"only with --risk marginal or pairwise{or_rule}")
     if risk == "lipschitz":
@@ -255,13 +255,13 @@ def _risk(
 
 
 def _rule(
-    most: float | None, known: str | None, radius: str | None, absolute: bool, floor: str | None
+    max_risk: float | None, known: str | None, radius: str | None, absolute: bool, floor: str | None
 ) -> ss.IdentificationRule | None:
-    if most is None:
+    if max_risk is None:
         return None
-    if not 0 <= most < 1:
-        raise InputError("--most-risk must be a number from 0 to below 1")
-    return ss.IdentificationRule(tuple(listed(known) or ()), most, **ball(radius, absolute, floor))
+    if not 0 <= max_risk < 1:
+        raise InputError("--max-risk must be a number from 0 to below 1")
+    return ss.IdentificationRule(tuple(listed(known) or ()), max_risk, **ball(radius, absolute, floor))
 
 
 def _ledger(file: Path | None, survey: str | None, cap: float | None) -> ss.Ledger | None:
@@ -385,7 +385,7 @@ Absolute = Annotated[bool, typer.Option("--absolute", help="The --radius is in t
 Floor = Annotated[
     str | None, typer.Option(help="Least radius, in the unit of the outcome; one, or one for each; default 0.")
 ]
-MostRisk = Annotated[
+MaxRisk = Annotated[
     float | None,
     typer.Option(
         help="Release nothing where a record's marginal probability of identification is above this in the data sets, "
@@ -490,7 +490,7 @@ def synthesize_command(
     radius: Radius = None,
     absolute: Absolute = False,
     floor: Floor = None,
-    most_risk: MostRisk = None,
+    max_risk: MaxRisk = None,
     reweight: Reweight = 0,
     clusters: Clusters = "model",
     unit: UnitColumn = None,
@@ -514,7 +514,7 @@ def synthesize_command(
     synthesizer: Synthesizer
     if policy is not None:
         _refuse(context, (*SET_BY_POLICY, *OF_RISK), "the --policy sets this; leave it out, or make another policy")
-        _refuse(context, ("most_risk",), "not with a --policy: what a rule let through is not strictly private")
+        _refuse(context, ("max_risk",), "not with a --policy: what a rule let through is not strictly private")
         chosen = {"policy": ss.Policy.load(policy)}
         synthesizer = chosen["policy"].synthesizer
     elif outcome is None or predictors is None or epsilon is None:
@@ -525,13 +525,13 @@ def synthesize_command(
         synthesizer = _model(
             context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing
         )
-        measure = _risk(context, risk, known, radius, absolute, floor, ruled=most_risk is not None)
+        measure = _risk(context, risk, known, radius, absolute, floor, ruled=max_risk is not None)
         chosen = {
             "synthesizer": synthesizer, "epsilon": epsilon, "m": m, "reweight": reweight,
             "mechanism": _mechanism(context, mechanism, map, c1, c2, measure),
         }  # fmt: skip
     names = listed(by)
-    rule = _rule(most_risk, known, radius, absolute, floor)
+    rule = _rule(max_risk, known, radius, absolute, floor)
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
     check_limits(min_cell, cv_limit)
     for name in names or ():
@@ -720,8 +720,8 @@ def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
     return said
 
 
-@app.command("price")
-def price_command(
+@app.command("privacy-cost")
+def privacy_cost_command(
     context: typer.Context,
     file: File,
     outcome: Outcome,
@@ -762,7 +762,7 @@ def price_command(
         context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing
     )
     mechanism = ss.PseudoPosterior(map=map, risk=_risk(context, risk, known, radius, absolute, floor))
-    result = ss.price(
+    result = ss.privacy_cost(
         _design(file, weights, probs, strata, psu, fpc, lonely_psu), synthesizer, epsilon=epsilon, m=m, c1=c1,
         mechanism=mechanism, reweight=reweight, clusters=clusters, unit=unit, engine=engine, seed=seed,
     )  # fmt: skip
@@ -781,7 +781,7 @@ def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
     by: Annotated[str | None, typer.Option(help="Variables of the table, by commas.")] = None,
     statistic: Annotated[str | None, typer.Option(help="count, mean, total, quantile, proportion; by commas.")] = None,
-    probs: Annotated[str, typer.Option(help="Probabilities of quantiles, by commas.")] = "0.5",
+    quantiles: Annotated[str, typer.Option(help="Probabilities of quantiles, by commas.")] = "0.5",
     format: Annotated[
         Literal["csv", "xlsx", "html", "latex"] | None, typer.Option(help="Of the file; without one, it is printed.")
     ] = None,
@@ -798,11 +798,11 @@ def tables_command(
     loaded = ss.read_release(release)
     names = listed(by) or []
     try:
-        wanted = [float(prob) for prob in listed(probs) or []]
+        wanted = [float(prob) for prob in listed(quantiles) or []]
     except ValueError:
-        raise InputError(f"--probs {probs!r} must be numbers between 0 and 1, by commas") from None
+        raise InputError(f"--quantiles {quantiles!r} must be numbers between 0 and 1, by commas") from None
     asked = None if statistic is None else listed(statistic) or []
-    table = loaded.tables(names, statistic=asked, probs=wanted, min_cell=min_cell, cv_limit=cv_limit)
+    table = loaded.tables(names, statistic=asked, quantiles=wanted, min_cell=min_cell, cv_limit=cv_limit)
     if format is None and out is None:
         _print(table, names)
         return

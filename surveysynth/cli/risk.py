@@ -88,7 +88,7 @@ def risk_command(
     floor: Annotated[
         str | None, typer.Option(help="Least radius, in the unit of the value; one, or one for each; default 0.")
     ] = None,
-    most: Annotated[
+    max_risk: Annotated[
         float | None, typer.Option(help="Fail (exit code 2) where a record is above this, once risk.csv is written.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a risk.csv that is there.")] = False,
@@ -105,8 +105,8 @@ def risk_command(
     from ..release.identification import identification_risk
     from ..release.release import Release
 
-    if most is not None and not 0 <= most < 1:
-        raise InputError("--most must be a number from 0 to below 1")
+    if max_risk is not None and not 0 <= max_risk < 1:
+        raise InputError("--max-risk must be a number from 0 to below 1")
     if out.exists() and not (overwrite and (out / RISKS).is_file()):
         why = f" and has no {RISKS} to replace" if overwrite else "; choose another folder, or --overwrite"
         raise InputError(f"--out {out} exists{why}")
@@ -123,11 +123,11 @@ def risk_command(
     datasets = files.m if isinstance(files, Release) else len(files)
     _print_risks(risk[there], len(frame), records, datasets)
     console.print(f"\nWritten: {out / RISKS} (to keep)", markup=False, highlight=False, soft_wrap=True)
-    above = 0 if most is None else int((risk[there] > most + ROUNDING).sum())
+    above = 0 if max_risk is None else int((risk[there] > max_risk + ROUNDING).sum())
     if above:
         raise PrivacyError(
-            f"{above:,} of {there.sum():,} records have a probability of identification above {most:g}: do not publish "
-            "these data sets, nor that they were held back"
+            f"{above:,} of {there.sum():,} records have a probability of identification above {max_risk:g}: do not "
+            "publish these data sets, nor that they were held back"
         )
 
 

@@ -32,7 +32,7 @@ def difference(
     *,
     between: Between | None = None,
     denominator: str | None = None,
-    probs: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float = 0.5,
     missing: str = "fail",
 ) -> pd.DataFrame:
     """Differences of means, totals, counts, proportions or ratios, with standard errors.
@@ -46,7 +46,7 @@ def difference(
     ----------
     design : SurveyDesign, or mapping of two labels to designs
         ``{"2024": first, "2023": second}`` compares two independent samples.
-    outcome, by, statistic, denominator, probs, missing
+    outcome, by, statistic, denominator, quantiles, missing
         As for :func:`surveysynth.estimate`; every cell, margin and the total of ``by`` has its
         difference.  Quantiles are compared between two designs only.
     between : mapping of one column to two categories
@@ -66,7 +66,7 @@ def difference(
         As :func:`surveysynth.estimate`; no two categories to compare, or categories that the
         file has not; two designs whose ``by`` columns have different categories.
     """
-    asked: dict[str, Any] = {"denominator": denominator, "probs": probs, "missing": missing}
+    asked: dict[str, Any] = {"denominator": denominator, "quantiles": quantiles, "missing": missing}
     if isinstance(design, Mapping):
         if between is not None:
             raise InputError("between= compares domains of one design; two designs are compared as they are")
@@ -82,7 +82,7 @@ def differences(
     *,
     between: Between | None,
     denominator: str | None = None,
-    probs: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float = 0.5,
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
@@ -96,7 +96,7 @@ def differences(
     names, statistics = as_list(by), as_list(statistic)
     if "quantile" in statistics:
         raise InputError("quantiles of two domains of one design cannot be compared: they have no linearized values")
-    asked = partial(quantities, statistics=statistics, denominator=denominator, probs=probs, missing=missing)
+    asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
     counting = designs if count_designs is None else count_designs
     sides = [_sides(design, names, between) for design in designs]
     label = f"{sides[0][1]} - {sides[0][2]}"
@@ -167,14 +167,14 @@ def _between_designs(
     statistics: list[str],
     *,
     denominator: str | None,
-    probs: Sequence[float] | float,
+    quantiles: Sequence[float] | float,
     missing: str,
 ) -> pd.DataFrame:
     if len(designs) != 2:
         raise InputError(f"two designs are compared, not {len(designs)}")
     surveys = list(designs.values())
     check_designs(surveys)
-    asked = quantities(surveys, outcomes, statistics, denominator=denominator, probs=probs, missing=missing)
+    asked = quantities(surveys, outcomes, statistics, denominator=denominator, quantiles=quantiles, missing=missing)
     partitions = shared_partitions(surveys, names, "the two designs")
     used, parts, label = set(), [], " - ".join(map(str, designs))
     for pair in zip(*asked, strict=True):

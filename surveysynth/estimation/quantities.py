@@ -62,7 +62,7 @@ def quantities(
     statistics: Sequence[str],
     *,
     denominator: str | None = None,
-    probs: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float = 0.5,
     missing: str = "fail",
 ) -> list[list[Quantity]]:
     """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
@@ -87,7 +87,7 @@ def quantities(
             quantity
             for statistic in statistics
             for outcome in (outcomes if statistic != "count" else [""])
-            for quantity in _of(design, statistic, outcome, levels.get(outcome, []), denominator, probs, missing)
+            for quantity in _of(design, statistic, outcome, levels.get(outcome, []), denominator, quantiles, missing)
         ]
         for levels in [_categories(designs, outcomes) if "proportion" in statistics else {}]
         for design in designs
@@ -100,7 +100,7 @@ def _of(
     outcome: str,
     levels: list[object],
     denominator: str | None,
-    probs: Sequence[float] | float,
+    quantiles: Sequence[float] | float,
     missing: str,
 ) -> list[Quantity]:
     if statistic == "count":
@@ -118,7 +118,7 @@ def _of(
         x = _values(design, str(denominator), missing)
         return [Quantity("ratio", f"{outcome} / {denominator}", y, x)]
     if statistic == "quantile":
-        return [Quantity("quantile", outcome, y, prob=prob) for prob in check_probs(probs)]
+        return [Quantity("quantile", outcome, y, prob=prob) for prob in check_quantiles(quantiles)]
     return [Quantity(statistic, outcome, y)]  # type: ignore[arg-type]
 
 
@@ -127,11 +127,12 @@ def _text(category: object) -> str:
     return f"{category:.15g}" if isinstance(category, (float, np.floating)) else str(category)
 
 
-def check_probs(probs: Sequence[float] | float) -> list[float]:
+def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
     """Probabilities of quantiles as a list; InputError where one is not between 0 and 1."""
-    given = np.atleast_1d(np.asarray(probs, dtype=object)).tolist()
+    given = np.atleast_1d(np.asarray(quantiles, dtype=object)).tolist()
     if not given or not all(isinstance(p, (int, float)) and 0 < p < 1 for p in given):
-        raise InputError(f"probs={probs!r} must be probabilities between 0 and 1, for example [0.25, 0.5, 0.75]")
+        why = "must be probabilities between 0 and 1, for example [0.25, 0.5, 0.75]"
+        raise InputError(f"quantiles={quantiles!r} {why}")
     return [float(p) for p in given]
 
 

@@ -50,7 +50,7 @@ def estimate(
     statistic: str | Sequence[str] = "mean",
     *,
     denominator: str | None = None,
-    probs: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float = 0.5,
     estimator: str = "auto",
     missing: str = "fail",
 ) -> pd.DataFrame:
@@ -69,8 +69,8 @@ def estimate(
         category of the outcome.
     denominator : str, optional
         Numeric column: a ratio is total of the outcome over total of this.
-    probs : float or list of float
-        Of quantiles, between 0 and 1; default the median.
+    quantiles : float or list of float
+        Probabilities of the quantiles, between 0 and 1; default the median.
     estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
         auto: replicates where the design has replicate weights; else samplics where it has the
         feature and takes under a second, else onepass.  survey is R's package, to compare with
@@ -97,8 +97,9 @@ def estimate(
         an estimator that lacks what the design or the statistic needs.
     """
     return tabulate(
-        [design], outcome, by, statistic, denominator=denominator, probs=probs, estimator=estimator, missing=missing
-    )
+        [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, estimator=estimator,
+        missing=missing,
+    )  # fmt: skip
 
 
 def tabulate(
@@ -108,7 +109,7 @@ def tabulate(
     statistic: str | Sequence[str],
     *,
     denominator: str | None = None,
-    probs: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float = 0.5,
     estimator: str = "auto",
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
@@ -121,7 +122,7 @@ def tabulate(
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
-    asked = partial(quantities, statistics=statistics, denominator=denominator, probs=probs, missing=missing)
+    asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
     ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
     partitions = shared_partitions(designs, names, synthesized=synthesized)
     seconds = len(ordinary[0]) * sum(

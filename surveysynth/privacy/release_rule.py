@@ -35,7 +35,7 @@ class IdentificationRule(Identification):
     ----------
     known : str or list of str
         Columns that the intruder knows and that are not synthesized; ``[]`` for none.
-    most : float
+    max_risk : float
         The limit, from 0 to below 1; E has 0.5.
     radius : float, or one for each numeric outcome
         Of the ball, a share of |y_i| or, where not ``relative``, in the unit of y.
@@ -59,7 +59,7 @@ class IdentificationRule(Identification):
     """
 
     known: tuple[str, ...]
-    most: float = 0.5
+    max_risk: float = 0.5
     radius: float | tuple[float, ...] = 0.2
     relative: bool = True
     floor: float | tuple[float, ...] = 0.0
@@ -68,10 +68,10 @@ class IdentificationRule(Identification):
 
     def __post_init__(self) -> None:
         self._check()
-        number = isinstance(self.most, int | float | np.number) and not isinstance(self.most, bool)
-        if not (number and 0 <= self.most < 1):
-            raise InputError("most must be a number from 0 to below 1: the largest risk that a record may have")
-        object.__setattr__(self, "most", float(self.most))
+        number = isinstance(self.max_risk, int | float | np.number) and not isinstance(self.max_risk, bool)
+        if not (number and 0 <= self.max_risk < 1):
+            raise InputError("max_risk must be a number from 0 to below 1: the largest risk that a record may have")
+        object.__setattr__(self, "max_risk", float(self.max_risk))
 
     def enforce(self, design: SurveyDesign, model: Synthesizer, files: Sequence[Floats]) -> None:
         """Stop a release that breaks the rule.
@@ -91,16 +91,16 @@ class IdentificationRule(Identification):
         PrivacyError
             A record is above the limit.
         """
-        above = int((self.among(design, model, files) > self.most + ROUNDING).sum())
+        above = int((self.among(design, model, files) > self.max_risk + ROUNDING).sum())
         if above:
             raise PrivacyError(
-                f"{above:,} of {design.n:,} records have a probability of identification above {self.most:g} in these "
-                "data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by that "
-                "risk, MarginalRisk(known) or PairwiseRisk(known) under map='linear', or with a smaller epsilon. Do "
-                "not publish that a release was blocked: it tells of the file"
+                f"{above:,} of {design.n:,} records have a probability of identification above {self.max_risk:g} in "
+                "these data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by "
+                "that risk, MarginalRisk(known) or PairwiseRisk(known) under map='linear', or with a smaller epsilon. "
+                "Do not publish that a release was blocked: it tells of the file"
             )
 
     def describe(self) -> str:
         """That it was passed, for the public report."""
         risk = f"the probability of identification {self._intruder}, averaged over the data sets"
-        return PASSED.format(risk, self.most)
+        return PASSED.format(risk, self.max_risk)

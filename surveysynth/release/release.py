@@ -101,7 +101,7 @@ class Release:
         outcome: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] | None = None,
         denominator: str | None = None,
-        probs: Sequence[float] | float = 0.5,
+        quantiles: Sequence[float] | float = 0.5,
         estimator: str = "auto",
         min_cell: int | None = None,
         cv_limit: float | None = None,
@@ -116,7 +116,7 @@ class Release:
             Predictors, and outcomes that are categories; no other column is in the files.
         outcome : str or list of str, optional
             Default: all outcomes that fit the statistics.
-        statistic, denominator, probs, estimator
+        statistic, denominator, quantiles, estimator
             As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
             proportions of categories.
         min_cell : int, optional
@@ -146,7 +146,7 @@ class Release:
                 names,
                 statistics,
                 denominator=denominator,
-                probs=probs,
+                quantiles=quantiles,
                 estimator=estimator,
                 count_designs=self.count_designs(),
                 synthesized=self.categorical,

@@ -286,7 +286,7 @@ def synthesize(
 
 
 @dataclass(frozen=True)
-class Price:
+class PrivacyCost:
     """What a release would cost, from a dry run.  Internal: it is computed from the confidential file.
 
     Attributes
@@ -319,7 +319,7 @@ class Price:
     verdict: str
 
 
-def price(
+def privacy_cost(
     design: SurveyDesign,
     synthesizer: Synthesizer | None = None,
     *,
@@ -328,7 +328,7 @@ def price(
     c1: float | None = None,
     mechanism: Mechanism | None = None,
     **settings: Any,
-) -> Price:
+) -> PrivacyCost:
     """Dry run: the epsilon that c1 means, or the c1 that epsilon means, without releasing.
 
     Parameters
@@ -344,20 +344,20 @@ def price(
 
     Returns
     -------
-    Price
+    PrivacyCost
     """
     if c1 is not None:
         mechanism = PseudoPosterior() if mechanism is None else mechanism
         if not isinstance(mechanism, PseudoPosterior):
             raise InputError(f"c1 of a {type(mechanism).__name__} is given to it: {type(mechanism).__name__}(c1=...)")
         if mechanism.c1 is not None:
-            raise InputError("c1 is given twice: to price and to the mechanism")
+            raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
         mechanism = replace(mechanism, c1=c1)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
     if done.kind == "none":
-        raise InputError("allocation='posterior' has no price: no epsilon holds for it")
+        raise InputError("allocation='posterior' has no privacy cost: no epsilon holds for it")
     spent = done.budget.spent(done.delta)
-    return Price(
+    return PrivacyCost(
         done.budget.m, done.weighted.c1, done.budget.bound, done.delta, spent, done.mean_alpha,
         done.weighted.weighted_down, verdict(done.draws),
     )  # fmt: skip

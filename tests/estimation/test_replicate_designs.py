@@ -76,7 +76,7 @@ def test_quantiles_ratios_and_differences_of_replicates_equal_r(with_replicates,
 
     if name not in ("BRR", "Fay"):
         quantile = r_frame("svyquantile(~api00, reps, c(0.2501, 0.7003), df = degf(reps))[[1]]")
-        ours = estimate(design, "api00", statistic="quantile", probs=[0.2501, 0.7003])
+        ours = estimate(design, "api00", statistic="quantile", quantiles=[0.2501, 0.7003])
         np.testing.assert_allclose(ours[["estimate", "ci_low", "ci_high", "se"]], quantile, rtol=1e-7)
 
     labels = pd.unique(design.frame[by]).tolist()[:2]

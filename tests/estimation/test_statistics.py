@@ -136,7 +136,7 @@ def test_quantiles_and_woodruff_intervals_equal_r(scenario, r_frame):
     _, design, by, _, _, outcome = scenario
     probs = f"c({', '.join(map(str, PROBS))})"
     expected = in_every_subset(r_frame, lambda names: f"quantile_table(design, '{outcome}', {probs}, {names})", by)
-    table = estimate(design, outcome, by, "quantile", probs=PROBS, missing="drop")
+    table = estimate(design, outcome, by, "quantile", quantiles=PROBS, missing="drop")
     assert table.attrs["estimator"] == "onepass"
     assert_same(table.assign(statistic="q"), expected.assign(statistic="q"), [*by, "prob"])
     assert expected["ci_low"].notna().sum() > 6 and expected["mended"].mean() < 0.2
@@ -156,7 +156,7 @@ def test_proportions_of_samplics_are_the_same(scenario):
 @given(designs(), st.floats(0.02, 0.98))
 def test_a_quantile_is_the_first_value_that_reaches_its_share(made, prob):
     frame, roles = made
-    table = estimate(SurveyDesign(frame, **roles), "y", ["a"], "quantile", probs=prob)
+    table = estimate(SurveyDesign(frame, **roles), "y", ["a"], "quantile", quantiles=prob)
     for label, value in zip(table["a"], table["estimate"], strict=True):
         part = frame if label == "all" else frame[frame["a"] == label]
         share = part.loc[part["y"] <= value, "w"].sum() / part["w"].sum()
@@ -168,7 +168,7 @@ def test_a_quantile_is_the_first_value_that_reaches_its_share(made, prob):
 def test_equal_weights_reach_a_share_exactly(weight):
     """Sums of such weights miss k/20 by rounding; the k-th of twenty equal records is that quantile nevertheless."""
     frame = pd.DataFrame({"y": np.arange(1.0, 21), "w": weight})
-    table = estimate(SurveyDesign(frame, weights="w"), "y", None, "quantile", probs=np.arange(1, 20) / 20)
+    table = estimate(SurveyDesign(frame, weights="w"), "y", None, "quantile", quantiles=np.arange(1, 20) / 20)
     assert table["estimate"].tolist() == list(range(1, 20))
 
 
@@ -181,7 +181,7 @@ def test_proportions_are_of_those_who_answered():
 def test_the_columns_of_a_mixed_table():
     frame = pd.DataFrame({"y": [1.0, 2, 3, 4], "x": [2.0, 2, 2, 2], "w": 1.0, "g": ["a", "b", "a", "b"]})
     table = estimate(SurveyDesign(frame, weights="w"), "y", "g", ["mean", "quantile", "proportion", "ratio"],
-                     denominator="x", probs=[0.5, 0.75])  # fmt: skip
+                     denominator="x", quantiles=[0.5, 0.75])  # fmt: skip
     assert table.columns[:5].tolist() == ["g", "statistic", "outcome", "category", "prob"]
     assert table["statistic"].value_counts().to_dict() == {"mean": 3, "quantile": 6, "proportion": 12, "ratio": 3}
     shares = table[table["statistic"] == "proportion"].groupby("g")["estimate"].sum()
@@ -225,9 +225,9 @@ def test_a_share_of_nobody_or_everybody_has_no_other_limits():
     [
         ({"statistic": "ratio"}, "'ratio' and denominator= go together"),
         ({"statistic": "mean", "denominator": "w"}, "'ratio' and denominator= go together"),
-        ({"statistic": "quantile", "probs": 1.5}, "probs=1.5 must be probabilities between 0 and 1"),
-        ({"statistic": "quantile", "probs": []}, "must be probabilities"),
-        ({"statistic": "quantile", "probs": ["median"]}, "must be probabilities"),
+        ({"statistic": "quantile", "quantiles": 1.5}, "quantiles=1.5 must be probabilities between 0 and 1"),
+        ({"statistic": "quantile", "quantiles": []}, "must be probabilities"),
+        ({"statistic": "quantile", "quantiles": ["median"]}, "must be probabilities"),
         ({"outcome": "late", "statistic": "proportion"}, r"outcome 'late' is missing in 1 row \(row numbers 2;"),
         ({"statistic": "ratio", "denominator": "late"}, "column 'late' is not a number"),
         ({"statistic": "ratio", "denominator": "none"}, "no column 'none'"),
@@ -247,7 +247,7 @@ def test_proportions_are_of_categories():
 
 def test_a_quantile_that_the_data_do_not_bound_has_no_limits():
     frame = pd.DataFrame({"y": [1.0, 2, 3, 4, 5, 9], "g": [1, 1, 1, 1, 1, 2], "w": 1.0})
-    table = estimate(SurveyDesign(frame, weights="w"), "y", "g", "quantile", probs=0.95).set_index("g")
+    table = estimate(SurveyDesign(frame, weights="w"), "y", "g", "quantile", quantiles=0.95).set_index("g")
     assert table["estimate"].tolist() == [5, 9, 9] and table["se"].isna().all() and table["ci_high"].isna().all()
 
 

@@ -64,7 +64,7 @@ def test_replicates(r_frame, method):
     asked = ["mean", "total", "count", "ratio"]
     both(design, "api00", "sch.wide", asked, denominator="enroll", other="replicates", missing="drop")
     both(design, "awards", "sch.wide", "proportion", other="replicates")
-    both(design, "enroll", None, "quantile", probs=[0.2503, 0.5003], other="replicates", missing="drop")
+    both(design, "enroll", None, "quantile", quantiles=[0.2503, 0.5003], other="replicates", missing="drop")
 
 
 @pytest.mark.parametrize("option", ["remove", "adjust", "average"])
@@ -165,7 +165,7 @@ def test_quantiles_where_r_has_the_same(r_frame):
     """Neither at a share that is reached exactly, nor in the first value or the last; else Woodruff's interval."""
     for dataset, roles, by in (("apistrat", STRAT, None), ("apiclus1", {"weights": "pw", "psu": "dnum"}, None)):
         design = SurveyDesign(r_frame(dataset), **roles)
-        both(design, "enroll", by, "quantile", probs=[0.2501, 0.5003, 0.7502], missing="drop")
+        both(design, "enroll", by, "quantile", quantiles=[0.2501, 0.5003, 0.7502], missing="drop")
 
 
 @pytest.mark.filterwarnings("error")

@@ -139,7 +139,7 @@ def test_in_one_call_and_of_an_existing_fit():
     for reweight_ in (True, 1):
         call = ss.fit(make_design(), model(), reweight=reweight_, **asked)
         np.testing.assert_array_equal(call.weighted.alpha, step.weighted.alpha)
-    price = ss.price(make_design(), model(), reweight=True, **asked)
+    price = ss.privacy_cost(make_design(), model(), reweight=True, **asked)
     assert price.mean_alpha == call.weighted.alpha.mean() and price.weighted_down == call.weighted.weighted_down
     assert price.epsilon == 6 * call.delta
 

@@ -87,7 +87,7 @@ def test_the_rule_is_about_the_data_sets_that_are_released(synthesizer, debias):
     said = passed.privacy.data_dependent[-1]
     assert said.startswith("that these data sets passed a rule: the probability of identification by an intruder who ")
     ball = "within a radius (0.2 times the record's value), averaged over the data sets"
-    assert f"knows field, gender and its value, {ball}, is at most {lax.most:g}" in said
+    assert f"knows field, gender and its value, {ball}, is at most {lax.max_risk:g}" in said
     assert said in str(passed.privacy) and "rule" not in str(free.privacy)
 
 
@@ -156,11 +156,11 @@ def made(rule, synthesizer=None, frame=None):
 
 @pytest.mark.parametrize(
     ("make", "match"),
-    [(lambda: ss.IdentificationRule("a", 1.0), "most must be a number from 0 to below 1"),
-     (lambda: ss.IdentificationRule("a", -0.1), "most must be a number"),
-     (lambda: ss.IdentificationRule("a", np.nan), "most must be a number"),
-     (lambda: ss.IdentificationRule("a", "half"), "most must be a number"),
-     (lambda: ss.IdentificationRule("a", True), "most must be a number"),
+    [(lambda: ss.IdentificationRule("a", 1.0), "max_risk must be a number from 0 to below 1"),
+     (lambda: ss.IdentificationRule("a", -0.1), "max_risk must be a number"),
+     (lambda: ss.IdentificationRule("a", np.nan), "max_risk must be a number"),
+     (lambda: ss.IdentificationRule("a", "half"), "max_risk must be a number"),
+     (lambda: ss.IdentificationRule("a", True), "max_risk must be a number"),
      (lambda: ss.IdentificationRule(1), "a name was expected"),
      (lambda: ss.IdentificationRule("a", radius=-1), "radius must be a finite number, not negative"),
      (lambda: ss.IdentificationRule("a", relative=1), "relative must be True or False"),

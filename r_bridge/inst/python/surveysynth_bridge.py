@@ -140,9 +140,9 @@ def verify_ledger(
     return _saved(ledger.verify(named), folder)
 
 
-def price(population_total: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
+def privacy_cost(population_total: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
     """A dry run."""
-    return None, asdict(ss.price(**given, population_total=_by_level(population_total, given["design"])))
+    return None, asdict(ss.privacy_cost(**given, population_total=_by_level(population_total, given["design"])))
 
 
 def read_release(path: str) -> tuple[ss.Release, None]:

@@ -80,7 +80,7 @@ test_that("no function takes the column of a term for the term", {
   refused(pairwise_risk(what))
   refused(synthesize(strat, quick, epsilon = 9, public = what))
   refused(synthesize(strat, quick, epsilon = 9, unit = what))
-  refused(price(strat, quick, epsilon = 9, unit = what))
+  refused(privacy_cost(strat, quick, epsilon = 9, unit = what))
   release <- read_release(system.file("example-release", package = "surveysynth"))
   refused(tables(release, by = what))
   refused(tables(release, outcome = what))

@@ -122,7 +122,7 @@ test_that("identification as a risk and as a rule is the same from R and from Py
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
   model <- fbs(api00 ~ stype, prior = "flat")
   two <- fbs(cbind(api00, enroll) ~ stype, prior = "flat")
-  lax <- identification_rule("awards", most = 0.99, radius = 0.1, floor = 2)
+  lax <- identification_rule("awards", max_risk = 0.99, radius = 0.1, floor = 2)
   ours <- list(
     run(design, model, rule = lax,
         mechanism = pseudo_posterior("linear", risk = marginal_risk(~ awards, radius = 0.1, datasets = 5))),
@@ -150,7 +150,7 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), str(r.privacy).splitli
   expect_match(format(privacy(ours[[1]])), "passed a rule: .* knows awards .* is at most 0.99", all = FALSE)
 
   budget <- ledger(tempfile(fileext = ".jsonl"), "schools", create = TRUE)
-  expect_error(run(design, model, rule = identification_rule(~ awards, most = 0), ledger = budget),
+  expect_error(run(design, model, rule = identification_rule(~ awards, max_risk = 0), ledger = budget),
                "of 200 records .* above 0 in these .* marginal_risk\\(known\\) or pairwise_risk\\(known\\)")
   expect_identical(nrow(as.data.frame(budget)), 0L)
   little <- pseudo_posterior("linear", risk = marginal_risk(~ awards, radius = 0.1, datasets = 5))
@@ -165,7 +165,7 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), str(r.privacy).splitli
                "identification_rule(): radius has 2 numbers", fixed = TRUE)
   expect_error(run(design, fbs(factor(awards) ~ stype, prior = "flat"), rule = identification_rule(~ stype)),
                "identification_rule() looks at numeric outcomes, and there are none: release without", fixed = TRUE)
-  expect_error(price(design, model, epsilon = 9, rule = lax), "has no argument rule")
+  expect_error(privacy_cost(design, model, epsilon = 9, rule = lax), "has no argument rule")
 })
 
 test_that("mixtures release the same from R and from Python, to the last bit, and without an epsilon say so", {
@@ -229,7 +229,7 @@ test_that("mechanisms and beta regressions show themselves, and refuse what does
         "marginal_risk(known = c(\"a\", \"b\"), radius = 0.2, relative = TRUE, floor = 0, datasets = 20)")
   shows(pairwise_risk(~ 1), "pairwise_risk(known = character(0), radius")
   shows(identification_rule("a"),
-        "identification_rule(known = \"a\", most = 0.5, radius = 0.2, relative = TRUE, floor = 0)")
+        "identification_rule(known = \"a\", max_risk = 0.5, radius = 0.2, relative = TRUE, floor = 0)")
   shows(beta_regression("y", ~ a + b, bounds = c(0, 9)), "BetaRegression: y ~ a + b\nbounds = c(0, 9), missing = \"fail\"")
   expect_equal(beta_regression(y ~ a, bounds = 0:1)$arguments, beta_regression("y", ~ a, bounds = 0:1)$arguments)
   expect_error(censored(c1 = 0.5), "with weighted = TRUE")
@@ -242,7 +242,7 @@ test_that("mechanisms and beta regressions show themselves, and refuse what does
   expect_error(count_risk(floor = NA), "numbers, not negative")
   expect_error(marginal_risk("a", radius = -1), "floor of marginal_risk() are numbers, not negative", fixed = TRUE)
   expect_error(pairwise_risk("a", floor = "b"), "floor of pairwise_risk() are", fixed = TRUE)
-  expect_error(identification_rule("a", most = 1), "most is a number from 0 to below 1")
+  expect_error(identification_rule("a", max_risk = 1), "max_risk is a number from 0 to below 1")
   expect_error(identification_rule("a", radius = NULL), "floor of identification_rule() are", fixed = TRUE)
   expect_error(weighted_e(map = "cubic"), "inverse")
   expect_error(beta_regression(y ~ a), "bounds = c\\(0, 2e5\\)")

@@ -12,7 +12,7 @@ test_that("a Python error arrives as its message alone, in words of R", {
 
 test_that("of an error that is not surveysynth's own only the type is shown", {
   need_python()
-  message <- tryCatch(bridge$ask_python("price", secret_4711 = 1), error = conditionMessage)
+  message <- tryCatch(bridge$ask_python("privacy_cost", secret_4711 = 1), error = conditionMessage)
   expect_match(message, "^(Type|Key)Error in Python")
   expect_no_match(message, "secret|Traceback")
 })

@@ -126,12 +126,12 @@ test_that("sampling units have effects, and units of several records can be what
   expect_match(names(privacy(households)$neighbours), "add or remove all records of one 'dnum'", all = FALSE)
 })
 
-test_that("a price is epsilon for c1, or c1 for epsilon, as in Python", {
+test_that("a privacy cost is epsilon for c1, or c1 for epsilon, as in Python", {
   need_python()
-  asked <- price(strat, quick, epsilon = 9, m = 2, seed = 1)
+  asked <- privacy_cost(strat, quick, epsilon = 9, m = 2, seed = 1)
   expect_lte(asked$epsilon, 9)
   expect_gt(asked$epsilon, 9 * 0.99)
-  given <- price(strat, quick, epsilon = 9, c1 = 0.5, m = 2, seed = 1)
+  given <- privacy_cost(strat, quick, epsilon = 9, c1 = 0.5, m = 2, seed = 1)
   csv <- tempfile()
   write.csv(apistrat[c("stype", "awards", "api00", "pw", "fpc")], csv, row.names = FALSE)
   theirs <- from_python("
@@ -139,7 +139,7 @@ import pandas as pd, surveysynth as ss
 from dataclasses import asdict
 design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype', fpc='fpc')
 model = ss.FBS('api00', 'stype + awards', prior='flat')
-print(json.dumps([asdict(ss.price(design, model, epsilon=9, c1=c1, m=2, seed=1)) for c1 in (None, 0.5)]))", csv)
+print(json.dumps([asdict(ss.privacy_cost(design, model, epsilon=9, c1=c1, m=2, seed=1)) for c1 in (None, 0.5)]))", csv)
   expect_equal(list(unclass(asked), unclass(given)), theirs, tolerance = 1e-14)
   expect_output(print(asked), "epsilon = [0-9.]+ for m = 2 data sets")
   expect_output(print(replace(asked, "weighted_down", 0.0625)), "privacy weight below 1: 6.25% of", fixed = TRUE)
@@ -148,12 +148,12 @@ print(json.dumps([asdict(ss.price(design, model, epsilon=9, c1=c1, m=2, seed=1))
   expect_match(shown(0.5), "weight: 0.500 (1: all of the file's information)", fixed = TRUE)
   expect_no_match(shown(0.3), "little")
   expect_match(shown(0.29), "little of the file's information is left")
-  expect_error(price(strat, quick, epsilon = 9, debias = TRUE), "price\\(\\) has no argument debias")
+  expect_error(privacy_cost(strat, quick, epsilon = 9, debias = TRUE), "privacy_cost\\(\\) has no argument debias")
 })
 
 test_that("re-weighting leaves more of the file at the same epsilon", {
   need_python()
-  linear <- function(...) price(strat, quick, 9, m = 2, mechanism = pseudo_posterior("linear"), seed = 1, ...)
+  linear <- function(...) privacy_cost(strat, quick, 9, m = 2, mechanism = pseudo_posterior("linear"), seed = 1, ...)
   again <- linear(reweight = 2)
   expect_gt(again$mean_alpha, linear()$mean_alpha)
   expect_lte(again$epsilon, 9)

@@ -22,7 +22,7 @@ test_that("tables have the numbers of survey and combine_release(), cell by cell
 test_that("arguments of tables reach Python", {
   need_python()
   release <- shared_release()
-  quantiles <- tables(release, statistic = "quantile", probs = c(0.25, 0.75))
+  quantiles <- tables(release, statistic = "quantile", quantiles = c(0.25, 0.75))
   expect_identical(quantiles$prob, c(0.25, 0.75))
   expect_lt(quantiles$estimate[1], quantiles$estimate[2])
   suppressed <- tables(release, by = "stype", min_cell = 60)
