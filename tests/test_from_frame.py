@@ -109,7 +109,7 @@ REFUSED = [
     ({"n": 5, "method": "brewster"}, "method='brewster' is not one of systematic"),
     ({"n": 5, "method": "srs", "size": "size"}, "method='srs' draws all units with the same probability"),
     ({"n": {"a": 3}, "strata": "h"}, "n gives no sample size for one of the strata"),
-    ({"n": {"a": 3, "b": 3, "c": 3}, "strata": "h"}, "n names 1 strata that the units have not"),
+    ({"n": {"a": 3, "b": 3, "c": 3}, "strata": "h"}, "n names 1 strata that no unit has"),
     ({"n": {"a": 3}}, "n is not a number; a mapping"),
     ({"n": 5, "seed": -1}, "seed must be a whole number"),
     ({"n": 2.5}, "n is not a whole number"),

@@ -279,7 +279,7 @@ def test_report_says_for_which_files_there_is_no_release():
     frame = make_frame()
     one = perturbed_histogram(SurveyDesign(frame, weights="wt"), "income", weight_bound=150, **SETTINGS)
     (said,) = one.privacy.data_dependent
-    assert "if the outcome of a record is missing, infinite or no number" in said and "all equal" not in said
+    assert "if the outcome of a record is missing, infinite or not a number" in said and "all equal" not in said
     equal = perturbed_histogram(SurveyDesign(frame.assign(wt=2.0), weights="wt"), "income", **SETTINGS)
     assert equal.privacy.data_dependent[0].startswith(said) and "not all equal" in equal.privacy.data_dependent[0]
     assert said in str(one.privacy).partition("not covered by epsilon:")[2]

@@ -172,8 +172,8 @@ def test_manifest_says_all_that_a_reader_needs_and_no_seed(written, release):
         "neighbours": {"add or remove one record": release.privacy.epsilon,
                        "replace one record": 2 * release.privacy.epsilon},
         "diagnostics": "The draws are independent, without Markov chains.",
-        "publication": "reproducible, not for publication: made with a seed, and who knows it can take the "
-                       "randomness off",
+        "publication": "reproducible, not for publication: made with a seed, and whoever knows it can undo the "
+                       "randomness",
         "draws_behind_the_maximum": 4000, "data_dependent": release.privacy.data_dependent,
     }  # fmt: skip
     assert {k: manifest.get(k) for k in expected} == expected

@@ -841,7 +841,7 @@ def test_a_correction_by_constants_tuned_on_the_file_keeps_them_inside_and_is_no
     settings = {"covered_by_epsilon": False, "map": "inverse", "c2": 0.0}
     assert better.manifest()["debias"] == settings and "debias" not in plain.manifest()
     (said,) = [line for line in better.privacy.data_dependent if line.startswith("the correction")]
-    assert "which was tuned on this file and is not published, and it is not covered by epsilon" in said
+    assert "which was tuned on this file and is not published, and epsilon does not cover it" in said
     text = str(better.privacy)
     assert "takes the model at its word" in text and "narrows the fitted distribution" not in text
     assert said not in plain.privacy.data_dependent and "narrows the fitted distribution" in str(plain.privacy)

@@ -47,7 +47,7 @@ SAYS = {  # at least this, whatever the draws
         "pairwise weights made from the file itself: mean 0.",
         "by Mixture, outcomes income, no epsilon",
         "so nothing is released, and no epsilon is spent",
-        "It says nothing of who is alone in what is known",
+        "The rule does not protect a record that is unique",
     ],
     "samples_and_estimates.py": [  # what R says, and the census
         "90 of 108: pi from 0.20 to 1.00, 43 are certain",

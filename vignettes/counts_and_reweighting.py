@@ -224,7 +224,7 @@ for epsilon in (TIGHT, WIDE):
 
 # %%
 release = ss.synthesize(design, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, **LONGER)
-report(release, "Privacy of", "Asymptotic", "public predictors", "privacy weights (map", "once more")
+report(release, "Privacy of", "Asymptotic", "public predictors", "privacy weights (map", "weights again")
 
 # %% [markdown]
 # A step computes weights from the file once more, and epsilon does not cover what they tell of it: re-weighting is at

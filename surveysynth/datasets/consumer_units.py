@@ -38,7 +38,9 @@ INCOMES = (-200_000.0, 2_000_000.0)  # dollars between which all incomes lie: by
 
 
 def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None) -> pd.DataFrame:
-    """A file of consumer units and their family incomes, like that of E 1.1, that nobody filled in.
+    """An artificial file of consumer units and their family incomes.
+
+    It is like the file of Hu, Savitsky & Williams (2022b, section 1.1).
 
     Everything is drawn from rules that are written here; no record and no table of a survey is behind it.  Shares and
     medians are round numbers of about the size that is known of households in the United States around 2017.
@@ -54,7 +56,7 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     n : int
         Records.
     seed : int or numpy.random.Generator, optional
-        Fresh from the operating system where there is none.
+        Random where it is not given.
 
     Returns
     -------

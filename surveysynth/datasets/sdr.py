@@ -16,8 +16,8 @@ from ..validation import positive
 from .draw import T4_CUT, draw_sample
 
 Errors = Literal["lognormal", "t4", "skewed", "heteroskedastic", "clustered"]
-# Field, gender, units and mean salary (dollars) of the simulated population: T Tables 4 and 5,
-# columns "Pop.".  The units add up to 100,000.
+# Field, gender, units and mean salary (dollars) of the simulated population: columns "Pop." of Tables 4 and 5 in
+# Hu, Savitsky & Williams 2022a.  The units add up to 100,000.
 SDR_CELLS = (
     ("1", "male", 14_599, 121_125),
     ("1", "female", 13_364, 99_226),
@@ -36,7 +36,7 @@ SDR_CELLS = (
     ("8", "male", 2_033, 137_349),
     ("8", "female", 2_956, 106_388),
 )
-SCALE = 0.4  # standard deviation of log salary within a cell, and of log size given salary (T 4.1)
+SCALE = 0.4  # standard deviation of log salary within a cell, and of log size given salary (section 4.1)
 
 
 def sdr_population(
@@ -45,21 +45,23 @@ def sdr_population(
     icc: float = 0.15,
     units_of_a_psu: float = 300,
 ) -> pd.DataFrame:
-    """The simulated population of T 4.1: 100,000 doctorate holders in 16 cells of field and gender.
+    """The simulated population of the tabular paper: 100,000 doctorate holders in 16 cells of field and gender.
 
-    Cells have the counts and mean salaries that T prints (Tables 4 and 5, "Pop.").  Within a cell
+    Source: Hu, Savitsky & Williams 2022a, section 4.1, eq. 11.
+
+    Cells have the counts and mean salaries that the paper prints (Tables 4 and 5, "Pop.").  Within a cell
     log salary = log(mean) - 0.08 + 0.4 e; the salaries of the cell are then multiplied by one
     number, so that their mean is the printed one exactly and not only in expectation.
-    Size, to which inclusion probabilities are proportional, is exp(log salary + 0.4 N(0, 1)) (T eq. 11).
+    Size, to which inclusion probabilities are proportional, is exp(log salary + 0.4 N(0, 1)).
 
     Parameters
     ----------
     seed : int or numpy.random.Generator, optional
-        Fresh from the operating system where there is none.
+        Random where it is not given.
     errors : {"lognormal", "t4", "skewed", "heteroskedastic", "clustered"}
         What e is.  All but the first are for studies of robustness:
 
-        - lognormal: standard normal (T);
+        - lognormal: standard normal, as in the paper;
         - t4: Student t with 4 degrees of freedom, cut at +-13, scaled to sd 1;
         - skewed: a gamma variable with skewness 1 (shape 4), standardised;
         - heteroskedastic: normal; sd of log salary 0.2 in field 1, 0.6 in field 8, even steps between;
@@ -146,7 +148,9 @@ def sdr_sample(
     take: int | str = 10,
     second_stage: SecondStage = "pps",
 ) -> SurveyDesign:
-    """A stratified sample of :func:`sdr_population` with probability proportional to size (T 4.1).
+    """A stratified sample of :func:`sdr_population` with probability proportional to size.
+
+    Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
     Strata are the fields; the sample is allocated to them in proportion to their units, and
     drawn systematically, in random order, without replacement.  A population with universities

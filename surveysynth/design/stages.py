@@ -50,7 +50,8 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
     """Codes, sample sizes and sampling fractions of every stage that variances need.
 
     Later stages count only where the stage above has an fpc: without one the first stage is
-    taken as drawn with replacement, and it carries the whole variance (T 2.3; R's survey).
+    taken as drawn with replacement, and it carries the whole variance (Hu, Savitsky & Williams 2022a, section 2.3; R's
+    survey).
     """
     n = len(frame)
     fractions = _fpc_are_fractions(frame, fpc)

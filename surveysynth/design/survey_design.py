@@ -28,7 +28,7 @@ from .stages import Stage, refuse_lonely, stages_of
 
 PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
 NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
-CERTAIN = 1 - 1e-9  # inclusion probability that is 1 but for rounding
+CERTAIN = 1 - 1e-9  # inclusion probability that is 1 up to rounding
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
 VARIANCE_OF: dict[str, PPS] = {  # method of selection
     "tille": "sen_yates_grundy",
@@ -87,8 +87,8 @@ class SurveyDesign:
         Centre at the estimate (True), or at the mean of the replicates (False, R's default).
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"}, optional
         How a sample of elements that was drawn without replacement and with unequal probabilities
-        shows its variance; default: as if drawn with replacement (T 2.3).  The first two need
-        ``joint``; "hajek" is an approximation for samples of fixed size, "poisson" is for units
+        shows its variance; default: as if drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The
+        first two need ``joint``; "hajek" is an approximation for samples of fixed size, "poisson" is for units
         that were selected independently of each other.
     joint : float array (n, n), optional
         Joint inclusion probabilities of the records, inclusion probabilities on the diagonal; or
@@ -301,7 +301,7 @@ class SurveyDesign:
             for columns, margin, given in zip(names, margins, totals.values(), strict=True)
         ]
         check_agreement(known)
-        known = [total * (known[0].sum() / total.sum()) for total in known]  # which agree but for rounding
+        known = [total * (known[0].sum() / total.sum()) for total in known]  # which agree up to rounding
         column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
         taken = {column} if self.weights_name else {column, base}
         if taken & set(self._frame.columns):

@@ -1,4 +1,7 @@
-"""Combining rules for partially synthetic data (T App. A; Reiter and Raghunathan 2007)."""
+"""Combining rules for partially synthetic data.
+
+Source: Hu, Savitsky & Williams 2022a, appendix A; Reiter and Raghunathan 2007.
+"""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def differences(
 ) -> pd.DataFrame:
     """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
 
-    ``count_designs`` are the same records as counts are to be estimated from them; ``synthesized``
+    ``count_designs`` hold the same records with the weights for counts; ``synthesized``
     columns may have other domains in each of the designs.
     """
     check_designs(designs)

@@ -155,7 +155,8 @@ def regressions(
     """:func:`regression` on m synthetic designs, combined by the partial-synthesis rule.
 
     With estimates b_l and covariances U_l the covariance is the mean of the U_l plus that of the
-    b_l between data sets over m (T App. A, coefficient by coefficient; Reiter and Raghunathan 2007).
+    b_l between data sets over m (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter and
+    Raghunathan 2007).
 
     Raises
     ------
@@ -345,7 +346,7 @@ def _fit(design: SurveyDesign, data: Data, family: Family) -> Fit:
 
 
 def _orthonormal(data: Data, w: Floats) -> Floats:
-    """T, upper triangular, such that Q = X T has sum_i w_i q_i q_i' = n I; collinear columns are refused."""
+    """The upper triangular T with sum_i w_i q_i q_i' = n I for Q = X T; collinear columns are refused."""
     X, root = data.X, np.sqrt(w / len(w))[:, None]
     length = np.sqrt(((root * X) ** 2).sum(axis=0))
     length[length == 0] = 1.0

@@ -54,7 +54,9 @@ def estimate(
     estimator: str = "auto",
     missing: str = "fail",
 ) -> pd.DataFrame:
-    """Estimate means, totals, counts, proportions, ratios or quantiles by domain on one design (T 2.3).
+    """Estimate means, totals, counts, proportions, ratios or quantiles by domain on one design.
+
+    Source: Hu, Savitsky & Williams 2022a, section 2.3.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def tabulate(
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
     The designs share the values of ``by`` columns, row order aside, but for those that are
-    ``synthesized``.  ``count_designs`` are the same records as counts are to be estimated from them.
+    ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)

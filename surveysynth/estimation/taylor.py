@@ -1,4 +1,6 @@
-"""Taylor linearization in domains (T 2.3; Binder 1996), and the variance of linearized values in several stages.
+"""Taylor linearization in domains, and the variance of linearized values in several stages.
+
+Source: Hu, Savitsky & Williams 2022a, section 2.3; Binder 1996.
 
 With z_i the linearized value of record i in its domain d,
 
@@ -9,7 +11,7 @@ in R's ``svyby``), the variance of one stage is
 
     sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c,
 
-and every further stage adds its own, times the sampling fractions of the stages above.  (T 2.3
+and every further stage adds its own, times the sampling fractions of the stages above.  (The paper
 prints r_c with the weight inside the residual's first term only; the standard form is used.)
 
 A stratum with one PSU has no such sum.  Under ``lonely_psu="adjust"`` it adds

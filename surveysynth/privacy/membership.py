@@ -15,14 +15,14 @@ positive rate at the best threshold, is the total variation distance
 
     TV_i = 1/2 E_in |1 - r_i|;   of m draws, E_in max(0, 1 - r_i(theta_1) ... r_i(theta_m))
 
-Who sees only synthetic data, made from the draws, knows less.  Under epsilon-differential privacy for
+An intruder who sees only synthetic data, made from the draws, knows less.  Under epsilon-differential privacy for
 records added or removed no advantage is above (e^epsilon - 1) / (e^epsilon + 1) (Kairouz, Oh &
 Viswanath 2015).  This attack stays below half of that epsilon's: |c_i| <= Delta bounds the range of
 log r_i by 2 Delta, and so the advantage of m draws by that of epsilon / 2 (Dong, Durfee & Rogers 2020).
 
 **That holds the privacy weights fixed, and understates.**  Where they are computed from the file, one record moves
-them: the risks of all others, and c1, which is tuned to the largest bound.  So the most exposed records are left out
-in earnest: without record i, risks, constants, privacy weights and draws are computed anew, and
+them: the risks of all others, and c1, which is tuned to the largest bound.  So the most exposed records are really
+left out: without record i, risks, constants, privacy weights and draws are computed again, and
 
     log r_i(theta) = sum_j (alpha'_j - alpha_j) log p_j(theta) - log(Z' / Z),     alpha'_i = 0,
 
@@ -61,11 +61,11 @@ BLOCK = 400_000  # contributions that are held at once
 GAMES = 20_000  # m draws "in" and m draws "out", for each record that is attacked
 REFIT = ["advantage_refit", "auc_refit", "beyond_refit", "loss_refit", "error_refit"]
 NOT_REFITTED = (np.nan,) * 5
-FEW = 100  # effective draws "out", below which re-weighting is not to be trusted
+FEW = 100  # effective draws "out", below which re-weighting is unreliable
 
 
 class Attacked(Protocol):
-    """What is needed of a fit; :class:`surveysynth.Fit` has it."""
+    """What the attack needs from a fit; :class:`surveysynth.Fit` has it."""
 
     budget: Budget
     rows: Codes
@@ -79,7 +79,7 @@ class Attacked(Protocol):
         ...
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
-        """The fit anew without some units."""
+        """The fit computed again without some units."""
         ...
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
@@ -116,9 +116,9 @@ class MembershipAttack:
         No record that was not attacked has a larger advantage from m draws with privacy weights held fixed:
         1 - (1 - TV)^m of the largest among them; 0 where all were attacked.
     refitted : int
-        Records, or units, for which everything was computed anew without them.
+        Records, or units, for which everything was computed again without them.
     refused : int
-        How many more were tried, without which the file has no fit.
+        How many more were tried, but the file without them could not be fitted.
     same_file : float or None
         What ``advantage_refit`` is between two fits of the very same file: draws, and so constants, are random.
     m : int
@@ -195,11 +195,11 @@ def membership_attack(
     """Attack the most exposed records of a fit with the best test of membership.
 
     Every record is looked at with one draw; those with the largest advantage are then attacked with m draws, all with
-    privacy weights held fixed.  Some are attacked once more by a refit: risks, constants such as c1, privacy weights
-    and draws are computed anew without the record, and the game is between the draws of the two fits.  Where epsilon
-    protects groups of records, a whole group is left out.
+    privacy weights held fixed.  Some are attacked again by a refit: risks, constants such as c1, privacy weights
+    and draws are computed without the record, and the intruder must tell the draws of the two fits apart.  Where
+    epsilon protects groups of records, a whole group is left out.
 
-    What it shows is what one file's fit gives away to an intruder who knows all other records and both sets of
+    It shows what one file's fit reveals to an intruder who knows all other records and both sets of
     privacy weights, and sees the m parameter draws; it is no bound over files.  Records that were not refitted may be
     more exposed than the columns without a refit say.
 
@@ -210,7 +210,7 @@ def membership_attack(
         How many are attacked with m draws.
     refit : int
         How many of them by a refit: by turns those with the largest risks and those with the largest advantage, at
-        the price of as many fits and one more.  0 for none.  Where privacy weights do not depend on other records (a
+        the cost of as many fits and one more.  0 for none.  Where privacy weights do not depend on other records (a
         policy, ``Censored(weighted=False)``) nothing is refitted: re-weighting the draws is exact.
     seed : int, optional
         Of the simulated attacks and the refits; nothing is released.
@@ -222,7 +222,7 @@ def membership_attack(
     Raises
     ------
     InputError
-        Something that is no fit; numbers out of range.
+        The argument is not a fit; numbers out of range.
 
     Warns
     -----

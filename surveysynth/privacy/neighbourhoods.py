@@ -1,12 +1,14 @@
-"""Balls around confidential values, and who is in them: the measures of identification risk (E 2.1 and 3.1).
+"""Balls around confidential values, and the records in them: the measures of identification risk.
+
+Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1.
 
 An intruder knows some variables of record i that were not synthesized, and its true value y_i.  The
 records with the same known variables are its pattern, M of them; among their synthetic values y*_h
 the intruder looks for those in the closed ball B_i around y_i.  With T_i = 1 where y*_i is in B_i,
 
-    IR_i  = T_i #{h : y*_h not in B_i} / M                         (E eq. 8)
-    IR_ij = T_i T_j #{h : y*_h neither in B_i nor in B_j} / M      (E eq. 11)
-    alpha~_i = 1 - sum_{j != i} IR_ij / (M - 1)                    (E eq. 14)
+    IR_i  = T_i #{h : y*_h not in B_i} / M                         (eq. 8)
+    IR_ij = T_i T_j #{h : y*_h neither in B_i nor in B_j} / M      (eq. 11)
+    alpha~_i = 1 - sum_{j != i} IR_ij / (M - 1)                    (eq. 14)
 
 with h over the whole pattern, i and j included; all three are averaged over the synthetic data sets.
 
@@ -142,7 +144,7 @@ def _in_box(value: Floats, low: Floats, high: Floats) -> bool:
 
 
 def marginal(balls: Balls) -> Floats:
-    """IR_i (E eq. 8): (n,)."""
+    """IR_i (eq. 8): (n,)."""
     return np.where(balls.hit, 1 - attribute(balls), 0.0)
 
 
@@ -152,7 +154,7 @@ def attribute(balls: Balls) -> Floats:
 
 
 def pairwise(balls: Balls) -> Floats:
-    """alpha~_i (E eq. 14): (n,)."""
+    """alpha~_i (eq. 14): (n,)."""
     pattern, M = balls.pattern, balls.M
     of_value = pattern[balls.order]
     K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)

@@ -1,4 +1,4 @@
-"""The fit that a mechanism protects: a model and its records under privacy weights, and what came of it."""
+"""The fit that a mechanism protects: a model and its records under privacy weights, and the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class PseudoLikelihood:
-    """A model and its file, to be fitted under privacy weights of the units that are protected (T eq. 1).
+    """A model and its file, to be fitted under privacy weights of the units that are protected.
+
+    Source: Hu, Savitsky & Williams 2022a, eq. 1.
 
     Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.
     """
@@ -58,7 +60,7 @@ class ProtectedFit:
         Where contributions are clamped, to [-clamp, clamp]; ``bounds`` are those before the clamp.
     invocations : int, optional
         Records (units) that were cut off (Weighted-e), or whose contribution is at the clamp in one of the
-        draws at least (Censored): what C Table 1 counts.
+        draws at least (Censored): what Table 1 of Hu, Williams & Savitsky (2025) counts.
     k : float, optional
         Of the last step of re-weighting; c1 is that of the weights it began with.
     steps, asked : int
@@ -91,7 +93,10 @@ class ProtectedFit:
 
     @property
     def delta(self) -> float:
-        """The overall Lipschitz bound: max_i of ``bounds`` (T 1.4.1 step 4), or the clamp, which is policy."""
+        """The overall Lipschitz bound: max_i of ``bounds``, or the clamp, which the agency chose.
+
+        Source: Hu, Savitsky & Williams 2022a, section 1.4.1 step 4.
+        """
         return float(self.bounds.max()) if self.clamp is None else self.clamp
 
 

@@ -1,4 +1,7 @@
-"""A rule that data sets must pass before they are released: no record too likely to be identified (E 2.3.2)."""
+"""A rule that data sets must pass before they are released: no record too likely to be identified.
+
+Source: Hu, Savitsky & Williams 2022b, section 2.3.2.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,27 @@ Floats = NDArray[np.float64]
 ROUNDING = 1e-12  # a mean of shares that is the limit itself is not above it
 PASSED = (
     "that these data sets passed a rule: {}, is at most {:g} for every record. The rule looks at the confidential "
-    "file: epsilon is that of draws at which nobody looked, and does not cover that these passed. It says nothing of "
-    "who is alone in what is known, whose probability is 0 in this measure; among M alike it is at most (M - 1) / M"
+    "file: epsilon holds for draws that are not screened, and does not cover that these passed. The rule does not "
+    "protect a record that is unique on the known variables: its probability is 0 in this measure. Among M records "
+    "with the same known variables it is at most (M - 1) / M"
 )
 
 
 @dataclass(frozen=True)
 class IdentificationRule(Identification):
-    """No record's marginal probability of identification, IR_i (E eq. 8), may be above a limit.
+    """No record's marginal probability of identification, IR_i, may be above a limit.
 
-    It is computed from the data sets that are to be released, as :func:`surveysynth.identification_risk` does, and
-    averaged over them.  If a record is above, nothing is released, and no epsilon is spent.
+    Source: Hu, Savitsky & Williams 2022b, eq. 8.
+
+    It is computed from the data sets before their release, as :func:`surveysynth.identification_risk` does, and
+    averaged over them.  If a record is above the limit, nothing is released, and no epsilon is spent.
 
     Parameters
     ----------
     known : str or list of str
         Columns that the intruder knows and that are not synthesized; ``[]`` for none.
     max_risk : float
-        The limit, from 0 to below 1; E has 0.5.
+        The limit, from 0 to below 1; Hu, Savitsky & Williams (2022b, section 2.3.2) take 0.5.
     radius : float, or one for each numeric outcome
         Of the ball, a share of |y_i| or, where not ``relative``, in the unit of y.
     relative : bool
@@ -51,11 +57,12 @@ class IdentificationRule(Identification):
     Notes
     -----
     The rule looks at the confidential file, and epsilon does not cover what follows from it.  Whether a release was
-    blocked is a function of the file: do not publish that one was.  Neither does epsilon cover data sets that are
-    drawn again until they pass, which are chosen by the file.  The rule and its numbers are published.
+    blocked depends on the file: do not publish that one was.  Epsilon does not cover data sets that are drawn again
+    until they pass, either: the file chooses them.  The rule and its numbers are published.
 
-    Among M records that are alike in what is known the measure is at most (M - 1) / M, and 0 of one that is alone: the
-    more an intruder is taken to know, the less a rule of 0.5 can find.  Who is alone is identified by what is known.
+    Among M records with the same known variables the measure is at most (M - 1) / M; for a unique record it is 0,
+    although the known variables alone identify it.  So the more the intruder is assumed to know, the less a rule of
+    0.5 finds.
     """
 
     known: tuple[str, ...]
@@ -94,13 +101,13 @@ class IdentificationRule(Identification):
         above = int((self.among(design, model, files) > self.max_risk + ROUNDING).sum())
         if above:
             raise PrivacyError(
-                f"{above:,} of {design.n:,} records have a probability of identification above {self.max_risk:g} in "
-                "these data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by "
-                "that risk, MarginalRisk(known) or PairwiseRisk(known) under map='linear', or with a smaller epsilon. "
-                "Do not publish that a release was blocked: it tells of the file"
+                f"{above:,} of {design.n:,} records have a probability of identification above {self.max_risk:g} in these "
+                "data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by that "
+                "risk, MarginalRisk(known) or PairwiseRisk(known) under map='linear', or with a smaller epsilon. Do "
+                "not publish that a release was blocked: it reveals something about the file"
             )
 
     def describe(self) -> str:
-        """That it was passed, for the public report."""
+        """That the data sets passed, for the public report."""
         risk = f"the probability of identification {self._intruder}, averaged over the data sets"
         return PASSED.format(risk, self.max_risk)

@@ -16,15 +16,15 @@ LOCAL = (
     "This is not a strict (epsilon, 0) guarantee at this sample size."
 )
 CLAMPED = (
-    "every {unit} adds at most epsilon / (2 m) to the log likelihood, and takes at most as much from it, whatever the "
-    "parameters are: contributions are clamped there. So m exact draws from the posterior, and what is computed from "
-    "them and from what is public, are epsilon-differentially private at any sample size, between files that differ in "
-    "whether one {unit}'s values take part; between files where they are others, 2 epsilon. This takes as given what "
-    "is listed below, exact draws above all."
+    "every {unit} changes the log likelihood by at most epsilon / (2 m) in either direction, whatever the parameters: "
+    "contributions are clamped there. So m exact posterior draws, and what is computed from them and from public "
+    "information, are epsilon-differentially private at any sample size: epsilon holds for files that differ in "
+    "whether one {unit}'s values take part, 2 epsilon for files that differ in these values. This assumes what is "
+    "listed below, above all exact draws."
 )
 NOTHING = (
     "None: what is published of a record was drawn given its confidential value, and no epsilon bounds what that "
-    "tells. Privacy weights lower measured risks, such as the probability of identification; they are no guarantee."
+    "reveals. Privacy weights lower measured risks, such as the probability of identification; they are no guarantee."
 )
 GUARANTEES: dict[str, str] = {
     "pseudo posterior": LOCAL,
@@ -32,21 +32,21 @@ GUARANTEES: dict[str, str] = {
     "censored": f"Strict differential privacy: {CLAMPED}",
     "censored, strict given alpha": (
         f"Differential privacy given the privacy weights: {CLAMPED} The privacy weights alpha, which come before the "
-        "clamp, were computed from this very file, and what they tell of a record is not covered: with weights from a "
-        "policy that a historical file set, or with none, the guarantee is strict."
+        "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
+        "from a policy set on a historical file, or without weights, the guarantee is strict."
     ),
     "perturbed histogram": (
         "Strict differential privacy: Laplace noise in the counts of bins that do not depend on the file; all data "
-        "sets come from one noisy histogram. The number of records is public: epsilon is between files that differ in "
-        "whether one record is counted in the histogram; between files where its values are others, 2 epsilon."
+        "sets come from one noisy histogram. The number of records is public: epsilon holds for files that differ in "
+        "whether one record is counted in the histogram, 2 epsilon for files that differ in one record's values."
     ),
 }
-LEAST_INFORMATION = 0.3  # mean privacy weight below which a release is to be accepted by name
+LEAST_INFORMATION = 0.3  # mean privacy weight below which the agency must accept a release by name
 ADD_OR_REMOVE = ("pseudo posterior", "weighted-e")  # the others hold the number of records, which is public, fixed
 
 SUM_OF_WEIGHTS = (
-    "what the synthetic weights add up to: the sum of the survey weights, as no population_total was given. It is "
-    "published exactly, and who knows the other weights finds a record's by subtraction"
+    "the sum of the synthetic weights: it is the sum of the survey weights, as no population_total was given. It is "
+    "published exactly, and an intruder who knows all other weights finds a record's by subtraction"
 )
 PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights in the files add up to it"
 BY_GIVEN_CONSTANTS = (
@@ -73,7 +73,7 @@ class PrivacyReport:
         Of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
         values take part: blanked, under mechanisms that hold the number of records fixed; added or
         removed, under the pseudo posterior.  It is what was asked for, for this m, since the one that was
-        reached tells of the file and stays in ``internal``.  Where none was asked for it is the one that
+        reached depends on the file and stays in ``internal``.  Where none was asked for it is the one that
         was reached, rounded up at two decimals, and ``data_dependent`` says so.  Infinite of kind ``none``.
     mechanism : str
         ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
@@ -89,7 +89,7 @@ class PrivacyReport:
     assumptions, data_dependent : list of str
         What was taken as public or as given; what was computed from the confidential file.
     publishable : bool
-        False for a seeded run: who knows the seed can undo the randomness.
+        False for a seeded run: anyone who knows the seed can undo the randomness.
     little_left : bool
         Whether privacy weights keep less than 30% of the file's information, which the agency accepted by name.
     unit : str or None
@@ -156,7 +156,7 @@ class PrivacyReport:
     def publication(self) -> str:
         """Whether these files may be published."""
         if not self.publishable:
-            return "reproducible, not for publication: made with a seed, and who knows it can take the randomness off"
+            return "reproducible, not for publication: made with a seed, and whoever knows it can undo the randomness"
         if self.little_left:
             return (
                 f"randomness from the operating system; but the privacy weights keep less than {LEAST_INFORMATION:.0%} "

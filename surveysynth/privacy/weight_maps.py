@@ -13,7 +13,9 @@ WeightMap = Callable[[Floats, float, float, float, Span], Floats]
 
 
 def inverse_map(f: Floats, c1: float, c2: float, target: float, span: Span = None) -> Floats:
-    """alpha_i = clip(min(1, c1 * target / f_i) + c2, 0, 1), proportional to 1 / f_i (T 1.4.1 step 2).
+    """alpha_i = clip(min(1, c1 * target / f_i) + c2, 0, 1), proportional to 1 / f_i.
+
+    Source: Hu, Savitsky & Williams 2022a, section 1.4.1 step 2.
 
     Parameters
     ----------
@@ -32,10 +34,12 @@ def inverse_map(f: Floats, c1: float, c2: float, target: float, span: Span = Non
 
 
 def linear_map(f: Floats, c1: float, c2: float, target: float, span: Span = None) -> Floats:
-    """alpha_i = clip(c1 (1 - f~_i) + c2, 0, 1), f~_i = (f_i - min f) / (max f - min f) (R Algorithm 2).
+    """alpha_i = clip(c1 (1 - f~_i) + c2, 0, 1), f~_i = (f_i - min f) / (max f - min f).
+
+    Source: Hu, Savitsky & Williams 2020, Algorithm 2.
 
     Parameters as for :func:`inverse_map`; the target plays no part.  ``span`` is (min f, max f) where
-    these are not to depend on the file: f~ is then clipped to [0, 1].
+    these must not depend on the file: f~ is then clipped to [0, 1].
     """
     finite = np.isfinite(f)
     if not finite.any():

@@ -1,4 +1,6 @@
-"""Identification risk of synthetic records, marginal and by pairs (E 2.1 and 3.1), and the weights made of it.
+"""Identification risk of synthetic records, marginal and by pairs, and the weights made of it.
+
+Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1.
 
 What an intruder is taken to know and to do, and the measures, are in :mod:`surveysynth.privacy.neighbourhoods`.
 """
@@ -36,7 +38,9 @@ def identification_risk(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Marginal probability of identification of every record, IR_i (E eq. 8), averaged over the data sets.
+    """Marginal probability of identification of every record, IR_i, averaged over the data sets.
+
+    Source: Hu, Savitsky & Williams 2022b, eq. 8.
 
     IR_i is high where a record's synthetic value is near its true one and few others are.  It is
     computed from the confidential file: for the agency only.
@@ -47,9 +51,9 @@ def identification_risk(
         The confidential file, n records.
     synthetic : DataFrame, SurveyDesign, a sequence of them, or Release
         Row i of each is the synthetic version of row i of the original; top-coded, rounded or
-        otherwise altered data do as well.  The data sets of a Release are in an order of their
-        own: pass the Release as a whole, which knows the order as long as it has its internal
-        part.  Where nothing is known, an order that is wrong cannot be noticed.
+        otherwise altered data work as well.  The data sets of a Release are shuffled: pass the
+        Release as a whole, which knows the order as long as it has its internal part.  Without
+        known columns a wrong order cannot be detected.
     known : str or list of str
         What the intruder knows: columns that were not synthesized, equal in all files.  A pattern
         is a combination of their values; ``[]`` puts all records in one.
@@ -78,12 +82,13 @@ def identification_risk(
     Notes
     -----
     A pattern of one record has risk 0, as has any pattern whose synthetic values are all in the
-    ball: the measure counts how rare the true value is among records that are alike, and there
-    are no others.  Who is alone in a pattern is identified by the known variables themselves.
+    ball: the measure counts how rare the true value is among records with the same known
+    variables, and there are no others.  The known variables alone identify a record that is the
+    only one of its pattern.
 
     Time is O(n log n) for one value.  A box takes, besides, one step for every pair of a record
     and a synthetic value of its pattern that is in the ball of the first value, at most n M: put
-    the most telling value first.  Memory is O(n).
+    the most discriminating value first.  Memory is O(n).
     """
     return _averaged(marginal, "identification_risk", original, synthetic, known, value, radius, relative, floor)
 
@@ -98,10 +103,12 @@ def pairwise_weights(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Privacy weights alpha~_i from the identification risk of pairs (E eq. 14), averaged over the data sets.
+    """Privacy weights alpha~_i from the identification risk of pairs, averaged over the data sets.
+
+    Source: Hu, Savitsky & Williams 2022b, eq. 14.
 
     They are the weights before scale and shift, min(c1 alpha~_i + c2, 1); those from the marginal
-    risk are ``1 - identification_risk(...)`` (E eq. 9).
+    risk are ``1 - identification_risk(...)`` (Hu, Savitsky & Williams 2022b, eq. 9).
 
     Parameters
     ----------
@@ -138,8 +145,8 @@ def attribute_risk(
 ) -> pd.Series:
     """Chance that a synthetic record of the pattern, picked at random, has a value in the ball around the true one.
 
-    #{h : y*_h in B_i} / M, averaged over the data sets: how near an intruder who knows the pattern
-    of record i alone comes to its value, whichever synthetic record is its own.
+    #{h : y*_h in B_i} / M, averaged over the data sets: how near an intruder who knows only the
+    pattern of record i comes to its value, whichever synthetic record is its own.
 
     Parameters
     ----------
@@ -281,7 +288,7 @@ def _check_same(
             raise InputError(
                 f"{file}: column {column!r} differs from the original in {rows(differs)}. Row i of both must be the "
                 "same record (pass a Release as a whole, for its data sets are permuted, and the original in its "
-                "first order), and what is known must be neither synthesized nor recoded"
+                "first order), and known columns must be neither synthesized nor recoded"
             )
 
 

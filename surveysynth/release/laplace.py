@@ -1,13 +1,13 @@
-"""Tables with Laplace noise, the comparison of T 2.4, and a strict form of it.
+"""Tables with Laplace noise, the comparison of Hu, Savitsky & Williams (2022a, section 2.4), and a strict form of it.
 
 A record is in 2^p cells of a table by p variables: one of every level (cells, each margin, the
 total).  Each statistic costs it a point and R replicates in each of them.  With two tables and
-p = 2 this is T's epsilon = 8 eps_pc + 8 eps_vc, and a replicate gets eps_vc / R.
+p = 2 this is the paper's epsilon = 8 eps_pc + 8 eps_vc, and a replicate gets eps_vc / R.
 
-``kind="local"`` is the form of T.  With S the records of a domain, its sensitivities are
+``kind="local"`` is the form of the paper.  With S the records of a domain, its sensitivities are
 
-    count: max_S w - min_S w                                                        (T eq. 8)
-    mean:  (max_S w y - min_S w y) / (sum_S w - (max_S w - min_S w))                (T eq. 9)
+    count: max_S w - min_S w                                                        (eq. 8)
+    mean:  (max_S w y - min_S w y) / (sum_S w - (max_S w - min_S w))                (eq. 9)
 
 and the largest of a level is taken for all its domains.  They are computed from the confidential
 file, and eq. 9 is no bound for replacing a record: of two records (w, y) = (1, 10), (10, 1) it
@@ -56,10 +56,10 @@ Codes = NDArray[np.intp]
 
 LOCAL = (
     "Local, for comparison: this is not differential privacy, and no guarantee is given. The noise is scaled to "
-    "sensitivities that were computed from this file (T eq. 8 and 9), so that its size depends on the confidential "
-    "values. Equation 9 is not a bound for replacing one record: it can be 0 while the mean moves. The replicates "
-    "double weights, which doubles the sensitivity, and are given the same noise. epsilon says how the noise was "
-    "divided, not what it protects."
+    "sensitivities that were computed from this file (Hu, Savitsky & Williams 2022a, eq. 8 and 9), so that its size "
+    "depends on the confidential values. Equation 9 is not a bound for replacing one record: it can be 0 while the "
+    "mean moves. The replicates double weights, which doubles the sensitivity, and are given the same noise. epsilon "
+    "says how the noise was divided, not what it protects."
 )
 STRICT = (
     "Pure differential privacy, epsilon = {epsilon}, for two files that differ in the survey weight and the outcome "
@@ -70,7 +70,7 @@ STRICT = (
 )
 BLANKED = "A record whose values are taken out is one of weight 0, which the bounds allow: it has the same epsilon."
 NOT_BLANKED = "A record whose values are taken out is not covered: its weight would be 0, outside the bounds."
-NO_NOISE = "Some sensitivities are 0 in this file: the numbers that go by them carry no noise at all."
+NO_NOISE = "Some sensitivities are 0 in this file: the numbers that use them carry no noise at all."
 CONSISTENT = (
     "Counts, and means times counts, were made to add up to their margins by weighted least squares, with weights "
     "1 / noise variance. This uses the noisy numbers alone and spends nothing."
@@ -153,7 +153,7 @@ def laplace_tables(
     consistent: bool = False,
     ledger: Ledger | None = None,
 ) -> LaplaceTables:
-    """Counts and means of cells, margins and total, with Laplace noise (T 2.4).
+    """Counts and means of cells, margins and total, with Laplace noise (Hu, Savitsky & Williams 2022a, section 2.4).
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def laplace_tables(
     epsilon : float
         Of everything together.  Levels and tables get equal parts.
     kind : {"local", "strict"}
-        ``local`` is the comparison of T, without a guarantee; ``strict`` is epsilon-differentially
+        ``local`` is the comparison in the paper, without a guarantee; ``strict`` is epsilon-differentially
         private within public bounds.  The module says how each is made.
     point_share : float
         Part of the budget that goes to the points; the rest goes to the replicates.
@@ -189,7 +189,7 @@ def laplace_tables(
         some replicate holds no record of its domain.  Noisy counts can be negative; to cut them off
         would bias them.
 
-        A variance is that of the noisy replicates around the noisy point, as in T.  It holds the
+        A variance is that of the noisy replicates around the noisy point, as in the paper.  It holds the
         noise of the point, as it should, and that of the replicates, too: intervals are too long
         where that noise is large, never too short.  (To take the known noise off leaves 0 about
         half of the time, and intervals that undercover.)  ``consistent`` leaves it as it is.
@@ -292,9 +292,9 @@ def _strict_guarantee(epsilon: float, outcomes: list[str], names: list[str], box
 
 
 def local(w: Floats, y: Floats | None, partition: Partition, boot: Replicates) -> Exact:
-    """Count, or mean of y, in the domains of a level, with the sensitivities of T eq. 8 and 9.
+    """Count, or mean of y, in the domains of a level, with the sensitivities of eq. 8 and 9.
 
-    The replicates get the sensitivity of the point, as in T, although their weights are up to
+    The replicates get the sensitivity of the point, as in the paper, although their weights are up to
     doubled.
     """
     domain, domains = partition.domain, len(partition.labels)
@@ -404,7 +404,7 @@ def _with_noise(exact: Exact, eps_point: float, eps_replicate: float) -> tuple[F
 def _local_estimates(
     noisy: dict[str, Noisy], A: csr_array | None, boot: Replicates
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Points and variances of counts ("") and of the mean of each outcome, as in T 2.4."""
+    """Points and variances of counts ("") and of the mean of each outcome, as in section 2.4 of the paper."""
     found = {name: (x.point, boot.variance(x.replicated, x.point)) for name, x in noisy.items()}
     if A is None:
         return found

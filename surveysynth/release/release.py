@@ -130,8 +130,8 @@ class Release:
         -------
         pandas.DataFrame
             ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a
-            margin carries the label "all".  Standard errors by T App. A.  Where a ``by`` column is
-            synthesized, n is the least that a domain has in any of the data sets.
+            margin carries the label "all".  Standard errors by Hu, Savitsky & Williams (2022a, appendix A).  Where a
+            ``by`` column is synthesized, n is the least that a domain has in any of the data sets.
 
         Raises
         ------

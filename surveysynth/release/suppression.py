@@ -30,7 +30,7 @@ def flag(
         Data sets combined; with one there is no between variance, which is flagged.
     min_cell : int, optional
         Cells of fewer records are blanked, and further ones that would give them away.  Both carry
-        the same flag, so nobody reads off which are small.
+        the same flag, so that it does not show which are small.
     cv_limit : float, optional
         Standard error over estimate above which an estimate is flagged.
 

@@ -91,7 +91,7 @@ class SystematicJoint(Joint):
         k, other = length[:, None], length
         ahead = (self.start - self.start[:, None]) % 1.0  # from where k begins to where l begins
         common = np.clip(k - ahead, 0.0, other) + np.clip(ahead + other - 1, 0.0, k)
-        common = np.minimum(common, common.T)  # the same but for rounding
+        common = np.minimum(common, common.T)  # the same up to rounding
         return np.where(common > ROUNDING * np.minimum(k, other), common, 0.0)
 
 
@@ -114,7 +114,7 @@ class EntropyJoint(Joint):
     W: Complex
 
     def _pairs(self) -> Floats:
-        certain = self.odds == np.inf  # but for rounding
+        certain = self.odds == np.inf  # up to rounding
         odds = np.where(certain, 1.0, self.odds)[:, None]
         g = np.where(certain[:, None], 1.0, odds / (odds + np.exp(-1j * self.t))) * np.sqrt(self.W)
         return np.maximum(g.real @ g.real.T - g.imag @ g.imag.T, 0.0)
@@ -217,7 +217,7 @@ def _systematic(pi: Floats, units: Positions) -> Joint:
 
 def _tille(pi: Floats, units: Positions) -> Joint:
     _, free, p, n = split(pi)
-    if n == 0:  # pi is 0 or 1 but for rounding
+    if n == 0:  # pi is 0 or 1 up to rounding
         return PoissonJoint(np.arange(units.size), pi[units])
     return EliminationJoint(np.arange(units.size), pi[units], path(p, n, np.flatnonzero(np.isin(free, units))))
 

@@ -104,7 +104,7 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
     if named is not None and not all(name in named for name in labels):
         raise InputError("n gives no sample size for one of the strata; it maps every stratum to one")
     if named is not None and len(named) > len(labels):
-        raise InputError(f"n names {len(named) - len(labels)} strata that the units have not")
+        raise InputError(f"n names {len(named) - len(labels)} strata that no unit has")
     sizes = [n if named is None else named[name] for name in labels]
     if not all(isinstance(size, (int, float, np.number)) and not isinstance(size, bool) for size in sizes):
         raise InputError("n is not a number; a mapping of stratum to n goes with strata=")

@@ -154,7 +154,7 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
 def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
     """The certain units, those with 0 < pi < 1, the latter's pi, and how many of them are drawn.
 
-    Where the last number is 0 (but for rounding), no unit is left to be drawn from.
+    Where the last number is 0 (up to rounding), no unit is left to be drawn from.
     """
     p, n = whole_sample(pi)
     certain, free = np.flatnonzero(p == 1), np.flatnonzero((p > 0) & (p < 1))

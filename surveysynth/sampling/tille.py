@@ -64,7 +64,7 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
             count -= 1
             left[int(rng.random() * (count + 1))] = left[count]
         elif out < 0:
-            out = before - 1  # all are new, and their probabilities add up to 1 but for rounding
+            out = before - 1  # all are new, and their probabilities add up to 1 up to rounding
         for i in range(c, before):
             if i != out:
                 left[count] = i

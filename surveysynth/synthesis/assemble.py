@@ -26,7 +26,7 @@ Codes = NDArray[np.intp]
 Total = float | Mapping[str, float] | None  # of the population: in all, by stratum, or the sum of the weights
 
 NEAR = 2 / 3  # population total over sum of the weights; further apart, one of them is wrong
-SCALED = 0.01  # weights whose mean is 1 but for this are scaled to the sample, not to the population
+SCALED = 0.01  # weights whose mean is 1 within this are scaled to the sample, not to the population
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
@@ -67,7 +67,7 @@ def _warn_if_far(total: float, design: SurveyDesign) -> None:
 
 
 def public_mean_weight(design: SurveyDesign, total: Total) -> float:
-    """N / n, which no record moves, where the mean of the weights would tell of every record's.
+    """N / n, which no record changes; the mean of the weights would reveal every record's.
 
     Raises
     ------

@@ -1,4 +1,6 @@
-"""The perturbed histogram: strictly private synthetic values of one bounded outcome (C 2.3; Wasserman & Zhou 2010).
+"""The perturbed histogram: strictly private synthetic values of one bounded outcome.
+
+Source: Hu, Williams & Savitsky 2025, section 2.3; Wasserman & Zhou 2010.
 
     C_j   records, or clipped survey weights, in bin j
     D_j   = C_j + Laplace noise by OpenDP,   D~_j = max(D_j, 0),   q_j = D~_j / sum D~
@@ -33,15 +35,15 @@ Codes = NDArray[np.intp]
 Bounds = tuple[float, float]
 
 MOST_BINS = 1_000_000
-EQUAL = 1e-9  # weights that differ by no more than this share are equal but for rounding
+EQUAL = 1e-9  # weights that differ by no more than this share are equal up to rounding
 
 NOT_IN_STANDARD_ERRORS = (
-    "the m data sets have the noise of the histogram in common, and it is not in standard errors that are computed "
-    "from them; nor is the survey's design: the files have no strata, clusters or unequal weights. Intervals are too "
-    "short by both, and by what a uniform distribution within bins does to the values"
+    "the m data sets share the noise of the histogram, and standard errors computed from them leave it out; they also "
+    "leave out the survey's design, as the files have no strata, clusters or unequal weights. Intervals are too short "
+    "for both reasons, and because values are uniform within bins"
 )
 REFUSED = (
-    "whether there is a release at all: a file is refused if the outcome of a record is missing, infinite or no "
+    "whether there is a release at all: a file is refused if the outcome of a record is missing, infinite or not a "
     "number, or a survey weight missing or not positive{}"
 )
 
@@ -58,14 +60,16 @@ def perturbed_histogram(
     weight_bound: float | None = None,
     ledger: Ledger | None = None,
 ) -> Release:
-    """m synthetic data sets of one outcome from a noisy histogram: strict epsilon-differential privacy (C 2.3).
+    """m synthetic data sets of one outcome from a noisy histogram: strict epsilon-differential privacy.
+
+    Source: Hu, Williams & Savitsky 2025, section 2.3.
 
     One record is in one bin.  Blanking it, so that it is not counted, moves one count by 1, and Laplace
     noise of scale 1 / epsilon gives epsilon for such neighbours; n, the number of records, is public and
-    stays as it is.  Replacing its values moves two counts, and spends twice epsilon.  C's epsilon is for
-    replacing a record, and its noise has scale 2 / epsilon: the same as here with half of C's epsilon.
+    stays as it is.  Replacing its values moves two counts, and spends twice epsilon.  In the paper epsilon
+    is for replacing a record, and the noise has scale 2 / epsilon: the same as here with half of that epsilon.
 
-    The noise is never seeded, nor is anything else here.
+    Nothing here is seeded.
 
     Parameters
     ----------
@@ -197,8 +201,8 @@ def _report(epsilon: float, m: int, limits: Floats, weight_bound: float | None) 
         kind="strict", epsilon=epsilon, epsilon_requested=epsilon, m=m, draws=0,
         verdict="There is no sampler: values are drawn from the noisy histogram.",
         assumptions=[
-            "how many records the file has is public and held fixed, and is that of every data set: neighbouring files "
-            "differ in one record, whose values are taken out of the histogram or put into it",
+            "the number of records is public and held fixed, and every data set has as many: neighbouring files differ "
+            "in whether the values of one record are counted in the histogram",
             f"the bounds, {low:.15g} to {high:.15g}, and the limits of the {k:,} bins are public and were chosen "
             "without looking at the file; values outside the bounds were moved to the nearest",
             by,

@@ -12,9 +12,9 @@ from ..models.base import Synthesizer
 Codes = NDArray[np.intp]
 
 LEFT_OUT = (
-    "{} had no outcome and were left out: the release, its population total too, speaks of the population whose "
-    "outcome is known. This is computed from the file and not covered by epsilon; nor is who they are, as far as the "
-    "published predictors of the others tell"
+    "{} had no outcome and were left out: the release and its population total are about the population whose outcome "
+    "is known. Epsilon covers neither this number, which is computed from the file, nor what the published predictors "
+    "of the other records reveal about those left out"
 )
 
 

@@ -1,10 +1,10 @@
-"""A policy: everything that protects a release, fixed on a historical file (C 4.5).
+"""A policy: everything that protects a release, fixed on a historical file (Hu, Williams & Savitsky 2025, section 4.5).
 
     historical file -> unweighted fit: draws theta_s -> f_i = max_s |log p_i| -> map, c1, c2 -> epsilon
 
 In later periods the same draws give f_i to the records of the current file, the same map and constants
 give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy weight depends on the
-record alone, nothing of the current file sets anything, and the guarantee is strict.
+record alone, nothing in the current file sets them, and the guarantee is strict.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Policy:
         Parameters
         ----------
         design : SurveyDesign
-            The historical file: last year's, not the one that is to be released.
+            The historical file, such as last year's: not the one to release.
         synthesizer, epsilon, m, clusters, engine, chains, warmup, draws, seed
             As for :func:`surveysynth.fit`.
         source : str
@@ -134,7 +134,7 @@ class Policy:
             Of the historical file; public.
         map, c1, c2
             As for :class:`surveysynth.PseudoPosterior`.  Without c1 it is tuned so that the bound of the
-            historical file comes to epsilon / (2 m): few records of a similar file are then clamped.
+            historical file is epsilon / (2 m): few records of a similar file are then clamped.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class Policy:
 
         Notes
         -----
-        C 4.5.
+        Hu, Williams & Savitsky (2025, section 4.5).
         """
         source = line_of_text(source, "source")
         check_seed(seed)
@@ -214,7 +214,7 @@ class Policy:
         if _digest(design, self.synthesizer, self.digest.partition(":")[0]) == self.digest:
             raise InputError(
                 "the policy was made from this very file: it must come from another one, a historical or a public one, "
-                "or what it sets depends on what it is to protect"
+                "or what it sets depends on what it must protect"
             )
         levels = _levels(design, self.synthesizer)
         there = {*self.columns, *(f"{c} {label}" for c, labels in self.levels.items() for label in labels)}
@@ -241,8 +241,8 @@ class Policy:
         c = self.mechanism
         return (
             f"the privacy weights come from a policy, set on a historical file ({self.source}): map {c.map}, c2 = "
-            f"{c.c2:g}, a scale c1, and risks under posterior draws of that file; nothing of this file set them. What "
-            "they tell of the historical file, and so of people who are in both, is not covered by this epsilon"
+            f"{c.c2:g}, a scale c1, and risks under posterior draws of that file; nothing in this file set them. What "
+            "they reveal about the historical file, and so about people who are in both, is not covered by this epsilon"
         )
 
     def __repr__(self) -> str:
@@ -261,7 +261,7 @@ class Policy:
         Raises
         ------
         InputError
-            The file exists and is not to be overwritten, or its folder is not there.
+            The file exists and ``overwrite`` is False, or its folder does not exist.
         """
         path = Path(path)
         if path.exists() and not overwrite:

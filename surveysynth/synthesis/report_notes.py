@@ -1,4 +1,4 @@
-"""What is said of a release: the privacy report, the public facts of the manifest, and what stays internal."""
+"""What a release says about itself: the privacy report, the public facts of the manifest, and what stays internal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .fit import Fit, Spending
 
 CORRECTED = (
-    "corrected, under the model, for what privacy weights do to it (they weight down what is rare, and make a PSU's "
+    "corrected, under the model, for the effect of the privacy weights (they weight down rare values, and make a PSU's "
     "mean less certain than it seems): {}"
 )
 NOT_CORRECTED = (
@@ -28,35 +28,35 @@ NOT_CORRECTED = (
     "where epsilon protects units of several records"
 )
 NEIGHBOURS = (
-    "the number of records and their predictors are public and held fixed: neighbouring files differ in what one "
-    "record has of everything that is synthesized, taken out of the fit or put into it"
+    "the number of records and their predictors are public and held fixed: neighbouring files differ in whether the "
+    "synthesized variables of one record take part in the fit"
 )
 SCALED = "survey weights are modelled relative to N / n, population total over records, which is public"
 ONLY_WHETHER = (
-    "whether there is a release at all, and the verdict on the sampler: a file can be refused, by checks of its values "
-    "and of the sampler's diagnostics"
+    "whether there is a release at all, and the verdict on the sampler: checks of the file's values and of the "
+    "sampler's diagnostics can refuse a file"
 )
 EVENED = (
     "factors that make the mean privacy weight of records the same in every class of sizes of units, of at least "
-    f"{CLASS[0]:.0%} of the records and {CLASS[1]} units (weights only fall), so that the fit is not one of small "
-    "units: they are computed from the weights of this file"
+    f"{CLASS[0]:.0%} of the records and {CLASS[1]} units (weights only fall), so that small units do not dominate the "
+    "fit: they are computed from the weights of this file"
 )
 COST = (
-    "a clamp throws information away, which neither standard errors within files nor the combining rule know: under "
-    "the model, means vary about {:.3g} times as much as they say (variance), so that their standard errors are to be "
-    "taken {:.2g} times as large"
+    "a clamp discards information, and neither standard errors within files nor the combining rule account for it: "
+    "under the model, the variance of means is about {:.3g} times the estimated one, so multiply their standard errors "
+    "by {:.2g}"
 )
 BY_TUNED_CONSTANTS = (
     "the correction of the drawn parameters for the privacy weights: it uses their scale c1, which was tuned on this "
-    "file and is not published, and it is not covered by epsilon"
+    "file and is not published, and epsilon does not cover it"
 )
 EPSILON_REACHED = (
     "epsilon itself: as none was asked for, it is 2 m times the Lipschitz bound found on this file, rounded up"
 )
 FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
 PUBLIC_OR_NOT = (
-    "whether the survey weight is a function of what is public, which decides whether it is kept or modelled: the "
-    "guarantee is for files that are alike in this, by their design"
+    "whether the survey weight is a function of public variables, which decides whether it is kept or modelled: the "
+    "guarantee is for files that agree in this by design"
 )
 
 
@@ -125,7 +125,7 @@ def notes(fit: Fit, of: Spending, debias: bool, factor: float | None) -> list[st
 
 
 def separation(fit: Fit, of: Spending) -> str:
-    """How far apart the released draws are, in a sentence; nothing where that is no question."""
+    """How far apart the released draws are, in a sentence; empty for exact draws and for a single one."""
     if fit.draws.diagnostics.exact or len(fit.used) == 1:
         return ""
     if of.lag == 0:
@@ -134,7 +134,7 @@ def separation(fit: Fit, of: Spending) -> str:
 
 
 def said_of_bias(fit: Fit, debias: bool) -> list[str]:
-    """What the mechanism does to the model, and what was taken off."""
+    """What the mechanism does to the model, and what was corrected."""
     said = fit.mechanism.said_of_bias(fit.weighted, debias)
     if fit.mechanism.clamps:
         said += [NEIGHBOURS] if fit.public_weights else [NEIGHBOURS, SCALED]
@@ -167,7 +167,7 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     found_here += fit.mechanism.depends()
     if fit.weighted.asked:
         found_here.append(
-            "the privacy weights once more, which were raised where bounds lay below the overall one "
+            "the privacy weights again: they were raised where bounds lay below the overall one "
             f"(re-weighting, steps asked for: {fit.weighted.asked}, taken as long as weights rose)"
         )
     if fit.kind != "none" and reached and not fit.within_request:

@@ -650,7 +650,7 @@ def test_verify_finds_releases_that_were_not_entered_or_say_something_else(desig
     ledger = begun(path)
     release = release_of(design, ledger)
     for other, fault in (
-        (release_of(design, None), "was entered in no ledger"),
+        (release_of(design, None), "was not entered in a ledger"),
         (unlike(release, epsilon=0.5), r"says epsilon = 0.5 \(strict\), and its entry 2 says epsilon = 1 \(blank\), 2"),
         (unlike(release, kind="asymptotic"), r"says epsilon = 1 \(asymptotic\)"),
         (

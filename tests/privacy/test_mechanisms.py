@@ -130,7 +130,7 @@ def test_release_under_a_policy_is_strict_and_the_policy_survives_its_file(polic
     assert any("survey of 2025" in line for line in release.privacy.assumptions)
     refused, modes, weight = release.privacy.data_dependent
     assert "modes apart from each other" in modes
-    assert "refused" in refused and "survey weight is a function of what is public" in weight
+    assert "refused" in refused and "survey weight is a function of public variables" in weight
     # weighted down first, fewer records reach the clamp than with alpha = 1
     unweighted = ss.fit(design(), NORMAL, epsilon=9.0, m=3, mechanism=ss.Censored(), seed=1, **FAST)
     assert release.privacy.internal["invocations"] < unweighted.weighted.invocations / 2
@@ -343,7 +343,7 @@ def test_debias_takes_the_clamp_off(strict):
     constants = {"covered_by_epsilon": True, "clamp": 1.5}
     assert release.method["debias"] == constants and "the effect of the clamp" in str(release.privacy)
     factor, raw = release.method["variance_factor"], strict.release(m=1).method["variance_factor"]
-    assert 1.5 < factor < raw and f"about {factor:.3g} times as much" in str(release.privacy)
+    assert 1.5 < factor < raw and f"is about {factor:.3g} times the estimated one" in str(release.privacy)
     posterior, every = strict.weighted.posterior, range(0, 4000, 40)
     before = posterior.values["L"][every, 0, 0]
     after = strict.synthesizer.uncensored(strict.records, posterior, every, 1.5).values["L"][:, 0, 0]

@@ -140,7 +140,7 @@ def test_strata_are_separate(kind):
     np.testing.assert_array_equal(pi[a], inclusion_probabilities(size[a], 1))
     np.testing.assert_array_equal(pi[b], inclusion_probabilities(size[b], 2))
     np.testing.assert_array_equal(inclusion_probabilities(size, 2, strata)[b], inclusion_probabilities(size[b], 2))
-    with pytest.raises(InputError, match="n names 1 strata that the units have not"):
+    with pytest.raises(InputError, match="n names 1 strata that no unit has"):
         inclusion_probabilities(size, {"a": 1, "b": 2, "c": 9}, kind(strata.tolist()))
 
 

@@ -358,7 +358,7 @@ test_that("what draws noise enters what it protects, and the releases go with th
   expect_identical(verify_ledger(budget, folder)$release, c(folder, "", "", ""))
   expect_identical(verify_ledger(budget, list(release, read_release(folder)))$release[1], "release 1, release 2")
   expect_identical(verify_ledger(budget)$number, 2:5)
-  expect_error(verify_ledger(budget, noisy(1, NULL)), "release 1 was entered in no ledger")
+  expect_error(verify_ledger(budget, noisy(1, NULL)), "release 1 was not entered in a ledger")
   expect_error(verify_ledger(budget, list("x")), "a release is what")
   lines <- readLines(file)
   writeLines(head(lines, 2), file)

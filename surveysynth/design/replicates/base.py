@@ -12,8 +12,8 @@ f_k be the sampling fraction, delta_k = 1 for a unit that is kept, else 0, and
     lambda_k = sqrt(f_1 ... f_{k-1} n_k* (1 - f_k) / (n_k - n_k*)).
 
 The factor is 1 + sum_k lambda_k (n_k / n_k* delta_k - 1) prod_{j<k} sqrt(n_j / n_j*) delta_j.  With
-one stage, n even and f = 0 this is 2 delta, the half sample doubled of T 2.4.  For a total, the
-expected squared difference from the estimate is the variance of :mod:`surveysynth.estimation.taylor`
+one stage, n even and f = 0 this is 2 delta, the half sample doubled of Hu, Savitsky & Williams (2022a, section 2.4).
+For a total, the expected squared difference from the estimate is the variance of :mod:`surveysynth.estimation.taylor`
 exactly, later stages included; for a mean it is so to first order.  A PSU that is alone in its
 stratum and certain (f = 1) is always kept, so that the stages within it have their variance (in R
 they lose it).  With several stages a factor may be negative, as in R.

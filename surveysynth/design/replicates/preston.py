@@ -19,9 +19,9 @@ Levels = NDArray[np.uint8]
 def preston(
     stages: tuple[Stage, ...], R: int, rng: np.random.Generator, lonely_psu: LonelyPSU = "fail"
 ) -> LevelReplicates:
-    """Draw R replicates of a design of any number of stages (Preston 2009; T 2.4; R's ``"mrbbootstrap"``).
+    """Draw R replicates of a design of any number of stages (Preston 2009; R's ``"mrbbootstrap"``).
 
-    Variances divide by R, as T does (R's ``as.svrepdesign`` divides by R - 1).
+    Variances divide by R, as in Hu, Savitsky & Williams (2022a, section 2.4) (R's ``as.svrepdesign`` divides by R - 1).
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ LIMITS: dict[Kind, str] = {
         "The sums have parts that are strict given the privacy weights: these were computed from the file, and the "
         "sums do not cover them."
     ),
-    "none": "The sums have no guarantee: they have parts that have none.",
+    "none": "The sums have no guarantee: some of their parts have none.",
 }
 SEVERAL_UNITS = (
     "Entries protect different units ({units}): their sum holds for none of these as a whole, since what protects a "
@@ -148,11 +148,11 @@ class Ledger:
         ----------
         blank : float or None
             Epsilon for one unit's confidential values taken out of the file or put into it, or for
-            the unit removed or added.  None where nothing is known of that, as of strict Laplace
+            the unit removed or added.  None where it is not known, as for strict Laplace
             tables, which protect a change of values: the survey's sum is then unknown.
         replace : float or None
             Epsilon for these values replaced by others: twice ``blank``, unless the release says
-            another.  None where nothing is known of that.
+            another.  None where it is not known.
         kind : {"asymptotic", "strict", "strict given alpha", "none"}
             Of what has no guarantee ("none"), such as local Laplace tables, both epsilons are None:
             no number can be added for it, and the sums have no guarantee from then on.
@@ -299,7 +299,7 @@ class Ledger:
 
     @property
     def cap(self) -> Decimal | None:
-        """The most that may be spent on the survey under blanking; None where nothing was said."""
+        """The most that may be spent on the survey under blanking; None where no cap was set."""
         return _cap(self._own(self._read().lines))
 
     @property
@@ -416,7 +416,7 @@ class Ledger:
         """Why a release does not go with the lines of the ledger, or None."""
         said = release.method.get("ledger")
         if said is None:
-            return "was entered in no ledger"
+            return "was not entered in a ledger"
         number, head = (said.get(name) if isinstance(said, dict) else None for name in ("entry", "head"))
         if not isinstance(number, int) or number < 1:
             return "names no entry: its manifest is damaged"
@@ -464,7 +464,7 @@ def _names(lines: Iterable[Line]) -> list[str]:
 
 
 def _near(survey: str, names: Iterable[str]) -> list[str]:
-    """Names that are like this one: but for case, spaces and signs, or by difflib's ratio."""
+    """Names that are like this one: up to case, spaces and signs, or by difflib's ratio."""
     plain = {_plain(name): name for name in names}
     return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
 

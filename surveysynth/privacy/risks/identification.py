@@ -71,7 +71,9 @@ class Identification(_Near):
 
 @dataclass(frozen=True)
 class MarginalRisk(Identification):
-    """IR_i, the probability that an intruder identifies record i among synthetic records (E 2.1, eq. 8-9).
+    """IR_i, the probability that an intruder identifies record i among synthetic records.
+
+    Source: Hu, Savitsky & Williams 2022b, section 2.1, eq. 8-9.
 
     Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and looks among
     the records that have the same of these for synthetic values in the ball around y_i: IR_i is the share that is
@@ -85,7 +87,7 @@ class MarginalRisk(Identification):
     radius, relative, floor
         Of the ball, as for :class:`CountRisk`.
     datasets : int
-        L, of the simulated data sets; 20 in E.
+        L, of the simulated data sets; 20 in Hu, Savitsky & Williams (2022b).
 
     Raises
     ------
@@ -136,7 +138,9 @@ class MarginalRisk(Identification):
 
 @dataclass(frozen=True)
 class PairwiseRisk(MarginalRisk):
-    """1 - alpha~_i, the mean probability that record i is identified together with another one (E 3.1, eq. 11-14).
+    """1 - alpha~_i, the mean probability that record i is identified together with another one.
+
+    Source: Hu, Savitsky & Williams 2022b, section 3.1, eq. 11-14.
 
     As :class:`MarginalRisk`, but for pairs: both own synthetic values are in their balls, and the share is of values
     that are in neither.  It spares records that are at risk only once risky ones around them were moved

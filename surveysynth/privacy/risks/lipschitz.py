@@ -19,7 +19,9 @@ Span = tuple[float, float] | None
 
 @dataclass(frozen=True)
 class LipschitzRisk:
-    """f_i = max over draws of |log p(record i)| under the unweighted fit: the "LW" of R (Algorithm 2, T 1.4.1).
+    """f_i = max over draws of |log p(record i)| under the unweighted fit.
+
+    Source: Hu, Savitsky & Williams 2022a, section 1.4.1; the weights "LW" of Hu, Savitsky & Williams 2020, Algorithm 2.
 
     The risk that the guarantee itself is about.  Of a unit of several records it is |sum log p_i|.
     """

@@ -66,7 +66,7 @@ def compare_estimates(
 
 
 def density_curves(panels: Mapping[str, Mapping[str, tuple[Floats, Floats]]], path: str | Path, *, title: str) -> Path:
-    """Densities as lines, a panel each (C Fig. 1 and 9).
+    """Densities as lines, a panel each (Hu, Williams & Savitsky 2025, Figures 1 and 9).
 
     Parameters
     ----------

@@ -26,7 +26,9 @@ RISK_MEASURES = {
 
 
 def risk_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Violins of the records' identification risks by synthesizer, with their means (E Fig. 5, 7, 13).
+    """Violins of the records' identification risks by synthesizer, with their means.
+
+    Source: Hu, Savitsky & Williams 2022b, Figures 5, 7, 13.
 
     Parameters
     ----------
@@ -54,7 +56,9 @@ def risk_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path
 def whack_a_mole(
     risk: Mapping[str, Floats], before: Floats, path: str | Path, *, title: str, rise: float, limit: float
 ) -> Path:
-    """Identification risks under privacy weights against those without, a panel a synthesizer (E Fig. 6, 8, 9).
+    """Identification risks under privacy weights against those without, a panel a synthesizer.
+
+    Source: Hu, Savitsky & Williams 2022b, Figures 6, 8, 9.
 
     Parameters
     ----------

@@ -40,7 +40,9 @@ def mechanism_violins(
     title: str,
     lines: Mapping[str, float] | None = None,
 ) -> Path:
-    """Violins of a measure over replicates by mechanism, a panel for each epsilon or c1 (C Fig. 2-8, 10-24).
+    """Violins of a measure over replicates by mechanism, a panel for each epsilon or c1.
+
+    Source: Hu, Williams & Savitsky 2025, Figures 2-8, 10-24.
 
     Parameters
     ----------
@@ -80,7 +82,9 @@ def weighting_violins(
     lines: Mapping[str, float] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> Path:
-    """Violins by synthesizer, a panel a measure, each with its own axis (R Fig. 1, 4, 5, 7 to 13).
+    """Violins by synthesizer, a panel a measure, each with its own axis.
+
+    Source: Hu, Savitsky & Williams 2020, Figures 1, 4, 5, 7 to 13.
 
     Parameters
     ----------

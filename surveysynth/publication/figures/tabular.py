@@ -20,7 +20,9 @@ STATISTICS = {"count": "Counts", "mean": "Means"}
 def rmse_violins(
     values: pd.DataFrame, column: str, path: str | Path, *, axis: Mapping[str, str], title: str, reference: bool = False
 ) -> Path:
-    """Violins of a measure over the domains, by m and method: counts on the left, means on the right (T Fig. 2, 5-7).
+    """Violins of a measure over the domains, by m and method: counts on the left, means on the right.
+
+    Source: Hu, Savitsky & Williams 2022a, Figures 2, 5-7.
 
     Parameters
     ----------
@@ -59,7 +61,9 @@ def rmse_violins(
 
 
 def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Coverage of the 95% intervals against the coefficient of variation, a point a domain (T Fig. 10-17).
+    """Coverage of the 95% intervals against the coefficient of variation, a point a domain.
+
+    Source: Hu, Savitsky & Williams 2022a, Figures 10-17.
 
     Above the methods as in the paper, below our settings of FBS and FBP.
 

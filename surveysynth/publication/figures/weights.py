@@ -14,7 +14,9 @@ from .tabular import COLORS, METHODS
 
 
 def lipschitz_violins(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Violins of the records' Lipschitz bounds, without and with privacy weights (T Fig. 1 and 3).
+    """Violins of the records' Lipschitz bounds, without and with privacy weights.
+
+    Source: Hu, Savitsky & Williams 2022a, Figures 1 and 3.
 
     Parameters
     ----------
@@ -41,7 +43,9 @@ def lipschitz_violins(records: pd.DataFrame, path: str | Path, *, title: str) ->
 
 
 def weight_scatter(scatter: pd.DataFrame, path: str | Path, *, outcome: str, title: str) -> Path:
-    """Outcome and survey weight of the confidential sample and of synthetic data sets (T Fig. 4, 8 and 9).
+    """Outcome and survey weight of the confidential sample and of synthetic data sets.
+
+    Source: Hu, Savitsky & Williams 2022a, Figures 4, 8 and 9.
 
     Parameters
     ----------
@@ -72,7 +76,9 @@ def weight_scatter(scatter: pd.DataFrame, path: str | Path, *, outcome: str, tit
 
 
 def bounds_against_weights(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Lipschitz bound of every record against its privacy weight, with a line at the largest bound (R Fig. 2, 3, 6).
+    """Lipschitz bound of every record against its privacy weight, with a line at the largest bound.
+
+    Source: Hu, Savitsky & Williams 2020, Figures 2, 3, 6.
 
     Parameters
     ----------
@@ -104,7 +110,9 @@ def bounds_against_weights(records: pd.DataFrame, path: str | Path, *, title: st
 
 
 def weight_changes(records: pd.DataFrame, path: str | Path, *, title: str) -> Path:
-    """Privacy weights by synthesizer, and those after re-weighting against those before (R Fig. 4 and 7, B to D).
+    """Privacy weights by synthesizer, and those after re-weighting against those before.
+
+    Source: Hu, Savitsky & Williams 2020, Figures 4 and 7, B to D.
 
     Parameters
     ----------
@@ -131,7 +139,9 @@ def weight_changes(records: pd.DataFrame, path: str | Path, *, title: str) -> Pa
 
 
 def weights_against_values(records: pd.DataFrame, path: str | Path, *, outcome: str, title: str) -> Path:
-    """Privacy weight of every record against its value, a panel a synthesizer (E Fig. 10-12).
+    """Privacy weight of every record against its value, a panel a synthesizer.
+
+    Source: Hu, Savitsky & Williams 2022b, Figures 10-12.
 
     Parameters
     ----------
