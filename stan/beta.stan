@@ -1,4 +1,5 @@
-// The beta synthesizer (paper C, 4.1 and Supp 1), with covariates a beta regression (C 5):
+// The beta synthesizer (Hu, Williams & Savitsky 2025, section 4.1 and supplement 1), with covariates a beta
+// regression (section 5):
 //
 //   y_i ~ Beta(p_g, q_g),   p_g = lambda phi_g,   q_g = lambda (1 - phi_g),   logit phi_g = X[g] b,
 //
@@ -7,7 +8,7 @@
 //
 // The first column of X is 1 and the others are centred and scaled: b_1 ~ logistic(0, 1), which for one row is
 // phi ~ uniform(0, 1), and b_k ~ N(0, 2.5).  lambda > 0.1 is sampled as log(lambda - 0.1).  `centre` and `root`
-// make (b, log(lambda - 0.1)) of coordinates z that are nearly standard normal; they are no part of the target.
+// make (b, log(lambda - 0.1)) of coordinates z that are nearly standard normal; they are not part of the target.
 data {
   int<lower=1> G;
   int<lower=1> K;

@@ -1,4 +1,5 @@
-// The beta synthesizer under the censored pseudo likelihood (paper C, eq. 3.5-3.6 and Supp 1):
+// The beta synthesizer under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.5-3.6 and
+// supplement 1):
 //
 //   sum_i count_i clamp(alpha_i log p_i, -bound, bound),
 //   log p_i = -log B(p_g, q_g) + (p_g - 1) log y_i + (q_g - 1) log(1 - y_i),

@@ -1,4 +1,5 @@
-// Counts given public predictors: negative binomial (paper R, 2.1), or Poisson, which is phi = infinity,
+// Counts given public predictors: negative binomial (Hu, Savitsky & Williams 2020, section 2.1), or Poisson, which is
+// phi = infinity,
 //
 //   y_i ~ NB(mu_g, phi),   var = mu + mu^2 / phi,   log mu_g = X[g] b,
 //
@@ -18,7 +19,7 @@
 // x = log(A mu) that is a wall, which chains run into.  There the coordinate is x below w = max(0, mean of x under the
 // normal distribution), and q with x = w + log(1 + q - w) above: the wall then is the tail of an exponential
 // distribution.  a moves with x as it would if x were observed.
-// All of this places the sampler, and is no part of the target.
+// All of this places the sampler, and is not part of the target.
 functions {
   vector stirling(vector x) {                      // log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, x >= 20
     vector[num_elements(x)] w = inv_square(x);

@@ -1,5 +1,5 @@
-// FBP, the fully Bayes model for the population (paper T, eq. 4-7, App. D), with beta and kappa_x
-// integrated out.  D = 2: outcome and log pi; D = 1: the weight is public, the outcome alone.
+// FBP, the fully Bayes model for the population (Hu, Savitsky & Williams 2022a, eq. 4-7, appendix D), with beta and
+// kappa_x integrated out.  D = 2: outcome and log pi; D = 1: the weight is public, the outcome alone.
 //
 // The alpha-weighted likelihood depends on the records only through A = sum alpha, the root R of
 // X' diag(alpha) X = R'R, and least squares of (y~, log pi): with R = U diag(root) V,

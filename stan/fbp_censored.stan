@@ -1,11 +1,12 @@
-// FBP under the censored pseudo likelihood (paper C, eq. 3.5-3.6): every alpha_i log p_i, p_i that of
-// paper T eq. 6, is clamped to [-bound, bound], so that nothing integrates out.  Priors are those of fbp.stan.
+// FBP under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.5-3.6): every alpha_i log p_i, p_i the
+// density of Hu, Savitsky & Williams (2022a, eq. 6), is clamped to [-bound, bound], so that nothing integrates out.
+// Priors are those of fbp.stan.
 //
 // The coordinates come from a pilot fit to the records inside the clamp: u and k as in fbp.stan; and
 // the coefficients, in the basis in which X' diag(weight) X of these records is diag(root^2), relative to
 // their exact conditional in that fit: with f = root * beta ~ N(0, 100 root^2) and least squares
 // target of f, its precision is 1 / sd^2 + 1 / (100 root^2).  Beyond the rank no record
-// is seen, and the coordinate is the coefficient over its prior's scale.  The pilot is no part of the target.
+// is seen, and the coordinate is the coefficient over its prior's scale.  The pilot is not part of the target.
 functions {
 #include censored.stanfunctions
   vector coefficients(vector z, vector target_, real sd, vector spread) {

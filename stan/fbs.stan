@@ -1,4 +1,4 @@
-// FBS, the fully Bayes model for the observed sample (paper T, eq. 2-3, App. C), with the
+// FBS, the fully Bayes model for the observed sample (Hu, Savitsky & Williams 2022a, eq. 2-3, appendix C), with the
 // coefficients B integrated out.  D columns: the d outcomes and, unless it is public, the log weight.
 //
 // The alpha-weighted likelihood depends on the records only through

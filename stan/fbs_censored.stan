@@ -1,10 +1,10 @@
-// FBS under the censored pseudo likelihood (paper C, eq. 3.5-3.6): every alpha_i log p_i is clamped to
-// [-bound, bound], so that nothing integrates out.  Priors are those of fbs.stan.
+// FBS under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.5-3.6): every alpha_i log p_i is
+// clamped to [-bound, bound], so that nothing integrates out.  Priors are those of fbs.stan.
 //
 // The coordinates come from a pilot fit to the records inside the clamp, A, R, Z0 and S0 as in fbs.stan:
 // L = L_hat M, sigma_beta(t), and B = B(z), which would be an exact draw from B | Sigma, sigma_beta, Omega
 // if these records were never clamped and the others always: its density there is standard normal in z.
-// The pilot places the sampler and is no part of the target.
+// The pilot places the sampler and is not part of the target.
 //
 // With T_j = root_j root_j' the prior covariance of column j and b_j = root_j^-1 B_j, the precision of b
 // is I + blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root) = C C', and b = (C C')^-1 h + C^-T z.

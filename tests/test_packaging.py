@@ -97,10 +97,10 @@ BY_LETTER = re.compile(
 )
 TEXT = {".py", ".pyi", ".stan", ".stanfunctions", ".R", ".Rd", ".Rmd", ".md", ".toml"}
 PLACES = (
-    "surveysynth/design", "surveysynth/sampling", "surveysynth/estimation", "surveysynth/release", "surveysynth/engines",
-    "surveysynth/datasets", "surveysynth/publication", "surveysynth/r", "surveysynth/privacy/risks",
+    "surveysynth/design", "surveysynth/sampling", "surveysynth/estimation", "surveysynth/release",
+    "surveysynth/engines", "surveysynth/datasets", "surveysynth/publication", "surveysynth/r", "surveysynth/privacy/risks",
     "surveysynth/privacy/accounting", "surveysynth/synthesis/histogram.py", "surveysynth/synthesis/policy.py",
-    "surveysynth/synthesis/report_notes.py",
+    "surveysynth/synthesis/report_notes.py", "surveysynth/models", "stan",
 )  # fmt: skip
 OLD = (
     "the fully Bayes model (T 2.1, App. C).", "likelihood (C eq. 3.6, ``stan/x``)", "(R Algorithm 1)", "IR_i (E eq. 8)",

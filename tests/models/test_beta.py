@@ -80,7 +80,7 @@ def rowwise_log_density(y, X, posterior):
 @pytest.mark.parametrize("repeated", [False, True])
 @pytest.mark.parametrize("bound", [None, 1.5, 0.3])
 def test_target_is_the_rowwise_one(bound, repeated):
-    """Up to one constant: by scipy, and by a program shaped like C, Supp 1."""
+    """Up to one constant: by scipy, and by a program shaped like Hu, Williams & Savitsky (2025, supplement 1)."""
     frame, y, X = file(repeated=repeated)
     alpha = alphas(60, repeated)
     data = MODEL.prepare(SurveyDesign(frame, weights="w"))
@@ -229,7 +229,7 @@ def test_units_change_nothing(low, width):
 
 
 def test_lipschitz_bounds_of_the_paper():
-    """C 4.2: unweighted bounds of Beta(0.5, 3), n = 2000, from about 7.5 to 15; weighted (linear map) 2 to 3.5."""
+    """Hu, Williams & Savitsky (2025, section 4.2): unweighted bounds of Beta(0.5, 3), n = 2000, from about 7.5 to 15; weighted (linear map) 2 to 3.5."""
     unweighted, weighted = [], []
     for seed in range(6):
         data = PLAIN.prepare(design_of(skewed(2000, seed)))
@@ -279,7 +279,7 @@ def test_release_end_to_end():
         assert y.between(LOW, HIGH).all() and y.nunique() > 300
         assert synthetic.weights.sum() == pytest.approx(1200)
     said = " ".join(release.privacy.assumptions)
-    assert "from -20 to 80" in said and "1e-06" in said and "C prints no priors" in said
+    assert "from -20 to 80" in said and "1e-06" in said and "print no priors" in said
     overall = release.tables(by=["field"]).query("statistic == 'mean'")
     assert len(overall) and overall["estimate"].between(LOW, HIGH).all()
 

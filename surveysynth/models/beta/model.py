@@ -1,4 +1,6 @@
-"""Beta: the synthesizer of bounded outcomes (C 4.1), with covariates a beta regression (C 5).
+"""Beta: the synthesizer of bounded outcomes, with covariates a beta regression.
+
+Source: Hu, Williams & Savitsky 2025, sections 4.1 and 5.
 
     y_i ~ Beta(lambda phi_i, lambda (1 - phi_i)),   logit phi_i = x_i b,   y = (outcome - low) / (high - low)
 
@@ -8,7 +10,7 @@ given public bounds.  With p = lambda phi and q = lambda (1 - phi) of the record
 
 so the alpha-weighted likelihood knows the records of a row by three sums: of alpha, alpha log y and
 alpha log(1 - y); the cost of a fit (``stan/beta.stan``) does not depend on n.  Under the censored
-likelihood (C eq. 3.6, ``stan/beta_censored.stan``) it knows the records one by one.
+likelihood (eq. 3.6, ``stan/beta_censored.stan``) it knows the records one by one.
 
 **Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  Centre and root are a normal
 approximation to the very density that is sampled: centre where its gradient, averaged over points one and
@@ -48,7 +50,7 @@ LogDensity = Callable[[Floats], tuple[float, Floats]]  # of theta: value and gra
 
 EDGE = 1e-6  # share of the range, a public constant: values nearer to a bound are taken to be at this distance
 LEAST_LAMBDA, SHAPE, SD = 0.1, 1.5, 2.5  # of the priors
-PRIOR = "phi ~ Beta(1, 1), lambda ~ Pareto(0.1, 1.5) (C 4.1)"
+PRIOR = "phi ~ Beta(1, 1), lambda ~ Pareto(0.1, 1.5) (Hu, Williams & Savitsky 2025, section 4.1)"
 PRIOR_REGRESSION = (
     "intercept at the predictors' means ~ logistic(0, 1), which is phi ~ Beta(1, 1) there; coefficients of predictors "
     "with mean 0 and standard deviation 1 ~ N(0, 2.5^2); lambda ~ Pareto(0.1, 1.5)"
@@ -106,8 +108,8 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     outcome : str
         Confidential numeric column.
     predictors : str
-        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none, the model of C 4.1.
-        These columns are public: they are kept as they are and are released.
+        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none, the paper's model of
+        section 4.1.  These columns are public: they are kept as they are and are released.
     bounds : (float, float)
         The outcome's least and largest possible values, public: chosen without looking at the file.  A value at
         a bound, or nearer to it than 1e-6 of the range (``EDGE``), is taken to be at that distance.
@@ -117,15 +119,15 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     Raises
     ------
     InputError
-        On construction: an outcome that is no column name or is a predictor; bounds that are not two rising
+        On construction: an outcome that is not a column name or is a predictor; bounds that are not two rising
         finite numbers; an unknown option.
 
     Notes
     -----
-    C 4.1, 5 and Supp 1.  Log densities are those of y = (outcome - low) / (high - low), per unit of y.
-    C prints no priors for its regression; those here are the same for one row, and :data:`PRIOR_REGRESSION`.
-    The model has no density of the survey weight, so the weight must be a function of the predictors,
-    and no effects of PSUs or strata.
+    Hu, Williams & Savitsky (2025, sections 4.1, 5 and supplement 1).  Log densities are those of y = (outcome - low) /
+    (high - low), per unit of y.  The paper prints no priors for its regression; those here are the same for one row,
+    and :data:`PRIOR_REGRESSION`. The model has no density of the survey weight, so the weight must be a function of the
+    predictors, and no effects of PSUs or strata.
     """
 
     outcome: str
@@ -161,7 +163,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         ------
         InputError
             A missing outcome, or one outside the bounds; missing predictors; a formula that cannot be evaluated or
-            has no intercept; weights that are no function of the predictors; PSUs or strata without ``"ignore"``.
+            has no intercept; weights that are not a function of the predictors; PSUs or strata without ``"ignore"``.
         ModelError
             A constant outcome, or one that the predictors (nearly) determine; nearly a public weight.
         """
@@ -190,7 +192,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return np.column_stack([np.log(y), np.log1p(-y)])
 
     def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (b, lambda) from the alpha-weighted pseudo posterior (C 2.1).
+        """Draw (b, lambda) from the alpha-weighted pseudo posterior (Hu, Williams & Savitsky 2025, section 2.1).
 
         Raises
         ------
@@ -204,7 +206,9 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return _sample("beta", {"a": a, "s": s, "t": t}, records.X, centre, root, sampler)
 
     def censored(self, records: Standardized, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior (C eq. 3.6): every alpha_i log p_i clamped to [-bound, bound].
+        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound].
+
+        Source: Hu, Williams & Savitsky 2025, eq. 3.6.
 
         Raises
         ------
@@ -288,8 +292,8 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         ]
         if regression:
             said[-1] += (
-                ". C prints no priors for its regression. The means and standard deviations are those of the "
-                "predictors of all records, which are public and held fixed"
+                ". Hu, Williams & Savitsky (2025) print no priors for their regression. The means and standard "
+                "deviations are those of the predictors of all records, which are public and held fixed"
             )
         return [*said, *said_of_numbers(public), PUBLIC_WEIGHT]
 

@@ -81,7 +81,7 @@ def of_pairs(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, s
 
 @dataclass(frozen=True, repr=False)
 class Likelihood:
-    """What the alpha-weighted likelihood of the counts knows of the records.
+    """What the alpha-weighted likelihood of the counts uses of the records.
 
     Sums of alpha and alpha y of each predictor row, ``A`` and ``S`` (G,); points ``v`` and their ``weight`` (V,), which
     stand for the distinct counts and are none under Poisson.

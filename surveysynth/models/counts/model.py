@@ -1,4 +1,6 @@
-"""NegativeBinomial and Poisson: the synthesizers of counts (R 2.1), plain or a regression.
+"""NegativeBinomial and Poisson: the synthesizers of counts, plain or a regression.
+
+Source: Hu, Savitsky & Williams 2020, section 2.1.
 
     y_i ~ NB(mu_i, phi),   var y_i = mu_i + mu_i^2 / phi,   log mu_i = x_i b          (Poisson: phi = infinity)
     w~_i | y_i ~ N(x_i c + gamma log(1 + y_i), sigma^2),    w~_i = log(w_i / mean w)
@@ -49,7 +51,7 @@ Prior = Literal["paper", "independent"]
 
 PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
 
-MOST_EXPECTED = 2.0**53  # counts above are no whole numbers in floating point
+MOST_EXPECTED = 2.0**53  # counts above are not whole numbers in floating point
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -90,7 +92,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     priors: ClassVar[dict[str, str]] = {
         "paper": (
             "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D Omega D), "
-            "D = diag(half-t(3, 0, 1)), Omega ~ LKJ(6) (the program of R's authors)"
+            "D = diag(half-t(3, 0, 1)), Omega ~ LKJ(6) (the program of the authors of Hu, Savitsky & Williams 2020)"
         ),
         "independent": (
             "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D^2), "
@@ -124,11 +126,11 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         Raises
         ------
         InputError
-            A missing outcome, or one that is no count; missing predictors; a formula that cannot be evaluated or has
+            A missing outcome, or one that is not a count; missing predictors; a formula that cannot be evaluated or has
             no intercept; PSUs or strata without ``"ignore"``.
         ModelError
             A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine; an
-            outcome that is nearly proportional to a size measure that is no predictor.
+            outcome that is nearly proportional to a size measure that is not a predictor.
         """
         y = self._counts(design)
         X, pattern, columns = self.predictor_rows(design, clusters, constants)
@@ -321,20 +323,21 @@ class NegativeBinomialRegression(Counts):
         Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
         These columns are public: they are kept as they are and are released.
     prior : {"paper", "independent"}
-        That of the program of R's authors; or the same with Omega = I (sensible with more than about 20 predictors).
+        That of the program of the paper's authors; or the same with Omega = I (sensible with more than about 20
+        predictors).
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is no column name or is a predictor; an unknown option.
+        On construction: an outcome that is not a column name or is a predictor; an unknown option.
 
     Notes
     -----
-    R 2.1; the collapsed likelihood is exact to rounding.  R has no survey weights: the regression of the log weight on
-    the predictors and log(1 + count), where weights are not public, is ours, and its log density is part of a record's.
-    No effects of PSUs or strata.
+    Hu, Savitsky & Williams (2020, section 2.1); the collapsed likelihood is exact to rounding.  The paper has no
+    survey weights: the regression of the log weight on the predictors and log(1 + count), where weights are not public,
+    is ours, and its log density is part of a record's. No effects of PSUs or strata.
     """
 
     name: ClassVar[str] = "NegativeBinomial"

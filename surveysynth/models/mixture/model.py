@@ -1,9 +1,11 @@
-"""Mixture: the synthesizer of one skewed outcome, a truncated Dirichlet process mixture of regressions (E 1.2).
+"""Mixture: the synthesizer of one skewed outcome, a truncated Dirichlet process mixture of regressions.
 
-    y~_i | z_i = k ~ N(x_i b_k, s_k^2)                        (E eq. 1)
+Source: Hu, Savitsky & Williams 2022b, section 1.2.
+
+    y~_i | z_i = k ~ N(x_i b_k, s_k^2)                        (eq. 1)
     w~_i | z_i = k, y~_i ~ N(x_i c_k + g_k y~_i, t_k^2)       only where the survey weight is not public
-    z_i ~ pi = (pi_1, ..., pi_K) ~ Dirichlet(gamma / K, ..., gamma / K)       (E eq. 2-3)
-    gamma ~ Gamma(a_gamma, b_gamma)                           (E eq. 4)
+    z_i ~ pi = (pi_1, ..., pi_K) ~ Dirichlet(gamma / K, ..., gamma / K)       (eq. 2-3)
+    gamma ~ Gamma(a_gamma, b_gamma)                           (eq. 4)
 
 y~ is the outcome on its working scale and w~ = log(w / mean w).  With ``zeros``, an outcome that is exactly 0 has a
 probability of its own, logit rho_i = x_i d, and the mixture is that of the others.  A record's density is
@@ -12,7 +14,7 @@ probability of its own, logit rho_i = x_i d, and the mixture is that of the othe
 
 z summed over, and the alpha-weighted, or clamped, product of these is what is sampled
 (:mod:`surveysynth.models.mixture.sampler`).  A synthetic record's z is drawn from pi alone, given nothing of the
-confidential one, unless E's own ``allocation="posterior"`` is asked for.
+confidential one, unless the paper's ``allocation="posterior"`` is asked for.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ PRIORS: dict[str, str] = {
     ),
     "paper": (
         "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D^2), D = "
-        "diag(half-t(3, 0, 1)), D the same for all components (E eq. 5 with Omega = I)"
+        "diag(half-t(3, 0, 1)), D the same for all components (Hu, Savitsky & Williams 2022b, eq. 5 with Omega = I)"
     ),
 }
 
@@ -101,19 +103,21 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     components : int
         K.  Too many is right: those that are not needed have no share, and are where new ones come from.
     prior : {"common", "paper"}
-        Whether coefficients of the components have a common mean that is estimated, or mean 0 as in E eq. 5.
+        Whether coefficients of the components have a common mean that is estimated, or mean 0 as in
+        Hu, Savitsky & Williams (2022b, eq. 5).
     a_gamma, b_gamma : float
-        Shape and rate of the gamma prior of the concentration (E eq. 4, which prints no numbers).
+        Shape and rate of the gamma prior of the concentration (eq. 4 of the paper, which prints no numbers).
     least_sd : float
         Least residual standard deviation of a component, on the working scale; public.  It bounds the density, which
         values that many records share would otherwise drive to infinity.
     bounds : (low, high), optional
         Public limits of the outcome, in its own unit, of synthetic values too: on a log scale the wide
-        components of a mixture now and then say amounts that nobody has.  They then come from the truncated mixture.
+        components of a mixture occasionally produce amounts beyond any real one.  They then come from the truncated
+        mixture.
     allocation : {"prior", "posterior"}
         What the component of a synthetic record is drawn from: from the shares alone, or from its distribution given
-        the confidential value of that very record (E eq. 7; whether it is zero is drawn from the predictors in either
-        case).  **There is no epsilon for the latter**, and a release says so.
+        the confidential value of that very record (eq. 7 of the paper; whether it is zero is drawn from the predictors
+        in either case).  **There is no epsilon for the latter**, and a release says so.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
 
@@ -125,9 +129,10 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     Notes
     -----
-    E 1.2.  E's correlations of coefficients (Omega) are left out: with a handful of components the data say nothing of
-    them.  The survey weight, which E does not have, is modelled jointly as in FBS: log w given y and predictors in
-    each component; smoothed weights E(w~ | y*) are released.  No effects of PSUs or strata.
+    Hu, Savitsky & Williams (2022b, section 1.2).  The paper's correlations of coefficients (Omega) are left out: with a
+    handful of components the data do not inform about them.  The survey weight, which the paper does not have, is
+    modelled jointly as in FBS: log w given y and predictors in each component; smoothed weights E(w~ | y*) are
+    released.  No effects of PSUs or strata.
     """
 
     outcome: str
@@ -257,7 +262,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     # ---- fits
 
     def fit(self, records: MixtureRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw the parameters from the alpha-weighted pseudo posterior (E eq. 10).
+        """Draw the parameters from the alpha-weighted pseudo posterior (Hu, Savitsky & Williams 2022b, eq. 10).
 
         Raises
         ------
@@ -267,7 +272,9 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return self._sample(records, alpha, np.inf, sampler)
 
     def censored(self, records: MixtureRecords, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound] (C eq. 3.6).
+        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound].
+
+        Source: Hu, Williams & Savitsky 2025, eq. 3.6.
 
         Raises
         ------
@@ -626,7 +633,7 @@ def _responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, beside
 
 
 def _given(records: MixtureRecords, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
-    """Components given the records' own values (E eq. 7)."""
+    """Components given the records' own values (eq. 7)."""
     beside: Floats | float = 0.0
     if records.log_w is not None:
         c, sd = values["c"][:-1], values["sd_w"][:-1]

@@ -1,13 +1,13 @@
 """Draws from the pseudo posterior of a mixture of regressions, components integrated out of the likelihood.
 
-The target is E eq. 10 for the density of E eq. 1-2 with z_i summed over,
+The target is eq. 10 of Hu, Savitsky & Williams (2022b) for the density of eq. 1-2 with z_i summed over,
 
     p(theta) prod_i S_i^alpha_i,    S_i = sum_k a_ik,    a_ik = pi_k N(y_i; x_i b_k, s_k^2) N(w_i; ...),
 
-or, clamped, p(theta) prod_i exp h_i, h_i = clamp(alpha_i log S_i, -M, M) (C eq. 3.6).  A power below 1 of a sum, or a
-clamp of it, has no Gibbs sampler.  But any z may be added to the target if its probabilities add up to 1.  Here record
-i **takes part** with probability alpha_i (under a clamp: 0 where it is outside of it), and if it does, it is in
-component k with probability a_ik / S_i:
+or, clamped, p(theta) prod_i exp h_i, h_i = clamp(alpha_i log S_i, -M, M) (Hu, Williams & Savitsky 2025, eq. 3.6).  A
+power below 1 of a sum, or a clamp of it, has no Gibbs sampler.  But any z may be added to the target if its
+probabilities add up to 1.  Here record i **takes part** with probability alpha_i (under a clamp: 0 where it is outside
+of it), and if it does, it is in component k with probability a_ik / S_i:
 
     p(theta, z) ~ { p(theta) prod_(i takes part) a_iz }  *  { prod_i exp h_i / prod_(i takes part) S_i }.
 
@@ -39,7 +39,7 @@ HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 NOTHING = 1e-14  # what a component adds to a density that is no more than rounding
 PAIRINGS = 3  # of components whose shares are split anew in a sweep
 CENTRE_SD = 5.0  # of the common mean of coefficients
-DEGREES = 3.0  # of the half-t priors of scales (E eq. 5-6)
+DEGREES = 3.0  # of the half-t priors of scales (eq. 5-6)
 
 
 _compiled = nb.njit(cache=True, nogil=True, error_model="numpy")

@@ -1,6 +1,6 @@
 """Fits under the censored pseudo likelihood: the records, and where its one mode is.
 
-    log L_c = sum_i clamp(alpha_i log p_i, -M, M)        (Hu, Williams and Savitsky 2022, eq. 3.5-3.6)
+    log L_c = sum_i clamp(alpha_i log p_i, -M, M)        (Hu, Williams & Savitsky 2025, eq. 3.5-3.6)
 
 Clamping is record by record, so a fit looks at every record: the same ones are put together, and
 the rest are sorted by predictor row.

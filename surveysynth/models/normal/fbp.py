@@ -1,9 +1,11 @@
-"""FBP: the fully Bayes model for the population and its inclusion probabilities (T 2.2 and App. D).
+"""FBP: the fully Bayes model for the population and its inclusion probabilities.
+
+Source: Hu, Savitsky & Williams 2022a, section 2.2 and appendix D.
 
     y~_i ~ N(x_i beta, sigma_y^2),    log pi_i | y~_i ~ N(kappa_y y~_i + x_i kappa_x, sigma_pi^2)
 
 hold in the population.  A record is in the sample with probability pi_i, so in the sample its
-density is (T eq. 6)
+density is (eq. 6)
 
     N(log pi_i | kappa_y y~_i + x_i kappa_x, sigma_pi^2) N(y~_i | x_i beta, sigma_y^2)
       / exp(x_i kappa_x + sigma_pi^2 / 2 + kappa_y x_i beta + kappa_y^2 sigma_y^2 / 2).
@@ -18,9 +20,9 @@ and eq. 6 is that density divided by pi_i.  With w~ = -log pi and X e = 1 (the f
 intercept), FBS's (B, Sigma) and FBP's parameters are one-to-one; with several outcomes s is
 their covariance matrix and kappa_y a vector.
 
-Under T's priors (App. D) beta and kappa_x integrate out, and ``stan/fbp.stan`` samples the three
-parameters that are left.  Under the censored pseudo likelihood (C eq. 3.6) nothing integrates out:
-``stan/fbp_censored.stan``.
+Under the paper's priors (appendix D) beta and kappa_x integrate out, and ``stan/fbp.stan`` samples the three
+parameters that are left.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6)
+nothing integrates out: ``stan/fbp_censored.stan``.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["paper", "flat"]
 
-BETA_VARIANCE = 100.0  # T App. D: beta, kappa_y and kappa_x ~ N(0, 100)
+BETA_VARIANCE = 100.0  # appendix D: beta, kappa_y and kappa_x ~ N(0, 100)
 MOST_LEVELS = 50  # a numeric predictor with more distinct values does not make cells
 
 
@@ -67,13 +69,13 @@ class FBP(JointRegression[PopulationRecords]):
     outcome, predictors, transform, missing
         As for :class:`FBS`.
     prior : {"paper", "flat"}
-        T App. D (one outcome); or p(B, Sigma) ~ |Sigma|^-(D+1)/2 in FBS's parameters, whose
-        posterior is drawn exactly, without MCMC.
+        That of Hu, Savitsky & Williams (2022a, appendix D), for one outcome; or p(B, Sigma) ~
+        |Sigma|^-(D+1)/2 in FBS's parameters, whose posterior is drawn exactly, without MCMC.
     weights : {"full", "paper"}
         Smoothed weights: exp(-kappa_y y~* - x kappa_x), the model's own; or exp(-kappa_y y~*) as
-        in T 2.2, which leaves out how selection differs between cells.
+        in section 2.2 of the paper, which leaves out how selection differs between cells.
     variance : {"stratified", "paper"}
-        Standard errors of counts: by stratum, or without strata, which reproduces T's Table 4.
+        Standard errors of counts: by stratum, or without strata, which reproduces Table 4 of the paper.
     bands : dict of column to list of numbers
         Public limits that group a numeric predictor of many values into bands, for the cells:
         ``bands={"age": [25, 45, 65]}``.
@@ -85,7 +87,7 @@ class FBP(JointRegression[PopulationRecords]):
 
     Notes
     -----
-    T 2.2, eq. 4-7 and App. D; the collapsed likelihood is exact.
+    Hu, Savitsky & Williams (2022a, section 2.2, eq. 4-7 and appendix D); the collapsed likelihood is exact.
     """
 
     outcome: str | Sequence[str]
@@ -99,7 +101,8 @@ class FBP(JointRegression[PopulationRecords]):
 
     name: ClassVar[str] = "FBP"
     priors: ClassVar[dict[str, str]] = {
-        "paper": "beta, kappa_y, kappa_x ~ N(0, 100), sigma_y, sigma_pi ~ half-Cauchy(0, 1) (T App. D)",
+        "paper": "beta, kappa_y, kappa_x ~ N(0, 100), sigma_y, sigma_pi ~ half-Cauchy(0, 1) "
+        "(Hu, Savitsky & Williams 2022a, appendix D)",
         "flat": FLAT,
     }
 
@@ -121,7 +124,7 @@ class FBP(JointRegression[PopulationRecords]):
 
     @classmethod
     def paper(cls, outcome: str | Sequence[str], predictors: str, **settings: Any) -> Self:
-        """FBP as in T: the paper's smoothed weights, counts' standard errors without strata."""
+        """FBP as published: the paper's smoothed weights, counts' standard errors without strata."""
         return cls(outcome, predictors, **settings, weights="paper", variance="paper")
 
     @property
@@ -244,7 +247,7 @@ class FBP(JointRegression[PopulationRecords]):
             As FBS; debias with effects of PSUs.
         """
         if debias and records.groups is not None:
-            raise InputError("debias of FBP is not to be had with effects of PSUs or strata: use FBS, or no debias")
+            raise InputError("FBP has no debias with effects of PSUs or strata: use FBS, or leave debias out")
         return super().debias_draws(records, draws, chosen, alpha, unit, rng, debias=debias)
 
     def uncensored(self, records: PopulationRecords, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
@@ -265,7 +268,10 @@ class FBP(JointRegression[PopulationRecords]):
         return super().variance_factor(records, draws, chosen, bound, corrected=corrected)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the population model (T eq. 4), weights smoothed given y* (T 2.2)."""
+        """One synthetic data set: y* from the population model, weights smoothed given y*.
+
+        Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
+        """
         assert isinstance(public, PopulationPublic)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
         category = self.categories_of_records(public, draw, rng)

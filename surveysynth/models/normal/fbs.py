@@ -1,10 +1,11 @@
-"""FBS: the fully Bayes model for the observed sample (T 2.1 and App. C).
+"""FBS: the fully Bayes model for the observed sample (Hu, Savitsky & Williams 2022a, section 2.1 and appendix C).
 
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w),
 
-fitted under the alpha-weighted pseudo likelihood (T eq. 3).  B integrates out, ``stan/fbs.stan``
+fitted under the alpha-weighted pseudo likelihood (eq. 3).  B integrates out, ``stan/fbs.stan``
 samples what is left, and B is then drawn from its exact conditional.  Under the censored pseudo
-likelihood (C eq. 3.6) nothing integrates out, and ``stan/fbs_censored.stan`` samples (B, Sigma) themselves.
+likelihood (Hu, Williams & Savitsky 2025, eq. 3.6) nothing integrates out, and ``stan/fbs_censored.stan``
+samples (B, Sigma) themselves.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class FBS(JointRegression[JointRecords]):
         columns are public: they are kept as they are and are released.  A categorical outcome may
         be among them, for its interactions: a design variable that is not public.
     prior : {"paper", "independent", "normal", "flat"}
-        T App. C; the same with Omega = I (sensible with more than about 20 predictors); the same
-        with coefficients ~ N(0, 100), as FBP's are, which is fastest under censoring; or
+        That of Hu, Savitsky & Williams (2022a, appendix C); the same with Omega = I (sensible with more than about 20
+        predictors); the same with coefficients ~ N(0, 100), as FBP's are, which is fastest under censoring; or
         p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
     transform : str, transform, or dict of outcome to either
         ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)`` or ``surveysynth.AsinhTransform(scale=)``.
@@ -60,7 +61,7 @@ class FBS(JointRegression[JointRecords]):
 
     Notes
     -----
-    T 2.1, eq. 2-3 and App. C; the collapsed likelihood is exact.
+    Hu, Savitsky & Williams (2022a, section 2.1, eq. 2-3 and appendix C); the collapsed likelihood is exact.
     """
 
     outcome: str | Sequence[str]
@@ -71,7 +72,8 @@ class FBS(JointRegression[JointRecords]):
 
     name: ClassVar[str] = "FBS"
     priors: ClassVar[dict[str, str]] = {
-        "paper": "beta_y, beta_w ~ N(0, D Omega D), D = diag(half-t(3, 0, 10)), Omega ~ LKJ(6) (T App. C)",
+        "paper": "beta_y, beta_w ~ N(0, D Omega D), D = diag(half-t(3, 0, 10)), Omega ~ LKJ(6) "
+        "(Hu, Savitsky & Williams 2022a, appendix C)",
         "independent": "as the paper's, with Omega = I",
         "normal": "coefficients ~ N(0, 100)",
         "flat": FLAT,
@@ -121,7 +123,9 @@ class FBS(JointRegression[JointRecords]):
         return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*) (T 2.1).
+        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*).
+
+        Source: Hu, Savitsky & Williams 2022a, section 2.1.
 
         E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y), which for one outcome is
         x beta_w + rho (sigma_w / sigma_y)(y~ - x beta_y).

@@ -2,8 +2,8 @@
 
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w)
 
-is FBS itself (T eq. 2).  FBP's likelihood (T eq. 6) is the same density of (y~_i, log pi_i = -w~_i),
-divided by pi_i: a factor without parameters.  So both are fitted through the same statistics of
+is FBS itself (Hu, Savitsky & Williams 2022a, eq. 2).  FBP's likelihood (eq. 6) is the same density of (y~_i, log pi_i =
+-w~_i), divided by pi_i: a factor without parameters.  So both are fitted through the same statistics of
 the records,
 
     A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
@@ -252,7 +252,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
 
     def fit(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) from the alpha-weighted pseudo posterior (T eq. 3 and 7).
+        """Draw (B, Sigma) from the alpha-weighted pseudo posterior (Hu, Savitsky & Williams 2022a, eq. 3 and 7).
 
         Raises
         ------
@@ -288,7 +288,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             )
 
     def censored(self, records: J, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) from the censored pseudo posterior (C eq. 3.5-3.6): alpha_i log p_i clamped to +-bound.
+        """Draw (B, Sigma) from the censored pseudo posterior: alpha_i log p_i clamped to +-bound.
+
+        Source: Hu, Williams & Savitsky 2025, eq. 3.5-3.6.
 
         Raises
         ------
@@ -339,7 +341,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return np.zeros(len(Y))
 
     def lipschitz(self, records: J, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """max over draws of |log p(record i | draw)| (T 1.4.1 steps 2-3): (n,); of units' sums: (U,).
+        """max over draws of |log p(record i | draw)|: (n,); of units' sums: (U,).
+
+        Source: Hu, Savitsky & Williams 2022a, section 1.4.1 steps 2-3.
 
         Given the effect of a record's stratum, where strata have effects.  Effects of PSUs are
         integrated out, given the other records of the PSU under ``alpha`` (n,): the bound is that of

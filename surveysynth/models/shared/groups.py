@@ -100,7 +100,7 @@ def differing_sizes(group: Codes) -> Floats | None:
 def psu_sizes(groups: Groups, columns: int) -> Floats | None:
     """Number of records of each record's PSU, (n,), where it differs between PSUs and there are enough to tell a slope.
 
-    Outcomes go with it: new effects of PSUs know nothing of their sizes, and where large PSUs are richer a synthetic
+    Outcomes go with it: new effects of PSUs do not depend on their sizes, and where large PSUs are richer a synthetic
     file would lose that.  Weights go down with it: PSUs of a two-stage sample stand for about as many units each,
     however many of these are taken.  Without it, counts would vary between PSUs as their takes do.  ``columns`` of the
     predictors, the intercept among them, are constant within PSUs: as many PSUs are spent on these.

@@ -245,7 +245,7 @@ def with_unit_size(
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
     """The same with the number of records of each record's unit, if it differs.
 
-    Privacy weights of units are made from their sizes, too: what goes with size is to be in the model.
+    Privacy weights of units are made from their sizes, too: so what goes with size must be in the model.
     """
     return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
 

@@ -1,4 +1,4 @@
-"""What the alpha-weighted likelihood of a normal regression knows of the records."""
+"""What the alpha-weighted likelihood of a normal regression uses of the records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class SufficientStatistics:
-    """What the alpha-weighted likelihood knows of the records; blocks of records add up.
+    """What the alpha-weighted likelihood uses of the records; blocks of records add up.
 
     ``A`` sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
     ``Q`` (D, D) = Y' diag(alpha) Y.

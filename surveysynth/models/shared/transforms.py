@@ -1,4 +1,6 @@
-"""Working scales of an outcome: the model is normal on the forward scale (T 2.1, "e.g. log").
+"""Working scales of an outcome: the model is normal on the forward scale.
+
+Source: Hu, Savitsky & Williams 2022a, section 2.1, where the scale is the log.
 
 Lipschitz bounds are log densities on the working scale.  Under ``log`` they do not depend on
 the unit of the outcome; under ``identity`` and ``asinh`` they do, so both need a public scale.
