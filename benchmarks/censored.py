@@ -4,9 +4,10 @@
     python benchmarks/censored.py fit [--sizes 1500,10000] [--model fbs|fbp|beta]
     python benchmarks/censored.py coverage [--replicates 60] [--epsilon 10.8] [--m 3] [--model fbs]
 
-``gradient``: the program as it is against the same density with a loop over records (the shape of C
-Supp 1), in turn, as ratios.  ``coverage``: repeated samples of the simulated population (T 4.1), strict
-releases with and without the correction for the clamp, coverage over cells, margins and the total.
+``gradient``: the program as it is against the same density with a loop over records (as in supplement 1
+of Hu, Williams & Savitsky 2025), in turn, as ratios.  ``coverage``: repeated samples of the simulated population (Hu,
+Savitsky & Williams 2022a, section 4.1), strict releases with and without the correction for the clamp, coverage over
+cells, margins and the total.
 """
 
 from __future__ import annotations

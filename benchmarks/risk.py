@@ -50,7 +50,7 @@ def timed(measure: str, n: int, patterns: int, L: int, repeat: int) -> float:
 
 
 def plain(y: Floats, star: Floats) -> Floats:
-    """alpha~ of one pattern (E eq. 11-14), all triples as arrays; a record at a time, or they would fill the memory."""
+    """alpha~ of one pattern (Hu, Savitsky & Williams 2022b, eq. 11-14), all triples as arrays, a record at a time."""
     n = y.size
     outside = np.abs(star - y[:, None]) > 0.2 * np.abs(y)[:, None]  # of ball i, value h
     hit = ~outside.diagonal()

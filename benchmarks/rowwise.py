@@ -2,8 +2,8 @@
 
     python benchmarks/rowwise.py [--sizes 1000,10355] [--models FBS,FBP] [--iterations 2000,400]
 
-Both sample the alpha-weighted pseudo posterior under the papers' priors (T App. C and D) for the
-same file: eight fields, two genders, K = 9.  Times are of one chain after compilation, which
+Both sample the alpha-weighted pseudo posterior under the papers' priors (Hu, Savitsky & Williams 2022a, appendices C
+and D) for the same file: eight fields, two genders, K = 9.  Times are of one chain after compilation, which
 is given apart.  At the larger size the row-by-row program is run for fewer iterations, half of
 them warm-up, and its time for 2,000 is taken from its iterations after warm-up: too little, as
 warm-up has longer trajectories, or too much, as a short one adapts less well.  Effective draws

@@ -28,7 +28,7 @@ def squeezed(text):
 
 
 def shares(frame, files, known, near):
-    """E eq. 8 record by record, averaged over the files: pattern sizes and risks."""
+    """Hu, Savitsky & Williams (2022b, eq. 8) record by record, averaged over the files: pattern sizes and risks."""
     size, risk = np.zeros(len(frame), dtype=int), np.zeros(len(frame))
     labels = [tuple(row) for row in frame[known].to_numpy(dtype=object)]
     for i, label in enumerate(labels):

@@ -1,4 +1,4 @@
-"""The census workers, the population of T 4.1 and the samples drawn from them, and the figure that compares."""
+"""The census workers, the simulated doctorate holders, samples drawn from them, and the figure that compares."""
 
 import subprocess
 import sys
@@ -82,9 +82,9 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch):
         datasets.census_workers()
 
 
-# ---- the population of T 4.1
+# ---- the population of Hu, Savitsky & Williams (2022a, section 4.1)
 
-# T Tables 4 and 5, columns "Pop.": field, gender, count, mean salary
+# Hu, Savitsky & Williams (2022a, Tables 4 and 5), columns "Pop.": field, gender, count, mean salary
 PRINTED = """
 1 all 27963 110659   1 male 14599 121125   1 female 13364 99226
 2 all 2734 140742    2 male 1951 146916    2 female 783 125358
@@ -205,7 +205,7 @@ def test_the_intraclass_correlation_is_the_one_asked_for(icc):
 
 
 def test_salary_and_weight_correlate_as_in_the_paper(populations):
-    """T 4.1: -0.57 in the population, -0.58 in its sample."""
+    """Section 4.1: -0.57 in the population, -0.58 in its sample."""
     p = populations["lognormal"]
     n_h = {field: round(count / 100) for field, count in p["field"].value_counts().items()}
     pi = inclusion_probabilities(p["size"], n_h, p["field"])

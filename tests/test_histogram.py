@@ -67,7 +67,7 @@ def test_noise_has_the_scale_of_one_record_added_or_removed(noisy, weight_bound)
     scale = (weight_bound or 1) / epsilon
     p = {factor: kstest(noisy[0] - exact, laplace(0, factor * scale).cdf).pvalue for factor in (1, 1.3, 1 / 1.3)}
     assert p[1] > FALSE_ALARM and max(p[1.3], p[1 / 1.3]) < 1e-100, p
-    # C writes scale 2 / epsilon, for a record replaced: ours at half of C's epsilon
+    # Hu, Williams & Savitsky (2025) write scale 2 / epsilon, for a record replaced: ours at half of that epsilon
     assert kstest(noisy[0] - exact, laplace(0, (weight_bound or 1) * 2 / (2 * epsilon)).cdf).pvalue == p[1]
 
 

@@ -312,7 +312,7 @@ def test_the_budget_frame_is_what_was_spent(kind, by, outcome, cells, tables, si
 
 
 def test_the_example_of_the_paper():
-    """T 2.4: epsilon = 8 gives eps_pc = 0.5 to a point and eps_rep = 0.05 to each of 10 replicates."""
+    """Section 2.4: epsilon = 8 gives eps_pc = 0.5 to a point and eps_rep = 0.05 to each of 10 replicates."""
     budget = laplace_tables(make_design(), "income", BY, 8.0).budget
     assert len(budget) == 16 and budget["level"].unique().tolist() == ["field, gender", "field", "gender", "total"]
     for part, each in (("point", 0.5), ("replicate", 0.05)):

@@ -91,22 +91,25 @@ BY_LETTER = re.compile(
     rf"|{ALONE}[TEM]'s\b|{ALONE}C's (?!long double)"
     r"|\bR's (?:Table|figure|finding|section|condition|[Aa]lgorithm|authors|own rule|LW)\b"
     r"|\b(?:[Aa]s in|equations? \d+ of|[Tt]ables? \d+ of) [TECM]\b(?![(\[=])"
-    rf"|{ALONE}[TEC] (?:does|says|prints|writes|has|takes|names|compares|lets|advises|uses|counts)\b"
+    rf"|{ALONE}[TEC] (?:does|says|prints|writes|has|takes|names|compares|lets|advises|uses|counts|finds)\b"
     r"|\bR (?:does not say|says that|contracts on)\b"
+    r"|(?:  |# )[TEC]: "
     r"|(?<!\w)\((?:[TECRM](?:\)| in the | below\))|[TEC]: |R: contracts)"
 )
 TEXT = {".py", ".pyi", ".stan", ".stanfunctions", ".R", ".Rd", ".Rmd", ".md", ".toml"}
 PLACES = (
     "surveysynth/design", "surveysynth/sampling", "surveysynth/estimation", "surveysynth/release",
-    "surveysynth/engines", "surveysynth/datasets", "surveysynth/publication", "surveysynth/r", "surveysynth/privacy/risks",
-    "surveysynth/privacy/accounting", "surveysynth/synthesis/histogram.py", "surveysynth/synthesis/policy.py",
-    "surveysynth/synthesis/report_notes.py", "surveysynth/models", "stan",
+    "surveysynth/engines", "surveysynth/datasets", "surveysynth/publication", "surveysynth/r",
+    "surveysynth/privacy/risks", "surveysynth/privacy/accounting", "surveysynth/synthesis/histogram.py",
+    "surveysynth/synthesis/policy.py", "surveysynth/synthesis/report_notes.py", "surveysynth/models",
+    "surveysynth/studies", "stan", "tests", "benchmarks",
 )  # fmt: skip
 OLD = (
     "the fully Bayes model (T 2.1, App. C).", "likelihood (C eq. 3.6, ``stan/x``)", "(R Algorithm 1)", "IR_i (E eq. 8)",
     "(paper C, 4.1 and Supp 1)", "the population of T 4.1", "as in T 2.2, which", "beside C's counts", "R's Table 1",
     "a mixture of regressions (E), again", "(R: contracts on 6)", "(M, algorithm 2).", "(T in the docstrings",
     "Variances divide by R, as T does", "C does not say what it counts", "as in table 4 of T.", "(R 2.1)",
+    '"  C: Unweighted about 7.5 to 15"', "CHAINS = 2  # C: 4 chains",
 )  # fmt: skip
 MATHEMATICS = (
     "(Hu, Savitsky & Williams 2022a, section 2.1, eq. 2-3; appendix C)", "R's ``survey``", "R 4.2 and later", "as in R",

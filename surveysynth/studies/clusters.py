@@ -4,8 +4,8 @@ The population has a known intraclass correlation.  FBS with effects of PSUs and
 records independently see the same samples.
 
 The confidential standard error of a domain is the yardstick.  Let U be its square.  A synthetic
-data set l has an estimate q_l and a variance u_l; m of them give T = u_bar + b / m (T App. A), b
-the variance among the q_l.
+data set l has an estimate q_l and a variance u_l; m of them give T = u_bar + b / m (Hu, Savitsky & Williams 2022a,
+appendix A), b the variance among the q_l.
 
 - Outcomes, weights and effects of PSUs are drawn anew in each data set.  So, where the model is
   right, u_l estimates the variance U_s of an estimate from such a sample with *smoothed* weights,

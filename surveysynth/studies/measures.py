@@ -23,7 +23,10 @@ ROUNDING = 1e-9  # an estimate that is fixed by construction may miss the truth 
 
 
 def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
-    """Root mean square error of one estimate, sqrt((estimate - truth)^2 + se^2) (T 3.3)."""
+    """Root mean square error of one estimate, sqrt((estimate - truth)^2 + se^2).
+
+    Source: Hu, Savitsky & Williams 2022a, section 3.3.
+    """
     return np.hypot(np.asarray(estimate, dtype=float) - np.asarray(truth, dtype=float), np.asarray(se, dtype=float))
 
 
@@ -68,7 +71,9 @@ def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFr
 
 
 def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """RMSE of every private estimate over that of the confidential sample's, sample by sample (T 4.3).
+    """RMSE of every private estimate over that of the confidential sample's, sample by sample.
+
+    Source: Hu, Savitsky & Williams 2022a, section 4.3.
 
     Returns
     -------
@@ -83,7 +88,9 @@ def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """What every method and setting does in every domain over repeated samples (T App. F).
+    """What every method and setting does in every domain over repeated samples.
+
+    Source: Hu, Savitsky & Williams 2022a, appendix F.
 
     Parameters
     ----------
@@ -136,12 +143,14 @@ def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
-    """Interval length and coverage beside those that T prints (Tables 4 and 5).
+    """Interval length and coverage beside those of the paper (Tables 4 and 5).
+
+    Source: Hu, Savitsky & Williams 2022a, appendix F.
 
     Parameters
     ----------
     summary : pandas.DataFrame
-        From :func:`summarize`, of the simulated population of T 4.1 by field and gender, n = 1000.
+        From :func:`summarize`, of the simulated population of the paper (section 4.1) by field and gender, n = 1000.
 
     Returns
     -------

@@ -1,11 +1,11 @@
-"""What the methods of paper T make of one sample: FBS, FBP and the Laplace mechanism, at one epsilon each.
+"""The methods of Hu, Savitsky & Williams (2022a) on one sample: FBS, FBP, Laplace tables, at one epsilon each.
 
 Settings, in the column ``setting`` of the estimates:
 
-- ``paper``: as in T.  For FBS this is our default, too.
+- ``paper``: as in the paper.  For FBS this is our default, too.
 - ``default``: FBP with its full smoothed weights, and standard errors of counts by stratum.
 - ``debias``: the default with Fisher-consistent draws.
-- ``local`` (T's Laplace tables, without a guarantee) and ``strict``.
+- ``local`` (the paper's Laplace tables, without a guarantee) and ``strict``.
 
 All settings of one fit use the same draws, and a smaller m the first of a larger one's data sets, so that
 they differ by nothing else.

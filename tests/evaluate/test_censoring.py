@@ -1,4 +1,4 @@
-"""The mechanisms of paper C side by side: definitions by scipy, C's printed counts, studies that go on, own files."""
+"""The mechanisms of Hu, Williams & Savitsky (2025) side by side: definitions by scipy, printed counts, own files."""
 
 import json
 import os
@@ -118,7 +118,7 @@ def test_the_weighted_mechanism_knows_no_epsilon():
 
 
 def test_values_near_a_bound_keep_their_density():
-    """Beta has an edge at 1e-6; the study has none, as C: then the largest bound belongs to the least value."""
+    """Beta has an edge at 1e-6; the paper's study has none: then the largest bound belongs to the least value."""
     mechanisms = drawn(4000)
     y = mechanisms.design.numeric("y")
     assert y.min() < 1e-6 and np.unique(mechanisms.data.y[:, 0]).size == 4000
@@ -128,7 +128,7 @@ def test_values_near_a_bound_keep_their_density():
 
 @pytest.mark.parametrize(("synthesizer", "bins"), [("perturbed_histogram", 6), ("perturbed_histogram_sqrt", 18)])
 def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch):
-    """Laplace(2 / epsilon): half of C's epsilon for one record added or removed; ceil(log 300) and ceil(sqrt(300))."""
+    """Laplace(2 / epsilon): half of the paper's epsilon, for a record added or removed; ceil(log n) and ceil(sqrt(n))."""
     asked = {}
 
     def recorded(design, outcome, **settings):
@@ -143,7 +143,7 @@ def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch
 
 @with_the_papers
 def test_counts_are_those_that_the_paper_prints():
-    """Means of a few files against C's means of 100: four standard errors of the difference, by C's own sd."""
+    """Means of a few files against the paper's of 100: four standard errors of the difference, by its own sd."""
     printed = pd.read_csv(PRINTED / "censoring_table1_invocations.csv")
     printed = printed.set_index(["synthesizer", "epsilon", "downscale_c1"])
     files = [drawn(2000, seed) for seed in range(10)]
@@ -227,7 +227,7 @@ def test_the_papers_figures_stand_beside(written):
     assert len(both) == 6
     for name in ("min", "q1", "median", "mean", "q3", "max", "sd"):
         assert both[f"paper_{name}"].tolist() == both[f"{name}_printed"].tolist()
-    assert table.loc[table["downscale_c1"] < 1, "paper_mean"].isna().all()  # C scales down at epsilon 4
+    assert table.loc[table["downscale_c1"] < 1, "paper_mean"].isna().all()  # the paper scales down at epsilon 4
 
 
 def test_tables_figures_and_a_summary_are_written(written):
@@ -240,7 +240,7 @@ def test_tables_figures_and_a_summary_are_written(written):
     for name in figures:
         looks_like_a_figure(out / f"{name}.png")
     said = (out / "summary.txt").read_text()
-    for words in ("2 files of n = 300", "Censor_w, epsilon 3, c1 0.8", "C: Weighted first", "PH, sqrt(n)"):
+    for words in ("2 files of n = 300", "Censor_w, epsilon 3, c1 0.8", "Paper: Weighted first", "PH, sqrt(n)"):
         assert words in said
     assert said.endswith("Failures: none.\n")
     order = [line for line in said.splitlines() if "average record-level squared difference:" in line]
@@ -313,7 +313,7 @@ def test_bad_arguments_are_refused_before_any_work(settings, words, tmp_path):
 @pytest.mark.reference
 @with_the_papers
 def test_the_papers_order_of_utility_comes_out():
-    """C 4.3: Weighted first; Censor_w before Censor_uw; the histogram of ceil(log n) bins last down to epsilon 4."""
+    """Section 4.3: Weighted first; Censor_w before Censor_uw; the histogram of log n bins last down to epsilon 4."""
     study = censoring_study(replicates=20, c1=(1,), workers=2, seed=1)
     for epsilon in (5, 4, 3):
         here = outputs.beside(study.utility, epsilon, 1.0, censoring.SYNTHESIZERS)
@@ -385,7 +385,7 @@ def test_the_table_is_shaped_as_the_papers(frame):
 
 @pytest.mark.skipif(not CE.is_file(), reason="the sample of the Consumer Expenditure Survey is not here")
 def test_spending_of_households():
-    """Beta regression follows the groups, the histogram does not know them; ECDFs as near as C's (0.07 to 0.14)."""
+    """Beta regression follows the groups, the histogram does not; ECDFs as near as the paper's (0.07 to 0.14)."""
     ce = pd.read_csv(CE).iloc[::3]
     compared = compare_mechanisms(ce, "Expenditure", "Educ", bounds=(0, 150_000), epsilon=5, seed=2)
     table = outputs.side_by_side(compared).set_index("measure")

@@ -116,7 +116,7 @@ def test_settings_side_by_side():
 
 @pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed tables are not here")
 def test_the_printed_figures_that_are_shipped_are_those_of_the_paper():
-    """Coverage and interval length of T Tables 4 and 5, all 96 of each, beside what a study found."""
+    """All 96 coverages and interval lengths of Tables 4 and 5 (Hu, Savitsky & Williams 2022a), beside a study's."""
     tables = {
         "counts": pd.read_csv(PRINTED / "tabular_table4_counts_repeated_sampling.csv", dtype={"field": str}),
         "means": pd.read_csv(PRINTED / "tabular_table5_means_repeated_sampling.csv", dtype={"field": str}),

@@ -97,7 +97,7 @@ def largest(file, fitted):
 
 
 def test_weights_before_re_weighting_are_those_of_the_algorithms(file):
-    """R Algorithms 2 and 3, c = 1 and g = 0; the share outside the ball counted pair by pair."""
+    """Algorithms 2 and 3 of the paper, c = 1 and g = 0; the share outside the ball counted pair by pair."""
     y, f = file.values, largest(file, file.fitted("unweighted"))
     lw, cw = file.fitted("LW"), file.fitted("CW")
     np.testing.assert_allclose(lw.alpha, (f.max() - f) / (f.max() - f.min()), atol=1e-9)
@@ -109,7 +109,7 @@ def test_weights_before_re_weighting_are_those_of_the_algorithms(file):
 
 
 def test_one_step_is_the_algorithm_of_the_paper(file):
-    """R eq. 2.1, cut off at 1: k alpha Delta / bound, from the fit before; what had weight 0 keeps it."""
+    """Eq. 2.1 of the paper, cut off at 1: k alpha Delta / bound, from the fit before; what had weight 0 keeps it."""
     for risk in ("LW", "CW"):
         first, final = file.fitted(risk), file.fitted(f"{risk}_final")
         some = first.alpha > 0
@@ -300,7 +300,7 @@ def test_bad_arguments_are_refused_before_any_work(settings, words, tmp_path):
 @pytest.mark.reference
 @with_the_papers
 def test_the_papers_table_comes_out():
-    """R prints one file of 1000; ours are means over 20.  Four standard errors of one file's statistic.
+    """The paper prints one file of 1000; ours are means over 20.  Four standard errors of one file's statistic.
 
     Statistics of a synthetic file vary with its own records and with those of the file behind it: twice the variance.
     """
@@ -310,7 +310,7 @@ def test_the_papers_table_comes_out():
         apart = (row["low"] + row["high"] - row["paper_low"] - row["paper_high"]) / 2
         assert abs(apart) < 4 * np.sqrt(2) * se, (row["statistic"], row["synthesizer"])
     bounds = study.bounds[study.bounds["part"] == "file"].groupby(["data", "synthesizer"])["lipschitz"]
-    for data, printed in (("nb_mixture", 6), ("poisson", 3.5)):  # R App. D, off its figures
+    for data, printed in (("nb_mixture", 6), ("poisson", 3.5)):  # the paper's appendix D, off its figures
         mean, sd = bounds.mean()[data, "LW_final"], bounds.std()[data, "LW_final"]
         assert abs(mean - printed) < 4 * sd / np.sqrt(20), data
 
@@ -362,7 +362,7 @@ def test_weightings_on_ones_own_file(run_cli, frame, tmp_path):
 
 
 def test_money_in_whole_dollars_with_zeros():
-    """R 3: a salary, negative binomial; the model's mean is the file's, give or take four posterior deviations."""
+    """Section 3: a salary, negative binomial; the model's mean is the file's, give or take four posterior deviations."""
     rng = np.random.default_rng(8)
     salary = np.where(rng.random(300) < 0.02, 0, 1000 * np.exp(rng.normal(4.5, 0.5, 300))).round()
     compared = compare_weightings(pd.DataFrame({"salary": salary}), "salary", seed=2)

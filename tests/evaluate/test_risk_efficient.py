@@ -104,7 +104,7 @@ def test_consumer_units_are_the_same_under_one_seed():
 
 
 def risk_by_counting(frame, values, radius, floor):
-    """IR_i and alpha~_i of one file, from E eq. 8, 11 and 14, pair by pair."""
+    """IR_i and alpha~_i of one file, from eq. 8, 11 and 14 of Hu, Savitsky & Williams (2022b), pair by pair."""
     y, n = frame["income"].to_numpy(), len(frame)
     width = np.maximum(radius * np.abs(y), floor)
     inside = np.abs(values - y[:, None]) <= width[:, None] * (1 + 1e-12)  # [i, h]
@@ -181,7 +181,7 @@ def test_what_rises_by_chance_is_counted_in_other_files(frame):
 
 @with_the_sample
 def test_most_pairwise_weights_from_the_data_are_about_a_quarter():
-    """E says of its Fig. 10: the majority around 0.25, many of the extremely large incomes as low as 0.1."""
+    """The paper says of its Figure 10: the majority around 0.25, many of the extremely large incomes as low as 0.1."""
     units = pd.read_csv(UNITS)
     units["age"] = pd.cut(units["Age"], [0, 30, 40, 50, 65, 100]).astype(str)
     file = units[["age", "Marital", "Income"]]
@@ -382,7 +382,7 @@ def test_the_papers_figures_stand_beside(study):
     table = outputs.beside_paper(study).set_index(["synthesizer", "c1", "c2", "statistic"])
     row = table.loc["marginal", 1.0, 0.0, "mean"]
     assert row["paper_relative_difference"] == pytest.approx(76641.95 / 72090.26 - 1)
-    assert not row["paper_holds_data"]  # E 3.3.2: no interval of Marginal holds the data's mean
+    assert not row["paper_holds_data"]  # section 3.3.2: no interval of Marginal holds the data's mean
     assert table.loc["pairwise", 1.0, 0.0, "mean"]["paper_holds_data"]
 
 
@@ -545,7 +545,7 @@ def test_any_synthesizer_will_do(frame):
 
 
 def test_an_allocation_that_looks_at_the_record_has_no_epsilon(frame):
-    """E eq. 7: the component of a synthetic record comes from its confidential value."""
+    """Eq. 7 of the paper: the component of a synthetic record comes from its confidential value."""
     default = risk_efficient.synthesizer(frame, "income", "tenure", ss.AsinhTransform(scale=30_000))
     paper = replace(default, allocation="posterior")
     settings = SMALL | {"radii": (), "datasets": 2, "resamples": 2}

@@ -470,7 +470,7 @@ def test_methods_on_ones_own_file(file, run_cli, tmp_path):
 
 @pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed tables are not here")
 def test_tables_are_shaped_as_the_papers(population):
-    """By field and gender, the columns and the order of the rows are those of T Tables 2 and 3 (genders apart)."""
+    """By field and gender, columns and order of the rows are those of the paper's Tables 2 and 3 (genders apart)."""
     design = population.sample(population.frame, 1000, 1)
     sample = own_file.compare_methods(design, "salary", "field + gender", ["field", "gender"], epsilon=10.8, seed=1)
     for file_name, statistic in (("2_sdr_counts", "count"), ("3_sdr_means", "mean")):

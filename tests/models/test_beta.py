@@ -1,4 +1,4 @@
-"""Beta against row-by-row computations, quadrature, and what paper C prints."""
+"""Beta against row-by-row computations, quadrature, and printed numbers (Hu, Williams & Savitsky 2025)."""
 
 import numpy as np
 import pandas as pd
@@ -80,7 +80,7 @@ def rowwise_log_density(y, X, posterior):
 @pytest.mark.parametrize("repeated", [False, True])
 @pytest.mark.parametrize("bound", [None, 1.5, 0.3])
 def test_target_is_the_rowwise_one(bound, repeated):
-    """Up to one constant: by scipy, and by a program shaped like Hu, Williams & Savitsky (2025, supplement 1)."""
+    """Up to one constant: by scipy, and by a program shaped like the one in the paper's supplement 1."""
     frame, y, X = file(repeated=repeated)
     alpha = alphas(60, repeated)
     data = MODEL.prepare(SurveyDesign(frame, weights="w"))
@@ -225,11 +225,11 @@ def test_units_change_nothing(low, width):
     np.testing.assert_allclose(moved.y, PLAIN.prepare(design_of(y)).y, atol=1e-5)
 
 
-# ---- figures of C
+# ---- figures of the paper
 
 
 def test_lipschitz_bounds_of_the_paper():
-    """Hu, Williams & Savitsky (2025, section 4.2): unweighted bounds of Beta(0.5, 3), n = 2000, from about 7.5 to 15; weighted (linear map) 2 to 3.5."""
+    """Section 4.2: bounds of Beta(0.5, 3), n = 2000, from about 7.5 to 15; weighted (linear map) 2 to 3.5."""
     unweighted, weighted = [], []
     for seed in range(6):
         data = PLAIN.prepare(design_of(skewed(2000, seed)))

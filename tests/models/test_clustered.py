@@ -63,7 +63,7 @@ def test_a_records_bound_is_what_it_does_to_the_likelihood_without_the_effects(g
     assert posterior.integrated and (groups == "PSUs") == (not posterior.effects)
     psu = data.groups.record
     assert len({*zip(psu, frame["cluster"], strict=True)}) == frame["cluster"].nunique() == psu.max() + 1
-    base = data.Y[:, 1] if make is population_model else np.zeros(120)  # T eq. 6: the normal density divided by pi
+    base = data.Y[:, 1] if make is population_model else np.zeros(120)  # the normal density divided by pi
 
     def bounds(alpha, unit):
         """max_s |log with all records - log without the unit's| / alpha of the unit."""

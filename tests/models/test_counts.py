@@ -1,4 +1,4 @@
-"""NegativeBinomial and Poisson against row-by-row computations, quadrature, R's glm.nb, and what paper R prints."""
+"""NegativeBinomial and Poisson against row-by-row computations, quadrature, R's glm.nb, and the printed bounds."""
 
 import math
 
@@ -340,7 +340,7 @@ def test_posterior_mean_is_that_of_glm_nb(r, to_r):
 
 
 def test_lipschitz_bounds_of_the_paper():
-    """R 2: a mixture of 0.2 NB(100, 5) and 0.8 NB(100, 20), n = 1000: unweighted bounds from about 13 to 16."""
+    """Hu, Savitsky & Williams (2020, section 2): 0.2 NB(100, 5) + 0.8 NB(100, 20), n = 1000: bounds from 13 to 16."""
     model, found = NegativeBinomialRegression("y"), []
     for seed in range(6):
         rng = np.random.default_rng(seed)

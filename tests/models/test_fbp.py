@@ -1,4 +1,4 @@
-"""FBP against the row-by-row program of paper T, its equation 6, and populations that obey it."""
+"""FBP against the row-by-row program of Hu, Savitsky & Williams (2022a), its eq. 6, and populations that obey it."""
 
 import re
 from dataclasses import replace
@@ -42,7 +42,7 @@ def parameters(rng, S, d):
 
 
 def equation_6(X, y, log_pi, beta, sigma_y, kappa_y, kappa_x, sigma_pi):
-    """The logarithm of T eq. 6 as it is printed, for n records: (n,)."""
+    """The logarithm of eq. 6 as it is printed, for n records: (n,)."""
     eta, mu = X @ kappa_x, X @ beta
     return (
         norm.logpdf(log_pi, kappa_y * y + eta, sigma_pi)

@@ -1,4 +1,4 @@
-"""FBS against the row-by-row program of paper T, dense normal formulas and closed forms."""
+"""FBS against the row-by-row program of Hu, Savitsky & Williams (2022a), dense normal formulas and closed forms."""
 
 from dataclasses import replace
 

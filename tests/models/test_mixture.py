@@ -412,7 +412,7 @@ def test_simulated_values_keep_to_the_bounds():
 
 
 def test_allocation_given_the_records_follows_them_and_the_default_does_not():
-    """Components far apart, equal shares: E eq. 7 puts every record back where it was."""
+    """Components far apart, equal shares: eq. 7 of the paper puts every record back where it was."""
     rng = np.random.default_rng(6)
     z, n = rng.integers(0, 3, 3000), 3000
     y = np.exp(np.array([-2.0, 1.0, 5.0])[z] + 0.05 * rng.normal(size=n))

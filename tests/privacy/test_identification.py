@@ -18,7 +18,7 @@ MEASURES = [identification_risk, pairwise_weights, attribute_risk]
 
 
 def by_hand(original, files, known, value, radius=0.2, relative=True, floor=0.0):
-    """E eq. 8 and 11 to 13, and the share inside, as they are printed: sums over i, j and h."""
+    """Eq. 8 and 11 to 13 of Hu, Savitsky & Williams (2022b), and the share inside, as printed: sums over i, j and h."""
     labels = [tuple(row) for row in original[known].to_numpy(dtype=object)]
     truth = original[value].to_numpy(dtype=float).tolist()
     n = len(truth)
@@ -96,7 +96,7 @@ def test_the_measures_on_larger_patterns(value, ball):
     ("near", "own", "expected"), [(3, 100, 10 / 13), (8, 119, 5 / 13), (8, 500, 0), (3, 79.9, 0)], ids=str
 )
 def test_betty(near, own, expected):
-    """E Supplement 1, Figures 2 to 5: 13 units in the pattern, 10 or 5 of them outside of the ball, T = 1 or 0."""
+    """Supplement 1, Figures 2 to 5: 13 units in the pattern, 10 or 5 of them outside of the ball, T = 1 or 0."""
     y = np.full(13, 100.0)
     close = near - (80 <= own <= 120)  # of the others
     star = np.array([own, *[100.0] * close, *[200.0] * (12 - close)])

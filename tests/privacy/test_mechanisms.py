@@ -130,7 +130,7 @@ def test_release_under_a_policy_is_strict_and_the_policy_survives_its_file(polic
     assert any("survey of 2025" in line for line in release.privacy.assumptions)
     refused, modes, weight = release.privacy.data_dependent
     assert "modes apart from each other" in modes
-    assert "refused" in refused and "survey weight is a function of public variables" in weight
+    assert "can refuse a file" in refused and "survey weight is a function of public variables" in weight
     # weighted down first, fewer records reach the clamp than with alpha = 1
     unweighted = ss.fit(design(), NORMAL, epsilon=9.0, m=3, mechanism=ss.Censored(), seed=1, **FAST)
     assert release.privacy.internal["invocations"] < unweighted.weighted.invocations / 2

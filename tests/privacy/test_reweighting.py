@@ -1,4 +1,4 @@
-"""Re-weighting: Algorithm 1 of paper R by hand, what it may never do, and what it does to releases."""
+"""Re-weighting: Algorithm 1 of Hu, Savitsky & Williams (2020) by hand, what it may never do, and releases."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -57,7 +57,7 @@ def test_one_step_is_algorithm_1_where_bounds_do_not_depend_on_the_fit():
     f, alpha = np.array([0.5, 1.0, 2.0, 4.0, 8.0]), np.array([0.9, 0.8, 0.6, 0.3, 0.0])
     first, _ = weighted_fit(0.7, alpha, fixed(f))
     done = reweight(first, fixed(f), 1)
-    ratio = alpha[:4] * first.delta / first.bounds[:4]  # R eq. 2.1 but for k; alpha 0 is kept: never 0 / 0
+    ratio = alpha[:4] * first.delta / first.bounds[:4]  # eq. 2.1 but for k; alpha 0 is kept: never 0 / 0
     np.testing.assert_allclose(done.alpha, [*np.minimum(done.k * ratio, 1), 0])
     assert 0.99 < done.k <= 1 and 0.99 * first.delta <= done.delta <= first.delta == 1.2
     assert (done.steps, done.c1, done.flatness) == (1, 0.7, pytest.approx(1))
@@ -147,7 +147,7 @@ def test_in_one_call_and_of_an_existing_fit():
 def test_report_says_what_was_done_and_keeps_the_rest_inside(fits):
     little = {"accept_diagnostics": ["information"]}
     plain, once = fits["cw"].release(**little), fits["cw"].reweighted().release(**little)
-    said = "which were raised where bounds lay below the overall one (re-weighting, steps asked for: 1, taken as long"
+    said = "they were raised where bounds lay below the overall one (re-weighting, steps asked for: 1, taken as long"
     assert said in str(once.privacy) and said not in str(plain.privacy)
     assert "map linear of the share of records whose values are further from the record's than a radius (0.2" in str(
         plain.privacy

@@ -30,7 +30,7 @@ def of(risk, *columns, unit=None):
 @given(y=VALUES, radius=st.sampled_from([0.0, 0.25, 1.0, 3.0]), relative=st.booleans(), floor=st.sampled_from([0, 2]))
 def test_count_is_the_share_of_records_outside_the_closed_ball(y, radius, relative, floor):
     expected = []
-    for center in y:  # R Algorithm 3, steps 2 and 3
+    for center in y:  # Hu, Savitsky & Williams (2020, Algorithm 3, steps 2 and 3)
         r = max(radius * abs(center) if relative else radius, floor)
         expected.append(sum(abs(other - center) > r for other in y) / len(y))
     np.testing.assert_allclose(of(CountRisk(radius, relative, floor), y), expected, atol=1e-12)
@@ -133,7 +133,7 @@ def simulated(measure, frame, files, unit=None):
 @settings(deadline=None, derandomize=True, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 25), floor=st.sampled_from([0.0, 2.0]))
 def test_identification_by_the_printed_definitions(seed, n, floor):
-    """E eq. 8, 11 and 14, over all records and all pairs of a pattern."""
+    """Hu, Savitsky & Williams (2022b, eq. 8, 11 and 14), over all records and all pairs of a pattern."""
     rng = np.random.default_rng(seed)
     values = {"y": rng.integers(-5, 20, n).astype(float), "age": rng.integers(0, 3, n), "sex": rng.integers(0, 2, n)}
     frame = pd.DataFrame(values)

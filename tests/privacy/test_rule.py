@@ -18,7 +18,7 @@ ASKED = {"epsilon": 10.8, "m": 3, "seed": 1}
 
 
 def risks(y, pattern, files, near):
-    """E eq. 8, record by record, averaged over the files; ``near(value, i)`` says who is in the ball of record i."""
+    """Eq. 8 of Hu, Savitsky & Williams (2022b), over the files; ``near(value, i)``: who is in the ball of record i."""
     found = np.zeros(len(y))
     for file in files:
         for i in range(len(y)):

@@ -1,5 +1,6 @@
 // The beta regression, one censored term a record, parameters on their own scales: shaped like the script in
-// paper C, Supp 1.  A bound that nothing reaches makes it the pseudo posterior without a clamp.
+// Hu, Williams & Savitsky (2025, supplement 1).  A bound that nothing reaches makes it the pseudo posterior without
+// a clamp.
 // The reference for stan/beta.stan and stan/beta_censored.stan.
 functions {
   real censored_beta_lpdf(vector y, vector p, vector q, vector alpha, real M) {

@@ -1,5 +1,6 @@
-// Counts given public predictors, one term a record, b from independent standard normal numbers: shaped like the program
-// of R's authors, with the weight's regression beside it.  The reference for stan/counts.stan and for the weight's exact draws.
+// Counts given public predictors, one term a record, b from independent standard normal numbers: shaped like the
+// program of the authors of Hu, Savitsky & Williams (2020), with the weight's regression beside it.  The reference for
+// stan/counts.stan and for the weight's exact draws.
 functions {
   real negative_binomial(real y, real eta, real phi) {
     real log_total = log_sum_exp(eta, log(phi));

@@ -1,4 +1,4 @@
-// FBP as paper T prints it (eq. 6-7, App. D): one term a record, beta and kappa_x explicit.
+// FBP as printed (Hu, Savitsky & Williams 2022a, eq. 6-7, appendix D): one term a record, beta and kappa_x explicit.
 // The reference for stan/fbp.stan, written for rstan 2.21 and for today's Stan: no arrays.
 data {
   int<lower=0> n;

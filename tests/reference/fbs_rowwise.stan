@@ -1,4 +1,4 @@
-// FBS as paper T prints it (eq. 2-3, App. C): one term a record, B explicit and centred.
+// FBS as printed (Hu, Savitsky & Williams 2022a, eq. 2-3, appendix C): one term a record, B explicit and centred.
 // The reference for stan/fbs.stan, written for rstan 2.21 and for today's Stan: no arrays.
 data {
   int<lower=0> n;

@@ -1,4 +1,4 @@
-"""What the study of paper C's mechanisms writes: tables, figures and a summary to read."""
+"""What the study of the mechanisms of Hu, Williams & Savitsky (2025) writes: tables, figures and a summary."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ NOTICE = (
 
 
 def invocations(study: CensoringStudy) -> pd.DataFrame:
-    """How often weights were cut off or contributions clamped, over the replicates (C Tables 1 and 3).
+    """How often weights were cut off or contributions clamped, over the replicates.
+
+    Source: Hu, Williams & Savitsky 2025, Tables 1 and 3.
 
     Returns
     -------
     pandas.DataFrame
-        ``epsilon, downscale_c1, synthesizer, min, q1, median, mean, q3, max, sd``, and the same as C prints them,
-        ``paper_*``; these are missing where C has no such row, or n is not C's.
+        ``epsilon, downscale_c1, synthesizer, min, q1, median, mean, q3, max, sd``, and the same as the paper prints
+        them, ``paper_*``; these are missing where the paper has no such row, or n is not the paper's.
     """
     counted = study.bounds[study.bounds["invocations"].notna()]
     groups = counted.groupby(MADE_BY, sort=False)["invocations"]
@@ -56,7 +58,7 @@ def invocations(study: CensoringStudy) -> pd.DataFrame:
     table.columns = pd.Index(["min", "q1", "median", "q3", "max"])
     table = table.assign(mean=groups.mean(), sd=groups.std())[SUMMARY].reset_index()
     table = table.rename(columns={"c1": "downscale_c1"})
-    scaled_down = table["downscale_c1"] < study.plan.c1[0]  # after the others, as in C
+    scaled_down = table["downscale_c1"] < study.plan.c1[0]  # after the others, as in the paper
     table = pd.concat([table[~scaled_down], table[scaled_down]], ignore_index=True)
     with (files("surveysynth.studies.paper_tables") / "censoring_invocations.csv").open("rb") as file:
         paper = pd.read_csv(file).rename(columns={name: f"paper_{name}" for name in SUMMARY})
@@ -78,7 +80,7 @@ def write(study: CensoringStudy, out: str | Path) -> list[Path]:
 
     - ``table1.csv``: :func:`invocations`; ``lipschitz.csv`` and ``utility.csv``: every file, as of
       :class:`CensoringStudy`; ``failures.csv``: what failed, and why; ``summary.txt``;
-    - ``censored_posterior.png`` (C Fig. 1), ``lipschitz.png`` (2), ``lipschitz_unweighted.png`` (10),
+    - ``censored_posterior.png`` (Figure 1), ``lipschitz.png`` (2), ``lipschitz_unweighted.png`` (10),
       ``max_ecdf.png`` (3), ``avg_ecdf.png`` (4), ``median.png``, ``q15.png``, ``q90.png``, ``mean.png`` (5, 11 to 20);
     - ``downscaling_*.png`` (6 to 8, 21 to 24), where there is a second c1.
 
@@ -150,10 +152,12 @@ def _truth() -> dict[str, float]:
 
 
 def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: float = 1.6) -> Path:
-    """Prior, posterior and censored posterior of lambda, of a file from Beta(0.5, 2) (C Fig. 1).
+    """Prior, posterior and censored posterior of lambda, of a file from Beta(0.5, 2).
 
-    C does not name its parameter, and shows it flatter once censored.  Here the posterior moves far, of phi, the mean,
-    as well, and is about as wide as before.
+    Source: Hu, Williams & Savitsky 2025, Figure 1.
+
+    The paper does not name its parameter, and shows it flatter once censored.  Here the posterior moves far, of phi,
+    the mean, as well, and is about as wide as before.
     """
     mechanisms = drawn(n, stats.beta(0.5, 2), seed_of(seed, 0, n))
     censored = mechanisms.pseudo.censored(np.ones(n), epsilon / 2)
@@ -192,9 +196,10 @@ def describe(study: CensoringStudy) -> str:
         above = "" if epsilons.isna().all() else f"{(b > epsilons / 2).mean():12.0%}"
         said.append(f"  {_name(part.iloc[0]):<40}{b.min():8.2f}{b.median():8.2f}{b.max():8.2f}{above}")
     said += [
-        "  C: Unweighted about 7.5 to 15, Weighted about 2 to 3.5; Censor_w and Censor_uw never above epsilon / 2, "
+        "  Paper: Unweighted about 7.5 to 15, Weighted about 2 to 3.5; Censor_w and Censor_uw never above epsilon / 2, "
         "Weighted-e in some files", "",
-        "Records cut off (Weighted-e) or clamped in one draw or more (Censor): mean, sd, least and most; C's beside",
+        "Records cut off (Weighted-e) or clamped in one draw or more (Censor): mean, sd, least and most; beside them "
+        "those of the paper",
     ]  # fmt: skip
     for row in invocations(study).rename(columns={"downscale_c1": "c1"}).to_dict("records"):
         name = _name(row)
@@ -202,11 +207,11 @@ def describe(study: CensoringStudy) -> str:
             f"{row[p + 'mean']:8.0f} ({row[p + 'sd']:6.2f}){row[p + 'min']:7.0f}{row[p + 'max']:6.0f}"
             for p in ("", "paper_")
         )
-        said.append(f"  {name:<40}{ours}" + ("" if pd.isna(row["paper_mean"]) else f"   C{printed}"))
+        said.append(f"  {name:<40}{ours}" + ("" if pd.isna(row["paper_mean"]) else f"   paper{printed}"))
     said += [
-        "  C does not say what it counts. Clamped in one draw or more reproduces its Censor_uw, and alpha_i f_i above "
-        "epsilon / 2, f_i of the unweighted fit, its Weighted-e. No definition that was tried reproduces its Censor_w; "
-        "its Weighted-e under c1 = 0.8 is what c1 = 0.9 gives.", "",
+        "  The paper does not say what it counts. Clamped in one draw or more reproduces its Censor_uw, and alpha_i "
+        "f_i above epsilon / 2, f_i of the unweighted fit, its Weighted-e. No definition that was tried reproduces its "
+        "Censor_w; its Weighted-e under c1 = 0.8 is what c1 = 0.9 gives.", "",
         "Distance to the confidential file, means over the files, the nearest first",
     ]  # fmt: skip
     for epsilon in plan.epsilon:
@@ -217,7 +222,7 @@ def describe(study: CensoringStudy) -> str:
             order = ", ".join(f"{plots.MECHANISMS[str(name)]} {value:.2g}" for name, value in means.items())
             said.append(f"    {label + ':':<43}{order}")
     said += [
-        "  C: Weighted first at every epsilon; of the others Censor_w (of the average at epsilon 5: Weighted-e); "
+        "  Paper: Weighted first at every epsilon; of the others Censor_w (of the average at epsilon 5: Weighted-e); "
         "Censor_uw behind Censor_w; PH behind nearly all", "",
         "Root mean squared error about the value of Beta(0.5, 3): mean, median, 15th and 90th quantile",
     ]  # fmt: skip
@@ -255,7 +260,7 @@ def _listed(numbers: Sequence[float]) -> str:
 
 
 def side_by_side(comparison: Comparison) -> pd.DataFrame:
-    """Bounds, epsilon, distance and statistics, a column a mechanism, in the rows of C Table 2.
+    """Bounds, epsilon, distance and statistics, a column a mechanism, in the rows of Table 2 of the paper.
 
     Returns
     -------
@@ -277,7 +282,7 @@ def side_by_side(comparison: Comparison) -> pd.DataFrame:
 def write_comparison(comparison: Comparison, out: str | Path) -> str:
     """Write the table, the densities and a summary to a new folder (mode 0700), which appears whole or not at all.
 
-    ``table2.csv`` (:func:`side_by_side`), ``densities.png`` (C Fig. 9), ``summary.txt``.
+    ``table2.csv`` (:func:`side_by_side`), ``densities.png`` (Figure 9), ``summary.txt``.
 
     Returns
     -------
@@ -335,7 +340,8 @@ def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
     counted = [f"{name} {one.invocations:,.0f}" for name, one in made.items() if not np.isnan(one.invocations)]
     failed = [f"{name}: {one.diagnostics}" for name, one in made.items() if one.diagnostics]
     said += [
-        "", f"PH has ceil(log n) bins, as C's; with ceil(sqrt(n)): max_ecdf {finer[0]:.4g}, avg_ecdf {finer[1]:.4g}.",
+        "", "PH has ceil(log n) bins, as the paper's; with ceil(sqrt(n)): "
+        f"max_ecdf {finer[0]:.4g}, avg_ecdf {finer[1]:.4g}.",
         f"Records cut off or clamped: {', '.join(counted)}.",
         f"Sampler diagnostics that would stop a release, of few draws: {'; '.join(failed) or 'none'}.",
     ]  # fmt: skip

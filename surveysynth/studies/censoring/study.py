@@ -1,26 +1,29 @@
-"""Global and asymptotic mechanisms side by side, as in paper C: repeated samples (C 4), and one's own file (C 5).
+"""Global and asymptotic mechanisms side by side: repeated samples (section 4), and one's own file (section 5).
 
-A replicate is a file of n values from Beta(0.5, 3), equally weighted, as C has no survey weights.  One synthetic
-file comes from one posterior draw (m = 1), so that the Lipschitz bound aimed at is epsilon / 2:
+Sections and tables are those of Hu, Williams & Savitsky (2025), "the paper".
+
+A replicate is a file of n values from Beta(0.5, 3), equally weighted, as the paper has no survey weights.  One
+synthetic file comes from one posterior draw (m = 1), so that the Lipschitz bound aimed at is epsilon / 2:
 
 - ``unweighted``: alpha = 1; ``weighted``: the linear map alpha_i = c1 (1 - f~_i) of the records' unweighted bounds f_i;
-- ``weighted_e`` (C 2.2): alpha_i = 0 wherever alpha_i f_i > epsilon / 2, and one fit under what is left;
-- ``censor_w``, ``censor_uw`` (C 3): alpha_i log p_i clamped to +-epsilon / 2, alpha as for ``weighted``, or 1;
-- ``perturbed_histogram`` (C 2.3): noise Laplace(2 / epsilon) on ceil(log n) bins; ``perturbed_histogram_sqrt``: on
-  ceil(sqrt(n)) bins.  C names both numbers and not the one it took.  Its Table 2 has the 15th quantile at 30,108
-  for 51,000 in the data: bins are far wider than the range of a salary over sqrt(1601).
+- ``weighted_e`` (section 2.2): alpha_i = 0 wherever alpha_i f_i > epsilon / 2, and one fit under what is left;
+- ``censor_w``, ``censor_uw`` (section 3): alpha_i log p_i clamped to +-epsilon / 2, alpha as for ``weighted``, or 1;
+- ``perturbed_histogram`` (section 2.3): noise Laplace(2 / epsilon) on ceil(log n) bins; ``perturbed_histogram_sqrt``:
+ on
+  ceil(sqrt(n)) bins.  The paper names both numbers and not the one it took.  Its Table 2 has the 15th quantile at
+  30,108 for 51,000 in the data: bins are far wider than the range of a salary over sqrt(1601).
 
-**Invocations** (C Table 1) are, for ``weighted_e``, the records that are cut off, and for the censored mechanisms those
-that are clamped in one posterior draw or more.  C does not define them; others were tried against its
+**Invocations** (Table 1) are, for ``weighted_e``, the records that are cut off, and for the censored mechanisms those
+that are clamped in one posterior draw or more.  The paper does not define them; others were tried against its
 Censor_uw (means 247, 419, 809 at epsilon 5, 4, 3).  Means of 24 samples, 1000 draws:
 
     clamped in one draw or more       247  420  804      in most of the draws              195  321  632
     in the draw that is released      199  312  609      at the posterior mean             195  320  632
 
 For Weighted-e (29, 195, 573) alpha_i f_i with f_i of the unweighted fit gives 30, 199, 578 over 100 samples; with
-the bounds of the weighted fit, cutting makes it 11, 122, 543 over 24.  C's count of Weighted-e under c1 = 0.8 (91) is
-what c1 = 0.9 gives (90; 0.8: 30).  Its Censor_w (110, 408, 741) comes out under none of these definitions: clamped
-in one draw or more are 13, 98, 467 over 100 samples, where C counts hundreds in a sample or none.
+the bounds of the weighted fit, cutting makes it 11, 122, 543 over 24.  The paper's count of Weighted-e under c1 = 0.8
+(91) is what c1 = 0.9 gives (90; 0.8: 30).  Its Censor_w (110, 408, 741) comes out under none of these definitions:
+clamped in one draw or more are 13, 98, 467 over 100 samples, where the paper counts hundreds in a sample or none.
 
 Densities are of the value itself, without the edge that :class:`surveysynth.models.beta.model.BetaRegression` has at
 1e-6 of the range: it would lower the largest bounds, which belong to values near 0.
@@ -63,8 +66,8 @@ Floats = NDArray[np.float64]
 Job = tuple[str, float, float]  # synthesizer, epsilon (NaN where it plays no part), c1
 
 SQRT = "perturbed_histogram_sqrt"
-SYNTHESIZERS = ("weighted", "weighted_e", "censor_w", "censor_uw", "perturbed_histogram")  # in the order of C Table 2
-TRUTH = stats.beta(0.5, 3)  # C 4.1
+SYNTHESIZERS = ("weighted", "weighted_e", "censor_w", "censor_uw", "perturbed_histogram")  # in the order of Table 2
+TRUTH = stats.beta(0.5, 3)  # section 4.1 of the paper
 PROBS = {"median": 0.5, "q15": 0.15, "q90": 0.9}
 STATISTICS = {"mean": "Mean", "median": "Median", "q15": "15th quantile", "q90": "90th quantile"}
 ECDF = {"max_ecdf": "maximum record-level difference", "avg_ecdf": "average record-level squared difference"}
@@ -72,11 +75,11 @@ BOUNDS = ["replicate", "epsilon", "c1", "synthesizer", "lipschitz", "censored", 
 UTILITY = ["replicate", "epsilon", "c1", "synthesizer", *ECDF, *STATISTICS]
 FAILURES = ["replicate", "synthesizer", "epsilon", "c1", "error", "reason"]
 MADE_BY = ["epsilon", "c1", "synthesizer"]
-CHAINS, WARMUP, DRAWS = 2, 500, 500  # C: 4 chains of 1000, Stan's defaults
+CHAINS, WARMUP, DRAWS = 2, 500, 500  # the paper: 4 chains of 1000, Stan's defaults
 
 
 def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[float, float]:
-    """How far the empirical distributions of two files are apart: the two ECDF measures of C 4.3.
+    """How far the empirical distributions of two files are apart: the two ECDF measures of section 4.3 of the paper.
 
     Both are over the records of the merged file, as in Woo et al. (2009, section 4.3), to which C refers: the
     largest absolute difference (the Kolmogorov-Smirnov statistic), and the mean squared difference.
@@ -96,7 +99,7 @@ def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[flo
 
 
 def statistics_of(values: ArrayLike) -> dict[str, float]:
-    """Mean, median, 15th and 90th quantile (C 4.3, 5)."""
+    """Mean, median, 15th and 90th quantile (sections 4.3, 5)."""
     y = np.asarray(values, dtype=float)
     return {"mean": float(y.mean())} | {name: float(np.quantile(y, p)) for name, p in PROBS.items()}
 
@@ -137,7 +140,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Mechanisms:
-    """The mechanisms of C, put to work on one file.
+    """The mechanisms of the paper, applied to one file.
 
     Parameters
     ----------
@@ -192,7 +195,7 @@ class Mechanisms:
         return Made(values, largest, censored, invocations, ", ".join(posterior.failures))
 
     def _histogram(self, epsilon: float, bins: int) -> Made:
-        """C's epsilon is for one record replaced, which is twice that for one added or removed."""
+        """The paper's epsilon is for one record replaced, which is twice that for one added or removed."""
         outcome = self.synthesizer.outcome
         release = perturbed_histogram(
             self.design, outcome, epsilon=epsilon / 2, bounds=self.synthesizer.bounds, bins=bins,
@@ -226,7 +229,7 @@ class Plan:
 
     @property
     def downscaled(self) -> float:
-        """The epsilon at which every c1 is tried: the middle one, in C 4."""
+        """The epsilon at which every c1 is tried: the middle one, in section 4 of the paper."""
         return self.epsilon[len(self.epsilon) // 2]
 
     def jobs(self) -> Iterator[Job]:
@@ -328,7 +331,9 @@ def censoring_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> CensoringStudy:
-    """Draw files from Beta(0.5, 3) again and again, and compare the mechanisms of C on each (C 4).
+    """Draw files from Beta(0.5, 3) again and again, and compare the mechanisms of the paper on each.
+
+    Source: Hu, Williams & Savitsky 2025, section 4.
 
     Parameters
     ----------
@@ -340,7 +345,7 @@ def censoring_study(
         Of one synthetic file, the clamp being half of it.
     c1 : list of float
         Scales of the privacy weights, at most 1.  The largest goes with every epsilon, the others with the middle
-        one (C 4.4: 0.8 at epsilon 4).
+        one (section 4.4: 0.8 at epsilon 4).
     workers, scheduler, out
         As of :func:`surveysynth.studies.repeated_sampling`.
     seed : int, optional
@@ -390,7 +395,7 @@ class Comparison:
     values : float array (n,)
         The outcome.
     made : dict of str to Made
-        By synthesizer, in the order of C Table 2, the second histogram last.
+        By synthesizer, in the order of Table 2 of the paper, the second histogram last.
     """
 
     synthesizer: BetaRegression
@@ -408,9 +413,11 @@ def compare_mechanisms(
     epsilon: float,
     seed: int | None = None,
 ) -> Comparison:
-    """Synthetic files of one outcome by the five mechanisms, one each, at one epsilon (C 5).
+    """Synthetic files of one outcome by the five mechanisms, one each, at one epsilon.
 
-    Beta regression on public predictors; every record counts the same, as C has no survey weights.
+    Source: Hu, Williams & Savitsky 2025, section 5.
+
+    Beta regression on public predictors; every record counts the same, as the paper has no survey weights.
 
     Parameters
     ----------

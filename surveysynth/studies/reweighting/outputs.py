@@ -1,4 +1,4 @@
-"""What the study of re-weighting (paper R) writes: tables, figures and a summary to read."""
+"""What the study of re-weighting (Hu, Savitsky & Williams 2020) writes: tables, figures and a summary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .study import (
     truth,
 )
 
-IN_THE_PAPER = ("data", "LW", "LW_final", "CW", "CW_final")  # the columns of R Table 1
+IN_THE_PAPER = ("data", "LW", "LW_final", "CW", "CW_final")  # the columns of Table 1 of the paper
 NOTICE = (
     "NOT FOR PUBLICATION. This folder holds statistics of the confidential file, computed without protection, and "
     "Lipschitz bounds and privacy weights of single records. It compares privacy weights, for the agency alone. What "
@@ -36,7 +36,9 @@ MIDDLE = "median over statistics"
 
 
 def table1(study: ReweightingStudy) -> pd.DataFrame:
-    """Intervals within a synthetic file of the mixture, averaged over files and replicates (R Table 1).
+    """Intervals within a synthetic file of the mixture, averaged over files and replicates.
+
+    Source: Hu, Savitsky & Williams 2020, Table 1.
 
     Returns
     -------
@@ -132,7 +134,7 @@ def curve(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def of_sdr(study: ReweightingStudy) -> pd.DataFrame:
-    """Samples of T's population: medians over the domains, and what the privacy weights were.
+    """Samples of the simulated doctorate holders: medians over the domains, and what the privacy weights were.
 
     Returns
     -------
@@ -162,7 +164,7 @@ def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
     - ``table1.csv`` (:func:`table1`), ``bounds.csv``: every fit under R's rule; ``weights.csv``: the records of the
       first replicate; ``utility.csv`` (:func:`utility`), ``share.csv`` (:func:`shares`), ``curve.csv``
       (:func:`curve`), ``sdr.csv`` (:func:`of_sdr`); ``failures.csv``: what failed, and why; ``summary.txt``;
-    - of the first replicate ``bounds_before.png`` (R Fig. 1), ``bounds_weights.png`` (2, 3), ``before_after.png`` (4A),
+    - of the first replicate ``bounds_before.png`` (Figure 1), ``bounds_weights.png`` (2, 3), ``before_after.png`` (4A),
       ``weights.png`` (4B to D), ``utility.png`` (5);
     - over the replicates ``local_bounds_poisson.png`` (10), ``estimands_poisson.png`` (11), ``local_bounds_nb.png``
       (12), ``estimands_nb.png`` (13); ``curve.png``.
@@ -194,7 +196,7 @@ def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
 
 
 def _of_one_file(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: str) -> list[Path]:
-    """The figures of R about one file of counts (R Fig. 1 to 9)."""
+    """The paper's figures about one file of counts (Figures 1 to 9)."""
     data = own[own["synthesizer"] == "data"].iloc[0]
     before = records[records["synthesizer"].isin(["unweighted", "LW", "CW"])]
     label = "Lipschitz bound of a record"
@@ -224,7 +226,7 @@ def _of_one_file(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: s
 
 
 def _over_replicates(study: ReweightingStudy, folder: Path) -> list[Path]:
-    """The figures of R App. D (R Fig. 10 to 13)."""
+    """The figures of appendix D of the paper, 10 to 13."""
     drawn, over = [], f"{study.replicates} files, n = {study.plan.n:,}"
     bounds, means = _of(study, "file"), utility(study)
     for name, data, what, shown in (
@@ -265,18 +267,20 @@ def describe(study: ReweightingStudy) -> str:
         f"{R} files of n = {plan.n:,} counts each, from 0.2 NB(100, 5) + 0.8 NB(100, 20) (mean, dispersion) and from "
         f"Poisson(100), equally weighted; {s['files']} synthetic files of each fit; {s['chains']} chains of "
         f"{s['draws']} draws after {s['warmup']}.",
-        "R's appendix D prints NB(100, 5) twice, where its section 2 has 5 and 20, which is what is drawn here; it "
+        "Appendix D of the paper prints NB(100, 5) twice, where its section 2 has 5 and 20, as drawn here; it "
         "does not print the mean of its Poisson counts: 100 is taken.",
         "The files are simulated: nothing here is protected, and the seed is in settings.json.",
         "LW: linear map of Lipschitz bounds, CW: of the share of records further away than a fifth of the count; "
         "c1 = 1, c2 = 0. _final: one step of re-weighting; _flat: up to 10.", "",
-        "95% intervals of the mixture beside R Table 1. R does not say what its interval is over; its width is that of "
-        "sampling within one file. Ours: bootstrap percentile intervals within a synthetic file, averaged",
+        "95% intervals of the mixture beside Table 1 of the paper, which does not say what its interval is over; its "
+        "width is that of sampling within one file. Ours: bootstrap percentile intervals within a synthetic file, "
+        "averaged",
     ]  # fmt: skip
     for statistic, part in table1(study).groupby("statistic", sort=False):
         said.append(f"  {LABELS[str(statistic)]}")
         for row in part.to_dict("records"):
-            printed = "" if pd.isna(row["paper_low"]) else f"   R [{row['paper_low']:6.1f}, {row['paper_high']:6.1f}]"
+            paper = f"   paper [{row['paper_low']:6.1f}, {row['paper_high']:6.1f}]"
+            printed = "" if pd.isna(row["paper_low"]) else paper
             said.append(f"    {row['synthesizer']:<12}[{row['low']:6.1f}, {row['high']:6.1f}]{printed}")
     said += ["", *_said_of_bounds(study), "", *_said_of_flatness(study), "", *_said_of_shares(study), ""]
     said += [*_said_of_curves(study), "", *_said_of_choice(study), ""]
@@ -303,7 +307,7 @@ def _said_of_bounds(study: ReweightingStudy) -> list[str]:
         numbers = (b.mean(), b.min(), b.max(), b.max() - b.min(), b.std())
         shares = f"{part['mean_alpha'].mean():9.3f}{part['weighted_down'].mean():9.3f}"
         said.append(f"  {data:<12}{name:<12}" + "".join(f"{x:8.2f}" for x in numbers) + shares)
-    return [*said, "  R: about 3.5 for Poisson counts under LW re-weighted, 6 for the mixture"]
+    return [*said, "  Paper: about 3.5 for Poisson counts under LW re-weighted, 6 for the mixture"]
 
 
 def _said_of_flatness(study: ReweightingStudy) -> list[str]:
@@ -346,11 +350,11 @@ def _said_of_shares(study: ReweightingStudy) -> list[str]:
         said.append(f"  {rule:<16}{name:<12}" + "".join(f"{cell:>22}" for cell in found))
     free = table[(table["rule"] == "c1 = 1") & (table["synthesizer"] == "LW")].set_index("n")["lipschitz"]
     said.append(
-        "  R says that this share must vanish for the guarantee to hold asymptotically. Once the bounds are flat it is "
-        "the share of records with |log p| above Delta. At a fixed epsilon Delta is fixed, and the share tends to the "
-        "probability of that, which is not 0. Under R's rule Delta is what the linear map makes it, about "
-        "max f^2 / (4 (max f - min f)): where the largest risk grows with the file, as with long tails, Delta does, "
-        "too, and epsilon is no constant."
+        "  The paper says that this share must vanish for the guarantee to hold asymptotically. Once the bounds are "
+        "flat it is the share of records with |log p| above Delta. At a fixed epsilon Delta is fixed, and the share "
+        "tends to the probability of that, which is not 0. Under the paper's rule Delta is what the linear map makes "
+        "it, about max f^2 / (4 (max f - min f)): where the largest risk grows with the file, as with long tails, "
+        "Delta does, too, and epsilon is not constant."
     )
     if len(sizes) > 1 and {sizes[0], sizes[-1]} <= set(free.index):
         said[-1] += (
@@ -395,8 +399,8 @@ def _said_of_choice(study: ReweightingStudy) -> list[str]:
     flat = bounds[bounds["data"] == "nb_mixture"].groupby("synthesizer")["flatness"].mean()
     samples = min(study.plan.curves, study.replicates)
     said = [
-        "Which to choose. One step of re-weighting makes of any weights those of the inverse map, with the bounds of a "
-        "weighted fit for those of the unweighted one, so at the same epsilon the two end up near each other. The "
+        "Which to choose. One step of re-weighting turns any weights into those of the inverse map, with the bounds of "
+        "a weighted fit for those of the unweighted one, so at the same epsilon the two end up near each other. The "
         "inverse map makes weights that follow from a record's risk and constants, so that what it does to the model "
         "can be taken off (debias); no other weights here do. Re-weight where weights come from a risk by counting or "
         "from the linear map."
@@ -439,7 +443,7 @@ def side_by_side(comparison: Comparison) -> pd.DataFrame:
 def write_comparison(comparison: Comparison, out: str | Path) -> str:
     """Write the table, the figures and a summary to a new folder (mode 0700), which appears whole or not at all.
 
-    ``table.csv`` (:func:`side_by_side`), ``bounds_before.png``, ``bounds_weights.png`` (R Fig. 6),
+    ``table.csv`` (:func:`side_by_side`), ``bounds_before.png``, ``bounds_weights.png`` (Figure 6),
     ``before_after.png`` and ``weights.png`` (7), ``utility.png`` (8, 9), ``summary.txt``.
 
     Returns

@@ -1,21 +1,23 @@
-"""Re-weighting of privacy weights, as in paper R: repeated files of counts (R 2, App. D), and one's own file (R 3).
+"""Re-weighting of privacy weights: repeated files of counts (section 2, appendix D), and one's own file (section 3).
 
-A replicate is a file of n counts, equally weighted, as R has no survey weights.  One synthetic file comes from one
-posterior draw (m = 1): epsilon = 2 Delta.
+Sections, tables and algorithms are those of Hu, Savitsky & Williams (2020), "the paper".
 
-- ``LW`` (R Algorithm 2): alpha_i = c1 (1 - f~_i), the linear map of the records' Lipschitz bounds f_i; ``CW`` (R
-  Algorithm 3): alpha_i = c1 (1 - IR_i), IR_i the share of records whose counts are further than 0.2 y_i from y_i.
-  In R c1 is 1; on the curve it is tuned to epsilon.
-- ``*_final``: one step of re-weighting, as R has it; ``*_flat``: up to 10.
-- ``inverse``: alpha_i = min(1, c1 Delta / f_i), tuned to epsilon.  One step of re-weighting makes of any weights such
+A replicate is a file of n counts, equally weighted, as the paper has no survey weights.  One synthetic file comes from
+one posterior draw (m = 1): epsilon = 2 Delta.
+
+- ``LW`` (Algorithm 2): alpha_i = c1 (1 - f~_i), the linear map of the records' Lipschitz bounds f_i; ``CW``
+  (Algorithm 3): alpha_i = c1 (1 - IR_i), IR_i the share of records whose counts are further than 0.2 y_i from y_i.
+  In the paper c1 is 1; on the curve it is tuned to epsilon.
+- ``*_final``: one step of re-weighting, as in the paper; ``*_flat``: up to 10.
+- ``inverse``: alpha_i = min(1, c1 Delta / f_i), tuned to epsilon.  One step of re-weighting turns any weights into such
   ones, with the bounds of a weighted fit for f_i.  ``inverse_debias``: the same, with draws made Fisher-consistent,
   which under the other weights they cannot be.
 
-**R Table 1** prints 95% intervals, and does not say over what.  At n = 1000 its interval of the mean is 3.5 wide for
+**Table 1** prints 95% intervals, and does not say over what.  At n = 1000 its interval of the mean is 3.5 wide for
 the data, where 1.96 standard errors either side are 3.7: so it is about one file.  Ours are ends of 95% bootstrap
 percentile intervals within a synthetic file, averaged over the files of a fit and over the replicates.
 
-**The files.**  R's section 2 draws from 0.2 NB(100, 5) + 0.8 NB(100, 20) (mean, dispersion); its App. D prints
+**The files.**  Section 2 draws from 0.2 NB(100, 5) + 0.8 NB(100, 20) (mean, dispersion); appendix D prints
 NB(100, 5) twice, which we take for a slip.  The mean of its Poisson counts is not printed; ours is 100.
 """
 
@@ -62,25 +64,25 @@ from ..tabular.study import Population, Replicate, entropy, replicates_in, sdr, 
 Floats = NDArray[np.float64]
 
 SYNTHESIZERS = ("unweighted", "LW", "LW_final", "LW_flat", "CW", "CW_final", "CW_flat")
-OF_POISSON = SYNTHESIZERS[:3]  # R App. D
+OF_POISSON = SYNTHESIZERS[:3]  # appendix D of the paper
 ON_THE_CURVE = ("inverse", "inverse_debias", "LW", "LW_final", "CW", "CW_final")
 STEPS = {"final": 1, "flat": 10}  # of re-weighting
-STATISTICS = ("q15", "q90", "mean", "median")  # in the order of R Table 1
+STATISTICS = ("q15", "q90", "mean", "median")  # in the order of Table 1 of the paper
 ENDS = [f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")]
-RADIUS = 0.2  # of the ball of CW, a share of the count (R: "policy"; E takes 0.2)
+RADIUS = 0.2  # of the ball of CW, a share of the count: "policy" in the paper, 0.2 in Hu, Savitsky & Williams (2022b)
 MECHANISMS = {
     "inverse": PseudoPosterior(), "LW": PseudoPosterior("linear"),
     "CW": PseudoPosterior("linear", risk=CountRisk(RADIUS)),
 }  # fmt: skip
 
-MIXTURE = ((0.2, 100.0, 5.0), (0.8, 100.0, 20.0))  # share, mean, dispersion (R 2.1)
+MIXTURE = ((0.2, 100.0, 5.0), (0.8, 100.0, 20.0))  # share, mean, dispersion (section 2.1)
 POISSON_MEAN = 100.0
 FILES, CURVE_FILES, RESAMPLES = 20, 10, 400  # synthetic files of a fit; of the bootstrap
 CHAINS, WARMUP, DRAWS = 2, 500, 500
 SHARE_EPSILON = 10.0  # at which the share of records weighted down is followed as n grows
 
-SDR_N, SDR_M = 1000, 3  # T 4.1
-SDR_DELTA = (1.2, 1.8, 2.7, 3.6)  # T has 1.8: epsilon 10.8
+SDR_N, SDR_M = 1000, 3  # Hu, Savitsky & Williams (2022a, section 4.1)
+SDR_DELTA = (1.2, 1.8, 2.7, 3.6)  # Hu, Savitsky & Williams (2022a) have 1.8: epsilon 10.8
 SDR_SYNTHESIZERS = ("inverse", "inverse_debias", "LW", "LW_final", "LW_flat")
 
 FITS = ["c1", "lipschitz", "k", "steps", "flatness", "weighted_down", "mean_alpha", "mu", "phi", "diagnostics"]
@@ -90,7 +92,7 @@ FAILURES = ["replicate", "part", "data", "n", "epsilon", "synthesizer", "error",
 
 
 def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLES) -> dict[str, float]:
-    """Ends of 95% bootstrap percentile intervals of the statistics of R Table 1.
+    """Ends of 95% bootstrap percentile intervals of the statistics of Table 1 of the paper.
 
     A resample is a multinomial draw of how often every distinct value occurs; quantiles are those of
     ``numpy.quantile``.
@@ -124,7 +126,7 @@ def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLE
 
 @dataclass(frozen=True)
 class Weightings:
-    """The synthesizers of R, put to work on one file.
+    """The synthesizers of the paper, applied to one file.
 
     Parameters
     ----------
@@ -369,7 +371,7 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
 
 
 def _on_sdr(found: Found, population: Population, seed: int) -> pd.DataFrame:
-    """FBS on a sample of T's population, under the inverse map, the linear one, and the linear one re-weighted.
+    """FBS on a sample of simulated doctorate holders: inverse map, linear map, and linear map re-weighted.
 
     The frame is that of :func:`surveysynth.studies.summarize`, ``method`` being the synthesizer.
     """
@@ -429,7 +431,7 @@ class ReweightingStudy:
     records : pandas.DataFrame
         Of the first replicate: ``data, synthesizer, record, value, alpha, bound, synthetic``.
     estimates : pandas.DataFrame
-        Of the samples of T's population, for :func:`surveysynth.studies.summarize`.
+        Of the samples of simulated doctorate holders, for :func:`surveysynth.studies.summarize`.
     failures : pandas.DataFrame
         One row a failure: ``replicate, part, data, n, epsilon, synthesizer, error, reason``.
     seconds : float
@@ -464,7 +466,9 @@ def reweighting_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> ReweightingStudy:
-    """Draw files of counts again and again, and compare privacy weights before and after re-weighting (R 2, App. D).
+    """Draw files of counts again and again, and compare privacy weights before and after re-weighting.
+
+    Source: Hu, Savitsky & Williams 2020, section 2, appendix D.
 
     Parameters
     ----------
@@ -477,7 +481,8 @@ def reweighting_study(
     sizes : list of int
         Records of the files on which the share of records that are weighted down is followed.
     curves : int
-        Number of replicates, the first ones, that have the curve, the larger files and samples of T's population.
+        Number of replicates, the first ones, that have the curve, the larger files and samples of simulated doctorate
+        holders.
     workers, scheduler, out
         As of :func:`surveysynth.studies.repeated_sampling`.
     seed : int, optional
@@ -538,9 +543,11 @@ class Comparison:
 def compare_weightings(
     frame: pd.DataFrame, outcome: str, predictors: str = "1", *, seed: int | None = None
 ) -> Comparison:
-    """Synthetic counts under LW and CW, before and after re-weighting, by a negative binomial model (R 3).
+    """Synthetic counts under LW and CW, before and after re-weighting, by a negative binomial model.
 
-    Every record counts the same, as R has no survey weights; c1 = 1, and epsilon is what comes out of it.
+    Source: Hu, Savitsky & Williams 2020, section 3.
+
+    Every record counts the same, as the paper has no survey weights; c1 = 1, and epsilon is what comes out of it.
 
     Parameters
     ----------

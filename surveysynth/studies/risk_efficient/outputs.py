@@ -1,4 +1,4 @@
-"""What the study of identification risk (paper E) writes: tables, figures, findings and a summary to read."""
+"""What the study of identification risk (Hu, Savitsky & Williams 2022b) writes: tables, figures and a summary."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NOTICE = (
 )
 NAMES = {"mean": "mean", "median": "median", "q90": "90% quantile", "coefficient": "coefficient"}
 SHOWN = ("data", "topcoding", "synthesizer", *KINDS)  # of the tables of single records
-TEN = 10  # records in E Tables 2 and 3
-IQR_IN_E = {"marginal": 0.1534, "pairwise": 0.1385}  # E 3.3.1
+TEN = 10  # records in Tables 2 and 3 of the paper
+IQR_IN_PAPER = {"marginal": 0.1534, "pairwise": 0.1385}  # section 3.3.1 of the paper
 ROW = list(LINES[:3])
 
 
@@ -63,13 +63,16 @@ def effect_of_radius(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def riskiest(study: RiskEfficientStudy) -> pd.DataFrame:
-    """The ten records with the largest risk if the file itself were released (E Table 2): see :func:`of_records`."""
+    """The ten records with the largest risk if the file itself were released: see :func:`of_records`.
+
+    Source: Hu, Savitsky & Williams 2022b, Table 2.
+    """
     wide = _risks(study)
     return of_records(wide.sort_values("data", ascending=False, kind="stable").head(TEN))
 
 
 def largest(study: RiskEfficientStudy) -> pd.DataFrame:
-    """The ten records with the largest values (E Table 3): see :func:`of_records`."""
+    """The ten records with the largest values (Table 3): see :func:`of_records`."""
     wide = _risks(study)
     return of_records(wide.sort_values("value", ascending=False, kind="stable").head(TEN))
 
@@ -86,7 +89,7 @@ def of_records(wide: pd.DataFrame) -> pd.DataFrame:
 
 
 def band(value: float) -> str:
-    """The range between powers of ten that a value is in: E prints ranges, too, where values are confidential."""
+    """The range between powers of ten that a value is in: the paper also prints ranges for confidential values."""
     if value == 0:
         return "0"
     power = math.floor(math.log10(abs(value)) + 1e-12)
@@ -112,13 +115,13 @@ def _statistics(study: RiskEfficientStudy) -> list[str]:
 
 
 def printed() -> pd.DataFrame:
-    """The estimates and intervals that E prints (Tables 4 to 6, Suppl. Tables 1 to 4), of another file."""
+    """The estimates and intervals that the paper prints (Tables 4 to 6, supplement Tables 1 to 4), of another file."""
     with (files("surveysynth.studies.paper_tables") / "risk_efficient_utility.csv").open("rb") as file:
         return pd.read_csv(file)
 
 
 def beside_paper(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Relative differences to the data beside those of E; the files are not the same ones, only the question is.
+    """Relative differences to the data beside those of the paper, which has another file.
 
     Returns
     -------
@@ -148,12 +151,12 @@ def _distances(estimates: pd.DataFrame) -> pd.DataFrame:
 
 
 def findings(study: RiskEfficientStudy) -> pd.DataFrame:
-    """What E finds, and whether this file says so, too; from the results alone.
+    """What the paper finds, and whether this file says so, too; from the results alone.
 
     Returns
     -------
     pandas.DataFrame
-        ``finding`` (E's), ``holds``, ``numbers``: the comparison that decides it.
+        ``finding`` (the paper's), ``holds``, ``numbers``: the comparison that decides it.
     """
     found = [*_of_risk(study), *_of_utility(study), *_of_adjustments(study)]
     return pd.DataFrame(found, columns=["finding", "holds", "numbers"])
@@ -186,8 +189,8 @@ def _of_risk(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
         (
             "Pairwise has the smaller interquartile range of risk",
             bool(pair["iqr"] < single["iqr"]),
-            f"Pairwise {pair['iqr']:.4f}, Marginal {single['iqr']:.4f} (E: {IQR_IN_E['pairwise']}, "
-            f"{IQR_IN_E['marginal']})",
+            f"Pairwise {pair['iqr']:.4f}, Marginal {single['iqr']:.4f} (paper: {IQR_IN_PAPER['pairwise']}, "
+            f"{IQR_IN_PAPER['marginal']})",
         ),
         (
             "Pairwise has the smaller largest risk",
@@ -240,17 +243,17 @@ def _of_utility(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
         found.append((
             f"Pairwise keeps the {NAMES[statistic]} closer to the data than Marginal",
             bool(abs(off["pairwise"]) < abs(off["marginal"])),
-            f"off by {off['pairwise']:+.1%}, Marginal by {off['marginal']:+.1%} (E: {theirs['pairwise']:+.1%}, "
+            f"off by {off['pairwise']:+.1%}, Marginal by {off['marginal']:+.1%} (paper: {theirs['pairwise']:+.1%}, "
             f"{theirs['marginal']:+.1%})",
         ))  # fmt: skip
     held = first.groupby("synthesizer")[["holds_data", "paper_holds_data"]].sum()
     ours, theirs = held["holds_data"], held["paper_holds_data"]
-    of, of_e = len(_statistics(study)), printed()["statistic"].nunique()
+    of, of_printed = len(_statistics(study)), printed()["statistic"].nunique()
     found.append((
         "More intervals of Pairwise than of Marginal hold the estimate of the data",
         bool(ours["pairwise"] > ours["marginal"]),
-        f"of {of}: Synthesizer {ours['synthesizer']}, Marginal {ours['marginal']}, Pairwise {ours['pairwise']} (E, of "
-        f"{of_e}: {theirs['synthesizer']}, {theirs['marginal']}, {theirs['pairwise']})",
+        f"of {of}: Synthesizer {ours['synthesizer']}, Marginal {ours['marginal']}, Pairwise {ours['pairwise']} "
+        f"(paper, of {of_printed}: {theirs['synthesizer']}, {theirs['marginal']}, {theirs['pairwise']})",
     ))  # fmt: skip
     return found
 
@@ -268,8 +271,9 @@ def _of_adjustments(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
             found.append((
                 f"{plots.RISKS[kind]}: c1 = {c1:g}, c2 = {c2:g} brings the statistics nearer to the data",
                 bool(this["ours"] < before["ours"]),
-                f"mean of their distances {this['ours']:.1%}, {before['ours']:.1%} before (E: {this['theirs']:.1%}, "
-                f"{before['theirs']:.1%}); mean risk {risk[kind, c1, c2]:.3f}, {risk[plain]:.3f} before",
+                f"mean of their distances {this['ours']:.1%}, {before['ours']:.1%} before "
+                f"(paper: {this['theirs']:.1%}, {before['theirs']:.1%}); "
+                f"mean risk {risk[kind, c1, c2]:.3f}, {risk[plain]:.3f} before",
             ))  # fmt: skip
     return found
 
@@ -280,9 +284,9 @@ def _of_adjustments(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
 def write(study: RiskEfficientStudy, out: str | Path) -> str:
     """Write the tables, the figures and the summary of a study; of a confidential file to a new folder (mode 0700).
 
-    ``profile.csv`` (:func:`profile`), ``riskiest.csv`` and ``largest.csv`` (E Tables 2 and 3), ``utility.csv``
-    (:func:`utility`; E Tables 4 to 6), ``radius.csv`` (:func:`effect_of_radius`), ``fits.csv``, ``paper.csv``
-    (:func:`beside_paper`), ``findings.csv`` (:func:`findings`), ``summary.txt``, ``risk.png`` (E Fig. 5, 7, 13),
+    ``profile.csv`` (:func:`profile`), ``riskiest.csv`` and ``largest.csv`` (Tables 2 and 3), ``utility.csv``
+    (:func:`utility`; Tables 4 to 6), ``radius.csv`` (:func:`effect_of_radius`), ``fits.csv``, ``paper.csv``
+    (:func:`beside_paper`), ``findings.csv`` (:func:`findings`), ``summary.txt``, ``risk.png`` (Figures 5, 7, 13),
     ``whack_a_mole.png`` (6, 8, 9), ``weights.png`` (10 to 12) and ``radius.png``; where the file is the package's own,
     ``records.csv``, too.
 
@@ -372,7 +376,7 @@ def describe(study: RiskEfficientStudy) -> str:
         "epsilon = 2 Delta of one synthetic file (asymptotic where privacy weights vary, a bound on this file where "
         f"none is below 1; nothing is tuned, and {plan.datasets} files would spend {plan.datasets} times as much)"
         if bounded
-        else "no epsilon, as synthetic values are drawn given the confidential ones (E eq. 7)"
+        else "no epsilon, as synthetic values are drawn given the confidential ones (eq. 7 of the paper)"
     )
     said += [
         f"Fits: Lipschitz bound Delta, {epsilon}, mean privacy weight, seconds, sampler diagnostics that would stop a "
@@ -433,7 +437,7 @@ def _said_of_radius(study: RiskEfficientStudy) -> list[str]:
 def _said_of_findings(study: RiskEfficientStudy) -> list[str]:
     table = findings(study)
     rows = table.to_dict("records")
-    said = [f"What E finds on its own file (another one), and this file: {table['holds'].sum()} of {len(rows)}"]
+    said = [f"What the paper finds on its own file (another one), and this file: {table['holds'].sum()} of {len(rows)}"]
     said += [f"  {'yes' if row['holds'] else 'no ':<4}{row['finding']}. {row['numbers']}." for row in rows]
     return said
 

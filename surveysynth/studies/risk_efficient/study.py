@@ -1,30 +1,33 @@
-"""Privacy weights from identification risk, marginal and in pairs, side by side on one file, as in paper E (2.3, 3.3).
+"""Privacy weights from identification risk, marginal and in pairs, side by side on one file (sections 2.3, 3.3).
+
+Sections, equations and tables are those of Hu, Savitsky & Williams (2022b), "the paper".
 
 An intruder knows some public columns of every record and its true value, and looks for it in the synthetic files
 (:mod:`surveysynth.privacy.neighbourhoods`).
-The intruder's chance with record i is IR_i (E eq. 8), whatever the files were
+The intruder's chance with record i is IR_i (eq. 8), whatever the files were
 made by:
 
 - ``data``: the confidential file itself; ``topcoding``: values above a public number are that number;
 - ``synthesizer``: L files from the fit under alpha = 1.  From these same files come IR_i and alpha~_i, once;
-- ``marginal``: alpha_i = clip(c1 (1 - IR_i) + c2, 0, 1) (E eq. 9 and 17); ``pairwise``: alpha_i =
-  clip(c1 alpha~_i + c2, 0, 1) (E eq. 14, 16, 17).  L files from the fit under alpha.
+- ``marginal``: alpha_i = clip(c1 (1 - IR_i) + c2, 0, 1) (eq. 9 and 17); ``pairwise``: alpha_i =
+  clip(c1 alpha~_i + c2, 0, 1) (eq. 14, 16, 17).  L files from the fit under alpha.
 
-**Whack-a-mole** (E 2.3.1): a record whose IR_i is more than 0.25 above what it is under ``synthesizer``.  IR_i is a
-mean over L files, and some rise by chance: L more files from the unweighted fit say how many.
+**Whack-a-mole** (section 2.3.1): a record whose IR_i is more than 0.25 above what it is under ``synthesizer``.  IR_i is
+a mean over L files, and some rise by chance: L more files from the unweighted fit say how many.
 
-**Which weights E has.**  E says that weights are computed from the files of the unweighted fit, which is the default
-here.  Its figures are of others: of pairwise weights it says that most are about 0.25, and those of large incomes as
-low as 0.1.  On a file like E's, 5,571 consumer units of the same survey in 25 patterns of age and marital status,
-alpha~_i is 0.23 in the mean and 0.13 above 500,000 dollars where the confidential values stand for the synthetic ones,
-so that T_i = 1 for everybody.  From synthetic files it is near 1: IR_ij takes two records whose own values are in their
-balls.  ``weights_from="data"`` makes weights such as in E's figures; they press harder.  With them FBS on the logs of
-5,113 made-up positive incomes has E's order of utility in all four statistics, and 4, 1 and 2 intervals of Synthesizer,
-Marginal and Pairwise that hold the estimate of the data, as in E's tables; with weights from synthetic files all 12 do.
+**Which weights the paper has.**  It says that weights are computed from the files of the unweighted fit, which is the
+default here.  Its figures are of others: of pairwise weights it says that most are about 0.25, and those of large
+incomes as low as 0.1.  On a file like the paper's, 5,571 consumer units of the same survey in 25 patterns of age and
+marital status, alpha~_i is 0.23 in the mean and 0.13 above 500,000 dollars where the confidential values stand for the
+synthetic ones, so that T_i = 1 for everybody.  From synthetic files it is near 1: IR_ij takes two records whose own
+values are in their balls.  ``weights_from="data"`` makes weights such as in the paper's figures; they press harder.
+With them FBS on the logs of 5,113 made-up positive incomes has the paper's order of utility in all four statistics, and
+4, 1 and 2 intervals of Synthesizer, Marginal and Pairwise that hold the estimate of the data, as in the paper's
+tables; with weights from synthetic files all 12 do.
 
-**Intervals.**  E finds those of the mean and of quantiles "through bootstrapping", and does not say how.  Ours: records
-of a file are drawn again, with replacement, and each keeps its survey weight; the variance over these resamples is the
-u of a file, and the combining rule for partially synthetic data does the rest, as it does for the coefficient:
+**Intervals.**  The paper finds those of the mean and of quantiles "through bootstrapping", and does not say how.  Ours:
+records of a file are drawn again, with replacement, and each keeps its survey weight; the variance over these resamples
+is the u of a file, and the combining rule for partially synthetic data does the rest, as it does for the coefficient:
 T = mean(u) + b / L, with Reiter's degrees of freedom.  ``data`` and ``topcoding`` are one file each, whose interval is
 the estimate and t quantiles of the bootstrap's standard error.  A quantile is the least value whose share of the weight
 reaches the probability, as everywhere in this package.
@@ -69,12 +72,12 @@ from ..sample import seed_of
 Floats = NDArray[np.float64]
 
 KINDS = ("marginal", "pairwise")
-ADJUSTMENTS = ((1.0, 0.0), (1.5, 0.0), (1.0, 0.1))  # c1, c2 (E 3.4)
+ADJUSTMENTS = ((1.0, 0.0), (1.5, 0.0), (1.0, 0.1))  # c1, c2 (section 3.4)
 RADII = (0.1, 0.2, 0.3)
 PROBS = {"median": 0.5, "q90": 0.9}
 STATISTICS = ("mean", *PROBS)
 LINES = ("synthesizer", "c1", "c2", "radius")  # what a file was made by
-RAISED, HIGH, LOW = 0.25, 0.5, 0.25  # of IR: E 2.3.1, 3.3.1
+RAISED, HIGH, LOW = 0.25, 0.5, 0.25  # of IR: sections 2.3.1, 3.3.1 of the paper
 RESAMPLES = 500
 CHAINS, WARMUP, DRAWS = 2, 500, 500
 TOP_SHARE = 0.97  # of the records below the top code of the file that the package makes itself
@@ -285,7 +288,7 @@ class Bench:
         return Files(made, (design,), (values,))
 
     def risk(self, files: Files, radius: float) -> Floats:
-        """IR_i in every file (E eq. 8): (L, n)."""
+        """IR_i in every file (eq. 8): (L, n)."""
         seen = self._seen(files, radius)
         return np.array([identification_risk(**seen | {"synthetic": one}) for one in seen["synthetic"]])
 
@@ -373,8 +376,8 @@ class RiskEfficientStudy:
         the data) and ``relative_difference`` (of the estimate to that of the data).
     fits : pandas.DataFrame
         ``synthesizer, c1, c2, radius, lipschitz, epsilon`` (2 Delta: of one file; asymptotic; NaN where the model has
-        none, as under E's own allocation), ``mean_alpha, weighted_down`` (share of records with alpha < 1), ``seconds,
-        diagnostics`` (sampler diagnostics that would stop a release).
+        none, as under the paper's allocation), ``mean_alpha, weighted_down`` (share of records with alpha < 1),
+        ``seconds, diagnostics`` (sampler diagnostics that would stop a release).
     records : pandas.DataFrame
         ``synthesizer, c1, c2, record, value, risk, alpha`` at the main radius; confidential as the file is.
     """
@@ -412,7 +415,9 @@ def risk_efficient_study(
     draws: int = DRAWS,
     seed: int | None = None,
 ) -> RiskEfficientStudy:
-    """Identification risk and utility of one file's synthetic data, without and with privacy weights (E 2.3 and 3.3).
+    """Identification risk and utility of one file's synthetic data, without and with privacy weights.
+
+    Source: Hu, Savitsky & Williams 2022b, sections 2.3 and 3.3.
 
     Weights are marginal and pairwise, with (c1, c2) of (1, 0), (1.5, 0) and (1, 0.1).
 
@@ -440,8 +445,8 @@ def risk_efficient_study(
     resamples : int
         Of the bootstrap within a file.
     weights_from : {"synthetic", "data"}
-        Whether the risks behind privacy weights are those of the synthetic files of the unweighted fit (E 2.1), or of
-        the confidential file as if it were released, as E's figures have it.
+        Whether the risks behind privacy weights are those of the synthetic files of the unweighted fit (section 2.1),
+        or of the confidential file as if it were released, as in the paper's figures.
     chains, warmup, draws : int
         Of the sampler.
     seed : int, optional
@@ -475,14 +480,14 @@ def risk_efficient_study(
 def consumer_units_study(
     n: int = 5571, *, allocation: Allocation = "prior", seed: int | None = None, **settings: Any
 ) -> RiskEfficientStudy:
-    """:func:`risk_efficient_study` on a file that the package makes for itself, which is nobody's.
+    """:func:`risk_efficient_study` on a file that the package makes for itself: it describes no real people.
 
     Parameters
     ----------
     n : int
         Records of :func:`surveysynth.datasets.consumer_units`.
     allocation : {"prior", "posterior"}
-        As of :class:`surveysynth.Mixture`: "posterior" is E eq. 7, which has no epsilon.
+        As of :class:`surveysynth.Mixture`: "posterior" is eq. 7 of the paper, which has no epsilon.
     seed : int, optional
         Of the file, and of the study.
     **settings
@@ -495,7 +500,7 @@ def consumer_units_study(
     frame = consumer_units(n, seed)
     given: dict[str, Any] = {
         "known": ["age_group", "urban", "marital"], "coefficient": "tenure[T.rented]", "floor": 100.0,
-        "top_code": float(np.quantile(frame["income"], TOP_SHARE)),  # the file is nobody's: its quantiles are public
+        "top_code": float(np.quantile(frame["income"], TOP_SHARE)),  # the file is artificial: its quantiles are public
     }  # fmt: skip
     predictors = "age_group + urban + tenure + education + marital"
     model = synthesizer(frame, "income", predictors, AsinhTransform(scale=30_000), INCOMES, allocation)
@@ -508,7 +513,9 @@ def synthesizer(
     frame: pd.DataFrame, outcome: str, predictors: str, transform: str | Transform = "log",
     bounds: tuple[float, float] | None = None, allocation: Allocation = "prior",
 ) -> Synthesizer:  # fmt: skip
-    """The model of the study where none is given: E's mixture (E 1.2), with zeros of their own where there are any.
+    """The model of the study where none is given: the paper's mixture, with zeros of their own where there are any.
+
+    Source: Hu, Savitsky & Williams 2022b, section 1.2.
 
     Raises
     ------

@@ -15,7 +15,7 @@ def write(study: Study, out: str | Path) -> list[Path]:
     """Write the tables, the figures and the summary of a study.
 
     - ``coverage.csv``: every method, setting, delta, m and domain (:func:`surveysynth.studies.summarize`);
-    - ``comparison.csv``: beside the figures that T prints, where the study is that of T;
+    - ``comparison.csv``: beside the printed figures, where the study is that of Hu, Savitsky & Williams (2022a);
     - ``better.csv``: our settings beside the paper's;
     - ``bounds.csv``: Lipschitz bounds of every replicate; ``failures.csv``: what failed, and why;
     - ``summary.txt``, and figures: RMSE ratios of the first sample (a file for each delta), its

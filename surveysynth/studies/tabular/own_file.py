@@ -1,4 +1,4 @@
-"""The methods side by side on one's own file, as T's section 3 does for the Survey of Doctorate Recipients.
+"""The methods side by side on one's own file, as in section 3 of Hu, Savitsky & Williams (2022a).
 
 The confidential estimates stand beside the private ones, and every method is looked at: that is
 for the agency alone.  What is published is a release, made for itself.
@@ -28,7 +28,7 @@ NOTICE = (
     "beside private ones, and Lipschitz bounds and weights of single records. It compares methods, for the agency "
     "alone. What is published is a release: surveysynth synthesize."
 )
-COLUMNS = {CONFIDENTIAL: "sample", "laplace": "laplace", "fbs": "fbs", "fbp": "fbp"}  # in the order of T Tables 2 and 3
+COLUMNS = {CONFIDENTIAL: "sample", "laplace": "laplace", "fbs": "fbs", "fbp": "fbp"}  # as in Tables 2 and 3
 
 
 def compare_methods(
@@ -44,7 +44,7 @@ def compare_methods(
     seed: int | None = None,
     **settings: Any,
 ) -> SampleStudy:
-    """Confidential tables, and those of every method at one epsilon (T 3).
+    """Confidential tables, and those of every method at one epsilon (section 3).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def compare_methods(
 
 
 def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
-    """One statistic, a row a domain, in the columns of T Tables 2 and 3.
+    """One statistic, a row a domain, in the columns of Tables 2 and 3 of the paper.
 
     Returns
     -------
@@ -114,7 +114,10 @@ def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
 
 
 def errors_of(sample: SampleStudy) -> pd.DataFrame:
-    """RMSE about the confidential estimate, sqrt((estimate - confidential)^2 + se^2) (T 3.3), and interval overlap."""
+    """RMSE about the confidential estimate, sqrt((estimate - confidential)^2 + se^2), and interval overlap.
+
+    Source: Hu, Savitsky & Williams 2022a, section 3.3.
+    """
     both = measures.beside_confidential(pd.concat(sample.tables, ignore_index=True), sample.by)
     both["rmse"] = measures.rmse(both["estimate"], both["se"], both["confidential_estimate"])
     intervals = (both[c] for c in ("ci_low", "ci_high", "confidential_ci_low", "confidential_ci_high"))

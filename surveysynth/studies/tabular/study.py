@@ -1,4 +1,6 @@
-"""Repeated samples from a known population: coverage, interval length and error of every method (T 4 and App. F).
+"""Repeated samples from a known population: coverage, interval length and error of every method.
+
+Source: Hu, Savitsky & Williams 2022a, section 4 and appendix F.
 
 A public or simulated population has nothing to protect.  So a study may be seeded, and its seed
 stays in its folder, so that it can be done again and gone on with.
@@ -113,12 +115,12 @@ class Population:
 
 
 def sdr(kind: str = "sdr") -> Population:
-    """The simulated population of T 4.1, always the same one, or one of its relatives.
+    """The simulated population of section 4.1 of the paper, always the same one, or one of its relatives.
 
     Parameters
     ----------
     kind : {"sdr", "t4", "skewed", "heteroskedastic", "two-stage"}
-        Errors of log salary: normal as in T, or as the name says; two-stage: universities are
+        Errors of log salary: normal as in the paper, or as the name says; two-stage: universities are
         sampled first, and salaries within one are alike, which the models ignore.
 
     Raises
@@ -303,7 +305,9 @@ def repeated_sampling(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> Study:
-    """Draw samples again and again, and compare what the methods say with the truth (T App. F).
+    """Draw samples again and again, and compare what the methods say with the truth.
+
+    Source: Hu, Savitsky & Williams 2022a, appendix F.
 
     Parameters
     ----------
