@@ -11,11 +11,12 @@
 # 5. the same under a policy, made from last year's file.
 #
 # At the end, the perturbed histogram, which needs no model. Mechanisms 1 to 4 and the histogram are those of Hu,
-# Williams and Savitsky, "Mechanisms for Global Differential Privacy under Bayesian Data Synthesis" (C below).
+# Williams and Savitsky, "Mechanisms for Global Differential Privacy under Bayesian Data Synthesis" (2025; "the paper"
+# below).
 #
 # The file is made up: a simple random sample of 2,000 of 400,000 tenant households, and the share of income that goes
-# into rent. A share lies between 0 and 1, so the model is `BetaRegression`, and C's own example is of this kind. The
-# runs have a seed, so that the page stays the same. A release that is to be published has none.
+# into rent. A share lies between 0 and 1, so the model is `BetaRegression`, and the paper's own example is of this
+# kind. The runs have a seed, so that the page stays the same. A release for publication has none.
 
 # %%
 import matplotlib.pyplot as plt
@@ -95,7 +96,7 @@ print(pd.DataFrame(rows, columns=["mechanism", "kind", "Delta", "mean weight", "
 
 # %% [markdown]
 # "Touched" are the households that Weighted-e left out, or whose contribution is at the clamp in one posterior draw
-# or more. (Of the clamp alone, this is the count that comes to C's printed numbers.) Three things to see:
+# or more. (Of the clamp alone, this is the count that comes to the paper's printed numbers.) Three things to see:
 #
 # - Delta of the first two was **found**: it is the largest contribution in 4,000 draws, on this file. Delta of the
 #   others was **set**: it is the clamp, whatever the file and however many draws.
@@ -108,7 +109,7 @@ print(pd.DataFrame(rows, columns=["mechanism", "kind", "Delta", "mean weight", "
 #
 # One more household moves in, and all but 0.01% of its income is rent. Here is what it costs to release the same two
 # files from the pseudo posterior when the constants of the weights are held: c1 = 0.5 under the linear map, which is
-# C's, and what was found above under the inverse map, our default.
+# the paper's, and what was found above under the inverse map, our default.
 
 # %%
 more = pd.DataFrame({"landlord": ["employer"], "share": [0.9999], "weight": [N / n]})
@@ -142,14 +143,14 @@ for name, release in releases.items():
 
 # %% [markdown]
 # A strict guarantee has a price in the call, too: `population_total=` must be given, because the sum of the weights
-# would tell of every household's weight. And whether the sampler's diagnostics pass still depends on the file. Every
+# would reveal every household's weight. And whether the sampler's diagnostics pass still depends on the file. Every
 # report says so.
 #
 # ## 4. What it does to the numbers
 #
 # The perturbed histogram joins here. It has no model and no predictors: a noisy count of each of `bins=` bins, then
-# values uniform within bins. Its noise makes it strict, for the same epsilon. Twice, because C names two numbers of
-# bins: log(n) and sqrt(n). The distances are those of C 4.3, between the empirical distributions.
+# values uniform within bins. Its noise makes it strict, for the same epsilon. Twice, because the paper names two
+# numbers of bins: log(n) and sqrt(n). The distances are those of section 4.3, between the empirical distributions.
 
 # %%
 many = {"population_total": N, "bounds": (0, 1), "epsilon": EPSILON, "m": M}
@@ -203,9 +204,9 @@ legend = figure.legend(loc="outside lower center", ncols=3, frameon=False, fonts
 # %% [markdown]
 # ## 5. A policy
 #
-# C 4.5 advises to set epsilon and the constants of the weights on a historical file. A policy is that, and one thing
-# more: it keeps the posterior draws of the historical file, and gives this year's households their risks under those.
-# So the weight of a household depends on the household alone, and the label is `strict`.
+# Section 4.5 of the paper advises to set epsilon and the constants of the weights on a historical file. A policy is
+# that, and one thing more: it keeps the posterior draws of the historical file, and gives this year's households their
+# risks under those. So the weight of a household depends on the household alone, and the label is `strict`.
 
 # %%
 print(policy)
@@ -224,13 +225,13 @@ print(f"of this year's households the clamp touches {clamped} ({clamped / n:.1%}
 # | the best numbers, and can live with an asymptotic guarantee | `PseudoPosterior()`, the default |
 # | a guarantee that does not rest on the sample size, and had a similar survey before | `policy=` |
 # | the same, in the first year | `Censored()`, and compare the release with your own tables |
-# | C's middle way, and can say "given the weights" | `Censored(weighted=True)`; c1 below 1 where many are touched |
+# | the paper's middle way, and can say "given the weights" | `Censored(weighted=True)`; c1 < 1 where many are touched |
 # | one outcome, hardly any predictors, many records | `perturbed_histogram`, sqrt(n) bins |
-# | to repeat C | `WeightedE()`; C cuts off once, here it is repeated until the bound holds |
+# | to repeat the paper | `WeightedE()`; the paper cuts off once, here it is repeated until the bound holds |
 #
 # Weighted-e is there for comparison. Leaving households out moves the fit, which raises the bounds of others, which
 # are left out next. At small epsilon it loses more than the clamp does, for a weaker guarantee.
 #
-# One file says little about mechanisms. `surveysynth study censoring --out study/` repeats C's simulation, 100 files
-# from Beta(0.5, 3), with C's printed numbers beside; with `--data` it compares the mechanisms on a file of yours, in
-# a folder that is not for publication.
+# One file says little about mechanisms. `surveysynth study censoring --out study/` repeats the simulation of the paper,
+# 100 files from Beta(0.5, 3), with the paper's printed numbers beside; with `--data` it compares the mechanisms on a
+# file of yours, in a folder that is not for publication.

@@ -7,7 +7,7 @@
 # of the design that is not public. Then whom epsilon protects, a person or a household.
 #
 # The survey is NHANES II, 10,337 persons in 31 strata with two PSUs each; the outcome is zinc in the blood. The runs
-# have a seed, so that the page stays the same. A release that is to be published has none.
+# have a seed, so that the page stays the same. A release for publication has none.
 
 # %%
 import warnings
@@ -106,9 +106,9 @@ print("sqrt(1 + 2 / m):", ", ".join(f"{np.sqrt(1 + 2 / m):.2f} for m = {m}" for 
 # the survey. (15 files know sqrt b to 19%.) Smaller domains need not be, for two reasons.
 #
 # - The survey's own standard error is a rough number in small domains. 79 of the 182 persons of race 3 are in one PSU,
-#   and the 80 with high blood pressure agree by luck. The model knows nothing of such luck.
+#   and the 80 with high blood pressure agree by luck. The model does not contain such luck.
 # - PSUs differ more among people of race 2 (standard deviation of log zinc 0.041) than of race 1 (0.035). The model has
-#   one effect of a PSU for everybody, so race 2 comes out surer of itself than it should be.
+#   one effect of a PSU for everybody, so the standard error of race 2 comes out too small.
 #
 # More files bring the ratio down, but each costs its share of epsilon. With 10.8 in all, the mean privacy weight that
 # `ss.privacy_cost` finds is 0.94 for m = 3, 0.82 for m = 5 and 0.05 for m = 10. Three or five, then, as in
@@ -232,8 +232,8 @@ report(fourth, "add or remove", "replace")
 # Here a household needs two to three times the epsilon of a person. Part of this is that a household of four has no
 # less weight than a person who lives alone: else the fit would be one of small households, and means that go with
 # their size would be off. This protects what is synthesized, income and weight. That there is a household in the north
-# with so many members is public with the numbers of records. And `unit` is no cluster: these files know nothing of
-# households, and their standard errors take persons as independent.
+# with so many members is public with the numbers of records. And `unit` is no cluster: these files contain nothing
+# about households, and their standard errors take persons as independent.
 #
 # Can a PSU be protected like this? It has about 150 persons.
 
@@ -262,7 +262,7 @@ report(release, "which PSUs there are", "Delta bounds")
 # ## 6. What is left
 #
 # - **Effects are intercepts.** A PSU moves all its people by the same amount, whatever their race or age. Where PSUs
-#   differ in the predictors' slopes, too, domains come out too sure of themselves: race 2, above.
+#   differ in the predictors' slopes, too, standard errors of domains come out too small: race 2, above.
 # - **They are normal.** One PSU like no other, as that with 79 persons of race 3, is drawn in like the rest. What
 #   strata and PSUs do to a category that is rare or very clustered is not normal, see section 4.
 # - **Only first-stage units** have effects. Schools in districts, say, are alike within the district and no further.

@@ -4,10 +4,10 @@
 # How often people see a doctor is a count: many zeros, a few very large numbers. This page synthesizes such a file, and
 # shows what re-weighting does: a step after the privacy weights that raises those which are lower than epsilon asks
 # for. The method is that of Hu, Savitsky and Williams, "Maximizing Utility for Vector-Weighted Pseudo Posterior
-# Mechanisms under Differential Privacy" (R below). In the order of the page:
+# Mechanisms under Differential Privacy" (2020; "the paper" below). In the order of the page:
 #
 # 1. a model for counts: Poisson or negative binomial;
-# 2. two ways to find risky records, R's LW and CW, and what is "inefficient" about their weights;
+# 2. two ways to find risky records, the paper's LW and CW, and what is "inefficient" about their weights;
 # 3. re-weighting, one step and more;
 # 4. all of them at one epsilon;
 # 5. a release, and what the guarantee leans on;
@@ -16,7 +16,7 @@
 # The file is public: 20,190 person-years of the RAND health insurance experiment, which comes with statsmodels. Here
 # they are the population, and a simple random sample of 1,500 is the survey. Epsilon protects one person-year; in a
 # file that knew its persons, `unit=` would protect all years of one. The runs have a seed, so that the page stays the
-# same. A release that is to be published has none.
+# same. A release for publication has none.
 
 # %%
 import matplotlib.pyplot as plt
@@ -113,8 +113,8 @@ show(pd.DataFrame(rows))
 # ## 2. Risky records, and weights that are lower than they need be
 #
 # The guarantee is about the Lipschitz bound: Delta, the largest of alpha_i M_i, where M_i is the largest |log density|
-# of record i in any draw and alpha_i its privacy weight. R measures risk in two ways and makes weights of it by a
-# straight line, alpha = c1 (1 - risk), c1 = 1:
+# of record i in any draw and alpha_i its privacy weight. The paper measures risk in two ways and turns it into weights
+# by a straight line, alpha = c1 (1 - risk), c1 = 1:
 #
 # - LW: the risk is the Lipschitz bound of the unweighted fit, scaled to [0, 1] within the file;
 # - CW: the risk is the share of records that are further away than 20% of the count. It takes no model.
@@ -142,8 +142,8 @@ for ax in axes[1]:
 
 # %% [markdown]
 # A dot is a record, the dashed line is Delta. Only the records at the line set epsilon. A dot below it with alpha < 1
-# could have more weight, and epsilon would be the same: such weights R calls inefficient. On the left that is nearly
-# everybody. Under CW it is bad: even zeros, the most frequent count, have weight 0.3, their share of the file.
+# could have more weight, and epsilon would be the same: such weights the paper calls inefficient. On the left that is
+# nearly everybody. Under CW it is bad: even zeros, the most frequent count, have weight 0.3, their share of the file.
 #
 # ## 3. Re-weighting
 #
@@ -173,12 +173,13 @@ compare([row_of(name, stage[name]) for name in RISKS for stage in (first, once, 
 # "alpha < 1" is a share of the records. Flatness is the least bound of these, as a share of Delta; 1 is a flat line.
 #
 # LW, one step: the Delta is the same, hardly anybody is weighted down any more, and the files come nearer. This is
-# R's finding. More steps add next to nothing. Under CW the weights rise, but so low a Delta leaves no file worth
-# having, before or after. Look at the two Deltas: with c1 = 1 these are different epsilons, and neither was asked for.
+# the paper's finding. More steps add next to nothing. Under CW the weights rise, but so low a Delta leaves no file
+# worth having, before or after. Look at the two Deltas: with c1 = 1 these are different epsilons, and neither was asked
+# for.
 #
 # ## 4. At one epsilon
 #
-# So ask for one. Here c1 is tuned, once to epsilon 18 for three files (Delta 3), once to 36 (Delta 6, as in R's
+# So ask for one. Here c1 is tuned, once to epsilon 18 for three files (Delta 3), once to 36 (Delta 6, as in the paper's
 # appendix D). There are three kinds of weights: LW, CW, and the package's default, the inverse map, alpha = min(1, c1
 # Delta / f), where f is the unweighted bound. Each before and after one step. The last
 # line is the default once more, its draws corrected for what its weights did (`debias=True`).
@@ -196,18 +197,18 @@ for epsilon in (TIGHT, WIDE):
     compare(rows)
 
 # %% [markdown]
-# Five things to see; the last two are not in R:
+# Five things to see; the last two are not in the paper:
 #
-# - **After the step it hardly matters what came before.** One step makes of any weights those of the inverse map, with
-#   M_i of the weighted fit for f_i of the unweighted one. So the second line is nearly the same for all three.
+# - **After the step it hardly matters what came before.** One step turns any weights into those of the inverse map,
+# with   M_i of the weighted fit for f_i of the unweighted one. So the second line is nearly the same for all three.
 # - **It rescues CW,** which by itself is the worst of the three.
 # - **The default is there already, if epsilon is not too small.** At 36 a step gains next to nothing. At 18 the weights
 #   move the fit so far that f_i no longer is the bound, and a step is worth its few seconds: `reweight=True`.
 # - **More weight is not less error.** At 18, LW leaves a third of the file and has the best means. The step more than
 #   doubles that, and the mean falls. LW takes from everybody: that costs precision, of which 1,500 records have plenty
-#   for six parameters. The inverse map takes from rare, large counts alone: that is bias, and no sample size mends it.
-#   Six samples of 1,500 say the same. On average their means are off, before and after the step, by -14% and -27% (LW),
-#   -45% and -25% (CW), -33% and -25% (default); at 36 by -9% and -7%, -13% and -5%, -6% and -5%.
+#   for six parameters. The inverse map takes from rare, large counts alone: that is bias, and no sample size removes
+# it.   Six samples of 1,500 say the same. On average their means are off, before and after the step, by -14% and -27%
+# (LW),   -45% and -25% (CW), -33% and -25% (default); at 36 by -9% and -7%, -13% and -5%, -6% and -5%.
 # - **The bias can be taken off,** and most of it is: `debias=True` asks which model would give this fit under these
 #   weights. It has to know the weights as a function of a record's risk and of constants. That is so for the default
 #   alone; not for the linear map, nor for CW, nor after a step.
@@ -250,15 +251,15 @@ print(f"5 visits or more: {(population['visits'] >= 5).mean():.1%} of the popula
 # %% [markdown]
 # It does not. In the end it is the share of people whose count has a probability below exp(-Delta), here those with 5
 # visits and more, in some cells of the predictors with 4. That is a fact about the population, and n does not enter.
-# Re-weighting makes the share smaller, in which R rightly sees a better case for the guarantee. But only an epsilon
-# that grows with n would make it vanish. Read "asymptotic" with that in mind, and see `docs/limitations.md`.
+# Re-weighting makes the share smaller, in which the paper rightly sees a better case for the guarantee. But only an
+# epsilon that grows with n would make it vanish. Read "asymptotic" with that in mind, and see `docs/limitations.md`.
 #
 # ## 6. When the survey weight depends on the count
 #
 # So far all weights were N / n: public, and kept. Now the agency draws people with probability proportional to a size
-# that goes with their visits, say last year's claims, which are made up here. Then the weight tells of the count, and
-# must be synthesized with it. The model finds that it is no function of the predictors, and adds a regression of the
-# log weight on the predictors and log(1 + count).
+# that goes with their visits, say last year's claims, which are made up here. Then the weight reveals something about
+# the count, and must be synthesized with it. The model finds that it is no function of the predictors, and adds a
+# regression of the log weight on the predictors and log(1 + count).
 
 # %%
 claims = (1 + population["visits"]) * np.random.default_rng(SEED).lognormal(0, 0.5, N)

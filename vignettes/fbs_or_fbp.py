@@ -3,7 +3,7 @@
 #
 # Three choices before a release, on one page. The examples are the simulated survey of `tabular_study.py`, whose truth
 # is known: 1,000 doctorate holders, nine coefficients an outcome, and the flat prior, whose draws are exact and quick.
-# They have a seed, so that the page stays the same; a release that is to be published has none. "Of 40", "of 100" and
+# They have a seed, so that the page stays the same; a release for publication has none. "Of 40", "of 100" and
 # "of 400" mark larger studies, made with `surveysynth study tabular --seed 2024 --delta 1.8 --m 3`, that number of
 # `--replicates`, and what else is named.
 
@@ -133,7 +133,7 @@ print((table.round(1) + 0.0).to_string())
 # If the agency prints them anyway, give `population_total={"1": 27_963, ...}`. It spends nothing; counts of strata
 # are then exact, and cells inside them gain. It does nothing for the bias of means.
 #
-# ## What no choice mends
+# ## What no choice fixes
 #
 # The guarantee is asymptotic: a bound found on this file and these draws. PSUs, and strata that are not predictors, are
 # modelled as normal effects whose spread is the same everywhere, by FBS and by FBP with `prior="flat"`; what that does

@@ -17,7 +17,7 @@ from pathlib import Path
 import surveysynth as ss
 from surveysynth.datasets.census import census_sample, census_workers
 
-SEED = 2000  # so that this document stays the same; a release that is to be published has no seed
+SEED = 2000  # so that this document stays the same; a release for publication has no seed
 
 # %% [markdown]
 # ## The design

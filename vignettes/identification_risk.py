@@ -4,7 +4,7 @@
 # A synthetic income close to the true one, in a group where nobody else earns as much: someone who knows the person
 # would think to have found them. This page measures that for every record, and uses the measure to protect those who
 # need it. The method is that of Hu, Savitsky and Williams, "Risk-Efficient Bayesian Data Synthesis for Privacy
-# Protection" (E below). In the order of the page:
+# Protection" (2022b; "the paper" below). In the order of the page:
 #
 # 1. a model for skewed incomes with zeros: the mixture of regressions;
 # 2. what an intruder is taken to know, and the risk of each record;
@@ -16,8 +16,8 @@
 # **None of these risks is an epsilon.** They say what one kind of intruder could do with these files. Epsilon is about
 # any intruder, and is reported beside them, of the asymptotic kind as everywhere.
 #
-# The file is nobody's: the package makes 600 households from written rules. The runs have a seed, so that the page
-# stays the same. A release that is to be published has none.
+# The file is artificial: the package makes 600 households from written rules. The runs have a seed, so that the page
+# stays the same. A release for publication has none.
 
 # %%
 import pandas as pd
@@ -25,7 +25,7 @@ import pandas as pd
 import surveysynth as ss
 
 SEED = 2024
-MANY = 10  # synthetic files behind a risk; E has 20
+MANY = 10  # synthetic files behind a risk; the paper has 20
 KNOWN = ["age_group", "urban", "marital"]
 SHORT = {"m": MANY, "chains": 2, "warmup": 80, "draws": 120, "seed": SEED}  # will do to compare
 PASS = ["rhat", "ess_bulk", "ess_tail"]  # short chains; a real release runs longer ones, and accepts nothing
@@ -76,7 +76,7 @@ show(model.components_of(plain.data, plain.weighted.posterior).head(4))
 # In a synthetic file they look among the records that agree for incomes within 20% (or 500 dollars, for those near
 # zero). If the neighbour's own synthetic income is there, and few others are, the risk is high:
 #
-#     IR_i = T_i * (share of the group's synthetic incomes that are not near)          (E eq. 8)
+#     IR_i = T_i * (share of the group's synthetic incomes that are not near)          (eq. 8)
 #
 # T_i says whether the own one is. Released as it is, the file itself has T_i = 1 everywhere.
 
@@ -105,7 +105,7 @@ show(profile(risk))
 #
 # `MarginalRisk` weighs a record by 1 - IR_i. `PairwiseRisk` looks at pairs: how likely are two records to be found
 # together, and on average over all partners? Pairs share their risk, so that no record is moved alone. With
-# `map="linear"` the weights are c1 times that, plus c2; with c1 = 1 and c2 = 0 they are E's own.
+# `map="linear"` the weights are c1 times that, plus c2; with c1 = 1 and c2 = 0 they are the paper's own.
 
 # %%
 near = {"known": KNOWN, "radius": 0.2, "floor": 500, "datasets": MANY}
@@ -119,15 +119,16 @@ show(profile(risk))
 
 # %% [markdown]
 # The weights are near 1 here, since a synthetic file of this model is safe to begin with: a record's own synthetic
-# income is drawn given its predictors alone, and T_i is mostly 0. E prints much smaller ones, most of its pairwise
-# weights about 0.25. Such weights come out where the confidential file stands in for the synthetic one, T_i = 1:
+# income is drawn given its predictors alone, and T_i is mostly 0. The paper prints much smaller ones, most of its
+# pairwise weights about 0.25. Such weights come out where the confidential file stands in for the synthetic one, T_i =
+# 1:
 
 # %%
 from_file = ss.pairwise_weights(households, households, **INTRUDER)
 print(f"pairwise weights made from the file itself: mean {from_file.mean():.2f}, least {from_file.min():.2f}")
 
 # %% [markdown]
-# Another difference: E draws the component of a synthetic income given the confidential one (its eq. 7).
+# Another difference: the paper draws the component of a synthetic income given the confidential one (its eq. 7).
 # `allocation="posterior"` does that. Where one component has nearly all, as here, it changes little; with several it
 # follows the records more closely. Such files have no epsilon, and a release of them says so:
 
@@ -144,8 +145,8 @@ show(profile(risk[["synthesizer", "given the record"]]))
 # %% [markdown]
 # ## 4. Who got worse
 #
-# Moving the risky records can leave others standing alone. E counts those whose risk rose by more than 0.25. Some of
-# that is chance, for every file is a new draw; a second set of files from the same fit shows how much.
+# Moving the risky records can leave others standing alone. The paper counts those whose risk rose by more than 0.25.
+# Some of that is chance, for every file is a new draw; a second set of files from the same fit shows how much.
 
 # %%
 again = ss.identification_risk(households, plain.release(accept_diagnostics=PASS), **INTRUDER)
@@ -196,7 +197,7 @@ show(table.loc[table["statistic"] == "mean", ["tenure", "estimate", "se"]].set_i
 
 # %% [markdown]
 # One file (m = 1) shows each record once: either its synthetic income is near or it is not, so that the risk of some
-# is high by chance. Several files are averaged. For the whole comparison of E on your own file, with violins, the ten
+# is high by chance. Several files are averaged. For the whole comparison on your own file, with violins, the ten
 # riskiest records and the effect of the radius:
 #
 #     surveysynth study risk-efficient --data survey.csv --value income --predictors "age_group + tenure" \

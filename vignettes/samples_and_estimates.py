@@ -195,7 +195,7 @@ show(zinc["Taylor"][["race", "n", "estimate"]].join(ses), 2)
 # %% [markdown]
 # All four are the same for the whole and for race 1; 500 bootstrap replicates know theirs to about 3%. For race 3 they
 # are not. It has 182 persons, 79 of them in one PSU, and the estimate hangs on the weight which that PSU gets. No
-# choice of method mends that. And df = 31 flatters such a domain: R's `degf` of the subset is 11, from the PSUs and
+# choice of method fixes that. And df = 31 flatters such a domain: R's `degf` of the subset is 11, from the PSUs and
 # strata where it has somebody.
 #
 # Some files bring replicate weights, and no strata or PSUs. Name the columns, and say how squares are scaled: 1 / R is

@@ -1,14 +1,14 @@
 # %% [markdown]
 # # Tables from an informative sample: FBS and FBP under repeated sampling
 #
-# Hu, Savitsky and Williams (*Private Tabular Survey Data Products through Synthetic Microdata Generation*, here T) test
-# their two models on a simulated survey of doctorate holders: section 4 of the paper, and appendix F for repeated
-# samples. This document does their study again, beside the figures that they print. Then it says what this package
-# does differently, why, and what that changes.
+# Hu, Savitsky and Williams (2022a, *Private Tabular Survey Data Products through Synthetic Microdata Generation*, here
+# "the paper") test their two models on a simulated survey of doctorate holders: section 4 of the paper, and appendix F
+# for repeated samples. This document does their study again, beside the figures that they print. Then it says what this
+# package does differently, why, and what that changes.
 #
 # Population and samples are simulated, so there is nothing to protect here, and everything that a fit knows can be
 # looked at. An agency keeps all of it but the release. Random numbers have a seed, so that the document stays the same.
-# Who knows a seed can take the randomness off, so a seeded release says of itself that it is not for publication.
+# Whoever knows the seed can undo the randomness, so a seeded release says that it is not for publication.
 # The noise of Laplace tables has no seed: those figures differ a little from run to run.
 #
 # Run it as a script (`python vignettes/tabular_study.py`, under a minute), or as a notebook in an editor that knows
@@ -28,7 +28,7 @@ from surveysynth.studies import repeated_sampling, sdr
 
 SEED = 2024
 BY = ["field", "gender"]
-EPSILON, M = 10.8, 3  # T: a Lipschitz bound of 1.8 for each of three files
+EPSILON, M = 10.8, 3  # the paper: a Lipschitz bound of 1.8 for each of three files
 
 pd.set_option("display.width", 120, "display.max_columns", 20)
 
@@ -40,13 +40,13 @@ def show(table, decimals=0):
 # %% [markdown]
 # ## The population, and an informative sample
 #
-# 100,000 people in 16 cells of field and gender, with the counts and mean salaries that T prints. Within a cell log
-# salary is normal with standard deviation 0.4. A person's size, to which the chance of being drawn is proportional, is
-# salary times lognormal noise: who earns more is drawn more often, and stands for fewer others.
+# 100,000 people in 16 cells of field and gender, with the counts and mean salaries that the paper prints. Within a cell
+# log salary is normal with standard deviation 0.4. A person's size, to which the chance of being drawn is proportional,
+# is salary times lognormal noise: who earns more is drawn more often, and stands for fewer others.
 #
 # Fields are strata, allocation is proportional to their counts, and selection is systematic in the order of the frame,
-# where a field's men come before its women. T does not name an order. With this one the coverage of counts is that of
-# the paper.
+# where a field's men come before its women. The paper does not name an order. With this one the coverage of counts is
+# that of the paper.
 
 # %%
 population = sdr()
@@ -57,7 +57,8 @@ print(design)
 
 in_population = np.corrcoef(people["salary"], 1 / people["size"])[0, 1]
 in_sample = np.corrcoef(sample["salary"], design.weights)[0, 1]
-print(f"correlation of salary and weight: population {in_population:.2f} (T: -0.57), sample {in_sample:.2f} (T: -0.58)")
+print("correlation of salary and weight:", end=" ")
+print(f"population {in_population:.2f} (paper: -0.57), sample {in_sample:.2f} (paper: -0.58)")
 print(f"mean salary: population {people['salary'].mean():,.0f}")
 print(f"  sample without weights {sample['salary'].mean():,.0f}")
 print(f"  sample with weights    {np.average(sample['salary'], weights=design.weights):,.0f}")
@@ -73,7 +74,7 @@ print(f"  sample with weights    {np.average(sample['salary'], weights=design.we
 #
 # **FBP** models the population and the way the sample came from it. Log salary is normal in the population, log
 # inclusion probability is normal given log salary, and the likelihood is that of a record which got into the sample
-# (T eq. 6). Synthetic salaries then follow the population within each cell. The weights only say how large the cells
+# (eq. 6). Synthetic salaries then follow the population within each cell. The weights only say how large the cells
 # are.
 #
 # Both are fitted twice. The first fit gives each record's risk, f = max |log p| over the posterior draws. The second
@@ -96,7 +97,7 @@ bounds = pd.DataFrame(
         {
             "model": name,
             "largest risk": done.risk.max(),
-            "T": printed,
+            "paper": printed,
             "tuned Delta": done.delta,
             "epsilon = 2 Delta m": 2 * done.delta * M,
             "mean alpha": done.weighted.alpha.mean(),
@@ -109,8 +110,8 @@ show(bounds, 2)
 
 # %% [markdown]
 # FBP's bound is the larger one. Its density has a factor 1 / pi, which adds to the risk of a record far out if its
-# weight is small, and takes from it if the weight is large. FBS keeps more of the records at the same epsilon, as T
-# finds.
+# weight is small, and takes from it if the weight is large. FBS keeps more of the records at the same epsilon, as the
+# paper finds.
 #
 # A file carries smoothed weights: what the model expects a weight to be, given the synthetic salary and the cell. What
 # the weights hold beyond that is noise, and it stays at home. FBP's files have two of them: the mean of the cell, for
@@ -169,13 +170,14 @@ for statistic in ("count", "mean"):
 # %% [markdown]
 # ## The same budget, spent on Laplace noise
 #
-# T compares with noise added to the tables of the sample. One record is in four domains of each table (its cell, the
-# two margins, the total), there are two tables, and each number needs a standard error as well, which T takes from ten
-# replicates. So a record is in 88 noisy answers, and they share the 10.8.
+# The paper compares with noise added to the tables of the sample. One record is in four domains of each table (its
+# cell, the two margins, the total), there are two tables, and each number needs a standard error as well, which the
+# paper takes from ten replicates. So a record is in 88 noisy answers, and they share the 10.8.
 #
-# T's noise is *local*: it is scaled to the range of weights and salaries in this very sample. That is no guarantee.
-# How much noise there is depends on the confidential values, and T's sensitivity of a mean (eq. 9) is no bound for
-# what one record can do. Two files of two records, which differ in one of them, answered at epsilon = 1:
+# The paper's noise is *local*: it is scaled to the range of weights and salaries in this very sample. That is no
+# guarantee. How much noise there is depends on the confidential values, and the paper's sensitivity of a mean (eq. 9)
+# is no bound for what one record can do. Two files of two records, which differ in one of them, answered at epsilon =
+# 1:
 
 # %%
 for w, y in (([1.0, 10.0], [10.0, 1.0]), ([1.0, 1.0], [10.0, 10.0])):
@@ -208,8 +210,8 @@ for (_, row), sd in zip(budget.iterrows(), noise, strict=True):
 
 # %% [markdown]
 # The noise of the replicates is what ruins the intervals. A replicate has a tenth of a point's epsilon and twice its
-# sensitivity. T draws violins of the RMSE (bias and standard error together) over that of the sample, in 27 domains:
-# 16 cells, 8 fields, 2 genders, the total. Here are five numbers of each:
+# sensitivity. The paper draws violins of the RMSE (bias and standard error together) over that of the sample, in 27
+# domains: 16 cells, 8 fields, 2 genders, the total. Here are five numbers of each:
 
 # %%
 made = {"confidential": confidential, **tables, "Laplace, local": local.table, "Laplace, strict": strict.table}
@@ -264,10 +266,10 @@ show(pd.DataFrame(rows), 3)
 
 # %% [markdown]
 # Of 400, lengths over the printed ones are 0.972 (FBS counts), 0.994 (FBP counts), 0.976 (FBS means) and 0.967 (FBP
-# means). Coverage by domain differs from T's by 0.019, 0.009, 0.024 and 0.075 on average, where a coverage of 0.90 has
-# a Monte Carlo error of 0.030 in the paper and 0.015 here. The one real difference is that FBP's means are covered
-# better than printed, 0.92 against 0.86. FBP's odd field 7 is there as well: T prints a coverage of 0.51 for its
-# count, and of 400 it is 0.50.
+# means). Coverage by domain differs from the paper's by 0.019, 0.009, 0.024 and 0.075 on average, where a coverage of
+# 0.90 has a Monte Carlo error of 0.030 in the paper and 0.015 here. The one real difference is that FBP's means are
+# covered better than printed, 0.92 against 0.86. FBP's odd field 7 is there as well: the paper prints a coverage of
+# 0.51 for its count, and of 400 it is 0.50.
 #
 # ## What we do differently, and why
 #
@@ -287,8 +289,8 @@ print(f"divergences {found.divergences}, R-hat {found.rhat:.3f}, effective draws
 # %% [markdown]
 # Moreover, eq. 6 is a normal density of (log y, log pi), tilted by pi and then divided by it. A normal density tilted
 # by an exponential is a normal density with another mean. So eq. 6 is FBS's density, under other names for its
-# parameters, times the weight, which holds no parameter. Here is eq. 6 as T writes it, against FBP as the package
-# computes it and FBS's log density plus the log weight, for all 1,000 records under 25 of these draws:
+# parameters, times the weight, which holds no parameter. Here is eq. 6 as the paper writes it, against FBP as the
+# package computes it and FBS's log density plus the log weight, for all 1,000 records under 25 of these draws:
 
 # %%
 data, posterior = by_chains.data, by_chains.weighted.posterior
@@ -311,11 +313,11 @@ print(f"largest difference from eq. 6: FBP {np.abs(as_fbp - eq6).max():.0e}, FBS
 #
 # ### (b) FBP's counts: all of the weight, and the strata
 #
-# T smooths an FBP weight to exp(-kappa_y log y*), and leaves out x kappa_x, the part that differs between cells. But a
-# field's inclusion probabilities are relative to the field's own total size. In field 7, where salaries are high, a
-# given salary has a smaller chance than elsewhere, and without x kappa_x the field comes out too small. T then
-# estimates the variance as if there were no strata, which makes most other intervals too long. We use
-# exp(-kappa_y log y* - x kappa_x) and the strata. `FBP.paper(...)` is T's form.
+# The paper smooths an FBP weight to exp(-kappa_y log y*), and leaves out x kappa_x, the part that differs between
+# cells. But a field's inclusion probabilities are relative to the field's own total size. In field 7, where salaries
+# are high, a given salary has a smaller chance than elsewhere, and without x kappa_x the field comes out too small. The
+# paper then estimates the variance as if there were no strata, which makes most other intervals too long. We use
+# exp(-kappa_y log y* - x kappa_x) and the strata. `FBP.paper(...)` is the paper's form.
 
 # %%
 fbp = summary[(summary["method"] == "fbp") & (summary["statistic"] == "count")]
@@ -335,8 +337,8 @@ for setting, part in fbp[fbp["setting"] != "debias"].groupby("setting", sort=Fal
 print(pd.DataFrame(rows).to_string(index=False))
 
 # %% [markdown]
-# Of 400: field 7's bias is -2,346 people of 18,131 in T's form and -61 in ours, its coverage 0.50 and 0.89 (its men:
-# 0.58 and 0.96). Over all domains intervals are a quarter shorter, and the RMSE is 0.89 of the sample's instead of
+# Of 400: field 7's bias is -2,346 people of 18,131 in the paper's form and -61 in ours, its coverage 0.50 and 0.89 (its
+# men: 0.58 and 0.96). Over all domains intervals are a quarter shorter, and the RMSE is 0.89 of the sample's instead of
 # 1.16.
 #
 # ### (c) Fisher-consistent draws
@@ -414,8 +416,8 @@ show(pd.DataFrame([{"": "eight draws", **spreads(**eight)}, {"": "corrected", **
 # - It believes the model. It undoes what the privacy weights did to a normal distribution, and nothing else. Where the
 #   residuals are skewed or have heavy tails, it can take one of two errors away that had been hiding the other: see
 #   `fbs_or_fbp.py`. Hence it is an option, `debias=True`, and off unless you ask for it.
-# - Not with the linear weight map, whose constants are the file's own extremes, and not in T's setting. Where the
-#   weights have shrunk the model beyond repair, it stops with an error.
+# - Not with the linear weight map, whose constants are the file's own extremes, and not in the paper's setting. Where
+# the   weights have shrunk the model beyond repair, it stops with an error.
 
 # %%
 level = np.select(
@@ -435,8 +437,8 @@ for measure, what in {"bias_percent": "Bias of means, percent of the truth", "co
     print(table.loc[order].rename_axis(columns=None).reset_index().round(2).to_string(index=False))
 
 # %% [markdown]
-# (FBS's own setting is T's, so it is called "paper".) Of 400: the bias of the total mean is +2.4% (FBS) and -1.7%
-# (FBP), and at most 0.3% when corrected; its coverage goes from 0.66 and 0.78 to 0.93 in both. Over all 27 means
+# (FBS's own setting is the paper's, so it is called "paper".) Of 400: the bias of the total mean is +2.4% (FBS) and
+# -1.7% (FBP), and at most 0.3% when corrected; its coverage goes from 0.66 and 0.78 to 0.93 in both. Over all 27 means
 # coverage goes from 0.90 and 0.91 to 0.96, with intervals that are 13% (FBS) and 18% (FBP) longer. The RMSE falls
 # from 1.26 to 1.10 of the sample's for FBS, and hardly for FBP (1.10, 1.08): most of its error is variance.
 #
@@ -474,9 +476,9 @@ print(pd.DataFrame(rows).to_string(index=False))
 #
 # ### (e) Tuning without fitting again
 #
-# In T another bound takes another fit: look at Delta, change the constants, fit again. But all draws of a fit are
-# there, so the bound that another c1 would have over the same draws is known at once. The c1 that meets the target is
-# found by bisection. If it is near, the draws are kept and weighted by prod p_i^(alpha_i' - alpha_i), which hardly
+# In the paper another bound takes another fit: look at Delta, change the constants, fit again. But all draws of a fit
+# are there, so the bound that another c1 would have over the same draws is known at once. The c1 that meets the target
+# is found by bisection. If it is near, the draws are kept and weighted by prod p_i^(alpha_i' - alpha_i), which hardly
 # varies; only if their effective share falls below 90% is the model fitted again.
 
 # %%
@@ -497,5 +499,5 @@ for name, fit in (*fits.items(), ("FBP by Markov chains", by_chains)):
 #   record added or removed, and twice that for one replaced.
 # - The population is lognormal, as the models say. Real salaries are not. `surveysynth study tabular --population t4`
 #   (or `skewed`, `heteroskedastic`, `two-stage`) does the same where they are wrong.
-# - T's application to the public use file of the Survey of Doctorate Recipients is not repeated here.
+# - The paper's application to the public use file of the Survey of Doctorate Recipients is not repeated here.
 # - In all files the total count equals N by construction. It is among the 27 domains.
