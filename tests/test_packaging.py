@@ -102,7 +102,8 @@ PLACES = (
     "surveysynth/engines", "surveysynth/datasets", "surveysynth/publication", "surveysynth/r",
     "surveysynth/privacy/risks", "surveysynth/privacy/accounting", "surveysynth/synthesis/histogram.py",
     "surveysynth/synthesis/policy.py", "surveysynth/synthesis/report_notes.py", "surveysynth/models",
-    "surveysynth/studies", "stan", "tests", "benchmarks",
+    "surveysynth/studies", "stan", "tests", "benchmarks", "vignettes",
+    "r_bridge", "docs", "README.md", "CHANGELOG.md",
 )  # fmt: skip
 OLD = (
     "the fully Bayes model (T 2.1, App. C).", "likelihood (C eq. 3.6, ``stan/x``)", "(R Algorithm 1)", "IR_i (E eq. 8)",

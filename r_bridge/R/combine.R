@@ -1,11 +1,11 @@
 #' Evaluate a call on every synthetic data set
 #'
 #' The call sees `design` replaced. A function of your own that it calls sees the `design` of your session, the
-#' confidential one, unless that is an argument of it: `f(design)`. The result of such a function is the same in all data
-#' sets. A result that is, and is the same on half of the units of one, too, is refused. So is what no data can
-#' change, such as the names of columns: take it from `release$designs[[1]]`. Not found is a confidential result of a
-#' release of one data set, beside another that does come from `design`, with random numbers, or in what holds no vector of
-#' its own, such as a function.
+#' confidential one, unless that is an argument of it: `f(design)`. The result of such a function is the same in all
+#' data sets. A result that is, and is the same on half of the units of one, too, is refused. So is what no data can
+#' change, such as the names of columns: take it from `release$designs[[1]]`. This does not find a confidential result
+#' of a release of one data set, one beside another that does come from `design`, one with random numbers, or one in an
+#' object without a vector of its own, such as a function.
 #'
 #' @param release From [synthesize()] or [read_release()].
 #' @param expr A call of the survey package, written with the name `design` for the design of
@@ -149,8 +149,8 @@ degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
 #' Combine results of m partially synthetic data sets
 #'
 #' The estimate is the mean of the m estimates, its variance `T = mean(u) + b / m` (Reiter and
-#' Raghunathan 2007; T, appendix A), with t intervals on `(m - 1) (1 + mean(u) / (b / m))^2` degrees of freedom,
-#' at most those of the design. This is not Rubin's rule, which mitools applies: that one is for
+#' Raghunathan 2007; Hu, Savitsky & Williams 2022a, appendix A), with t intervals on `(m - 1) (1 + mean(u) / (b / m))^2`
+#' degrees of freedom, at most those of the design. This is not Rubin's rule, which mitools applies: that one is for
 #' multiple imputation of missing data and overstates these variances.
 #'
 #' A coefficient that is missing from some data sets (a category that was not drawn) is combined over the
@@ -163,8 +163,8 @@ degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
 #' @param degf Degrees of freedom of the design; known to results from [with_release()] and `with()`.
 #' @return An object of class `surveysynth_combined`, with methods for `coef()`, `vcov()`, `SE()`, `confint()`
 #'   and `plot()`; `as.data.frame()` gives estimate, se, df and the 95\% interval.
-#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
-#'   Microdata Generation.
+#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examples
 #' library(survey)

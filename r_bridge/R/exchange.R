@@ -54,7 +54,7 @@ declared_missing <- function(x) {
   values
 }
 
-# Text as UTF-8, which that of R need not be; text that says nothing of itself is that where it can be.
+# Text as UTF-8, also where R has another encoding; text of unknown encoding is taken as UTF-8 if it is valid.
 check_text <- function(text, name) {
   Encoding(text[Encoding(text) == "unknown" & validUTF8(text)]) <- "UTF-8"
   if (all(validEnc(text))) return(enc2utf8(text))

@@ -1,13 +1,13 @@
 #' Synthetic values from a noisy histogram
 #'
-#' Values of one bounded outcome are drawn from a histogram with Laplace noise (C 2.3; Wasserman and Zhou 2010). The
-#' guarantee is strict, at any sample size; one noisy histogram makes all m data sets, so `epsilon` does not grow with m.
-#' The files have the outcome and a weight, equal for all, and no predictors.
+#' Values of one bounded outcome are drawn from a histogram with Laplace noise (Hu, Williams & Savitsky 2025, section
+#' 2.3; Wasserman and Zhou 2010). The guarantee is strict, at any sample size; one noisy histogram makes all m data
+#' sets, so `epsilon` does not grow with m. The files have the outcome and a weight, equal for all, and no predictors.
 #'
 #' @param design The confidential file, as for [synthesize()]; only its weights are used.
 #' @param outcome A numeric column without missing values, by name or as a formula, `~ salary`.
-#' @param epsilon Of the whole release, for one record that is blanked: counted in the histogram, or not; n is public. For
-#'   one record's values replaced by others it is twice that.
+#' @param epsilon Of the whole release, for one record that is blanked: counted in the histogram, or not; n is public.
+#'   For one record's values replaced by others it is twice that.
 #' @param bounds Public lowest and highest value, chosen without looking at the file; values outside are moved to
 #'   the nearest.
 #' @param population_total Public number of population units.
@@ -18,8 +18,9 @@
 #'   lowered to it, and the noise is as many times as large.
 #' @param ledger By [ledger()]: both epsilons are entered there before any noise is drawn, if the cap allows it.
 #' @return A release, as by [synthesize()]. It is never seeded.
-#' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
-#'   Wasserman and Zhou (2010), A statistical framework for differential privacy, JASA 105.
+#' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
+#'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}. Wasserman and Zhou (2010), A statistical
+#'   framework for differential privacy, JASA 105.
 #' @export
 #' @examples
 #' \dontrun{

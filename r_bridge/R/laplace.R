@@ -1,7 +1,7 @@
 #' Tables with Laplace noise
 #'
 #' Counts and means of cells, margins and the total of a confidential file, with Laplace noise by OpenDP
-#' (Hu, Savitsky and Williams, section 2.4).
+#' (Hu, Savitsky & Williams 2022a, section 2.4).
 #'
 #' `"local"` is the comparison of the paper: its noise is scaled to sensitivities that are computed from the file, so it
 #' has no guarantee. `"strict"` is epsilon-differentially private for two files that differ in the survey weight and the
@@ -14,17 +14,17 @@
 #' @param epsilon Of everything together.
 #' @param kind Of sensitivity: `"local"` or `"strict"`.
 #' @param point_share Part of the budget that goes to the points; the rest goes to the replicates.
-#' @param replicates How many; they are drawn anew in every call.
+#' @param replicates How many; they are drawn again in every call.
 #' @param bounds For `"strict"`: a list with the lowest and highest value of `weight`, the survey weight, and of every
 #'   outcome, chosen without looking at the file.
 #' @param consistent Make counts, and means times counts, add up to their margins.
-#' @param ledger By [ledger()]: what is protected is entered there before any noise is drawn, if the cap allows it. Of the
-#'   strict form it is epsilon for replacing a record's values, and for blanking it only where the bounds of the weight
-#'   begin at 0; of the local form nothing.
-#' @return A list of class `surveysynth_laplace`: `table`, with the columns of [estimate()]; `budget`, what each group of
-#'   queries spends; `kind`, `epsilon`, `guarantee` (what is protected and what is not) and `postprocessing`.
-#' @references Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
-#'   Microdata Generation.
+#' @param ledger By [ledger()]: what is protected is entered there before any noise is drawn, if the cap allows it. Of
+#'   the strict form it is epsilon for replacing a record's values, and for blanking it only where the bounds of the
+#'   weight begin at 0; of the local form nothing.
+#' @return A list of class `surveysynth_laplace`: `table`, with the columns of [estimate()]; `budget`, what each group
+#'   of queries spends; `kind`, `epsilon`, `guarantee` (what is protected and what is not) and `postprocessing`.
+#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examples
 #' \dontrun{

@@ -5,38 +5,38 @@
 #' theirs **before** any data set leaves, and stop where the cap is exceeded. What was entered stays spent, also where
 #' the release then fails.
 #'
-#' An entry has two epsilons: `blank`, for one record's (one unit's) confidential values taken out of the file or put into
-#' it, or the record added or removed; and `replace`, for these values being others. Each is summed by itself. Where an
-#' entry has no number for one of them, that sum is unknown: it is not 0.
+#' An entry has two epsilons: `blank`, for one record's (one unit's) confidential values taken out of the file or put
+#' into it, or the record added or removed; and `replace`, for these values being others. Each is summed by itself.
+#' Where an entry has no number for one of them, that sum is unknown: it is not 0.
 #'
 #' `spend()` enters what was released in another way; call it before you release. Local Laplace tables, say, have no
-#' guarantee that adds up: `kind = "none"`, and `NULL` for both epsilons. [as.data.frame()] gives the entries, an epsilon
-#' that is missing and a sum that is unknown as `NaN`, and infinite sums from an entry without a guarantee on.
+#' guarantee that adds up: `kind = "none"`, and `NULL` for both epsilons. [as.data.frame()] gives the entries, an
+#' epsilon that is missing and a sum that is unknown as `NaN`, and infinite sums from an entry without a guarantee on.
 #'
 #' Entries are numbered, and each has a hash (SHA-256) of the ledger up to it, its head. A release names number and
-#' head of its entry in the manifest, so `verify_ledger()` finds a ledger that was cut off, edited or put back from an old
-#' copy, and a release that was never entered. This finds accidents, and does not stop a determined editor, who can compute
-#' all heads anew; lines after the last entry that a release names can be cut off unseen.
+#' head of its entry in the manifest, so `verify_ledger()` finds a ledger that was cut off, edited or put back from an
+#' old copy, and a release that was never entered. This finds accidents, and does not stop a determined editor, who can
+#' compute all heads again; lines after the last entry that a release names can be cut off unseen.
 #'
 #' @param path The file, for you alone to read. It may hold several surveys.
 #' @param survey Name of the survey; what is about the same people belongs under one name.
-#' @param cap The most that may be spent on the survey under blanking; what has no number there does not fit under a cap.
-#'   It is recorded by the first call that names it; others may leave it out. `set_cap()` changes it, and the old one
-#'   stays on record.
-#' @param create `TRUE` begins the survey, and the file where there is none; once only. Without it, a name that is not in
+#' @param cap The most that may be spent on the survey under blanking; what has no number there does not fit under a
+#'   cap. It is recorded by the first call that names it; others may leave it out. `set_cap()` changes it, and the old
+#'   one stays on record.
+#' @param create `TRUE` begins the survey, and the file if needed; once only. Without it, a name that is not in
 #'   the ledger is an error, which names those that are near.
 #' @param ledger By `ledger()`.
-#' @param blank Epsilon for one unit's confidential values taken out or put in, or the unit removed or added; `NULL` where
-#'   nothing is known of that.
+#' @param blank Epsilon for one unit's confidential values taken out or put in, or the unit removed or added; `NULL`
+#'   where it is not known.
 #' @param replace Epsilon for these values replaced by others: twice `blank`, unless the release says another; `NULL`
-#'   where nothing is known of that.
+#'   where it is not known.
 #' @param kind Of guarantee: `"asymptotic"`, `"strict"`, `"strict given alpha"` or `"none"`; a release says it in
 #'   `privacy(release)$kind`.
 #' @param what The release, or why the cap is changed, in a few words, which are written to the ledger as they are.
 #' @param unit What one is protected as: `"record"`, or the column of households, say.
 #' @param releases A release, a list of releases, or the folders of some; none: the ledger alone is checked.
-#' @return A ledger, of class `surveysynth_ledger`, from `spend()` and `set_cap()` invisibly; `verify_ledger()` returns the
-#'   entries, and in the column `release` which release goes with each, or stops.
+#' @return A ledger, of class `surveysynth_ledger`, from `spend()` and `set_cap()` invisibly; `verify_ledger()` returns
+#'   the entries, and in the column `release` which release goes with each, or stops.
 #' @export
 #' @examples
 #' \dontrun{
@@ -80,7 +80,7 @@ verify_ledger <- function(ledger, releases = NULL) {
   })
 }
 
-# A file that is gone is not to be begun anew, with nothing in it.
+# A ledger that has disappeared must not start again as an empty file.
 check_ledger <- function(ledger) {
   if (!inherits(ledger, "surveysynth_ledger")) refuse("a ledger is what ledger(path, survey) returns")
   path <- ledger$arguments$path

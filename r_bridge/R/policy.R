@@ -1,23 +1,24 @@
 #' A policy that a historical file sets
 #'
-#' Everything that protects later releases of a survey is fixed on a historical file, once: the model, epsilon, m and the
-#' privacy weights of [censored()], which come from the risks of records under posterior draws of *that* file (C 4.5).
-#' Nothing of the later files sets anything, so the guarantee of their releases is strict. `synthesize(policy = )` makes
-#' them.
+#' Everything that protects later releases of a survey is fixed on a historical file, once: the model, epsilon, m and
+#' the privacy weights of [censored()], which come from the risks of records under posterior draws of *that* file (Hu,
+#' Williams & Savitsky 2025, section 4.5). Nothing in the later files sets any of it, so the guarantee of their releases
+#' is strict. `synthesize(policy = )` makes them.
 #'
-#' A policy is confidential: it holds posterior draws of the historical file, and what `scale()`, `poly()` and `bs()` in the
-#' formula took from it: means and knots, which later files are evaluated with. Beyond its knots `bs()` has no value: move
-#' later values that lie there to the nearest.
+#' A policy is confidential: it holds posterior draws of the historical file, and what `scale()`, `poly()` and `bs()` in
+#' the formula took from it: means and knots, which later files are evaluated with. Beyond its knots `bs()` has no
+#' value: move later values that lie there to the nearest.
 #'
-#' @param design The historical file, last year's say, not the one that is to be released.
+#' @param design The historical file, such as last year's: not the one to release.
 #' @param synthesizer,epsilon,m,clusters,engine,chains,warmup,draws,seed As for [synthesize()].
 #' @param source What to call the historical file; it is published with every release.
 #' @param population_total Public number of population units of the historical file, or one for each stratum, named by
 #'   it.
 #' @param map,c1,c2 As for [pseudo_posterior()]. Without `c1` it is tuned so that the Lipschitz bound of the historical
-#'   file comes to epsilon / (2 m): few records of a similar file are then clamped.
+#'   file is epsilon / (2 m): few records of a similar file are then clamped.
 #' @return A policy, of class `surveysynth_policy`. It lives as long as the R session; [write_policy()] keeps it.
-#' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
+#' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
+#'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
 #' @export
 #' @examples
 #' \dontrun{

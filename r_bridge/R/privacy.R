@@ -4,10 +4,11 @@
 #'
 #' @param release From [synthesize()] or [read_release()]; no Python is needed.
 #' @return A list of class `surveysynth_privacy`: `epsilon` (of the whole release, for the first of
-#'   `neighbours`: what was asked for, for this m, as the one that was reached tells of the file; the latter where none
-#'   was asked for; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours` (epsilon by
-#'   neighbour relation), `mechanism`, `draws` (behind the maximum, 0 where epsilon needs none), `diagnostics`,
-#'   `assumptions` (taken as public or as given), `data_dependent` (computed from the confidential file and not covered by epsilon) and `publication`.
+#'   `neighbours`: what was asked for, for this m, as the one that was reached depends on the file; the latter where
+#'   none was asked for; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours`
+#'   (epsilon by neighbour relation), `mechanism`, `draws` (behind the maximum, 0 where epsilon needs none),
+#'   `diagnostics`, `assumptions` (taken as public or as given), `data_dependent` (computed from the confidential file
+#'   and not covered by epsilon) and `publication`.
 #' @export
 #' @examples
 #' privacy(read_release(system.file("example-release", package = "surveysynth")))

@@ -16,7 +16,7 @@ ask_python <- function(task, ..., objects = list()) {
   list(object = answer$value, said = told$value)
 }
 
-# What Python says of its own names and lists, for a reader of R: patterns, and what stands in their place.
+# Python's names and lists in its messages, for a reader of R: patterns, and their replacements.
 IN_WORDS_OF_R <- c(
   "surveysynth\\.LogTransform\\(\\), AsinhT" = "\"log\", AsinhT",
   "(surveysynth\\.)?AsinhTransform\\(scale=" = "asinh_transform(",

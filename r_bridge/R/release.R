@@ -1,10 +1,10 @@
 #' Read a release of synthetic survey data
 #'
-#' Reads the public files of a release folder; nothing of `internal/` is touched, and no Python is needed.
+#' Reads the public files of a release folder; nothing in `internal/` is touched, and no Python is needed.
 #'
 #' The manifest lists every public file with its records and columns, its SHA-256 and, as older versions of R have no
 #' SHA-256 of their own, its MD5 sum. A file that is missing, or has other records, columns or content by that sum,
-#' is refused; so is one that another program has opened and saved. This finds accidents, not who forges files and
+#' is refused; so is one that another program has opened and saved. This finds accidents, not forgery of files and
 #' manifest together.
 #'
 #' @param path The release folder, or its `public` folder as it was published. The synthetic
@@ -104,7 +104,7 @@ fingerprint <- function(folder) {
   unname(tools::md5sum(list.files(folder, "^(manifest[.]json|synthetic_[0-9]+[.]csv)$", full.names = TRUE)))
 }
 
-# `python` has Python's release (`object`), or where it can read it (`path`), as long as it is that.
+# `python` has Python's release (`object`), or the folder that Python can read (`path`), while it is unchanged.
 new_release <- function(frames, manifest, python) {
   designs <- lapply(frames, synthetic_design, manifest$design)
   counts <- if (is.null(manifest$count_design)) designs else lapply(frames, synthetic_design, manifest$count_design)
@@ -140,8 +140,8 @@ python_release <- function(release) {
 #' Write a release folder
 #'
 #' Writes `public/`, to publish: the synthetic files, `tables.csv`, the privacy report and a manifest, by which
-#' [read_release()] verifies the other files; and `internal/` (mode 0700, files 0600), to keep: record-level risks and weights
-#' and the exact numbers. The folder appears whole or not at all.
+#' [read_release()] verifies the other files; and `internal/` (mode 0700, files 0600), to keep: record-level risks and
+#' weights and the exact numbers. The folder appears whole or not at all.
 #'
 #' @param release From [synthesize()].
 #' @param path Where; an existing folder is not touched, unless it is a release and `overwrite` is `TRUE`.

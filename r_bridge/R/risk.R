@@ -1,17 +1,17 @@
 #' Identification risk of synthetic records
 #'
 #' An intruder knows some columns of a record that were not synthesized, and its true value. `identification_risk()`
-#' is the probability that the record is identified among those that are alike in what is known (E, equation 8):
-#' high where its synthetic value is near the true one and few others are. `pairwise_weights()` are privacy weights
-#' from the probability that it is identified together with another one (E, equation 14), before scale and shift; those from
-#' the marginal risk are `1 - identification_risk(...)`. `attribute_risk()` is the share of the synthetic values of these
-#' records that are near the true value, whichever record they stand for. All are averaged over the data sets, and
-#' computed from the confidential file: for the agency only.
+#' is the probability that the record is identified among the records with the same known columns (Hu, Savitsky &
+#' Williams 2022b, eq. 8): high where its synthetic value is near the true one and few others are. `pairwise_weights()`
+#' are privacy weights from the probability that it is identified together with another one (Hu, Savitsky & Williams
+#' 2022b, eq. 14), before scale and shift; those from the marginal risk are `1 - identification_risk(...)`.
+#' `attribute_risk()` is the share of the synthetic values of these records that are near the true value, whichever
+#' record they stand for. All are averaged over the data sets, and computed from the confidential file: for the agency
+#' only.
 #'
 #' @param original The confidential file, a data frame or a design.
-#' @param synthetic A release that [synthesize()] made in this session (whose records are in an order of their
-#'   own, which only it knows), or synthetic data frames or designs, one or a list, whose row i stands for row
-#'   i of `original`.
+#' @param synthetic A release that [synthesize()] made in this session (whose records are shuffled in an order that only
+#'   it knows), or synthetic data frames or designs, one or a list, whose row i stands for row i of `original`.
 #' @param known What the intruder knows: columns that were not synthesized, by name or as a formula; `~ 1` for none.
 #' @param value The synthesized numbers that the intruder knows; with several, a record is near when each of them is.
 #' @param radius How near: a share of the true value, or in its unit where not `relative`; one, or one for each value.
@@ -19,7 +19,8 @@
 #' @param floor Least radius, in the unit of the value.
 #' @return A number in \[0, 1\] for each record of `original`, named by its row; `NA` for those that the release left
 #'   out.
-#' @references E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection.
+#' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
+#'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @seealso [identification_rule()], [marginal_risk()]
 #' @export
 #' @examples
@@ -75,18 +76,19 @@ what_is_known <- function(known) {
 
 #' A rule that a release must pass
 #'
-#' No record's marginal probability of identification (E, equation 8) may be above a limit in the data sets that are to
-#' be released, averaged over them. If one is, [synthesize()] stops, nothing is released, and no epsilon is spent.
+#' No record's marginal probability of identification (Hu, Savitsky & Williams 2022b, eq. 8) may be above a limit,
+#' averaged over the data sets of the release. If one is, [synthesize()] stops, nothing is released, and no epsilon is
+#' spent.
 #'
 #' The rule looks at the confidential file, and epsilon does not cover what follows from it. Whether a release was
-#' blocked is a function of the file: do not publish that one was. Neither does epsilon cover data sets that are
-#' drawn again until they pass, which are chosen by the file. The rule and its numbers are published.
+#' blocked depends on the file: do not publish that one was. Epsilon does not cover data sets that are drawn again until
+#' they pass, either: the file chooses them. The rule and its numbers are published.
 #' @param known Columns that the intruder knows and that are not synthesized, by name or as a formula; `~ 1` for none.
 #' @param max_risk The limit, from 0 to below 1.
 #' @param radius,relative,floor How near is near, as for [count_risk()].
 #' @return A rule, for the argument `rule` of [synthesize()].
-#' @references E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection, section
-#'   2.3.2.
+#' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
+#'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @export
 #' @examples
 #' identification_rule(~ field + gender, max_risk = 0.5)

@@ -1,18 +1,18 @@
 #' Synthesize a confidential survey
 #'
 #' Fits the model under privacy weights that are tuned until epsilon = 2 Delta m comes just below `epsilon`,
-#' never above (T 1.4.1), and releases m posterior draws as m weighted synthetic data sets.
+#' never above (Hu, Savitsky & Williams 2022a, section 1.4.1), and releases m posterior draws as m weighted synthetic
+#' data sets.
 #'
 #' Columns that are predictors or that define strata, sampling units and finite populations are published
-#' as they are, with the labels of strata and units that are no predictors recoded. Outcomes and weights are
+#' as they are, with the labels of strata and units that are not predictors recoded. Outcomes and weights are
 #' synthetic. Nothing else leaves the design; only the columns that are needed are given to Python, through files in
 #' a folder below [tempdir()] that is removed afterwards.
 #'
-#' Replicate weights of a `svyrep.design` are not used, and tell neither strata nor sampling units: whether there are
-#' clusters cannot be seen, and synthetic standard errors carry neither. If you know them, give the `svydesign()`.
-#' The synthetic designs get as many replicates of their own, by
-#' Preston's bootstrap (`as.svrepdesign(type = "mrbbootstrap")`, under R's `set.seed()`); [tables()] linearizes, and
-#' a release that is written and read again has designs without replicates.
+#' Replicate weights of a `svyrep.design` are not used, and show neither strata nor sampling units: synthetic standard
+#' errors then account for neither. If you know them, give the `svydesign()`. The synthetic designs get as many
+#' replicates of their own, by Preston's bootstrap (`as.svrepdesign(type = "mrbbootstrap")`, under R's `set.seed()`);
+#' [tables()] linearizes, and a release that is written and read again has designs without replicates.
 #'
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
 #' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()] or [mixture()].
@@ -25,11 +25,10 @@
 #' @param mechanism [pseudo_posterior()], the default; [weighted_e()]; or [censored()], whose guarantee is strict.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
 #'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
-#' @param ledger By [ledger()]: both epsilons are entered there before the data sets leave, if the cap allows it, and stay
-#'   spent where the release then fails.
+#' @param ledger By [ledger()]: both epsilons are entered there before the data sets leave, if the cap allows it, and
+#'   stay spent where the release then fails.
 #' @param rule By [identification_rule()]: the data sets must pass it once they are drawn, or nothing is released or
-#'   spent. Epsilon covers neither that a release was blocked, which is not to be published, nor that another one
-#'   passed.
+#'   spent. Epsilon covers neither that a release was blocked, which must not be published, nor that another one passed.
 #' @param public The columns that you declare public, by name or as a formula. Given, it must hold every column of the
 #'   public files
 #'   that is not synthesized; without it the formula and the design name them.
@@ -39,27 +38,27 @@
 #' @param unit Column of the units that epsilon protects, where these are groups of records: households, or sampling
 #'   units. Default: single records.
 #' @param reweight Steps of re-weighting at most: privacy weights of records whose bounds lie below the overall one are
-#'   raised, at the same epsilon. `TRUE` or 1 is the one step of the paper (Hu, Savitsky and Williams, algorithm 1);
+#'   raised, at the same epsilon. `TRUE` or 1 is the one step of the paper (Hu, Savitsky & Williams 2020, Algorithm 1);
 #'   `reweight = 10` goes on while weights rise, for 10 steps at most. Not under [censored()], nor with `debias`.
-#' @param debias Take off the released draws what the privacy weights do to the model. The correction uses c1: tuned on
-#'   your file, c1 stays internal and the correction is **not covered by epsilon**, which the report says; given, by
-#'   `pseudo_posterior(c1 = )`, it makes the correction post-processing.
+#' @param debias Correct the released draws for the effect of the privacy weights on the model. The correction uses c1:
+#'   tuned on your file, c1 stays internal and the correction is **not covered by epsilon**, which the report says;
+#'   given, by `pseudo_posterior(c1 = )`, it makes the correction post-processing.
 #' @param accept_diagnostics What you accept, by name: failed diagnostics of the sampler (`"divergences"`, `"rhat"`,
 #'   `"ess_bulk"`, `"ess_tail"`), and `"information"`: that privacy weights keep less than 30% of the file's
 #'   information. How much they keep is printed, for you and not for publication.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
 #' @param tolerance How far below `epsilon` the result may stay, as a share of it.
 #' @param chains,warmup,draws Settings of the sampler.
-#' @param seed For tests only: who knows the seed can undo the randomness, and the release says that it is not for
+#' @param seed For tests only: whoever knows the seed can undo the randomness, and the release says that it is not for
 #'   publication. Without it randomness comes from the operating system; R's `set.seed()` has no influence on it.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
 #'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
-#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
-#'   Microdata Generation.
+#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #'
-#'   Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under Differential
-#'   Privacy.
+#'   Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
+#'   Differential Privacy, arXiv:2006.01230.
 #' @export
 #' @examples
 #' \dontrun{
@@ -101,15 +100,15 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #'
 #' @param design,synthesizer,m,mechanism As for [synthesize()].
 #' @param epsilon Given alone, c1 is tuned to it.
-#' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (T 1.4.1, step 2), with
-#'   Delta_target = epsilon / (2 m), or 1 without an epsilon.
-#' @param ... Further arguments of [synthesize()] but for `policy`, `ledger`, `rule`, `debias` and
+#' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (Hu, Savitsky & Williams 2022a,
+#'   section 1.4.1, step 2), with Delta_target = epsilon / (2 m), or 1 without an epsilon.
+#' @param ... Further arguments of [synthesize()], except `policy`, `ledger`, `rule`, `debias` and
 #'   `accept_diagnostics`.
 #' @return A list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
 #'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left), `weighted_down` (the
 #'   share of the records with a privacy weight below 1) and `verdict` (of the sampler's diagnostics).
-#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
-#'   Microdata Generation.
+#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examples
 #' \dontrun{

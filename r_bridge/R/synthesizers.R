@@ -1,9 +1,10 @@
 #' Models that synthesize
 #'
 #' `fbs()` is the fully Bayes model for the observed sample: outcomes and survey weight are jointly
-#' normal given the predictors (T 2.1, equations 2-3 and appendix C). `fbp()` is the fully Bayes model for
-#' the population and its inclusion probabilities: its synthetic outcomes follow the population, not
-#' the sample (T 2.2, equations 4-7 and appendix D). Neither does anything by itself: [synthesize()] fits it.
+#' normal given the predictors (Hu, Savitsky & Williams 2022a, section 2.1, eq. 2-3 and appendix C). `fbp()` is the
+#' fully Bayes model for the population and its inclusion probabilities: its synthetic outcomes follow the population,
+#' not the sample (Hu, Savitsky & Williams 2022a, section 2.2, eq. 4-7 and appendix D). Neither does anything by itself:
+#' [synthesize()] fits it.
 #'
 #' Columns named by the formula are **public**: they are published as they are, record by record. That goes for columns
 #' inside of functions, too: `I(age > 65)` publishes `age` itself. If only the groups may be published, make a
@@ -18,17 +19,17 @@
 #'   scale of `transform`; categories are written `factor(employed)`, and are multinomial within the
 #'   cells of the discrete predictors. The names of categories are public.
 #' @param predictors A formula, `~ field + gender` (`~ 1` for none), or names of columns.
-#' @param prior `"paper"`, that of T; `"flat"`, p(B, Sigma) proportional to |Sigma|^(-(D+1)/2), whose posterior is
-#'   drawn exactly and in no time; for `fbs()` also `"independent"`, the paper's with independent
-#'   coefficients, sensible with more than about 20 predictors, and `"normal"`, coefficients ~ N(0, 100), the fastest
-#'   under [censored()].
+#' @param prior `"paper"`, that of Hu, Savitsky & Williams (2022a); `"flat"`, p(B, Sigma) proportional to
+#'   |Sigma|^(-(D+1)/2), whose posterior is drawn exactly and in no time; for `fbs()` also `"independent"`, the paper's
+#'   with independent coefficients, sensible with more than about 20 predictors, and `"normal"`, coefficients ~ N(0,
+#'   100), the fastest under [censored()].
 #' @param transform The scale on which outcomes are normal: `"log"`, [asinh_transform()], [identity_transform()] or
 #'   [normal_scores()]; several outcomes may have a list of them, by name.
 #' @param missing What a missing outcome does: `"fail"`, or `"drop"`, which leaves the record out and has
 #'   the privacy report say how many.
 #' @return A model, for [synthesize()] and [privacy_cost()].
-#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
-#'   Microdata Generation.
+#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examples
 #' fbs("salary", ~ field + gender)
@@ -41,9 +42,9 @@ fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "n
 }
 
 #' @rdname fbs
-#' @param weights Smoothed weights under `fbp()`: `"full"`, the model's own, or `"paper"`, as in T 2.2, which
-#'   leave out how selection differs between cells.
-#' @param variance Standard errors of counts: `"stratified"`, or `"paper"`, without strata, as in table 4 of T.
+#' @param weights Smoothed weights under `fbp()`: `"full"`, the model's own, or `"paper"`, as in section 2.2 of the
+#'   paper, which leave out how selection differs between cells.
+#' @param variance Standard errors of counts: `"stratified"`, or `"paper"`, without strata, as in Table 4 of the paper.
 #' @param bands Public limits that group a numeric predictor of many values into bands, for the
 #'   cells: `list(age = c(25, 45, 65))`.
 #' @export
@@ -56,15 +57,16 @@ fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transfor
 #' A beta regression of one bounded outcome
 #'
 #' The outcome lies between two public bounds and is beta distributed, the logit of its mean linear in the predictors
-#' (C 4.1 and 5). The model has no density of the survey weight and no effects of sampling units: weights must be a
-#' function of the predictors, and strata must be among them.
+#' (Hu, Williams & Savitsky 2025, sections 4.1 and 5). The model has no density of the survey weight and no effects of
+#' sampling units: weights must be a function of the predictors, and strata must be among them.
 #'
 #' @param outcome The confidential number that is synthesized, by name; or a formula, `salary ~ gender + age`, and then
 #'   no `predictors`.
 #' @param predictors,missing As for [fbs()]; the columns of the formula are public.
 #' @param bounds The outcome's lowest and highest possible value, public: chosen without looking at the file.
 #' @return A model, for [synthesize()] and [privacy_cost()].
-#' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
+#' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
+#'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
 #' @export
 #' @examples
 #' beta_regression("salary", ~ gender + age, bounds = c(0, 2e5))
@@ -82,8 +84,8 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #' Regressions of a count
 #'
 #' `negbin()` is a negative binomial regression: of visits, children, or dollars with zeros among them. The log of
-#' the mean mu is linear in the predictors, and the variance is mu + mu^2 / phi, with one phi for all (Hu, Savitsky
-#' and Williams, section 2.1). `poisson_counts()` is the same with variance mu. The outcome has no transform, and its
+#' the mean mu is linear in the predictors, and the variance is mu + mu^2 / phi, with one phi for all (Hu, Savitsky &
+#' Williams 2020, section 2.1). `poisson_counts()` is the same with variance mu. The outcome has no transform, and its
 #' density is a probability, which has no unit.
 #'
 #' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal given the
@@ -97,8 +99,8 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #'   standard deviation 1 are normal, with scales of their own and correlations among them; `"independent"`, the same
 #'   without correlations, sensible with more than about 20 predictors.
 #' @return A model, for [synthesize()] and [privacy_cost()].
-#' @references Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
-#'   Differential Privacy.
+#' @references Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms
+#'   under Differential Privacy, arXiv:2006.01230.
 #' @export
 #' @examples
 #' negbin(visits ~ age + sex)
@@ -122,13 +124,13 @@ poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "indep
 #' A mixture of regressions of one skewed outcome
 #'
 #' For an outcome of any shape, skewed, heavy-tailed or heaped: a truncated Dirichlet process mixture of normal
-#' regressions on the scale of `transform` (E 1.2, equations 1 to 6). Components that are not needed have no share, so
-#' `components` may be too many.
+#' regressions on the scale of `transform` (Hu, Savitsky & Williams 2022b, section 1.2, eq. 1 to 6). Components that are
+#' not needed have no share, so `components` may be too many.
 #'
 #' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal in each
 #' component, given the predictors and the outcome, and smoothed weights are released. There are no effects of sampling
 #' units, and strata must be among the predictors. It can be fitted under [censored()]; there is no `debias`. On a
-#' log scale the wide components of a mixture now and then make amounts that nobody has: give `bounds`.
+#' log scale the wide components of a mixture occasionally produce amounts beyond any real one: give `bounds`.
 #'
 #' @param outcome The confidential number that is synthesized, by name; or a formula, `income ~ age + sex`, and then
 #'   no `predictors`.
@@ -138,19 +140,20 @@ poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "indep
 #'   That there are zeros is then public.
 #' @param components How many components there are at most.
 #' @param prior `"common"`: coefficients of the components have a mean that they share and that is estimated;
-#'   `"paper"`: mean 0, as in equation 5 of E.
-#' @param a_gamma,b_gamma Shape and rate of the gamma prior of the concentration (equation 4 of E, which prints no
+#'   `"paper"`: mean 0, as in eq. 5 of Hu, Savitsky & Williams (2022b).
+#' @param a_gamma,b_gamma Shape and rate of the gamma prior of the concentration (eq. 4 of the paper, which prints no
 #'   numbers).
 #' @param least_sd Least residual standard deviation of a component, on the scale of `transform`; public. It bounds the
 #'   density, which values that many records share would drive to infinity.
 #' @param bounds Public limits of the outcome, chosen without looking at the file: synthetic values beyond are drawn
 #'   again. `NULL` for none.
 #' @param allocation What the component of a synthetic record is drawn from: `"prior"`, the shares alone; or
-#'   `"posterior"`, its distribution given the confidential value of that very record (equation 7 of E). **No epsilon
-#'   holds for the latter**, none is to be named, and a release of it, by `mechanism = pseudo_posterior(c1 = )`, says
-#'   that it has no guarantee.
+#'   `"posterior"`, its distribution given the confidential value of that same record (eq. 7 of the paper). **No epsilon
+#'   holds for the latter**: name none. Its release, by `mechanism = pseudo_posterior(c1 = )`, says that it has no
+#'   guarantee.
 #' @return A model, for [synthesize()] and [privacy_cost()].
-#' @references E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection.
+#' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
+#'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @export
 #' @examples
 #' mixture(income ~ age + sex, bounds = c(1, 1e7))
@@ -238,7 +241,7 @@ outcome_columns <- function(side) {
 #' `asinh_transform()` is asinh(y / scale): logarithmic in both tails and linear near 0, for amounts that can be
 #' negative. `identity_transform()` is y / scale. `normal_scores()` is the normal quantile of the share of a
 #' historical or public file below y; knots are joined by a monotone cubic on the scale of `base`.
-#' `historical_scores()` makes the knots from such a file, never from the one that is to be released.
+#' `historical_scores()` makes the knots from such a file, never from the one to release.
 #' @param scale Of the outcome: about where `asinh_transform()` turns from linear to logarithmic.
 #' @param amounts,probabilities Knots: amounts in the unit of the outcome, and the share of the
 #'   historical file below each; both increase, and there are at least 5.
@@ -305,19 +308,20 @@ transforms <- function(transform, outcomes = NULL) {
 #' The pseudo posterior mechanism
 #'
 #' Each record's likelihood is raised to a privacy weight alpha in \[0, 1\], the smaller the riskier
-#' the record: f is the largest absolute log density of the record under any posterior draw (T 1.4.1).
-#' The guarantee is asymptotic.
-#' @param map From risk f to alpha: `"inverse"`, c1 Delta / f + c2 (T 1.4.1, step 2), or `"linear"` (M, algorithm 2).
+#' the record: f is the largest absolute log density of the record under any posterior draw (Hu, Savitsky & Williams
+#' 2022a, section 1.4.1). The guarantee is asymptotic.
+#' @param map From risk f to alpha: `"inverse"`, c1 Delta / f + c2 (Hu, Savitsky & Williams 2022a, section 1.4.1, step
+#'   2), or `"linear"` (Hu, Savitsky & Williams 2020, Algorithm 2).
 #' @param c1 Scale of the map; `NULL` tunes it to the epsilon that is asked for.
 #' @param c2 Shift of the map, between -1 and 1.
 #' @param risk How the risk of a record is measured: [lipschitz_risk()], [count_risk()], [marginal_risk()] or
 #'   [pairwise_risk()].
 #' @return A mechanism, for [synthesize()] and [privacy_cost()].
-#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
-#'   Microdata Generation.
+#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #'
-#'   M: Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
-#'   Differential Privacy.
+#'   Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
+#'   Differential Privacy, arXiv:2006.01230.
 #' @export
 #' @examples
 #' pseudo_posterior("linear")
@@ -333,17 +337,18 @@ pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0, ri
 #' about Lipschitz bounds.
 #'
 #' `lipschitz_risk()` is the record's own bound: its largest absolute log density under any draw of the model without
-#' privacy weights (M, algorithm 2). `count_risk()` is the share of the records whose values are outside of a closed
-#' ball around the record's (M, algorithm 3): who has few others near is easily told from them. It takes no model, and
-#' looks at numeric outcomes only; with several of them a record is near when each of them is.
+#' privacy weights (Hu, Savitsky & Williams 2020, Algorithm 2). `count_risk()` is the share of the records whose values
+#' are outside of a closed ball around the record's (Hu, Savitsky & Williams 2020, Algorithm 3): a record with few
+#' others near is easy to distinguish. It takes no model, and looks at numeric outcomes only; with several of them a
+#' record is near when each of them is.
 #'
-#' With `map = "linear"` these are the weights that M calls LW and CW.
+#' With `map = "linear"` these are the weights LW and CW of the paper.
 #'
 #' `marginal_risk()` is the probability that an intruder who knows some columns and the record's value identifies it
 #' among synthetic records, as [identification_risk()] does, in data sets that are simulated from the model without
-#' privacy weights (E, equations 8 and 9). `pairwise_risk()` is one minus the weight that E makes of the probabilities
-#' of pairs (equation 14): it spares records that are at risk only once risky ones around them were moved.
-#' With `map = "linear"` and `c1 = 1` these are the weights of E.
+#' privacy weights (Hu, Savitsky & Williams 2022b, eq. 8 and 9). `pairwise_risk()` is one minus the weight made from the
+#' probabilities of pairs (eq. 14): it spares records that are at risk only once risky ones around them were moved. With
+#' `map = "linear"` and `c1 = 1` these are the weights of that paper.
 #' @param known Columns that the intruder knows and that are not synthesized, by name or as a formula; `~ 1` for none.
 #' @param radius Of the ball: a share of the record's value, or in its unit where not `relative`; one, or one for each
 #'   numeric outcome. It is published.
@@ -351,10 +356,11 @@ pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0, ri
 #' @param floor Least radius, in the unit of the outcome; one, or one for each. Without it zeros are near zeros alone.
 #' @param datasets How many data sets are simulated.
 #' @return A measure of risk, for the argument `risk` of [pseudo_posterior()], [weighted_e()] and [censored()].
-#' @references M: Hu, Savitsky and Williams, Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
-#'   Differential Privacy.
+#' @references Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms
+#'   under Differential Privacy, arXiv:2006.01230.
 #'
-#'   E: Hu, Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection.
+#'   Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal of Survey
+#'   Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @export
 #' @examples
 #' count_risk(radius = 0.2, floor = 1)
@@ -403,9 +409,9 @@ check_risk <- function(risk) {
 #' Mechanisms that cut off or clamp
 #'
 #' `censored()` clamps every record's contribution to the log likelihood, alpha log p, to plus or minus epsilon / (2 m).
-#' The clamp holds whatever the parameters are, so the guarantee is no matter of the sample size: with
+#' The clamp holds whatever the parameters are, so the guarantee holds at any sample size: with
 #' `weighted = FALSE`, alpha = 1, it is **strict**. With `weighted = TRUE` records get privacy weights first, so that
-#' fewer are clamped; weights from this very file make it strict *given alpha*, weights by
+#' fewer are clamped; weights from this file make it strict *given alpha*, weights by
 #' [policy_from_historical()] strict. The models are [fbs()] (not with its flat prior), [fbp()] and [beta_regression()],
 #' without effects of sampling units; `population_total` must be given.
 #'
@@ -415,7 +421,8 @@ check_risk <- function(risk) {
 #' @param weighted Whether records get privacy weights before they are clamped.
 #' @param map,c1,c2,risk Of the privacy weights, as for [pseudo_posterior()]; c1 is not tuned.
 #' @return A mechanism, for [synthesize()].
-#' @references C: Hu, Williams and Savitsky, Mechanisms for Global Differential Privacy under Bayesian Data Synthesis.
+#' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
+#'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
 #' @export
 #' @examples
 #' censored(epsilon = 10)

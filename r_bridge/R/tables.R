@@ -1,12 +1,12 @@
 #' Tables of a release
 #'
 #' Every cell of the variables, every margin and the total, estimated in each of the m data sets and combined:
-#' the mean of the estimates, with variance T = mean(u) + b / m (T, appendix A; Reiter and Raghunathan 2007).
-#' Tables are made of the published data alone.
+#' the mean of the estimates, with variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a, appendix A; Reiter and
+#' Raghunathan 2007). Tables are made of the published data alone.
 #'
 #' @param release From [synthesize()] or [read_release()].
-#' @param by Predictors, and outcomes that are categories, by name or as a formula `~ field + gender`; nothing else is in
-#'   the files.
+#' @param by Predictors, and outcomes that are categories, by name or as a formula `~ field + gender`; nothing else is
+#'   in the files.
 #' @param outcome Names of outcomes; default: all.
 #' @param statistic One or several of `"count"`, `"mean"`, `"total"`, `"proportion"`, `"ratio"`, `"quantile"`; default:
 #'   counts, means of numbers and proportions of categories.
@@ -23,8 +23,8 @@
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`; where there are
 #'   proportions `category`, its name as text, and where there are quantiles `prob`. Intervals are 95\% t
 #'   intervals, on the logit scale for proportions. [plot()][plot.surveysynth_table] draws them.
-#' @references T: Hu, Savitsky and Williams, Private Tabular Survey Data Products through Synthetic
-#'   Microdata Generation.
+#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examples
 #' \dontrun{

@@ -166,7 +166,10 @@ class SampleStudy:
         self.scatter.append(pd.DataFrame({"method": method, "weights": weights, "outcome": outcome, "weight": scaled}))
 
     def _scatter_of(self, done: Fit, method: StudyMethod) -> None:
-        """One synthetic data set with smoothed weights, and with weights synthesized around them (T Fig. 4, 8, 9)."""
+        """One synthetic data set with smoothed weights, and with weights synthesized around them.
+
+        Source: Hu, Savitsky & Williams 2022a, Figures 4, 8, 9.
+        """
         posterior, rng = done.weighted.posterior, np.random.default_rng(self._seed(method, done.budget.bound))
         draw, noise = int(rng.choice(posterior.size, p=posterior.weight)), rng.integers(2**63)
         panels: dict[str, tuple[Floats, Floats]] = {}

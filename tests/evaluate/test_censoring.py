@@ -128,7 +128,7 @@ def test_values_near_a_bound_keep_their_density():
 
 @pytest.mark.parametrize(("synthesizer", "bins"), [("perturbed_histogram", 6), ("perturbed_histogram_sqrt", 18)])
 def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch):
-    """Laplace(2 / epsilon): half of the paper's epsilon, for a record added or removed; ceil(log n) and ceil(sqrt(n))."""
+    """Laplace(2 / epsilon): half of the paper's epsilon, for a record added or removed; log n and sqrt(n) bins."""
     asked = {}
 
     def recorded(design, outcome, **settings):

@@ -362,7 +362,7 @@ def test_weightings_on_ones_own_file(run_cli, frame, tmp_path):
 
 
 def test_money_in_whole_dollars_with_zeros():
-    """Section 3: a salary, negative binomial; the model's mean is the file's, give or take four posterior deviations."""
+    """Section 3: a salary, negative binomial; the model's mean is the file's, within four posterior deviations."""
     rng = np.random.default_rng(8)
     salary = np.where(rng.random(300) < 0.02, 0, 1000 * np.exp(rng.normal(4.5, 0.5, 300))).round()
     compared = compare_weightings(pd.DataFrame({"salary": salary}), "salary", seed=2)

@@ -507,7 +507,7 @@ def test_strict_laplace_tables():
 
 
 def test_local_laplace_tables_are_found_out():
-    """The local sensitivity of a count differs in the neighbour's file; that of a mean can be 0 while the mean moves."""
+    """The local sensitivity of a count differs in the neighbour's file; that of a mean can be 0 while it moves."""
     here, there = tables(survey(50.0, 40.0)).some([0]), tables(survey(1.5, 40.0)).some([0])
     assert here.sensitivity > 40 * there.sensitivity > 0
     rejected(here.epsilon[0], of_noise(here, there), NOISE_DRAWS)
