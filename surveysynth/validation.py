@@ -53,7 +53,7 @@ def whole(value: object, name: str) -> int:
 
 
 def one_of(value: object, allowed: Iterable[object], name: str) -> None:
-    """Refuse a value that is none of these (InputError)."""
+    """Refuse a value that is not one of these (InputError)."""
     listed = list(allowed)
     if value not in listed:
         raise InputError(f"{name}={value!r} is not one of {', '.join(map(str, listed))}")
@@ -62,7 +62,7 @@ def one_of(value: object, allowed: Iterable[object], name: str) -> None:
 def line_of_text(value: object, name: str) -> str:
     """A text as it goes on a line of its own; what is not printable would disturb the file or its readers."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InputError(f"{name} must be a text of one line, without control characters, that says something")
+        raise InputError(f"{name} must be a text of one line, without control characters, and not empty")
     return value.strip()
 
 

@@ -124,7 +124,7 @@ def test_refusals(population, arguments, message):
 
 
 def test_the_frame_keeps_its_own_columns(population):
-    with pytest.raises(InputError, match="has a column 'weight', which the sample is to get"):
+    with pytest.raises(InputError, match="has a column 'weight', which the sample adds"):
         SurveyDesign.from_frame(population.assign(weight=1.0), n=5)
     with pytest.raises(InputError, match="must be a pandas DataFrame"):
         SurveyDesign.from_frame(population.to_dict(), n=5)

@@ -43,7 +43,7 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     It is like the file of Hu, Savitsky & Williams (2022b, section 1.1).
 
     Everything is drawn from rules that are written here; no record and no table of a survey is behind it.  Shares and
-    medians are round numbers of about the size that is known of households in the United States around 2017.
+    medians are round numbers of about the size known for households in the United States around 2017.
     Income is lognormal within groups, with a spread of 0.65 on the log scale; one unit in eight has less, with a spread
     of 1.1, and one in fifty a Pareto tail, from 150,000 dollars to a million.  The young, the old and the never married
     report none more often than others, 8% in all; one in a thousand reports a loss.  Answers are heaped: most are

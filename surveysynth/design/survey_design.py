@@ -231,11 +231,11 @@ class SurveyDesign:
         return partial(type(self), **self._checked_roles()), (self._frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
-        """Roles that make this design once more, but for its pps= and what it refuses: that was looked at before."""
+        """Roles that make this design again, except its pps= and the checks of it, which passed before."""
         return {role: value for role, value in self.roles().items() if role != "pps"} | {"lonely_psu": "remove"}
 
     def _with(self, **changed: Any) -> SurveyDesign:
-        """The same design but for some attributes that are not columns of the frame."""
+        """The same design except for some attributes that are not columns of the frame."""
         design = type(self).__new__(type(self))
         design.__dict__.update(self.__dict__ | changed)
         design.__dict__.pop("degf", None)  # computed once, for this design
@@ -410,7 +410,7 @@ class SurveyDesign:
         made = {"weight": 1 / drawn.pi} | ({"population": drawn.population} if method == "srs" else {})
         for name in made:
             if name in frame.columns:
-                raise InputError(f"the frame has a column {name!r}, which the sample is to get: rename it")
+                raise InputError(f"the frame has a column {name!r}, which the sample adds: rename it")
         sample = frame.iloc[drawn.positions].assign(**made)
         pps = VARIANCE_OF.get(method)
         if pps == "sen_yates_grundy" and max(block.positions.size for block in drawn.joint) > MOST_JOINT:
@@ -537,12 +537,12 @@ def _check_pps(
     _check_choice("pps", pps, get_args(PPS))
     first = stages[0]
     if first.stratum_of_unit.size < first.unit.size or first.fraction.any():
-        raise InputError(f"pps={pps!r} is for samples of elements without fpc: the probabilities say it all")
+        raise InputError(f"pps={pps!r} is for samples of elements without fpc: the probabilities are enough")
     if pps in NEED_JOINT and not joint:
         raise InputError(f"pps={pps!r} needs joint=, the joint inclusion probabilities; pps='hajek' does without")
     if (pi > 1 + 1e-9).any():
         raise InputError(
-            f"pps={pps!r} takes weights for 1 / pi, and a weight is below 1 in {rows(pi > 1 + 1e-9)}; scale the "
+            f"pps={pps!r} treats weights as 1 / pi, and a weight is below 1 in {rows(pi > 1 + 1e-9)}; scale the "
             "weights to the population, or leave pps= out"
         )
     uncertain = np.bincount(first.stratum, pi < CERTAIN, first.sampled.size)

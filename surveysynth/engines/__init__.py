@@ -19,7 +19,7 @@ def get_engine(name: str = "auto") -> Engine:
     InputError
         An unknown name.
     EngineError
-        CmdStan was asked for and there is none.
+        CmdStan was asked for and is not installed.
     """
     scratch.sweep()  # confidential files that a process left which was killed
     if name == "auto":

@@ -217,7 +217,7 @@ def available() -> list[str]:
 
 
 def estimator_of(name: str) -> Estimator:
-    """The estimator of a name; InputError where there is none."""
+    """The estimator of a name; InputError for an unknown name."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     added = entry_points(group=PLUGINS, name=name)

@@ -119,7 +119,7 @@ def tabulate(
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
-    The designs share the values of ``by`` columns, row order aside, but for those that are
+    The designs share the values of ``by`` columns, row order aside, except those that are
     ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.
     """
     check_designs(designs)

@@ -266,7 +266,7 @@ def membership_attack(
     if few.any():
         warnings.warn(
             f"less than {FEW} effective draws are left when the record is left out, in {rows(few)}: its numbers are "
-            "not to be trusted; fit again with more draws=",
+            "unreliable; fit again with more draws=",
             stacklevel=2,
         )
     without = [_refitted(fit, [unit], rng) for unit in apart.tolist()]

@@ -53,7 +53,7 @@ class ProtectedFit:
     ----------
     c1 : float
     alpha : float array (n,)
-    posterior : Posterior
+    posterior : Draws
     bounds : float array (n,)
         max over draws of alpha_i |log p_i|.
     clamp : float, optional

@@ -191,7 +191,7 @@ def _matrix(values: Floats) -> Any:
 
 
 def _roles(design: SurveyDesign) -> Any:
-    """The roles as an R list: names, but for what says how replicates count."""
+    """The roles as an R list: names, except what says how replicates count."""
     roles = {role: value for role, value in design.roles().items() if value is not None}
     replication = design.replication
     if replication is not None:

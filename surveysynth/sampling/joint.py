@@ -171,7 +171,7 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
     Parameters
     ----------
     pi : float array (N,)
-        Inclusion probabilities; but for Poisson selection they add up to the sample size.
+        Inclusion probabilities; except under Poisson selection they add up to the sample size.
     method : {"srs", "poisson", "systematic", "tille", "maximum_entropy"}
         ``systematic`` in the order of the file.
 

@@ -10,7 +10,7 @@ and phi its characteristic function, everything about it is a short Fourier sum:
     W_j = phi(t_j) exp(-i n t_j) / (M P(S = n)),   g_k(t) = p_k exp(it) / (1 - p_k + p_k exp(it)).
 
 The sums are over real parts.  M need only exceed the spread of S (Bernstein's inequality), and phi
-vanishes but for some 15 to 40 of the nodes, for ten units as for ten million.
+vanishes except at some 15 to 40 of the nodes, for ten units as for ten million.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
-    """The conditional Poisson selection with inclusion probabilities pi (1 where that is 1 but for 1e-12).
+    """The conditional Poisson selection with inclusion probabilities pi (1 where that is 1 up to 1e-12).
 
     The odds are a smooth function of pi: it is found at the units where they are few, and at
     Chebyshev nodes where they are many, which stand for them in all sums.
@@ -254,7 +254,7 @@ def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, 
 
 @nb.njit(cache=True)
 def _nodes(variance: float, N: int, apart: float) -> Floats:
-    """Nodes t_j >= 0, j < M / 2, that tell sizes apart which differ by less; but for those where |phi| < 1e-20."""
+    """Nodes t_j >= 0, j < M / 2, that distinguish sizes which differ by less; except those where |phi| < 1e-20."""
     M = min(N + 1, int(apart)) | 1
     t = np.empty(M // 2 + 1)
     for j in range(t.size):

@@ -73,7 +73,7 @@ def draw(
     Parameters
     ----------
     size : array (N,), optional
-        Size of each unit, to which inclusion probabilities are proportional; equal where there is none.
+        Size of each unit, to which inclusion probabilities are proportional; equal by default.
     n : int, or mapping of stratum to int
         Sample size, in each stratum; the expected one for Poisson selection, which need not be whole.
     method : str

@@ -40,7 +40,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
         kept = SurveyDesign(design.frame[~absent], **roles)
     except InputError as error:
         raise InputError(
-            f"once the {absent.sum():,} records without an outcome are left out and the rest are numbered anew, {error}"
+            f"once the {absent.sum():,} records without an outcome are left out and the rest are renumbered, {error}"
         ) from None
     return kept, np.flatnonzero(~absent), absent
 

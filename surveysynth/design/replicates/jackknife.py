@@ -103,7 +103,7 @@ def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU
         )
     left_out = np.flatnonzero((n_h > 1)[first.stratum_of_unit])
     if left_out.size == 0:
-        raise InputError("no stratum has two PSUs, so there is none to leave out")
+        raise InputError("no stratum has two PSUs, so none can be left out")
     rscales = ((n_h - 1) / n_h * (1 - f_h))[first.stratum_of_unit[left_out]]
     scale = 1.0
     if not stratified:

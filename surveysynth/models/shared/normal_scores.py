@@ -107,7 +107,7 @@ class NormalScores:
         knots: int = 70,
         base: str | Transform = "log",
     ) -> NormalScores:
-        """Knots from a historical or public file, never from the file that is to be released.
+        """Knots from a historical or public file, never from the file to release.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class NormalScores:
     def made_from(self, values: ArrayLike, weights: ArrayLike | None = None) -> bool:
         """Whether these knots come from this very file, or from one that is closer to it than chance allows.
 
-        A file that is to be released must not have made its own knots.  The test is W^2 = n times
+        A file to release must not have made its own knots.  The test is W^2 = n times
         the integral of (F(y_k) - p_k)^2 (Cramer and von Mises), which is 0 for the file itself, in any
         order and with all records repeated; mostly below 0.01 when up to 5% of the records were left
         out or added; and on average 1/6 or more for an independent file of the same

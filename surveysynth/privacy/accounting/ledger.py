@@ -104,7 +104,7 @@ class Ledger:
         fit under a cap.  It is recorded with the first call that names it; later calls may leave it
         out or name the same.
     create : bool
-        Begin the survey, and the file where there is none; its folder must exist.  Once only: a name
+        Begin the survey, and the file if needed; its folder must exist.  Once only: a name
         that is there already is refused, as is one that differs from it in case, spaces or signs
         alone, and one that is near another's is warned of.
 

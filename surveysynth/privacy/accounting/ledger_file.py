@@ -6,7 +6,7 @@ a line is its head,
     head_0 = SHA-256(heading),    head_i = SHA-256(head_{i-1} followed by line i without its head),
 
 so that a line that is changed, taken out or moved no longer fits.  Every line holds a random salt: no two heads
-are alike, and from a head, which is published, nobody can try out what the ledger says.
+are alike, and from a head, which is published, nobody can guess and check what the ledger says.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Entry:
         What one is protected as: a record, or the column of households, say.
     blank : Decimal or None
         Epsilon for one unit's confidential values taken out of the file or put into it (or for the unit
-        removed or added); None where there is none.
+        removed or added); None where it is not defined.
     replace : Decimal or None
-        Epsilon for one unit's confidential values replaced by others; None where there is none.
+        Epsilon for one unit's confidential values replaced by others; None where it is not defined.
     head : str
         SHA-256 of the ledger up to here, 64 hexadecimal digits.
     """
@@ -125,7 +125,7 @@ def create(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, write: bool) -> Iterator[int]:
-    """The ledger, open and locked: to itself where it is to be written, else with other readers."""
+    """The ledger, open and locked: exclusively for writing, else shared with other readers."""
     import fcntl  # not on Windows, where the rest of the package works
 
     file = -1
