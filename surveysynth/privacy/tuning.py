@@ -10,7 +10,8 @@ weights prod_i p_i^(alpha_i' - alpha_i), which hardly vary; if it is far, the mo
 Where effects of PSUs are integrated out, M_i depends on the privacy weights of the PSU, a little:
 c1' is then found again with M_i at alpha(c1') until its own bound is the one that was looked for.
 
-**Re-weighting** (R Algorithm 1) raises the weights of records whose bounds alpha_i M_i lie below the overall one,
+**Re-weighting** (Hu, Savitsky & Williams 2020, Algorithm 1) raises the weights of records whose bounds alpha_i M_i lie
+below the overall one,
 
     alpha^w_i = clip(k alpha_i Delta / (alpha_i M_i), 0, 1) = min(1, k Delta / M_i),
 
@@ -35,7 +36,7 @@ from .protected_fit import ProtectedFit, PseudoLikelihood, times
 
 Floats = NDArray[np.float64]
 FITS = 10  # two or three are usual
-START = 0.95  # first k (R 2.2)
+START = 0.95  # first k (Hu, Savitsky & Williams 2020, section 2.2)
 CLOSER = 5  # times that c1 is looked for over the draws of one fit, where its bounds move with c1
 EFFICIENCY = 0.9  # least effective share of draws that may be carried over without a refit
 
@@ -110,10 +111,12 @@ def tune(
 
 
 def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, target: float) -> ProtectedFit:
-    """Weighted-e (C 2.2): alpha_i := 0 wherever alpha_i f_i exceeds the target, and fit.
+    """Weighted-e: alpha_i := 0 wherever alpha_i f_i exceeds the target, and fit.
 
-    f_i is the bound under the unweighted fit: with it, and not with that of the weighted fit, the counts of C
-    Table 1 come out.  The bounds of the new fit can exceed the target, as in C 4.2.
+    Source: Hu, Williams & Savitsky 2025, section 2.2.
+
+    f_i is the bound under the unweighted fit: with it, and not with that of the weighted fit, the counts of its
+    Table 1 come out.  The bounds of the new fit can exceed the target, as in its section 4.2.
 
     Parameters
     ----------
@@ -137,7 +140,9 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
 
 
 def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float = 0.01) -> ProtectedFit:
-    """Raise the weights of records whose bounds lie below the overall one (R Algorithm 1), step by step.
+    """Raise the weights of records whose bounds lie below the overall one, step by step.
+
+    Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
     Every step is a fit of its own, with its own draws and its own Delta: the M_i behind its weights are of earlier
     fits, and k alone, one number, is found on its draws (:func:`tune`).  M_i, a maximum over draws, moves from fit to
@@ -184,7 +189,7 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
 
 def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> ProtectedFit:
-    """A fit in which every alpha_i log p_i is clamped (C 3), and how often it was."""
+    """A fit in which every alpha_i log p_i is clamped, and how often it was."""
     posterior = pseudo.censored(alpha, clamp)
     bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
     return ProtectedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))

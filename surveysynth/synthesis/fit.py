@@ -129,7 +129,9 @@ class Fit:
         return "strict" if self.policy is not None else self.mechanism.kind
 
     def reweighted(self, steps: int = 1, *, tolerance: float = 0.01) -> Fit:
-        """Raise privacy weights where bounds lie below the overall one, at no more epsilon (R Algorithm 1).
+        """Raise privacy weights where bounds lie below the overall one, at no more epsilon.
+
+        Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
         Parameters
         ----------

@@ -1,10 +1,11 @@
 """From a confidential design to synthetic data: fit, tune to an epsilon, release.
 
-    f_i = max_s |log p_i|  under alpha = 1           (T 1.4.1 steps 1-2)
+    f_i = max_s |log p_i|  under alpha = 1           (Hu, Savitsky & Williams 2022a, section 1.4.1 steps 1-2)
     alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
     c1 tuned until Delta <= epsilon / (2 m); m draws make m data sets; epsilon = 2 Delta m  (step 5)
 
-Under the censored mechanism (C 3) every alpha_i log p_i is clamped to +-epsilon / (2 m) in the fit itself.
+Under the censored mechanism (Hu, Williams & Savitsky 2025, section 3) every alpha_i log p_i is clamped to +-epsilon /
+(2 m) in the fit itself.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ def fit(
         Column of the units that epsilon protects, where these are groups of records: households,
         or PSUs.  Their records' log densities add up.  Default: single records.
     reweight : int
-        Steps of re-weighting (R Algorithm 1): the privacy weights of records whose bounds lie below the overall one
+        Steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1): the privacy weights of records whose bounds
+        lie below the overall one
         are raised, at the same epsilon.  True is one step, as in R; ``reweight=10`` goes on while
         weights rise, for 10 steps at most.  Nothing is then corrected: no ``debias``, nor the spread between PSUs
         or shares.
@@ -388,7 +390,8 @@ def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:
     """Refuse to promise anything for synthetic values that are drawn given the confidential ones (method 11.10)."""
     if epsilon is not None or mechanism.needs_epsilon:
         raise InputError(
-            "allocation='posterior' draws what is published given the confidential value of each record (E eq. 7): no "
+            "allocation='posterior' draws what is published given the confidential value of each record "
+            "(Hu, Savitsky & Williams 2022b, eq. 7): no "
             "epsilon holds for it, and none is to be named. Say mechanism=PseudoPosterior(c1=...), whose release is of "
             "kind 'none', or allocation='prior'"
         )

@@ -31,7 +31,9 @@ MODES = (
 
 @dataclass(frozen=True)
 class Censored(Mechanism):
-    """The censored mechanism (C 3): every alpha_i log p_i is clamped to [-epsilon/(2m), epsilon/(2m)].
+    """The censored mechanism: every alpha_i log p_i is clamped to [-epsilon/(2m), epsilon/(2m)].
+
+    Source: Hu, Williams & Savitsky 2025, section 3.
 
     Epsilon is for one record's confidential values taken out of the fit or put into it; for these values
     replaced by others it is twice that.  The number of records is public.

@@ -18,7 +18,9 @@ from .base import Assessment, Mechanism, Say, reweighted, tuned, unweighted_fit,
 
 @dataclass(frozen=True)
 class PseudoPosterior(Mechanism):
-    """The pseudo posterior mechanism (T 1.4.1; "Weighted" in C): record i's likelihood is raised to alpha_i.
+    """The pseudo posterior mechanism: record i's likelihood is raised to alpha_i.
+
+    Source: Hu, Savitsky & Williams 2022a, section 1.4.1; "Weighted" in Hu, Williams & Savitsky (2025).
 
     Its guarantee is asymptotic: the bound is local to the data and a maximum over draws.
 

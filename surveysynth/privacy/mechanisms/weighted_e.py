@@ -21,10 +21,12 @@ from .base import Assessment, Mechanism, Say, reweighted, tuned, unweighted_fit,
 
 @dataclass(frozen=True)
 class WeightedE(Mechanism):
-    """The pseudo posterior with weights cut off (C 2.2, "Weighted-e").
+    """The pseudo posterior with weights cut off.
+
+    Source: Hu, Williams & Savitsky 2025, section 2.2, "Weighted-e".
 
     Wherever alpha_i f_i, f_i the record's bound under the unweighted fit, exceeds epsilon / (2 m), alpha_i is
-    0, and the model is fitted under what is left.  Some bounds then still exceed epsilon / (2 m), and C leaves
+    0, and the model is fitted under what is left.  Some bounds then still exceed epsilon / (2 m), and the paper leaves
     it at that.  Here epsilon is never exceeded: the weights that are left get a common factor, tuned as
     c1 of :class:`PseudoPosterior` is.
 
@@ -33,8 +35,8 @@ class WeightedE(Mechanism):
     epsilon : float, optional
         For the whole release of m data sets; may stand here instead of in ``synthesize``.
     map, c1, c2
-        Of the weights that are cut off; C has the linear map with c1 = 1, and c1 below 1 for
-        "downscaling" (C 4.4).
+        Of the weights that are cut off; the paper has the linear map with c1 = 1, and c1 below 1 for
+        "downscaling" (section 4.4 of the paper).
     risk : LipschitzRisk or CountRisk
         As for :class:`PseudoPosterior`.
 
