@@ -398,7 +398,7 @@ def test_the_papers_tables_come_out(population):
     """100 samples: mean interval lengths within 5% of those printed, coverage as near as 100 samples can tell.
 
     The difference of two coverages of 0.9 over 100 samples each has a standard error of 0.042, its
-    absolute value a mean of 0.034.  The means of FBP are covered better here than in T, by 0.08.
+    absolute value a mean of 0.034.  The means of FBP are covered better here than in the paper, by 0.08.
     """
     study = repeated_sampling(population, replicates=100, m=(3,), methods=("fbs", "fbp"), workers=2, seed=1)
     table = evaluate.compare_with_paper(evaluate.summarize(study.estimates, population.by))

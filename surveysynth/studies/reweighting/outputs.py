@@ -43,8 +43,8 @@ def table1(study: ReweightingStudy) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``statistic, synthesizer, low, high, paper_low, paper_high``; the last two are missing where R has no such
-        column, or n is not R's.
+        ``statistic, synthesizer, low, high, paper_low, paper_high``; the last two are missing where the paper has no
+        such column, or another n.
     """
     own = study.files[(study.files["data"] == "nb_mixture") & study.files["epsilon"].isna()]
     ends = own.groupby("synthesizer")[ENDS].mean()
@@ -63,7 +63,7 @@ def table1(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def utility(study: ReweightingStudy) -> pd.DataFrame:
-    """Means over the synthetic files of a fit, under R's rule, and posterior means of mu and phi.
+    """Means over the synthetic files of a fit, under the paper's rule, and posterior means of mu and phi.
 
     Returns
     -------
@@ -161,8 +161,8 @@ def _of(study: ReweightingStudy, part: str) -> pd.DataFrame:
 def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
     """Write the tables, the figures and the summary of a study.
 
-    - ``table1.csv`` (:func:`table1`), ``bounds.csv``: every fit under R's rule; ``weights.csv``: the records of the
-      first replicate; ``utility.csv`` (:func:`utility`), ``share.csv`` (:func:`shares`), ``curve.csv``
+    - ``table1.csv`` (:func:`table1`), ``bounds.csv``: every fit under the paper's rule; ``weights.csv``: the records of
+      the first replicate; ``utility.csv`` (:func:`utility`), ``share.csv`` (:func:`shares`), ``curve.csv``
       (:func:`curve`), ``sdr.csv`` (:func:`of_sdr`); ``failures.csv``: what failed, and why; ``summary.txt``;
     - of the first replicate ``bounds_before.png`` (Figure 1), ``bounds_weights.png`` (2, 3), ``before_after.png`` (4A),
       ``weights.png`` (4B to D), ``utility.png`` (5);

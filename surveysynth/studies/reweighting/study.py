@@ -422,8 +422,8 @@ class ReweightingStudy:
     replicates : int
     bounds : pandas.DataFrame
         One row a fit: ``replicate, part, data, n, epsilon, synthesizer, c1, lipschitz, k, steps, flatness,
-        weighted_down, mean_alpha, mu, phi, diagnostics``.  part is "file" (R's rule, c1 = 1), "curve" (tuned to
-        epsilon), "share" (larger files) or "sdr".
+        weighted_down, mean_alpha, mu, phi, diagnostics``.  part is "file" (the paper's rule, c1 = 1), "curve" (tuned
+        to epsilon), "share" (larger files) or "sdr".
     files : pandas.DataFrame
         One row a synthetic file: ``replicate, data, epsilon, synthesizer, file, max_ecdf, avg_ecdf, q15, q90, mean,
         median``, the ends of their intervals, and ``mu, phi`` of its draw.  epsilon is missing under c1 = 1; the
