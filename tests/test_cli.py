@@ -18,7 +18,7 @@ from surveys import make_frame
 import surveysynth as ss
 from surveysynth.cli import app as cli
 from surveysynth.datasets.census import census_workers
-from surveysynth.engines import Diagnostics
+from surveysynth.engines import Diagnostics, cmdstan
 
 GOOD = {
     "weights": "wt", "strata": "field", "outcome": "income", "predictors": "field + gender", "prior": "flat",
@@ -230,7 +230,7 @@ def test_doctor_says_what_is_there_and_how_to_get_the_rest(there, run, monkeypat
     monkeypatch.setattr(cli, "_r", lambda expression: "4.9" if "'survey'" in expression or "R.version" in expression or
                         "getRversion" in expression else "")  # fmt: skip
     monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: object() if there else None)
-    monkeypatch.setattr(cli, "cmdstan_version", lambda: "2.36.0" if there else None)
+    monkeypatch.setattr(cmdstan, "cmdstan_version", lambda: "2.36.0" if there else None)
     code, out, err = run("doctor")
     assert (code, err) == (0, "")
     found = {line[0]: line[1:] for line in (
@@ -254,7 +254,7 @@ def test_doctor_asks_the_r_that_is_there(r, run):
 
 
 def test_demo_compares_with_the_truth(run, monkeypatch):
-    monkeypatch.setattr(cli, "FBS", partial(ss.FBS, prior="flat"))
+    monkeypatch.setattr(ss, "FBS", partial(ss.FBS, prior="flat"))
     code, out, err = run("demo", "--n", "600", "--seed", "1", "--out", "here/demo", "-m", "2")
     assert (code, err) == (0, "")
     population = census_workers()
@@ -405,7 +405,7 @@ def test_a_mixture_is_synthesized_as_by_python(skewed, run):
 
 def test_a_mixture_is_priced_and_kept_in_a_policy(skewed, run, monkeypatch):
     asked = []
-    monkeypatch.setattr(cli, "privacy_cost", lambda design, model, **_: asked.append(model) or COST)
+    monkeypatch.setattr(ss, "privacy_cost", lambda design, model, **_: asked.append(model) or COST)
     code, out, err = run(*words("privacy-cost", drop=("strata",), **MIXTURE | {"prior": "paper"}, **BETWEEN))
     assert (code, err) == (0, "") and asked == [replace(OURS, prior="paper", zeros=False)]
     settings = {"source": "last year", "out": "policy.npz", "c1": "0.9", "population_total": "7500"}
@@ -926,7 +926,7 @@ def test_ctrl_c_exits_with_130_and_leaves_nothing(file, run, monkeypatch):
 
 def test_the_installed_entry_point_as_a_process(file):
     """Not a terminal: no colours, no spinner but plain lines, no width but what is asked for."""
-    program = [sys.executable, "-c", "from surveysynth.cli import main; main()"]
+    program = [sys.executable, "-c", "from surveysynth.cli.app import main; main()"]
     settings = {
         "env": os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
         "capture_output": True,

@@ -101,8 +101,8 @@ class IdentificationRule(Identification):
         above = int((self.among(design, model, files) > self.max_risk + ROUNDING).sum())
         if above:
             raise PrivacyError(
-                f"{above:,} of {design.n:,} records have a probability of identification above {self.max_risk:g} in these "
-                "data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by that "
+                f"{above:,} of {design.n:,} records have a probability of identification above {self.max_risk:g} in "
+                "these data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by that "
                 "risk, MarginalRisk(known) or PairwiseRisk(known) under map='linear', or with a smaller epsilon. Do "
                 "not publish that a release was blocked: it reveals something about the file"
             )
