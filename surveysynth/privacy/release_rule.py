@@ -102,9 +102,9 @@ class IdentificationRule(Identification):
         if above:
             raise PrivacyError(
                 f"{above:,} of {design.n:,} records have a probability of identification above {self.max_risk:g} in "
-                "these data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by that "
-                "risk, MarginalRisk(known) or PairwiseRisk(known) under map='linear', or with a smaller epsilon. Do "
-                "not publish that a release was blocked: it reveals something about the file"
+                "these data sets, so nothing is released, and no epsilon is spent. Fit again with privacy weights by "
+                "that risk, MarginalRisk(known) or PairwiseRisk(known) under map='linear', or with a smaller epsilon. "
+                "Do not publish that a release was blocked: it reveals something about the file"
             )
 
     def describe(self) -> str:
