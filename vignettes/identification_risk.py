@@ -64,7 +64,7 @@ def files(mechanism):
 
 
 plain, synthesizer = files(ss.PseudoPosterior(c1=1e9))  # a huge c1: no privacy weights
-show(model.components_of(plain.data, plain.weighted.posterior).head(4))
+show(model.components_of(plain.records, plain.weighted.posterior).head(4))
 
 # %% [markdown]
 # Each line is one component: its share of the households with an income, and where it is on the working scale. The

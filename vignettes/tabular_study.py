@@ -293,7 +293,7 @@ print(f"divergences {found.divergences}, R-hat {found.rhat:.3f}, effective draws
 # package computes it and FBS's log density plus the log weight, for all 1,000 records under 25 of these draws:
 
 # %%
-data, posterior = by_chains.data, by_chains.weighted.posterior
+data, posterior = by_chains.records, by_chains.weighted.posterior
 records = np.arange(design.n)
 as_fbp = by_chains.synthesizer.log_density(data.some(records), posterior)[:25]
 as_fbs = fits["FBS"].synthesizer.log_density(data.some(records), posterior)[:25] + data.Y[:, 1]

@@ -15,7 +15,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surveysynth import FBP, FBS, BetaRegression, NegativeBinomialRegression, PoissonRegression, SurveyDesign
+from surveysynth import (
+    FBP,
+    FBS,
+    BetaRegression,
+    GammaRegression,
+    NegativeBinomialRegression,
+    PoissonRegression,
+    SurveyDesign,
+)
 from surveysynth.engines import base, get_engine
 from surveysynth.engines.cmdstan import cmdstan_version
 from surveysynth.models.base import Sampler
@@ -63,6 +71,8 @@ SMALLEST = {  # program, and what makes it the smallest: model, clamp, weights, 
     "beta_censored, a predictor": ("beta_censored", BetaRegression("share", "field", bounds=(0, 1)), 2, "same", {}),
     "counts, no predictor": ("counts", NegativeBinomialRegression("count", "1"), None, "same", {}),
     "counts, no predictor, Poisson": ("counts", PoissonRegression("count", "1"), None, "same", {}),
+    "gamma, no predictor": ("gamma", GammaRegression("y", "1"), None, "same", {}),
+    "gamma, a predictor": ("gamma", GammaRegression("y", "field"), None, "w", {}),
     "categories, two of them": ("categories", FBS(["y", "C(label)"], "1", prior="flat"), None, "w", {"psu": "psu"}),
     "fbs_censored, an empty last row": ("fbs_censored", FBS("y", "field"), 2, "w", {}),
     "fbp_censored, an empty last row": ("fbp_censored", FBP("y", "field", **PAPER), 2, "w", {}),

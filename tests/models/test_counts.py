@@ -302,7 +302,7 @@ def test_weight_part_has_its_closed_form():
     model, alpha = PoissonRegression("y", "field + x"), alphas(60)
     data = model.prepare(SurveyDesign(frame, weights="w"))
     of = counts._of_weights(data, data.log_w, alpha)
-    drawn = counts._draw_weights(of, 40_000, np.random.default_rng(1))
+    drawn = counts.draw_weights(of, 40_000, np.random.default_rng(1))
     Z, w = np.column_stack([X, np.log1p(frame["y"])]), np.log(frame["w"] / frame["w"].mean()).to_numpy()
     inverse = np.linalg.inv(Z.T * alpha @ Z + np.eye(5) / 100)
     mean = inverse @ (Z.T * alpha @ w)

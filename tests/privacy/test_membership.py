@@ -18,6 +18,7 @@ import surveysynth as ss
 from surveysynth import InputError
 from surveysynth.models.base import Streams
 from surveysynth.privacy import membership
+from surveysynth.privacy.budget import Budget
 from surveysynth.privacy.membership import (
     GAMES,
     REFIT,
@@ -38,7 +39,8 @@ def a_fit(c, m=1, weight=None, unit=None, delta=None):
     S, n = c.shape
     weight = np.full(S, 1 / S) if weight is None else weight
     return SimpleNamespace(
-        m=m, rows=np.arange(n), unit=unit or Unit(), delta=np.abs(c).max() if delta is None else delta,
+        budget=Budget(None, m), rows=np.arange(n), unit=unit or Unit(),
+        delta=np.abs(c).max() if delta is None else delta,
         weighted=SimpleNamespace(posterior=SimpleNamespace(weight=weight, size=S)),
         contributions=lambda records: c[:, records], weights_from_file=False, risk=np.abs(c).max(axis=0),
     )  # fmt: skip
