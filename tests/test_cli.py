@@ -17,6 +17,7 @@ from surveys import make_frame
 
 import surveysynth as ss
 from surveysynth.cli import app as cli
+from surveysynth.cli import demo, doctor
 from surveysynth.datasets.census import census_workers
 from surveysynth.engines import Diagnostics, cmdstan
 
@@ -226,10 +227,10 @@ def test_version_and_help(run):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_doctor_says_what_is_there_and_how_to_get_the_rest(there, run, monkeypatch):
-    monkeypatch.setattr(cli.shutil, "which", lambda name: f"/usr/bin/{name}" if there else None)
-    monkeypatch.setattr(cli, "_r", lambda expression: "4.9" if "'survey'" in expression or "R.version" in expression or
-                        "getRversion" in expression else "")  # fmt: skip
-    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: object() if there else None)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}" if there else None)
+    known = ("'survey'", "R.version", "getRversion")
+    monkeypatch.setattr(doctor, "_r", lambda expression: "4.9" if any(text in expression for text in known) else "")
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object() if there else None)
     monkeypatch.setattr(cmdstan, "cmdstan_version", lambda: "2.36.0" if there else None)
     code, out, err = run("doctor")
     assert (code, err) == (0, "")
@@ -288,7 +289,7 @@ def test_the_demo_counts_the_domains_that_have_both_intervals():
         [(10, 9, 11, 8, 12), (10, 11, 12, 8, 12), (10, 11, 12, 1, 2), (10, nan, nan, 9, 11), (10, 8, 10, 10, 12)],
         columns=["population", "released_ci_low", "released_ci_high", "confidential_ci_low", "confidential_ci_high"],
     )
-    assert cli._intervals_that_hold(margins) == "2 of 4 intervals hold the population's mean (confidential: 3)"
+    assert demo._intervals_that_hold(margins) == "2 of 4 intervals hold the population's mean (confidential: 3)"
 
 
 MECHANISMS = {
@@ -958,7 +959,10 @@ def test_categories_from_the_command_line(file, run):
 
 # start-up
 
-HEAVY = {"numba", "scipy.stats", "formulaic", "matplotlib", "samplics", "statsmodels", "rpy2", "great_tables", "stanli"}
+HEAVY = {
+    "numpy", "pandas", "numba", "scipy.stats", "formulaic", "matplotlib", "samplics", "statsmodels", "rpy2",
+    "great_tables", "stanli",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("words", [["-c", "import surveysynth"], ["-m", "surveysynth", "--help"]])

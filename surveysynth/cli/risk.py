@@ -1,4 +1,4 @@
-"""The command ``surveysynth risk``, and the options that say how near is near."""
+"""The command ``surveysynth risk``."""
 
 from __future__ import annotations
 
@@ -6,57 +6,26 @@ import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import pandas as pd
 import typer
-from numpy.typing import NDArray
-from rich.console import Console
+
+import surveysynth as ss
 
 from ..errors import InputError, PrivacyError
+from ..storage import private_folder
+from .options import Known, ball, listed
+from .printing import console, print_written
 
 if TYPE_CHECKING:
-    from ..release.release import Release
-
-from ..storage import private_folder
-from .study import listed
-
-console = Console()
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
 
 RISKS = "risk.csv"
 RISKS_NOTICE = (
     "NOT FOR PUBLICATION. risk.csv has the identification risk of single records, computed from the confidential file."
 )
-Known = Annotated[
-    str | None,
-    typer.Option(help="Columns that an intruder knows and that are not synthesized, by commas; default none."),
-]
-
-
-def numbers(text: str, option: str) -> list[float]:
-    """Numbers by commas."""
-    try:
-        return [float(part) for part in listed(text) or []]
-    except ValueError:
-        raise InputError(f"{option} takes numbers, by commas") from None
-
-
-def ball(radius: str | None, absolute: bool, floor: str | None) -> dict[str, Any]:
-    """How near is near, as arguments of a measure."""
-    if absolute and radius is None:
-        raise InputError("--absolute needs --radius, in the unit of the outcome")
-    given = (("radius", radius), ("floor", floor))
-    sizes = {name: _sizes(text, f"--{name}") for name, text in given if text is not None}
-    return {"relative": not absolute} | sizes
-
-
-def _sizes(text: str, option: str) -> float | tuple[float, ...]:
-    """One for all outcomes, or one for each."""
-    given = numbers(text, option)
-    if not given:
-        raise InputError(f"{option} takes a number, or one for each outcome by commas")
-    return given[0] if len(given) == 1 else tuple(given)
 
 
 def risk_command(
@@ -99,11 +68,12 @@ def risk_command(
     internal part of a release), the number of records that are alike in what is known, and the marginal probability of
     identification, averaged over the data sets. Rows that a release left out have neither size nor risk.
     """
+    import numpy as np
+    import pandas as pd
+
     from ..design.columns import codes
     from ..design.read import read_frame
     from ..privacy.release_rule import ROUNDING
-    from ..release.identification import identification_risk
-    from ..release.release import Release
 
     if max_risk is not None and not 0 <= max_risk < 1:
         raise InputError("--max-risk must be a number from 0 to below 1")
@@ -113,16 +83,16 @@ def risk_command(
     near = ball(radius, absolute, floor)
     names = listed(known) or []
     frame, files = read_frame(original), _synthetic(synthetic)
-    risk = identification_risk(frame, files, known=names, value=listed(value) or [], **near).to_numpy()
+    risk = ss.identification_risk(frame, files, known=names, value=listed(value) or [], **near).to_numpy()
     there = ~np.isnan(risk)
     pattern = codes(*(frame.loc[there, name] for name in names)) if names else np.zeros(there.sum(), dtype=np.intp)
     records = np.bincount(pattern)
     size = pd.array([pd.NA] * len(frame), dtype="Int64")
     size[there] = records[pattern]
     _write_risks(pd.DataFrame({"row": np.arange(len(frame)), "pattern_size": size, "risk": risk}), out)
-    datasets = files.m if isinstance(files, Release) else len(files)
+    datasets = files.m if isinstance(files, ss.Release) else len(files)
     _print_risks(risk[there], len(frame), records, datasets)
-    console.print(f"\nWritten: {out / RISKS} (to keep)", markup=False, highlight=False, soft_wrap=True)
+    print_written(f"{out / RISKS} (to keep)")
     above = 0 if max_risk is None else int((risk[there] > max_risk + ROUNDING).sum())
     if above:
         raise PrivacyError(
@@ -131,7 +101,7 @@ def risk_command(
         )
 
 
-def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | Release:
+def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
     """Files whose rows are in the order of the original; or a release, with the order of its own."""
     from ..design.read import read_frame
     from ..release.release import MANIFEST
@@ -149,11 +119,12 @@ def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | Release:
     return [read_frame(path) for path in paths]
 
 
-def _ordered_release(folder: Path) -> Release:
-    from ..design.read import read_frame
-    from ..release.release import read_release
+def _ordered_release(folder: Path) -> ss.Release:
+    import numpy as np
 
-    release, file = read_release(folder), folder / "internal" / "rows.csv"
+    from ..design.read import read_frame
+
+    release, file = ss.read_release(folder), folder / "internal" / "rows.csv"
     if not file.is_file():
         raise InputError(
             f"the release in {str(folder)!r} lacks internal/rows.csv, which says which row of the confidential file a "
@@ -183,6 +154,8 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
 
 def _print_risks(risk: NDArray[np.float64], n: int, records: NDArray[np.intp], datasets: int) -> None:
     """How many records (of n) and patterns (``records`` of each) there are, and where the risks lie."""
+    import numpy as np
+
     from ..privacy.release_rule import ROUNDING
 
     left_out = f" ({n - risk.size:,} more were left out by the release)" if n > risk.size else ""

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
-from rich.console import Console
 
 from ..choices import Allocation, Clusters, LonelyPSU, RiskSource, SecondStage, StudyMethod, StudyPrior
 from ..errors import InputError
 from ..storage import check_new
 from .once import Commands
+from .options import listed
+from .printing import console
 
 app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What private tables are worth.")
-console = Console()
 
 
 @app.callback()
@@ -364,11 +364,6 @@ def _show(out: Path) -> None:
     """The summary of a study, and where the rest is."""
     console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
-
-
-def listed(text: str | None) -> list[str] | None:
-    """The parts of an option that takes several, by commas; None where it is not given."""
-    return [part.strip() for part in text.split(",") if part.strip()] if text else None
 
 
 def _ends(text: str) -> tuple[float, float]:

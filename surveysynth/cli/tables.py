@@ -1,0 +1,51 @@
+"""The command ``surveysynth tables``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+import surveysynth as ss
+
+from ..errors import InputError
+from .options import CvLimit, MinCell, listed
+from .printing import print_table, print_written
+
+
+def tables_command(
+    release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
+    by: Annotated[str | None, typer.Option(help="Variables of the table, by commas.")] = None,
+    statistic: Annotated[str | None, typer.Option(help="count, mean, total, quantile, proportion; by commas.")] = None,
+    quantiles: Annotated[str, typer.Option(help="Probabilities of quantiles, by commas.")] = "0.5",
+    format: Annotated[
+        Literal["csv", "xlsx", "html", "latex"] | None, typer.Option(help="Of the file; without one, it is printed.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; default tables.csv, tables.xlsx, ...")] = None,
+    min_cell: MinCell = None,
+    cv_limit: CvLimit = None,
+) -> None:
+    """Tables from the public files of a release."""
+    from ..publication.report import SUFFIX, write_table
+
+    kinds = {suffix: name for name, suffix in SUFFIX.items()}
+    if out is not None and kinds.get(out.suffix) != (format or kinds.get(out.suffix, "")):
+        raise InputError(f"--out {out} should end in {SUFFIX[format] if format else ', '.join(kinds)}")
+    loaded = ss.read_release(release)
+    names = listed(by) or []
+    try:
+        wanted = [float(prob) for prob in listed(quantiles) or []]
+    except ValueError:
+        raise InputError(f"--quantiles {quantiles!r} must be numbers between 0 and 1, by commas") from None
+    asked = None if statistic is None else listed(statistic) or []
+    table = loaded.tables(names, statistic=asked, quantiles=wanted, min_cell=min_cell, cv_limit=cv_limit)
+    if format is None and out is None:
+        print_table(table, names)
+        return
+    path = out if out is not None else Path(f"tables{SUFFIX[str(format)]}")
+    title = " by ".join(", ".join(part) for part in (loaded.outcomes, names) if part)
+    p, method = loaded.privacy, loaded.method["method"]
+    note = f"Synthetic data by {method}, m = {p.m}, {p.spent}; {p.publication}."
+    write_table(table, path, kinds[path.suffix], title=title, note=note)
+    print_written(str(path))
