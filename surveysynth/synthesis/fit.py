@@ -430,7 +430,7 @@ def check_rule(
 ) -> None:
     """Refuse what is no rule, one that does not suit the file, and one that would take a strict guarantee away."""
     if not isinstance(rule, IdentificationRule | None):
-        raise InputError("rule must be a surveysynth.IdentificationRule(known, most=0.5)")
+        raise InputError("rule must be a surveysynth.IdentificationRule(known, max_risk=0.5)")
     if rule is None:
         return
     mechanism.check_rule()

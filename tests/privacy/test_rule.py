@@ -164,7 +164,7 @@ def made(rule, synthesizer=None, frame=None):
      (lambda: ss.IdentificationRule(1), "a name was expected"),
      (lambda: ss.IdentificationRule("a", radius=-1), "radius must be a finite number, not negative"),
      (lambda: ss.IdentificationRule("a", relative=1), "relative must be True or False"),
-     (lambda: made(0.5), r"rule must be a surveysynth.IdentificationRule\(known, most=0.5\)"),
+     (lambda: made(0.5), r"rule must be a surveysynth.IdentificationRule\(known, max_risk=0.5\)"),
      (lambda: made(ss.IdentificationRule("income")), "known column 'income' is synthesized"),
      (lambda: made(ss.IdentificationRule(["field", "none"])), "'none'"),
      (lambda: made(ss.IdentificationRule([], radius=(1, 2))), r"IdentificationRule\(\): radius has 2 numbers"),
