@@ -292,7 +292,10 @@ def risk_efficient_command(
     ] = "synthetic",
     allocation: Annotated[
         Allocation,
-        typer.Option(help="Components of synthetic records: from their shares, or given the records (Hu, Savitsky & Williams 2022b, eq. 7)."),
+        typer.Option(
+            help="Components of synthetic records: from their shares, or given the records "
+            "(Hu, Savitsky & Williams 2022b, eq. 7)."
+        ),
     ] = "prior",
     datasets: Annotated[int, typer.Option(help="Synthetic files of each fit.", min=1)] = 20,
     chains: Annotated[int, typer.Option(min=1)] = 2,
