@@ -37,7 +37,7 @@ from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
 from ..progress import stages
 from ..release.release import Release
-from ..validation import check_seed, positive, whole
+from ..validation import check_seed, one_of, positive, whole
 from .assemble import check_public, check_total, public_mean_weight
 from .draws import verdict
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
@@ -145,44 +145,32 @@ def fit(
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
         synthesizer, m, mechanism = _of_policy(policy, given)
-    if synthesizer is None:
-        raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
-    _check_kinds(design, synthesizer, mechanism)
-    mechanism = PseudoPosterior() if mechanism is None else mechanism
-    budget = Budget(_one_epsilon(epsilon, mechanism), 3 if m is None else m)
+    synthesizer, mechanism = _check_kinds(design, synthesizer, mechanism)
+    budget = _budget(epsilon, m, synthesizer, mechanism)
+    if positive(tolerance, "tolerance") >= 1:
+        raise InputError("tolerance must be below 1")
     for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
         whole(number, name)
     check_seed(seed)
-    if budget.epsilon is None and not synthesizer.from_records and mechanism.needs_epsilon:
-        raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
-    if synthesizer.from_records:
-        _refuse_epsilon(budget.epsilon, mechanism)
-    population_total = check_total(population_total, design)
-    if clusters not in get_args(Clusters):
-        raise InputError(f"clusters={clusters!r} is not one of {', '.join(get_args(Clusters))}")
-    if positive(tolerance, "tolerance") >= 1:
-        raise InputError("tolerance must be below 1")
-    check_public(design, synthesizer, public)
-    taken = [name for name in synthesizer.categorical if name in OWN]
-    if taken:
-        raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
     reweight = check_steps(reweight, mechanism)
+    population_total = check_total(population_total, design)
+    check_public(design, synthesizer, public)
+    one_of(clusters, get_args(Clusters), "clusters")
+    _check_names(synthesizer, unit)
     mechanism.check_model(synthesizer, unit)
+
     file = design
     design, rows, absent = without_missing(file, synthesizer)
-    notes = said_of_missing(file, absent)
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
-    notes += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
-    if unit is not None and unit in synthesizer.outcomes:
-        raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
     protected = unit_of(design, unit)
-    notes += _said_of_units(design, protected)
     mechanism.check_units(protected)
-    mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
+    notes = said_of_missing(file, absent)
+    notes += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
+    notes += _said_of_units(design, protected)
 
-    streams = Streams.of(seed)
-    chosen_engine = get_engine(engine)
+    mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
+    streams, chosen_engine = Streams.of(seed), get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
     with stages() as say:
         say("reading the file")
@@ -377,13 +365,38 @@ def _check_rule(
         check_rule(rule, design, synthesizer, mechanism or PseudoPosterior())
 
 
-def _check_kinds(design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism | None) -> None:
+def _check_kinds(
+    design: SurveyDesign, synthesizer: Synthesizer | None, mechanism: Mechanism | None
+) -> tuple[Synthesizer, Mechanism]:
+    """Refuse what is no design, model or mechanism; the model, and the mechanism or the default one."""
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
     if not isinstance(synthesizer, Synthesizer):
         raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
     if not isinstance(mechanism, Mechanism | None):
         raise InputError("mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...) or Censored(...)")
+    return synthesizer, PseudoPosterior() if mechanism is None else mechanism
+
+
+def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
+    """Refuse categories that tables have columns of, and a unit that is synthesized."""
+    taken = [name for name in synthesizer.categorical if name in OWN]
+    if taken:
+        raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
+    if unit is not None and unit in synthesizer.outcomes:
+        raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
+
+
+def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: Mechanism) -> Budget:
+    """What may be spent: an epsilon, if there can be one, that is given once."""
+    if epsilon is not None and mechanism.epsilon is not None:
+        raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
+    budget = Budget(mechanism.epsilon if epsilon is None else epsilon, 3 if m is None else m)
+    if synthesizer.from_records:
+        _refuse_epsilon(budget.epsilon, mechanism)
+    elif budget.epsilon is None and mechanism.needs_epsilon:
+        raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
+    return budget
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:
@@ -395,12 +408,6 @@ def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:
             "epsilon holds for it, and none is to be named. Say mechanism=PseudoPosterior(c1=...), whose release is of "
             "kind 'none', or allocation='prior'"
         )
-
-
-def _one_epsilon(epsilon: float | None, mechanism: Mechanism) -> float | None:
-    if epsilon is not None and mechanism.epsilon is not None:
-        raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
-    return mechanism.epsilon if epsilon is None else epsilon
 
 
 def _said_of_units(design: SurveyDesign, unit: Unit) -> list[str]:
