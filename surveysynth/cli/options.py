@@ -307,11 +307,11 @@ def one_total(total: float | None, stratum_totals: Path | None) -> float | dict[
 
 
 def _stratum_totals(file: Path) -> dict[str, float]:
-    import pandas as pd
 
+    from ..design.discrete import is_label
     from ..design.read import read_frame
 
     frame = read_frame(file)
-    if frame.shape[1] != 2 or not pd.api.types.is_numeric_dtype(frame.iloc[:, 1]):
+    if frame.shape[1] != 2 or is_label(frame.iloc[:, 1]):
         raise InputError(f"--stratum-totals {file} must have two columns: the stratum, and its population total")
     return dict(zip(frame.iloc[:, 0].astype(str), frame.iloc[:, 1].astype(float), strict=True))

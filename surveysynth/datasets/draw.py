@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..choices import SecondStage
+from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
@@ -168,7 +169,7 @@ def _check_population(population: pd.DataFrame, columns: Mapping[str, str]) -> N
             raise InputError(f"{role} column {name!r} is missing in {rows(missing)}; every unit needs it")
     for role in columns.keys() & {"size", "take"}:
         name = columns[role]
-        if not pd.api.types.is_numeric_dtype(population[name].dtype):
+        if is_label(population[name]):
             raise InputError(f"{role} column {name!r} is not numeric")
         values = population[name].to_numpy(dtype=np.float64)
         bad = ~(np.isfinite(values) & (values > 0))

@@ -30,6 +30,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import expit
 from scipy.stats import t as student
 
+from ..design.discrete import is_label
 from ..design.formula import columns_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
@@ -239,7 +240,7 @@ def _data(design: SurveyDesign, formula: str, outcome: Factor, names: list[str],
             frame[name] = column.cat.remove_unused_categories()
         elif isinstance(column.dtype, pd.StringDtype):
             frame[name] = column.astype("str")
-        elif isinstance(column.dtype, pd.ArrowDtype) and not pd.api.types.is_numeric_dtype(column.dtype):
+        elif isinstance(column.dtype, pd.ArrowDtype) and is_label(column):
             frame[name] = column.astype(object)
     if outcome.eval_method == Factor.EvalMethod.LOOKUP:
         frame[outcome.expr], categories = _outcome(design, outcome.expr, present, family)

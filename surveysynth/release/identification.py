@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.columns import codes, listing, numeric
+from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..privacy.neighbourhoods import Balls, Sizes, attribute, balls_of, ends, marginal, pairwise, sizes
@@ -294,7 +295,7 @@ def _check_same(
 
 def _equal(a: pd.Series, b: pd.Series) -> Bools:
     """Whether two columns agree, row by row; categories are compared as text, as which a release publishes them."""
-    if all(pd.api.types.is_numeric_dtype(column.dtype) for column in (a, b)):
+    if not (is_label(a) or is_label(b)):
         return np.asarray(a.to_numpy() == b.to_numpy())
     return np.asarray(_text(a) == _text(b))
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..choices import Clusters, MapName
+from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
@@ -324,11 +324,7 @@ class Policy:
 def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[str]]:
     """The labels of the predictors that are not numbers."""
     columns = {name: design.column(name) for name in synthesizer.predictor_columns}
-    return {
-        name: sorted(set(column.astype(str)))
-        for name, column in columns.items()
-        if not pd.api.types.is_numeric_dtype(column.dtype)
-    }
+    return {name: sorted(set(column.astype(str))) for name, column in columns.items() if is_label(column)}
 
 
 def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from ...choices import Clusters
 from ...design.columns import codes
+from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ..base import Draws, Public, Sampler, Synthetic
@@ -165,11 +166,7 @@ class FBP(JointRegression[PopulationRecords]):
             column = design.column(name)
             if name in self.bands:
                 cells[name] = np.searchsorted(np.asarray(self.bands[name], dtype=float), design.numeric(name), "right")
-            elif (
-                pd.api.types.is_numeric_dtype(column.dtype)
-                and column.nunique() > MOST_LEVELS
-                and name != design.strata_name  # a stratum is a label
-            ):
+            elif not is_discrete(design, name, MOST_LEVELS):
                 raise InputError(
                     f"predictor {name!r} has more than {MOST_LEVELS} different values, and FBP weights its records by "
                     f"cells of equal predictors: group it by public limits, bands={{{name!r}: [...]}}, or use FBS"

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 
 Floats = NDArray[np.float64]
@@ -80,11 +81,7 @@ def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) ->
     """Whether the predictors tell which stratum or PSU a record is in."""
     frame = design.frame
     # a number enters as a slope, which does not give each group its own mean, unless it has two values
-    discrete = [
-        c
-        for c in predictors
-        if not pd.api.types.is_numeric_dtype(frame[c].dtype) or frame[c].nunique() <= 2 or c == design.strata_name
-    ]
+    discrete = [c for c in predictors if is_discrete(design, c, 2)]
     if not discrete:
         return False
     groups = pd.Series(group).groupby([frame[c].to_numpy() for c in discrete], observed=True)

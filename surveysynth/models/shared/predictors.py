@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...design.columns import codes
+from ...design.discrete import is_discrete
 from ...design.formula import columns_of, factors_of, formula_columns
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, guarded
@@ -63,13 +64,7 @@ def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequ
     return [
         name
         for name in formula_columns(predictors)
-        if name not in synthesized
-        and (
-            name in coded
-            or name == design.strata_name
-            or not pd.api.types.is_numeric_dtype(design.column(name).dtype)
-            or design.column(name).nunique() <= FEW
-        )
+        if name not in synthesized and (name in coded or is_discrete(design, name, FEW))
     ]
 
 
