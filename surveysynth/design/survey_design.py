@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..choices import LonelyPSU
 from ..errors import InputError
-from ..sampling import GivenJoint, Joint, SampleSize, draw
-from ..validation import check_seed, rows
+from ..sampling import Joint, SampleSize, draw
+from ..validation import check_seed, one_of
 from .calibration import Totals, check_agreement, margins_of, rake, totals_of
+from .checks import (
+    NEED_JOINT,
+    PPS,
+    check_pps,
+    check_replicate_names,
+    check_roles,
+    check_variance,
+    joint_of,
+    margin_names,
+)
 from .columns import Columns, check_columns, listing, names_of, numeric, positive
 from .read import read_frame
 from .replicates.balanced import balanced
@@ -26,9 +36,6 @@ from .replicates.jackknife import jackknife
 from .replicates.preston import preston
 from .stages import Stage, refuse_lonely, stages_of
 
-PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
-NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
-CERTAIN = 1 - 1e-9  # inclusion probability that is 1 up to rounding
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
 VARIANCE_OF: dict[str, PPS] = {  # method of selection
     "tille": "sen_yates_grundy",
@@ -156,25 +163,12 @@ class SurveyDesign:
         pps: PPS | None = None,
         joint: ArrayLike | tuple[Joint, ...] | None = None,
     ) -> None:
-        psu_names, fpc_names = names_of(psu, "psu"), names_of(fpc, "fpc")
-        poststrata_names = _margin_names(poststrata)
-        if not isinstance(frame, pd.DataFrame):
-            raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
-        if (weights is None) == (probs is None):
-            raise InputError("give the survey weights or the inclusion probabilities: one of weights=, probs=")
-        _check_choice("lonely_psu", lonely_psu, get_args(LonelyPSU))
-        roles = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
-        for role, given_name in roles.items():
-            if not isinstance(given_name, str | None):
-                raise InputError(f"{role} must be the name of one column")
-        if len(fpc_names) > max(len(psu_names), 1):
-            raise InputError(f"fpc names {len(fpc_names)} stages but psu names {len(psu_names)}")
-        roles |= {f"psu (stage {i + 1})": name for i, name in enumerate(psu_names)}
-        roles |= {f"fpc (stage {i + 1})": name for i, name in enumerate(fpc_names)}
-        check_columns(frame, {role: name for role, name in roles.items() if name is not None})
+        psu_names, fpc_names, poststrata_names = names_of(psu, "psu"), names_of(fpc, "fpc"), margin_names(poststrata)
+        one_of(lonely_psu, get_args(LonelyPSU), "lonely_psu")
+        single = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
+        roles = check_roles(frame, single, psu_names, fpc_names)
 
-        weight_name = weights if weights is not None else probs
-        assert weight_name is not None
+        weight_name = cast("str", probs if weights is None else weights)
         given = positive(frame[weight_name], weight_name, at_most_one=weights is None)
         frame = frame.reset_index(drop=True)
         stages = stages_of(frame, strata, psu_names, fpc_names)
@@ -186,18 +180,12 @@ class SurveyDesign:
         margins = margins_of(frame, poststrata_names)  # which may be the strata, too
         replication = None
         if replicate_weights is not None:
-            names = names_of(replicate_weights, "replicate_weights")
-            _check_replicate_names(names, roles)
+            names = check_replicate_names(replicate_weights, roles)
             replication = given_replicates(frame, names, w, scale, rscales, mse)
-        elif scale is not None or rscales is not None:
-            raise InputError("scale= and rscales= go with replicate_weights=")
-        if pps is not None and replicate_weights is not None:
-            raise InputError("pps= and replicate_weights= are two ways to a variance; give one")
-        if joint is not None and pps not in NEED_JOINT:
-            raise InputError("joint= goes with pps='sen_yates_grundy' or 'horvitz_thompson'")
-        known = _joint(joint, 1 / base)
+        check_variance(pps, joint, replicate_weights, scale, rscales)
+        known = joint_of(joint, 1 / base)
         if pps is not None:
-            _check_pps(pps, known, stages, 1 / base, lonely_psu)
+            check_pps(pps, known, stages, 1 / base, lonely_psu)
         for array in (w, p, base, *margins):
             array.flags.writeable = False
         self.__dict__.update(
@@ -335,7 +323,7 @@ class SurveyDesign:
             with other than two for BRR; a design that has replicates, calibrated weights or
             joint probabilities.
         """
-        _check_choice("method", method, ("preston", "JK1", "JKn", "BRR", "Fay"))
+        one_of(method, ("preston", "JK1", "JKn", "BRR", "Fay"), "method")
         check_seed(seed)
         for there, what in ((self.replication, "replicate weights"), (self.margins, "calibrated weights")):
             if there:
@@ -494,61 +482,5 @@ class SurveyDesign:
         return "SurveyDesign: " + ", ".join(parts)
 
 
-def _margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
-    """One column, several margins, or none, as a tuple of the columns of each margin."""
-    if isinstance(poststrata, str | None):
-        return () if poststrata is None else ((poststrata,),)
-    if not isinstance(poststrata, Sequence):
-        raise InputError("poststrata must be a column name or a list of column names")
-    margins = tuple(names_of(margin, "poststrata") for margin in poststrata)
-    if not all(margins):
-        raise InputError("poststrata has a margin without a column")
-    return margins
-
-
 def _unwrapped(names: tuple[str, ...]) -> str | list[str]:
     return names[0] if len(names) == 1 else list(names)
-
-
-def _check_choice(role: str, value: object, known: Sequence[str]) -> None:
-    if value not in known:
-        raise InputError(f"{role}={value!r} is not one of {', '.join(known)}")
-
-
-def _check_replicate_names(names: Sequence[str], roles: Mapping[str, str | None]) -> None:
-    for role, name in roles.items():
-        if name in names:
-            raise InputError(f"column {name!r} is given two roles, {role} and replicate_weights; a column has one role")
-
-
-def _joint(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
-    if given is None:
-        return ()
-    if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):
-        if sum(block.positions.size for block in given) != pi.size:
-            raise InputError("joint= is of a design with other records")
-        return given
-    return (GivenJoint.checked(cast("ArrayLike", given), pi),)
-
-
-def _check_pps(
-    pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU
-) -> None:
-    _check_choice("pps", pps, get_args(PPS))
-    first = stages[0]
-    if first.stratum_of_unit.size < first.unit.size or first.fraction.any():
-        raise InputError(f"pps={pps!r} is for samples of elements without fpc: the probabilities are enough")
-    if pps in NEED_JOINT and not joint:
-        raise InputError(f"pps={pps!r} needs joint=, the joint inclusion probabilities; pps='hajek' does without")
-    if (pi > 1 + 1e-9).any():
-        raise InputError(
-            f"pps={pps!r} treats weights as 1 / pi, and a weight is below 1 in {rows(pi > 1 + 1e-9)}; scale the "
-            "weights to the population, or leave pps= out"
-        )
-    uncertain = np.bincount(first.stratum, pi < CERTAIN, first.sampled.size)
-    lonely = (uncertain == 1)[first.stratum]
-    if pps not in ("horvitz_thompson", "poisson") and lonely_psu != "remove" and lonely.any():
-        raise InputError(
-            f"a stratum has only one unit that was not certain, so its variance cannot be estimated: {rows(lonely)}; "
-            "merge strata, or choose lonely_psu='remove'"
-        )

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from ..design.survey_design import CERTAIN, SurveyDesign
+from ..design.checks import CERTAIN
+from ..design.survey_design import SurveyDesign
 from . import pps, taylor
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.checks import NEED_JOINT
 from ..design.replicates.given import GivenReplicates
-from ..design.survey_design import NEED_JOINT, SurveyDesign
+from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from .exchange import Column, decode, encode
 from .session import call, in_session, session, vector

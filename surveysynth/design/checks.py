@@ -1,0 +1,117 @@
+"""What the roles that columns are given must be, one by one and together, before there is a design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ..choices import LonelyPSU
+from ..errors import InputError
+from ..sampling import GivenJoint, Joint
+from ..validation import one_of, rows
+from .columns import check_columns, names_of
+from .stages import Stage
+
+PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
+NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
+CERTAIN = 1 - 1e-9  # inclusion probability that is 1 up to rounding
+Floats = NDArray[np.float64]
+
+
+def check_roles(
+    frame: pd.DataFrame, single: Mapping[str, str | None], psu_names: Sequence[str], fpc_names: Sequence[str]
+) -> dict[str, str]:
+    """Column of each role, if the frame has them (InputError).
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    single : mapping of role to column or None
+        Roles of one column: weights or probs, strata, base_weights.
+    psu_names, fpc_names : sequence of str
+        Columns of the stages.
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
+    if (single["weights"] is None) == (single["probs"] is None):
+        raise InputError("give the survey weights or the inclusion probabilities: one of weights=, probs=")
+    for role, name in single.items():
+        if not isinstance(name, str | None):
+            raise InputError(f"{role} must be the name of one column")
+    if len(fpc_names) > max(len(psu_names), 1):
+        raise InputError(f"fpc names {len(fpc_names)} stages but psu names {len(psu_names)}")
+    roles = {role: name for role, name in single.items() if name is not None}
+    roles |= {f"psu (stage {i + 1})": name for i, name in enumerate(psu_names)}
+    roles |= {f"fpc (stage {i + 1})": name for i, name in enumerate(fpc_names)}
+    check_columns(frame, roles)
+    return roles
+
+
+def check_replicate_names(replicate_weights: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the columns of replicate weights, none of which has another role (InputError)."""
+    names = names_of(replicate_weights, "replicate_weights")
+    for role, name in roles.items():
+        if name in names:
+            raise InputError(f"column {name!r} is given two roles, {role} and replicate_weights; a column has one role")
+    return names
+
+
+def check_variance(
+    pps: PPS | None, joint: object, replicate_weights: object, scale: float | None, rscales: Sequence[float] | None
+) -> None:
+    """Refuse settings of a variance that do not go together (InputError)."""
+    if replicate_weights is None and (scale is not None or rscales is not None):
+        raise InputError("scale= and rscales= go with replicate_weights=")
+    if pps is not None and replicate_weights is not None:
+        raise InputError("pps= and replicate_weights= are two ways to a variance; give one")
+    if joint is not None and pps not in NEED_JOINT:
+        raise InputError("joint= goes with pps='sen_yates_grundy' or 'horvitz_thompson'")
+
+
+def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
+    """One column, several margins, or none, as a tuple of the columns of each margin."""
+    if isinstance(poststrata, str | None):
+        return () if poststrata is None else ((poststrata,),)
+    if not isinstance(poststrata, Sequence):
+        raise InputError("poststrata must be a column name or a list of column names")
+    margins = tuple(names_of(margin, "poststrata") for margin in poststrata)
+    if not all(margins):
+        raise InputError("poststrata has a margin without a column")
+    return margins
+
+
+def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
+    """Joint inclusion probabilities as blocks of records; InputError where they are of other records."""
+    if given is None:
+        return ()
+    if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):
+        if sum(block.positions.size for block in given) != pi.size:
+            raise InputError("joint= is of a design with other records")
+        return given
+    return (GivenJoint.checked(cast("ArrayLike", given), pi),)
+
+
+def check_pps(pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU) -> None:
+    """Refuse a variance of unequal probabilities that does not suit the design (InputError)."""
+    one_of(pps, get_args(PPS), "pps")
+    first = stages[0]
+    if first.stratum_of_unit.size < first.unit.size or first.fraction.any():
+        raise InputError(f"pps={pps!r} is for samples of elements without fpc: the probabilities are enough")
+    if pps in NEED_JOINT and not joint:
+        raise InputError(f"pps={pps!r} needs joint=, the joint inclusion probabilities; pps='hajek' does without")
+    if (pi > 1 + 1e-9).any():
+        raise InputError(
+            f"pps={pps!r} treats weights as 1 / pi, and a weight is below 1 in {rows(pi > 1 + 1e-9)}; scale the "
+            "weights to the population, or leave pps= out"
+        )
+    uncertain = np.bincount(first.stratum, pi < CERTAIN, first.sampled.size)
+    lonely = (uncertain == 1)[first.stratum]
+    if pps not in ("horvitz_thompson", "poisson") and lonely_psu != "remove" and lonely.any():
+        raise InputError(
+            f"a stratum has only one unit that was not certain, so its variance cannot be estimated: {rows(lonely)}; "
+            "merge strata, or choose lonely_psu='remove'"
+        )
