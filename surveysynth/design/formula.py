@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import formulaic
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 from formulaic.utils.variables import Variable, get_required_variables
 
 from ..errors import InputError
+
+OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in "~+"}
 
 
 def formula_columns(predictors: str) -> tuple[str, ...]:
@@ -19,6 +24,24 @@ def formula_columns(predictors: str) -> tuple[str, ...]:
         It is not a right-hand side of a formula.
     """
     return tuple(sorted({name for factor in factors_of(predictors) for name in columns_of(factor)}))
+
+
+def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Sequence[str], str]:
+    """Outcome and predictors, where both came in one formula, ``"income ~ region + sex"``; else as they are.
+
+    Several outcomes are added up on the left, as in ``"income + C(tenure) ~ region"``, and come back as a list.  A name
+    that holds other characters than letters, digits and ``_`` stands in backticks.
+    """
+    if predictors not in ("", "1") or not isinstance(outcome, str):
+        return outcome, predictors
+    parts = OUTSIDE_OF_BACKTICKS["~"].split(outcome)
+    if len(parts) == 1:
+        return outcome, predictors
+    if len(parts) > 2 or not all(part.strip() for part in parts):
+        raise InputError(f"{outcome!r} is not a formula: write outcome ~ predictors, and 1 for no predictors")
+    names = [name.strip() for name in OUTSIDE_OF_BACKTICKS["+"].split(parts[0])]
+    names = [name[1:-1] if name.startswith("`") else name for name in names]
+    return names[0] if len(names) == 1 else names, parts[1].strip()
 
 
 def factors_of(predictors: str) -> list[Factor]:

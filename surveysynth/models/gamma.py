@@ -35,7 +35,7 @@ class GammaRegression(OneOutcome[Standardized]):
     Parameters
     ----------
     outcome : str
-        Confidential column of positive numbers.
+        Confidential column of positive numbers. Or a formula for both, ``"income ~ region"``.
     predictors : str
         Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
     missing : {"fail", "drop"}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..choices import Clusters
-from ..design.formula import formula_columns
+from ..design.formula import formula_columns, sides_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import one_of
@@ -47,6 +47,8 @@ class OneOutcome(Portable[S]):
     name: ClassVar[str]
 
     def _check(self) -> None:
+        outcome, predictors = sides_of(self.outcome, self.predictors)
+        self.__dict__.update(outcome=outcome, predictors=predictors)
         if not isinstance(self.outcome, str) or not self.outcome:
             raise InputError(f"outcome must be the name of one column: {self.name} synthesizes one outcome")
         one_of(self.missing, ("fail", "drop"), "missing")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..choices import Clusters
+from ..design.formula import sides_of
 from ..design.survey_design import SurveyDesign
 from ..engines.embedded import check_data, check_program
 from ..errors import InputError, ModelError
@@ -36,7 +37,7 @@ class StanModel(Synthesizer[Records]):
     program : str or Path
         File of the program.
     outcome : str or list of str
-        Confidential columns of numbers that are synthesized.
+        Confidential columns of numbers that are synthesized. Or a formula for both, ``"y ~ x"``.
     predictors : str
         Right-hand side of a formula of public columns, as in R; ``"1"`` for none.
     measure : str
@@ -93,7 +94,8 @@ class StanModel(Synthesizer[Records]):
         for name, function in (("data", data), ("log_density", log_density), ("simulate", simulate)):
             if not callable(function):
                 raise InputError(f"{name} must be a function; see surveysynth.StanModel")
-        self.outcomes = tuple(as_list(outcome))
+        names, predictors = sides_of(outcome, predictors)
+        self.outcomes = tuple(as_list(names))
         self.predictors, self.measure, self.missing, self.weight = predictors, measure, missing, weight
         self._data, self._log_density, self._simulate = data, log_density, simulate
 

@@ -4,7 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surveysynth import FBS, AsinhTransform, IdentityTransform, InputError, LogTransform, ModelError, SurveyDesign
+from surveysynth import (
+    FBS,
+    AsinhTransform,
+    GammaRegression,
+    IdentityTransform,
+    InputError,
+    LogTransform,
+    ModelError,
+    SurveyDesign,
+)
 from surveysynth.models.shared.transforms import as_transform
 
 N = 60
@@ -52,6 +61,39 @@ def test_predictor_rows_are_those_of_the_formula(predictors, columns, reads):
     assert len(data.X) == len(FRAME[[r for r in reads if r in FRAME]].drop_duplicates() if reads else [1])
     assert FBS("y", predictors).predictor_columns == reads
     assert len(data.columns) == expected.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("formula", "outcome", "predictors"),
+    [
+        ("y ~ field + x", "y", "field + x"),
+        ("y ~ 1", "y", "1"),
+        ("`y ~ in euro` ~ `a b`", "y ~ in euro", "`a b`"),
+        ("y + C(gender) ~ field", ["y", "C(gender)"], "field"),
+        ("`a + b` + h~field*x", ["a + b", "h"], "field*x"),
+    ],
+)
+def test_one_formula_holds_outcomes_and_predictors(formula, outcome, predictors):
+    assert FBS(formula) == FBS(outcome, predictors)
+    assert FBS(formula, transform="log", prior="flat").predictors == predictors
+    if isinstance(outcome, str):
+        assert GammaRegression(formula) == GammaRegression(outcome, predictors)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: FBS("y"), r"there must be a formula: FBS\('income ~ region \+ sex'\)"),
+        (lambda: FBS("y ~ "), "'y ~ ' is not a formula: write outcome ~ predictors"),
+        (lambda: FBS("~ x"), "is not a formula"),
+        (lambda: FBS("y ~ x ~ field"), "is not a formula"),
+        (lambda: FBS("y ~ x + y"), "y: an outcome cannot be a predictor"),
+        (lambda: GammaRegression("y + h ~ x"), "gamma regression synthesizes one outcome"),
+    ],
+)
+def test_what_is_no_formula_of_both_is_refused(make, says):
+    with pytest.raises(InputError, match=says):
+        make()
 
 
 @pytest.mark.parametrize("predictors", ["bs(x, df=4)", "poly(x, 2)"])

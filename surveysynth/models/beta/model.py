@@ -106,7 +106,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     Parameters
     ----------
     outcome : str
-        Confidential numeric column.
+        Confidential numeric column. Or a formula for both, ``"share ~ region"``.
     predictors : str
         Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none, the paper's model of
         section 4.1.  These columns are public: they are kept as they are and are released.

@@ -318,7 +318,7 @@ class NegativeBinomialRegression(Counts):
     Parameters
     ----------
     outcome : str
-        Confidential column of counts, zeros among them.
+        Confidential column of counts, zeros among them. Or a formula for both, ``"visits ~ age + sex"``.
     predictors : str
         Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
         These columns are public: they are kept as they are and are released.

@@ -89,7 +89,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     Parameters
     ----------
     outcome : str
-        Confidential column of numbers, skewed, heavy-tailed or heaped.
+        Confidential column of numbers, skewed, heavy-tailed or heaped. Or a formula for both, ``"income ~ region"``.
     predictors : str
         Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
         These columns are public: they are kept as they are and are released.

@@ -92,7 +92,7 @@ class FBP(JointRegression[PopulationRecords]):
     """
 
     outcome: str | Sequence[str]
-    predictors: str
+    predictors: str = ""
     prior: Prior = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
     missing: Literal["fail", "drop"] = "fail"
@@ -124,7 +124,7 @@ class FBP(JointRegression[PopulationRecords]):
                 raise InputError(f"bands: the limits of {name!r} must be numbers in rising order")
 
     @classmethod
-    def paper(cls, outcome: str | Sequence[str], predictors: str, **settings: Any) -> Self:
+    def paper(cls, outcome: str | Sequence[str], predictors: str = "", **settings: Any) -> Self:
         """FBP as published: the paper's smoothed weights, counts' standard errors without strata."""
         return cls(outcome, predictors, **settings, weights="paper", variance="paper")
 

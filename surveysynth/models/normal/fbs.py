@@ -40,7 +40,8 @@ class FBS(JointRegression[JointRecords]):
     outcome : str or list of str
         Confidential numeric columns, synthesized together with the weight.  Categories, numbers or
         labels, are written ``"C(employed)"``: they are multinomial within cells of the discrete
-        predictors (Dirichlet prior), and the numeric outcomes and the weight depend on them.
+        predictors (Dirichlet prior), and the numeric outcomes and the weight depend on them.  Or a formula for both,
+        ``FBS("salary ~ field + gender")``; several outcomes are added up, ``"salary + C(employed) ~ field"``.
     predictors : str
         Right-hand side of a model formula, for example ``"field + gender"``, as in R.  These
         columns are public: they are kept as they are and are released.  A categorical outcome may
@@ -65,7 +66,7 @@ class FBS(JointRegression[JointRecords]):
     """
 
     outcome: str | Sequence[str]
-    predictors: str
+    predictors: str = ""
     prior: FBSPrior = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
     missing: Literal["fail", "drop"] = "fail"

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.stats import invwishart
 
 from ...choices import Clusters
-from ...design.formula import formula_columns
+from ...design.formula import formula_columns, sides_of
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
@@ -88,7 +88,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     """
 
     outcome: str | Sequence[str]
-    predictors: str
+    predictors: str = ""
     prior: str = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
     missing: Literal["fail", "drop"] = "fail"
@@ -97,6 +97,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     priors: ClassVar[dict[str, str]]
 
     def __post_init__(self) -> None:
+        outcome, predictors = sides_of(self.outcome, self.predictors)
+        if predictors == "":
+            raise InputError(f"there must be a formula: {self.name}('income ~ region + sex'), ~ 1 for no predictors")
+        self.__dict__.update(outcome=outcome, predictors=predictors)
         outcomes = self.outcomes
         if not outcomes or len(set(outcomes)) < len(outcomes):
             raise InputError("outcome must name one column or several different ones")
