@@ -786,7 +786,7 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(mechanism="censored", map="linear", c2="0"), "--map, --c2: not with --mechanism censored"),
      (words(mechanism="censored"), "needs population_total=, a public number"),
      (words(mechanism="censored-weighted", unit="gender", population_total="2e4"), "goes with the pseudo posterior"),
-     ([*words(mechanism="weighted-e"), "--debias"], "debias takes off what the weights of PseudoPosterior() or"),
+     ([*words(mechanism="weighted-e"), "--debias"], "debias corrects for the weights of PseudoPosterior() or"),
      (words(mechanism="weighted-e", c1="0"), "c1 must be a positive number"),
      (words(c2="3"), "c2 must be a number between -1 and 1"),
      (words(drop=("outcome", "epsilon")), "Missing option '--outcome', '--epsilon': needed without a --policy"),

@@ -335,7 +335,7 @@ def test_a_release_that_keeps_little_information_is_refused_unless_accepted_by_n
 
 def test_what_to_do_about_little_information_depends_on_what_was_asked():
     given = ss.fit(make_design(), model(), mechanism=ss.PseudoPosterior(c1=0.2), m=2, seed=1)
-    with pytest.raises(ss.NotFitForRelease, match="Give a larger c1, or take it on yourself"):
+    with pytest.raises(ss.NotFitForRelease, match="Give a larger c1, or accept that by name"):
         given.release()
 
 

@@ -209,7 +209,7 @@ for epsilon in (TIGHT, WIDE):
 #   for six parameters. The inverse map takes from rare, large counts alone: that is bias, and no sample size removes
 # it.   Six samples of 1,500 say the same. On average their means are off, before and after the step, by -14% and -27%
 # (LW),   -45% and -25% (CW), -33% and -25% (default); at 36 by -9% and -7%, -13% and -5%, -6% and -5%.
-# - **The bias can be taken off,** and most of it is: `debias=True` asks which model would give this fit under these
+# - **The bias can be corrected,** and most of it is: `debias=True` asks which model would give this fit under these
 #   weights. It has to know the weights as a function of a record's risk and of constants. That is so for the default
 #   alone; not for the linear map, nor for CW, nor after a step.
 #

@@ -498,7 +498,7 @@ class Boundable(Synthesizer[R]):
 
 
 class Debiasable(Synthesizer[R]):
-    """A synthesizer that can take off its draws what privacy weights do to them."""
+    """A synthesizer that can correct its draws for what privacy weights do to them."""
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:

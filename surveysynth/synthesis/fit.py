@@ -34,8 +34,8 @@ Codes = NDArray[np.intp]
 BLOCK = 4_000_000  # contributions that are held at once
 LITTLE_LEFT = (
     f"the privacy weights keep less than {LEAST_INFORMATION:.0%} of the file's information, so nothing is released: "
-    "means and totals of the synthetic files could be far off, more than their intervals say. {}, or take it on "
-    "yourself by name: accept_diagnostics=['information'] (--accept information)"
+    "means and totals of the synthetic files could be far off, more than their intervals say. {}, or accept "
+    "that by name: accept_diagnostics=['information'] (--accept information)"
 )
 
 Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], ProtectedFit]
@@ -233,11 +233,11 @@ class Fit:
         epsilon : float, optional
             The most that this release may spend; the default is the epsilon of the fit.
         debias : bool
-            Take off the released draws what the privacy weights do to the model, by the
+            Correct the released draws for what the privacy weights do to the model, by the
             model's own rule (:mod:`surveysynth.models.normal.debias`); assumes that the model is right.  The
             correction uses c1.  Tuned on this file, c1 stays internal, and the correction is **not covered by
             epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
-            ``Censored(weighted=False)``, where the clamp is all there is to take off.
+            ``Censored(weighted=False)``, where only the clamp is to be corrected for.
         accept_diagnostics : list of str
             What the caller accepts, by name: failed diagnostics ("divergences", "rhat", "ess_bulk",
             "ess_tail"), and "information": that privacy weights keep less than 30% of the file's information.
@@ -358,7 +358,7 @@ class Fit:
         if failed:
             raise NotFitForRelease(
                 f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. Run more draws "
-                "(draws=, warmup=), simplify the model, or take the failure on yourself by name: "
+                "(draws=, warmup=), simplify the model, or accept the failure by name: "
                 f"accept_diagnostics={failed}"
             )
         if self.little_left and "information" not in accepted:
@@ -441,7 +441,9 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweight
     """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
     mechanism.check_debias()
     if reweighted:
-        raise InputError("debias takes off what the inverse map does, and re-weighting changes it: use one of them")
+        raise InputError(
+            "debias corrects for what the inverse map does, and re-weighting changes that: use one of them"
+        )
     if synthesizer is not None and synthesizer.as_in_paper:
         raise InputError("debias is no part of the paper's setting; use FBP(...) instead of FBP.paper(...)")
     if synthesizer is not None and not mechanism.clamps and not isinstance(synthesizer, Debiasable):

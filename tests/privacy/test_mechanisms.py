@@ -368,7 +368,7 @@ def test_what_the_censored_mechanism_needs(settings, said):
 
 @pytest.mark.parametrize("mechanism", [ss.Censored(9.0, weighted=True), ss.WeightedE(9.0, map="inverse")])
 def test_debias_needs_constants_that_can_be_published(mechanism):
-    with pytest.raises(ss.InputError, match="debias takes off"):
+    with pytest.raises(ss.InputError, match="debias corrects for"):
         ss.synthesize(design(), NORMAL, mechanism=mechanism, population_total=N, debias=True)
 
 

@@ -1,4 +1,4 @@
-"""Fisher-consistent draws under censoring: what the clamp does to a normal regression, taken off.
+"""Fisher-consistent draws under censoring: a normal regression, corrected for what the clamp does to it.
 
 The censored estimator of t = (B, Sigma) solves, where the truth is theta,
 

@@ -105,7 +105,7 @@ class Mechanism(ABC):
 
     @property
     def corrects(self) -> bool:
-        """Whether alpha follows from a record's risk and constants, so that what it does can be taken off the draws."""
+        """Whether alpha follows from a record's risk and constants, so that draws can be corrected for it."""
         return False
 
     @property
@@ -159,13 +159,13 @@ class Mechanism(ABC):
     def check_debias(self) -> None:
         """Refuse corrections where privacy weights do not follow from the record and constants (InputError)."""
         raise InputError(
-            "debias takes off what the weights of PseudoPosterior() or the clamp of Censored(weighted=False) do"
+            "debias corrects for the weights of PseudoPosterior() or the clamp of Censored(weighted=False), for nothing else"
         )
 
     # ---- what it says
 
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """What protection does to the model, and what was taken off, for the report."""
+        """What protection does to the model, and what was corrected, for the report."""
         return [DEBIASED.format("the privacy weights") if debias else NARROWED]
 
     def depends(self) -> list[str]:

@@ -38,7 +38,7 @@ class Censored(Mechanism):
     Epsilon is for one record's confidential values taken out of the fit or put into it; for these values
     replaced by others it is twice that.  The number of records is public.
 
-    The clamp holds whatever the parameters, so the guarantee is no matter of the sample size:
+    The clamp holds whatever the parameters are, so the guarantee does not depend on the sample size:
 
     - ``weighted=False`` ("Censor_uw"), alpha = 1: ``strict``.  Nothing but the clamp protects, and it is policy.
     - ``weighted=True`` ("Censor_w"): records are weighted down before they are clamped, so fewer are.
@@ -52,7 +52,7 @@ class Censored(Mechanism):
         For the whole release of m data sets; may stand here instead of in ``synthesize``.
     weighted : bool
     map, c1, c2, risk
-        Of the privacy weights, as for :class:`WeightedE`; of no use with ``weighted=False``.
+        Of the privacy weights, as for :class:`WeightedE`; not used with ``weighted=False``.
 
     Raises
     ------
@@ -143,12 +143,12 @@ class Censored(Mechanism):
             )
 
     def check_debias(self) -> None:
-        """Refuse where the clamp is not all that there is to take off (InputError)."""
+        """Refuse where there is more to correct for than the clamp (InputError)."""
         if self.weighted:
             super().check_debias()
 
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """What the clamp does to the model, and what was taken off, for the report."""
+        """What the clamp does to the model, and what was corrected, for the report."""
         return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
 
     @property

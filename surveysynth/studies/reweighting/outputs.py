@@ -402,7 +402,7 @@ def _said_of_choice(study: ReweightingStudy) -> list[str]:
         "Which to choose. One step of re-weighting turns any weights into those of the inverse map, with the bounds of "
         "a weighted fit for those of the unweighted one, so at the same epsilon the two end up near each other. The "
         "inverse map makes weights that follow from a record's risk and constants, so that what it does to the model "
-        "can be taken off (debias); no other weights here do. Re-weight where weights come from a risk by counting or "
+        "can be corrected (debias); no other weights here do. Re-weight where weights come from a risk by counting or "
         "from the linear map."
     ]
     for what, table in (("counts", mixture[mixture["statistic"] == MIDDLE]), ("survey", surveys)):
