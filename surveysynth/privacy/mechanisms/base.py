@@ -159,7 +159,7 @@ class Mechanism(ABC):
     def check_debias(self) -> None:
         """Refuse corrections where privacy weights do not follow from the record and constants (InputError)."""
         raise InputError(
-            "debias corrects for the weights of PseudoPosterior() or the clamp of Censored(weighted=False), for nothing else"
+            "debias corrects for the weights of PseudoPosterior() or the clamp of Censored(weighted=False) only"
         )
 
     # ---- what it says
