@@ -441,7 +441,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweight
     """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
     mechanism.check_debias()
     if reweighted:
-        raise InputError("debias corrects for what the inverse map does, and re-weighting changes it: use one")
+        raise InputError("debias corrects for the inverse map, and re-weighting changes it: use one of them")
     if synthesizer is not None and synthesizer.as_in_paper:
         raise InputError("debias is no part of the paper's setting; use FBP(...) instead of FBP.paper(...)")
     if synthesizer is not None and not mechanism.clamps and not isinstance(synthesizer, Debiasable):
