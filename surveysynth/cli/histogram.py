@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ import surveysynth as ss
 from ..errors import InputError
 from .options import (
     Cap,
+    Ends,
     File,
     LedgerFile,
     M,
@@ -20,7 +22,8 @@ from .options import (
     Survey,
     SyntheticFormat,
     Weights,
-    bounds_of,
+    by_commas,
+    ends,
     numbers,
     open_ledger,
 )
@@ -34,14 +37,16 @@ def histogram_command(
         float, typer.Option(help="Privacy budget of the whole release, strict, whatever m.", show_default=False)
     ],
     bounds: Annotated[
-        str, typer.Option(help="Public lowest and highest value, chosen blindly: 0,200000.", show_default=False)
+        Ends,
+        by_commas("Public lowest and highest value, chosen blindly: 0,200000.", ends, show_default=False),
     ],
     population_total: Annotated[float, typer.Option(help="Public population total.", show_default=False)],
     out: Out,
     weights: Weights = None,
     probs: Probs = None,
     bins: Annotated[
-        str | None, typer.Option(help="Number of bins, or their public limits, by commas; default sqrt(n) bins.")
+        Sequence[float] | None,
+        by_commas("Number of bins, or their public limits, by commas; default sqrt(n) bins.", numbers),
     ] = None,
     weight_bound: Annotated[
         float | None, typer.Option(help="Public largest survey weight; needed where weights are not all equal.")
@@ -60,7 +65,7 @@ def histogram_command(
     design = ss.SurveyDesign.read(file, weights=weights, probs=probs)
     recorded = open_ledger(ledger, survey, cap)
     release = ss.perturbed_histogram(
-        design, outcome, epsilon=epsilon, bounds=bounds_of(bounds), population_total=population_total, bins=_bins(bins),
+        design, outcome, epsilon=epsilon, bounds=bounds, population_total=population_total, bins=_bins(bins),
         m=m, weight_bound=weight_bound, ledger=recorded,
     )  # fmt: skip
     release.write(out, format=format, overwrite=overwrite)
@@ -68,13 +73,10 @@ def histogram_command(
     print_release(release, out, recorded)
 
 
-def _bins(text: str | None) -> int | list[float] | None:
+def _bins(given: Sequence[float] | None) -> int | Sequence[float] | None:
     """One whole number is how many; several numbers are limits."""
-    if text is None:
-        return None
-    limits = numbers(text, "--bins")
-    if len(limits) != 1:
-        return limits
-    if not text.strip().isdigit():
+    if given is None or len(given) != 1:
+        return given
+    if given[0] % 1:
         raise InputError("--bins takes a whole number, or several limits by commas")
-    return int(text)
+    return int(given[0])

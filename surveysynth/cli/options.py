@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -20,16 +20,66 @@ from ..release.quality_rule import QUALITY_RULE
 if TYPE_CHECKING:
     from ..privacy.risks.base import Risk
 
+
+def names(text: str) -> list[str]:
+    """Names by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def numbers(text: str) -> list[float]:
+    """Numbers by commas."""
+    try:
+        found = [float(part) for part in names(text)]
+    except ValueError:
+        found = []
+    if not found:
+        raise typer.BadParameter("numbers were expected, by commas")
+    return found
+
+
+def whole_numbers(text: str) -> list[int]:
+    """Whole numbers by commas."""
+    found = numbers(text)
+    if any(number % 1 for number in found):
+        raise typer.BadParameter("whole numbers were expected, by commas")
+    return [int(number) for number in found]
+
+
+class Ends(NamedTuple):
+    """The lowest and the highest value."""
+
+    low: float
+    high: float
+
+
+def ends(text: str) -> Ends:
+    """Lowest and highest value, by a comma."""
+    found = numbers(text)
+    if len(found) != 2:
+        raise typer.BadParameter("two numbers were expected, lowest and highest, by a comma")
+    return Ends(*found)
+
+
+METAVARS: dict[Callable[[str], Any], str] = {
+    names: "<str,...>", numbers: "<float,...>", whole_numbers: "<int,...>", ends: "<float,float>"
+}  # fmt: skip
+
+
+def by_commas(help: str, parser: Callable[[str], Any] = names, *declared: str, **settings: Any) -> Any:
+    """An option whose values are given by commas."""
+    return typer.Option(*declared, parser=parser, metavar=METAVARS[parser], help=help, **settings)
+
+
 File = Annotated[Path, typer.Argument(help="csv, parquet, Stata, SPSS or SAS file", show_default=False)]
 Seed = Annotated[int | None, typer.Option(min=0, help="For tests only; the release is marked not for publication.")]
 Weights = Annotated[str | None, typer.Option(help="Column of survey weights.")]
 Probs = Annotated[str | None, typer.Option(help="Column of inclusion probabilities, instead of weights.")]
 Strata = Annotated[str | None, typer.Option(help="Column of strata.")]
-Psu = Annotated[str | None, typer.Option(help="Columns of sampling units, outermost first, by commas.")]
-Fpc = Annotated[str | None, typer.Option(help="Columns of population sizes or sampling fractions, one a stage.")]
+Psu = Annotated[Sequence[str] | None, by_commas("Columns of sampling units, outermost first, by commas.")]
+Fpc = Annotated[Sequence[str] | None, by_commas("Columns of population sizes or sampling fractions, one a stage.")]
 Lonely = Annotated[LonelyPSU, typer.Option(help="What a stratum with one PSU does to a variance.")]
 Outcome = Annotated[
-    str, typer.Option(help="Columns to synthesize, by commas; 'C(employed)' for categories.", show_default=False)
+    Sequence[str], by_commas("Columns to synthesize, by commas; 'C(employed)' for categories.", show_default=False)
 ]
 Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
@@ -55,8 +105,8 @@ Model = Annotated[
     ),
 ]
 Bounds = Annotated[
-    str | None,
-    typer.Option(help="Public lowest and highest value of the outcome of --model beta or mixture: 0,200000."),
+    Ends | None,
+    by_commas("Public lowest and highest value of the outcome of --model beta or mixture: 0,200000.", ends),
 ]
 PriorName = Literal[choices.FBSPrior, "common"]
 Prior = Annotated[
@@ -83,19 +133,21 @@ RiskOption = Annotated[
     ),
 ]
 Known = Annotated[
-    str | None,
-    typer.Option(help="Columns that an intruder knows and that are not synthesized, by commas; default none."),
+    Sequence[str] | None,
+    by_commas("Columns that an intruder knows and that are not synthesized, by commas; default none."),
 ]
 Radius = Annotated[
-    str | None,
-    typer.Option(
-        help="How near is near to a record, as a share of its value; one number, or one for each numeric outcome by "
-        "commas; default 0.2."
+    Sequence[float] | None,
+    by_commas(
+        "How near is near to a record, as a share of its value; one number, or one for each numeric outcome by "
+        "commas; default 0.2.",
+        numbers,
     ),
 ]
 Absolute = Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the outcome.")]
 Floor = Annotated[
-    str | None, typer.Option(help="Least radius, in the unit of the outcome; one, or one for each; default 0.")
+    Sequence[float] | None,
+    by_commas("Least radius, in the unit of the outcome; one, or one for each; default 0.", numbers),
 ]
 Reweight = Annotated[
     int,
@@ -137,27 +189,6 @@ COUNTS: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-def listed(text: str | None) -> list[str] | None:
-    """The parts of an option that takes several, by commas; None where it is not given."""
-    return [part.strip() for part in text.split(",") if part.strip()] if text else None
-
-
-def numbers(text: str, option: str) -> list[float]:
-    """Numbers by commas."""
-    try:
-        return [float(part) for part in listed(text) or []]
-    except ValueError:
-        raise InputError(f"{option} takes numbers, by commas") from None
-
-
-def bounds_of(text: str) -> tuple[float, float]:
-    """The lowest and the highest value that --bounds says."""
-    ends = numbers(text, "--bounds")
-    if len(ends) != 2:
-        raise InputError("--bounds takes two numbers, lowest and highest, by a comma")
-    return ends[0], ends[1]
-
-
 def refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
     """Refuse those of some options that were given, whatever their value."""
     sources = {name: context.get_parameter_source(name) for name in names}
@@ -171,22 +202,20 @@ def read_design(
     weights: str | None,
     probs: str | None,
     strata: str | None,
-    psu: str | None,
-    fpc: str | None,
+    psu: Sequence[str] | None,
+    fpc: Sequence[str] | None,
     lonely: LonelyPSU,
 ) -> ss.SurveyDesign:
     """The file, under the design that its columns say."""
-    return ss.SurveyDesign.read(
-        file, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc), lonely_psu=lonely
-    )
+    return ss.SurveyDesign.read(file, weights=weights, probs=probs, strata=strata, psu=psu, fpc=fpc, lonely_psu=lonely)
 
 
 def make_model(
     context: typer.Context,
     model: str,
-    outcome: str,
+    outcome: Sequence[str],
     predictors: str,
-    bounds: str | None,
+    bounds: Ends | None,
     prior: PriorName | None,
     transform: str,
     scale: float | None,
@@ -197,15 +226,14 @@ def make_model(
     """The model that --model and its options say; InputError where an option is not of that model."""
     from ..models.shared.transforms import as_transform
 
-    names = listed(outcome)
-    if not names:
+    if not outcome:
         raise InputError("--outcome names no column")
     if OWN_MODEL.fullmatch(model):
         refuse(
             context, ("bounds", "prior", "transform", "scale", "zeros", "components"), "not with a model of your own"
         )
-        return _own_model(model, names, predictors)
-    if model not in SEVERAL and len(names) != 1:
+        return _own_model(model, list(outcome), predictors)
+    if model not in SEVERAL and len(outcome) != 1:
         raise InputError(f"--model {model} synthesizes one --outcome")
     if model != "mixture":
         refuse(context, ("zeros", "components"), "only with --model mixture")
@@ -215,22 +243,21 @@ def make_model(
         refuse(context, ("prior", "transform", "scale"), "not with --model beta, whose prior and scale are fixed")
         if bounds is None:
             raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
-        return ss.BetaRegression(names[0], predictors, bounds=bounds_of(bounds), missing=missing)
+        return ss.BetaRegression(outcome[0], predictors, bounds=bounds, missing=missing)
     if model == "gamma":
         refuse(context, ("prior", "transform", "scale"), "not with --model gamma, whose prior and scale are fixed")
-        return ss.GammaRegression(names[0], predictors, missing=missing)
+        return ss.GammaRegression(outcome[0], predictors, missing=missing)
     given: dict[str, Any] = {"missing": missing} | ({} if prior is None else {"prior": prior})
     if model in COUNTS:
         refuse(context, ("transform", "scale"), f"not with --model {model}: a count stays as it is")
         if prior not in (None, *COUNTS[model]().priors):
             raise InputError(f"--prior {prior}: --model {model} has {' and '.join(COUNTS[model]().priors)}")
-        return COUNTS[model]()(names[0], predictors, **given)
+        return COUNTS[model]()(outcome[0], predictors, **given)
     scores = transform.endswith(".json")
     given["transform"] = ss.NormalScores.load(transform) if scores else as_transform(transform, scale)
     if model == "mixture":
-        ends = None if bounds is None else bounds_of(bounds)
-        return ss.Mixture(names[0], predictors, zeros=zeros, components=components, bounds=ends, **given)
-    return SEVERAL[model]()(names, predictors, **given)
+        return ss.Mixture(outcome[0], predictors, zeros=zeros, components=components, bounds=bounds, **given)
+    return SEVERAL[model]()(outcome, predictors, **given)
 
 
 def _own_model(text: str, outcomes: list[str], predictors: str) -> ss.Synthesizer:
@@ -252,26 +279,18 @@ def _own_model(text: str, outcomes: list[str], predictors: str) -> ss.Synthesize
     return made
 
 
-def ball(radius: str | None, absolute: bool, floor: str | None) -> dict[str, Any]:
+def ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float] | None) -> dict[str, Any]:
     """How near is near, as arguments of a measure."""
     if absolute and radius is None:
         raise InputError("--absolute needs --radius, in the unit of the outcome")
     given = (("radius", radius), ("floor", floor))
-    sizes = {name: _sizes(text, f"--{name}") for name, text in given if text is not None}
+    sizes = {name: size[0] if len(size) == 1 else tuple(size) for name, size in given if size is not None}
     return {"relative": not absolute} | sizes
 
 
-def _sizes(text: str, option: str) -> float | tuple[float, ...]:
-    """One for all outcomes, or one for each."""
-    given = numbers(text, option)
-    if not given:
-        raise InputError(f"{option} takes a number, or one for each outcome by commas")
-    return given[0] if len(given) == 1 else tuple(given)
-
-
 def make_risk(
-    context: typer.Context, risk: RiskName, known: str | None, radius: str | None, absolute: bool, floor: str | None,
-    *, ruled: bool = False,
+    context: typer.Context, risk: RiskName, known: Sequence[str] | None, radius: Sequence[float] | None, absolute: bool,
+    floor: Sequence[float] | None, *, ruled: bool = False,
 ) -> Risk:  # fmt: skip
     """The measure; where there is a rule, too (``ruled``), what is known and how near is near are of both."""
     or_rule = " or with --max-risk" if context.info_name == "synthesize" else ""
@@ -284,7 +303,7 @@ def make_risk(
     near = ball(radius, absolute, floor)
     if risk == "count":
         return ss.CountRisk(**near)
-    return {"marginal": ss.MarginalRisk, "pairwise": ss.PairwiseRisk}[risk](tuple(listed(known) or ()), **near)
+    return {"marginal": ss.MarginalRisk, "pairwise": ss.PairwiseRisk}[risk](tuple(known or ()), **near)
 
 
 def open_ledger(file: Path | None, survey: str | None, cap: float | None) -> ss.Ledger | None:

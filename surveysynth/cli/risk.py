@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ import surveysynth as ss
 
 from ..errors import InputError, PrivacyError
 from ..storage import private_folder
-from .options import Known, ball, listed
+from .options import Known, ball, by_commas, numbers
 from .printing import console, print_written
 
 if TYPE_CHECKING:
@@ -41,21 +42,22 @@ def risk_command(
         ),
     ],
     value: Annotated[
-        str,
-        typer.Option(
-            help="Synthesized numbers that the intruder knows, by commas; with several each must be near.",
+        Sequence[str],
+        by_commas(
+            "Synthesized numbers that the intruder knows, by commas; with several each must be near.",
             show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to make, for risk.csv; confidential.", show_default=False)],
     known: Known = None,
     radius: Annotated[
-        str | None,
-        typer.Option(help="How near is near, as a share of the true value; one, or one for each value; default 0.2."),
+        Sequence[float] | None,
+        by_commas("How near is near, as a share of the true value; one, or one for each value; default 0.2.", numbers),
     ] = None,
     absolute: Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the value.")] = False,
     floor: Annotated[
-        str | None, typer.Option(help="Least radius, in the unit of the value; one, or one for each; default 0.")
+        Sequence[float] | None,
+        by_commas("Least radius, in the unit of the value; one, or one for each; default 0.", numbers),
     ] = None,
     max_risk: Annotated[
         float | None, typer.Option(help="Fail (exit code 2) where a record is above this, once risk.csv is written.")
@@ -81,9 +83,9 @@ def risk_command(
         why = f" and has no {RISKS} to replace" if overwrite else "; choose another folder, or --overwrite"
         raise InputError(f"--out {out} exists{why}")
     near = ball(radius, absolute, floor)
-    names = listed(known) or []
+    names = list(known or ())
     frame, files = read_frame(original), _synthetic(synthetic)
-    risk = ss.identification_risk(frame, files, known=names, value=listed(value) or [], **near).to_numpy()
+    risk = ss.identification_risk(frame, files, known=names, value=value, **near).to_numpy()
     there = ~np.isnan(risk)
     pattern = codes(*(frame.loc[there, name] for name in names)) if names else np.zeros(there.sum(), dtype=np.intp)
     records = np.bincount(pattern)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -12,7 +13,7 @@ from ..choices import Allocation, Clusters, LonelyPSU, RiskSource, SecondStage, 
 from ..errors import InputError
 from ..storage import check_new
 from .once import Commands
-from .options import listed
+from .options import Ends, by_commas, ends, names, numbers, whole_numbers
 from .printing import console
 
 app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What private tables are worth.")
@@ -23,43 +24,52 @@ def options() -> None:
     """What private tables are worth: repeated samples of a known population, or methods compared on your own file."""
 
 
-def _simulated(text: str, **settings: Any) -> Any:
-    return typer.Option(help=text, rich_help_panel="Simulated population", **settings)
+def _simulated(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
+    settings |= {"rich_help_panel": "Simulated population"}
+    return typer.Option(help=text, **settings) if parser is None else by_commas(text, parser, **settings)
 
 
-def _own(text: str, **settings: Any) -> Any:
-    return typer.Option(help=text, rich_help_panel="Your own file", **settings)
+def _own(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
+    settings |= {"rich_help_panel": "Your own file"}
+    return typer.Option(help=text, **settings) if parser is None else by_commas(text, parser, **settings)
 
 
 @app.command("tabular")
 def tabular_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
     m: Annotated[
-        str | None, typer.Option("-m", "--m", help="Numbers of synthetic data sets; default 1,3,5, with --data 3.")
+        Sequence[int] | None,
+        by_commas("Numbers of synthetic data sets; default 1,3,5, with --data 3.", whole_numbers, "-m", "--m"),
     ] = None,
-    methods: Annotated[str, typer.Option(help="Of fbs, fbp, laplace; by commas.")] = ",".join(get_args(StudyMethod)),
+    methods: Annotated[Sequence[str] | None, by_commas("Of fbs, fbp, laplace, by commas; default all.")] = None,
     prior: Annotated[StudyPrior, typer.Option(help="flat: exact draws, fast; paper: by Markov chains.")] = "flat",
     seed: Annotated[int | None, typer.Option(min=0, help="Laplace noise is never seeded.")] = None,
     replicates: Annotated[int | None, _simulated("Number of samples; default 100.", min=1)] = None,
-    delta: Annotated[str | None, _simulated("Lipschitz bounds, epsilon = 2 delta m; default 1.8.")] = None,
+    delta: Annotated[
+        Sequence[float] | None, _simulated("Lipschitz bounds, epsilon = 2 delta m; default 1.8.", numbers)
+    ] = None,
     n: Annotated[int | None, _simulated("Sample size; default 1000.", min=1)] = None,
     population: Annotated[
         Literal["sdr", "t4", "skewed", "heteroskedastic", "two-stage"] | None,
         _simulated("That of the paper (sdr), or a relative that the models do not fit."),
     ] = None,
-    bounds_n: Annotated[str | None, _simulated("Further sample sizes, for their Lipschitz bounds.")] = None,
+    bounds_n: Annotated[
+        Sequence[int] | None, _simulated("Further sample sizes, for their Lipschitz bounds.", whole_numbers)
+    ] = None,
     workers: Annotated[int | None, _simulated("Processes; default one a core.", min=1)] = None,
     scheduler: Annotated[str | None, _simulated("Address of a Dask scheduler, to use its workers.")] = None,
     data: Annotated[Path | None, _own("Compare the methods on this file.")] = None,
     epsilon: Annotated[float | None, _own("Privacy budget of each method.")] = None,
     outcome: Annotated[str | None, _own("Confidential column.")] = None,
     predictors: Annotated[str | None, _own("Formula of public columns.")] = None,
-    by: Annotated[str | None, _own("Variables of the tables, by commas.")] = None,
+    by: Annotated[Sequence[str] | None, _own("Variables of the tables, by commas.", names)] = None,
     weights: Annotated[str | None, _own("Column of survey weights.")] = None,
     probs: Annotated[str | None, _own("Column of inclusion probabilities, instead of weights.")] = None,
     strata: Annotated[str | None, _own("Column of strata.")] = None,
-    psu: Annotated[str | None, _own("Columns of sampling units, outermost first, by commas.")] = None,
-    fpc: Annotated[str | None, _own("Columns of population sizes or sampling fractions, one a stage.")] = None,
+    psu: Annotated[Sequence[str] | None, _own("Columns of sampling units, outermost first, by commas.", names)] = None,
+    fpc: Annotated[
+        Sequence[str] | None, _own("Columns of population sizes or sampling fractions, one a stage.", names)
+    ] = None,
     lonely_psu: Annotated[LonelyPSU | None, _own("What a stratum with one PSU does; default fail.")] = None,
     clusters: Annotated[
         Clusters | None, _own("What PSUs, and strata that are not predictors, do; default model.")
@@ -89,13 +99,12 @@ def tabular_command(
     if strangers:
         why = "only with --data" if data is None else "not with --data"
         raise InputError(f"{', '.join(strangers)}: {why}")
-    chosen: Any = listed(methods)
+    chosen: Any = list(methods or get_args(StudyMethod))
     if data is None:
         try:
             study = repeated_sampling(
                 sdr(population or "sdr"), replicates=replicates or 100, n=n or 1000,
-                m=_numbers(m or "1,3,5", "-m", int), delta=_numbers(delta or "1.8", "--delta", float),
-                methods=chosen, prior=prior, bounds_n=_numbers(bounds_n or "", "--bounds-n", int),
+                m=m or (1, 3, 5), delta=delta or (1.8,), methods=chosen, prior=prior, bounds_n=bounds_n or (),
                 workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -107,16 +116,16 @@ def tabular_command(
         lacking = [f"--{name}" for name in ("outcome", "predictors", "by", "epsilon") if own[name] is None]
         if lacking:
             raise InputError(f"--data needs {', '.join(lacking)}, too")
-        sizes = _numbers(m or "3", "-m", int)
+        sizes = m or (3,)
         if len(sizes) != 1:
             raise InputError("with --data, -m is one number")
         check_new(out)
         survey = SurveyDesign.read(
-            data, weights=weights, probs=probs, strata=strata, psu=listed(psu), fpc=listed(fpc),
+            data, weights=weights, probs=probs, strata=strata, psu=psu, fpc=fpc,
             lonely_psu=lonely_psu or "fail",
         )  # fmt: skip
         sample = own_file.compare_methods(
-            survey, str(outcome), str(predictors), listed(by) or [], epsilon=own["epsilon"], m=sizes[0], methods=chosen,
+            survey, str(outcome), str(predictors), by or [], epsilon=own["epsilon"], m=sizes[0], methods=chosen,
             prior=prior, seed=seed, clusters=clusters or "model", population_total=population_total,
         )  # fmt: skip
         console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)
@@ -126,11 +135,17 @@ def tabular_command(
 @app.command("clusters")
 def clusters_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
-    icc: Annotated[str, typer.Option(help="Intraclass correlations, by commas.")] = "0.02,0.05,0.15",
+    icc: Annotated[
+        Sequence[float] | None, by_commas("Intraclass correlations, by commas; default 0.02,0.05,0.15.", numbers)
+    ] = None,
     replicates: Annotated[int, typer.Option(help="Number of samples at every icc.", min=1)] = 100,
     n: Annotated[int, typer.Option(help="Sample size, about.", min=1)] = 2000,
-    m: Annotated[str, typer.Option("-m", "--m", help="Numbers of synthetic data sets.")] = "1,3",
-    delta: Annotated[str, typer.Option(help="Lipschitz bounds, epsilon = 2 delta m.")] = "1.8",
+    m: Annotated[
+        Sequence[int] | None, by_commas("Numbers of synthetic data sets; default 1,3.", whole_numbers, "-m", "--m")
+    ] = None,
+    delta: Annotated[
+        Sequence[float] | None, by_commas("Lipschitz bounds, epsilon = 2 delta m; default 1.8.", numbers)
+    ] = None,
     second_stage: Annotated[
         SecondStage, typer.Option(help="Within a PSU: pps, weights differ; srs, one weight a PSU.")
     ] = "pps",
@@ -145,9 +160,9 @@ def clusters_command(
 
     try:
         studies = two_stages.cluster_study(
-            _numbers(icc, "--icc", float), replicates=replicates, n=n, m=_numbers(m, "-m", int),
-            delta=_numbers(delta, "--delta", float), second_stage=second_stage, predictors=predictors, prior=prior,
-            workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+            icc or (0.02, 0.05, 0.15), replicates=replicates, n=n, m=m or (1, 3), delta=delta or (1.8,),
+            second_stage=second_stage, predictors=predictors, prior=prior, workers=workers or os.cpu_count() or 1,
+            scheduler=scheduler, out=out, seed=seed,
         )  # fmt: skip
     except KeyboardInterrupt:
         _go_on(out)
@@ -160,20 +175,22 @@ def clusters_command(
 def censoring_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
     epsilon: Annotated[
-        str | None, typer.Option(help="Of one synthetic file each, by commas; default 5,4,3. With --data, one.")
+        Sequence[float] | None,
+        by_commas("Of one synthetic file each, by commas; default 5,4,3. With --data, one.", numbers),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The histogram is never seeded.")] = None,
     replicates: Annotated[int | None, _simulated("Number of files; default 100.", min=1)] = None,
     n: Annotated[int | None, _simulated("Records of a file; default 2000.", min=1)] = None,
     c1: Annotated[
-        str | None, _simulated("Scales of the privacy weights, all of them at the middle epsilon; default 1,0.8.")
+        Sequence[float] | None,
+        _simulated("Scales of the privacy weights, all of them at the middle epsilon; default 1,0.8.", numbers),
     ] = None,
     workers: Annotated[int | None, _simulated("Processes; default one a core.", min=1)] = None,
     scheduler: Annotated[str | None, _simulated("Address of a Dask scheduler, to use its workers.")] = None,
     data: Annotated[Path | None, _own("Compare the mechanisms on this file.")] = None,
     outcome: Annotated[str | None, _own("Confidential column of numbers.")] = None,
     predictors: Annotated[str | None, _own("Formula of public columns; default none.")] = None,
-    bounds: Annotated[str | None, _own("Public least and largest possible outcome, as low,high.")] = None,
+    bounds: Annotated[Ends | None, _own("Public least and largest possible outcome, as low,high.", ends)] = None,
 ) -> None:
     """Pseudo posterior, Weighted-e, censored mechanisms and perturbed histogram: what each bounds, what it costs.
 
@@ -192,8 +209,8 @@ def censoring_command(
     if data is None:
         try:
             study = censoring.censoring_study(
-                replicates=replicates or 100, n=n or 2000, epsilon=_numbers(epsilon or "5,4,3", "--epsilon", float),
-                c1=_numbers(c1 or "1,0.8", "--c1", float), workers=workers or os.cpu_count() or 1,
+                replicates=replicates or 100, n=n or 2000, epsilon=epsilon or (5, 4, 3),
+                c1=c1 or (1, 0.8), workers=workers or os.cpu_count() or 1,
                 scheduler=scheduler, out=out, seed=seed,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -203,17 +220,14 @@ def censoring_command(
         _show(out)
         return
     given = {"outcome": outcome, "bounds": bounds, "epsilon": epsilon}
-    lacking = [f"--{name}" for name, value in given.items() if value is None]
-    if lacking:
+    if outcome is None or bounds is None or epsilon is None:
+        lacking = [f"--{name}" for name, value in given.items() if value is None]
         raise InputError(f"--data needs {', '.join(lacking)}, too")
-    budgets, limits = _numbers(str(epsilon), "--epsilon", float), _numbers(str(bounds), "--bounds", float)
-    if len(budgets) != 1:
+    if len(epsilon) != 1:
         raise InputError("with --data, --epsilon is one number")
-    if len(limits) != 2:
-        raise InputError("--bounds takes two numbers: low,high")
     check_new(out)
     compared = censoring.compare_mechanisms(
-        read_frame(data), str(outcome), predictors or "1", bounds=(limits[0], limits[1]), epsilon=budgets[0], seed=seed
+        read_frame(data), outcome, predictors or "1", bounds=bounds, epsilon=epsilon[0], seed=seed
     )
     console.print(censoring_outputs.write_comparison(compared, out), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
@@ -225,9 +239,12 @@ def reweighting_command(
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     replicates: Annotated[int | None, _simulated("Number of files; default 100.", min=1)] = None,
     n: Annotated[int | None, _simulated("Records of a file; default 1000.", min=1)] = None,
-    epsilon: Annotated[str | None, _simulated("Of the curve, by commas; default 4,5,6,8,10,14,20.")] = None,
+    epsilon: Annotated[
+        Sequence[float] | None, _simulated("Of the curve, by commas; default 4,5,6,8,10,14,20.", numbers)
+    ] = None,
     sizes: Annotated[
-        str | None, _simulated("Records of larger files, for the share weighted down; default 500,2000,8000,32000.")
+        Sequence[int] | None,
+        _simulated("Records of larger files, for the share weighted down; default 500,2000,8000,32000.", whole_numbers),
     ] = None,
     curves: Annotated[
         int | None, _simulated("Replicates that have the curve and larger files, too; default 10.", min=1)
@@ -260,9 +277,8 @@ def reweighting_command(
         try:
             study = reweighting.reweighting_study(
                 replicates=replicates or 100, n=n or 1000,
-                epsilon=_numbers(epsilon or "4,5,6,8,10,14,20", "--epsilon", float),
-                sizes=_numbers(sizes or "500,2000,8000,32000", "--sizes", int), curves=curves or 10,
-                workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+                epsilon=epsilon or (4, 5, 6, 8, 10, 14, 20), sizes=sizes or (500, 2000, 8000, 32000),
+                curves=curves or 10, workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
             )  # fmt: skip
         except KeyboardInterrupt:
             _go_on(out)
@@ -282,7 +298,9 @@ def reweighting_command(
 def risk_efficient_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
     radius: Annotated[float, typer.Option(help="Of the balls around values, as a share of them.", min=0)] = 0.2,
-    radii: Annotated[str, typer.Option(help="Others to look at, by commas.")] = "0.1,0.2,0.3",
+    radii: Annotated[
+        Sequence[float] | None, by_commas("Others to look at, by commas; default 0.1,0.2,0.3.", numbers)
+    ] = None,
     floor: Annotated[
         float | None, typer.Option(help="Least radius, for values near 0; default 0, of the simulated file 100.", min=0)
     ] = None,
@@ -306,13 +324,16 @@ def risk_efficient_command(
     data: Annotated[Path | None, _own("Compare privacy weights on this file.")] = None,
     value: Annotated[str | None, _own("Confidential column of numbers.")] = None,
     predictors: Annotated[str | None, _own("Formula of public columns; default none.")] = None,
-    known: Annotated[str | None, _own("Columns that the intruder knows, by commas; default none.")] = None,
+    known: Annotated[
+        Sequence[str] | None, _own("Columns that the intruder knows, by commas; default none.", names)
+    ] = None,
     coefficient: Annotated[str | None, _own("Term of the regression on the predictors to look at.")] = None,
     scale: Annotated[
         float | None, _own("Public number for asinh(value / scale); without it values are logged, and positive.")
     ] = None,
     bounds: Annotated[
-        str | None, _own("Public limits of values, by a comma; synthetic ones beyond are drawn again.")
+        Ends | None,
+        _own("Public limits of values, by a comma; synthetic ones beyond are drawn again.", ends),
     ] = None,
     top_code: Annotated[float | None, _own("Public number, for comparison with top-coding.")] = None,
     weights: Annotated[str | None, _own("Column of survey weights.")] = None,
@@ -337,7 +358,7 @@ def risk_efficient_command(
     if data is not None and n is not None:
         raise InputError("--n: not with --data")
     settings: dict[str, Any] = {
-        "radius": radius, "radii": _numbers(radii, "--radii", float), "weights_from": weights_from,
+        "radius": radius, "radii": radii or (0.1, 0.2, 0.3), "weights_from": weights_from,
         "datasets": datasets, "chains": chains, "warmup": warmup, "draws": draws, "seed": seed,
     }  # fmt: skip
     if floor is not None:
@@ -349,10 +370,9 @@ def risk_efficient_command(
             raise InputError("--data needs --value, too")
         check_new(out)
         transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
-        ends = None if bounds is None else _ends(bounds)
-        model = risk_efficient.synthesizer(frame, value, predictors or "1", transform, ends, allocation)
+        model = risk_efficient.synthesizer(frame, value, predictors or "1", transform, bounds, allocation)
         study = risk_efficient.risk_efficient_study(
-            risk_efficient.as_design(frame, weights), model, known=listed(known) or [],
+            risk_efficient.as_design(frame, weights), model, known=known or [],
             coefficient=coefficient, top_code=top_code, **settings,
         )  # fmt: skip
     console.print(risk_efficient_outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
@@ -367,17 +387,3 @@ def _show(out: Path) -> None:
     """The summary of a study, and where the rest is."""
     console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _ends(text: str) -> tuple[float, float]:
-    found = _numbers(text, "--bounds", float)
-    if len(found) != 2:
-        raise InputError("--bounds takes two numbers, lowest and highest, by a comma")
-    return found[0], found[1]
-
-
-def _numbers(text: str, option: str, kind: type) -> list[Any]:
-    try:
-        return [kind(part) for part in listed(text) or []]
-    except ValueError:
-        raise InputError(f"{option} takes numbers, by commas" + (", whole ones" if kind is int else "")) from None

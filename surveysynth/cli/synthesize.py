@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -50,7 +50,7 @@ from .options import (
     Weights,
     Zeros,
     ball,
-    listed,
+    by_commas,
     make_model,
     make_risk,
     one_total,
@@ -109,7 +109,7 @@ def synthesize_command(
     file: File,
     out: Out,
     outcome: Annotated[
-        str | None, typer.Option(help="Columns to synthesize, by commas; 'C(employed)' for categories.")
+        Sequence[str] | None, by_commas("Columns to synthesize, by commas; 'C(employed)' for categories.")
     ] = None,
     predictors: Annotated[str | None, typer.Option(help="Formula of public columns, e.g. 'field + gender'.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of the whole release.")] = None,
@@ -122,11 +122,11 @@ def synthesize_command(
     psu: Psu = None,
     fpc: Fpc = None,
     lonely_psu: Lonely = "fail",
-    by: Annotated[str | None, typer.Option(help="Variables of the table, by commas.")] = None,
+    by: Annotated[Sequence[str] | None, by_commas("Variables of the table, by commas.")] = None,
     m: M = 3,
     population_total: Total = None,
     stratum_totals: StratumTotals = None,
-    public: Annotated[str | None, typer.Option(help="Columns that you declare public, by commas.")] = None,
+    public: Annotated[Sequence[str] | None, by_commas("Columns that you declare public, by commas.")] = None,
     model: Model = "fbs",
     bounds: Bounds = None,
     prior: Prior = None,
@@ -162,7 +162,7 @@ def synthesize_command(
     min_cell: MinCell = None,
     cv_limit: CvLimit = None,
     format: SyntheticFormat = "csv",
-    accept: Annotated[str | None, typer.Option(help="Failed diagnostics, or 'information', to accept.")] = None,
+    accept: Annotated[Sequence[str] | None, by_commas("Failed diagnostics, or 'information', to accept.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = None,
 ) -> None:
@@ -190,11 +190,10 @@ def synthesize_command(
             "synthesizer": synthesizer, "epsilon": epsilon, "m": m, "reweight": reweight,
             "mechanism": _mechanism(context, mechanism, map, c1, c2, measure),
         }  # fmt: skip
-    names = listed(by)
     rule = _rule(max_risk, known, radius, absolute, floor)
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
     check_limits(min_cell, cv_limit)
-    for name in names or ():
+    for name in by or ():
         if name not in (*synthesizer.predictor_columns, *synthesizer.categorical):
             raise InputError(f"--by {name}: not a predictor, so the release would not preserve it")
     design = read_design(file, weights, probs, strata, psu, fpc, lonely_psu)
@@ -204,17 +203,17 @@ def synthesize_command(
         **chosen,
         population_total=one_total(population_total, stratum_totals),
         debias=debias,
-        public=listed(public),
+        public=public,
         clusters=clusters,
         unit=unit,
         engine=engine,
-        accept_diagnostics=listed(accept) or (),
+        accept_diagnostics=accept or (),
         ledger=recorded,
         rule=rule,
         seed=seed,
     )
-    release.write(out, by=names, format=format, min_cell=min_cell, cv_limit=cv_limit, overwrite=overwrite)
-    by_names = names if names is not None else release.table_predictors()
+    release.write(out, by=by, format=format, min_cell=min_cell, cv_limit=cv_limit, overwrite=overwrite)
+    by_names = list(by) if by is not None else release.table_predictors()
     print_table(release.tables(by_names, min_cell=min_cell, cv_limit=cv_limit), by_names)
     print_release(release, out, recorded)
 
@@ -230,10 +229,14 @@ def _mechanism(
 
 
 def _rule(
-    max_risk: float | None, known: str | None, radius: str | None, absolute: bool, floor: str | None
+    max_risk: float | None,
+    known: Sequence[str] | None,
+    radius: Sequence[float] | None,
+    absolute: bool,
+    floor: Sequence[float] | None,
 ) -> ss.IdentificationRule | None:
     if max_risk is None:
         return None
     if not 0 <= max_risk < 1:
         raise InputError("--max-risk must be a number from 0 to below 1")
-    return ss.IdentificationRule(tuple(listed(known) or ()), max_risk, **ball(radius, absolute, floor))
+    return ss.IdentificationRule(tuple(known or ()), max_risk, **ball(radius, absolute, floor))

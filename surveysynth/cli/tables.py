@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,15 +11,19 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from .options import CvLimit, MinCell, listed
+from .options import CvLimit, MinCell, by_commas, numbers
 from .printing import print_table, print_written
 
 
 def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
-    by: Annotated[str | None, typer.Option(help="Variables of the table, by commas.")] = None,
-    statistic: Annotated[str | None, typer.Option(help="count, mean, total, quantile, proportion; by commas.")] = None,
-    quantiles: Annotated[str, typer.Option(help="Probabilities of quantiles, by commas.")] = "0.5",
+    by: Annotated[Sequence[str] | None, by_commas("Variables of the table, by commas.")] = None,
+    statistic: Annotated[
+        Sequence[str] | None, by_commas("count, mean, total, quantile, proportion; by commas.")
+    ] = None,
+    quantiles: Annotated[
+        Sequence[float] | None, by_commas("Probabilities of quantiles, by commas; default 0.5.", numbers)
+    ] = None,
     format: Annotated[
         Literal["csv", "xlsx", "html", "latex"] | None, typer.Option(help="Of the file; without one, it is printed.")
     ] = None,
@@ -33,13 +38,8 @@ def tables_command(
     if out is not None and kinds.get(out.suffix) != (format or kinds.get(out.suffix, "")):
         raise InputError(f"--out {out} should end in {SUFFIX[format] if format else ', '.join(kinds)}")
     loaded = ss.read_release(release)
-    names = listed(by) or []
-    try:
-        wanted = [float(prob) for prob in listed(quantiles) or []]
-    except ValueError:
-        raise InputError(f"--quantiles {quantiles!r} must be numbers between 0 and 1, by commas") from None
-    asked = None if statistic is None else listed(statistic) or []
-    table = loaded.tables(names, statistic=asked, quantiles=wanted, min_cell=min_cell, cv_limit=cv_limit)
+    names, wanted = list(by or ()), quantiles or [0.5]
+    table = loaded.tables(names, statistic=statistic, quantiles=wanted, min_cell=min_cell, cv_limit=cv_limit)
     if format is None and out is None:
         print_table(table, names)
         return

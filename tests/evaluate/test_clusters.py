@@ -220,9 +220,9 @@ def test_a_study_from_the_command_line(run_cli, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"out": "o", "icc": "low"}, "--icc takes numbers, by commas"),
+        ({"out": "o", "icc": "low"}, "'--icc': numbers were expected"),
         ({"out": "o", "icc": "1.5"}, "icc must be a number from 0 to below 1"),
-        ({"out": "o", "m": "2.5"}, "-m takes numbers, by commas, whole ones"),
+        ({"out": "o", "m": "2.5"}, "whole numbers were expected"),
         ({"out": "o", "delta": "0"}, "delta must be a positive number"),
         ({"out": "o", "second-stage": "moon"}, "--second-stage"),
         ({"replicates": "1"}, "--out"),

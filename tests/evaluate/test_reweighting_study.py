@@ -413,4 +413,4 @@ def test_the_study_from_the_command_line(written, run_cli, tmp_path):
     assert (code, complaint) == (0, "") and said.startswith("2 files of n = 200") and "Written: study" in said
     assert (tmp_path / "study" / "summary.txt").read_text() == (written[1] / "summary.txt").read_text()
     assert run_cli(*words_of(options | {"n": "250", "out": "study"}))[0] == 2
-    assert "--sizes takes numbers" in run_cli(*words_of(options | {"sizes": "many", "out": "other"}))[2]
+    assert "'--sizes': numbers were expected" in run_cli(*words_of(options | {"sizes": "many", "out": "other"}))[2]

@@ -471,7 +471,7 @@ def test_ones_own_file(weights, run_cli, tmp_path):
         ({"value": "earnings"}, "no column 'earnings'"),
         ({"coefficient": "rents"}, "no term"),
         ({"scale": None}, "wages"),
-        ({"radii": "many"}, "--radii takes numbers"),
+        ({"radii": "many"}, "'--radii': numbers were expected"),
         ({"draws": "1"}, "datasets exceeds"),
     ],
     ids=str,
