@@ -12,7 +12,9 @@ from scipy.stats import chi2, invwishart, multivariate_normal, norm
 from surveysynth import FBP, FBS, ModelError, SurveyDesign, fit
 from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.categories import draw_log_shares
-from surveysynth.models.normal.debias import Shares, Tilts, correct, correct_with_shares, normal_nodes
+from surveysynth.models.normal.debias import correct, correct_with_shares, normal_nodes
+from surveysynth.models.normal.debias_shares import Shares, Tilts
+from surveysynth.models.normal.fisher_consistency import Weighting
 from surveysynth.models.shared.sufficient_statistics import sufficient_statistics
 from surveysynth.synthesis.fit import choose_draws
 
@@ -40,7 +42,7 @@ def covariance(rng, D):
 def corrected(B, Sigma, X, size, alpha, log_base=none, draws=2, seed=0):
     """One draw, corrected: B and Sigma."""
     B, L = correct(
-        B[None], np.linalg.cholesky(Sigma)[None], X, np.asarray(size, dtype=float), alpha, log_base, draws,
+        B[None], np.linalg.cholesky(Sigma)[None], X, np.asarray(size, dtype=float), Weighting(alpha, log_base, draws),
         np.random.default_rng(seed),
     )  # fmt: skip
     return B[0], L[0] @ L[0].T
@@ -209,10 +211,10 @@ def test_several_draws_are_each_their_own():
     rng = np.random.default_rng(3)
     B = B_CELLS + 0.05 * rng.normal(size=(3, 4, 2))
     L = np.linalg.cholesky(SIGMA) * rng.uniform(0.9, 1.1, size=(3, 1, 1))
-    size = SIZES.astype(float)
-    together = correct(B, L, X_CELLS, size, inverse(2.0), minus_log_pi, 100, np.random.default_rng(1))
+    size, weighting = SIZES.astype(float), Weighting(inverse(2.0), minus_log_pi, 100)
+    together = correct(B, L, X_CELLS, size, weighting, np.random.default_rng(1))
     for s in range(3):
-        alone = correct(B[[s]], L[[s]], X_CELLS, size, inverse(2.0), minus_log_pi, 100, np.random.default_rng(1))
+        alone = correct(B[[s]], L[[s]], X_CELLS, size, weighting, np.random.default_rng(1))
         for one, all_of_them in zip(alone, together, strict=True):
             np.testing.assert_allclose(one[0], all_of_them[s], atol=5e-4)
 
@@ -250,7 +252,7 @@ def shares_corrected(p, size, alpha, D=0, draws=2, seed=0, Sigma=SIGMA):
     L = np.linalg.cholesky(Sigma)[:D, :D]
     B, L, log_p, _ = correct_with_shares(
         B_PAIRS[None, :, :D], L[None], Shares(np.log(p)[None], np.arange(3), ROW), X_PAIRS,
-        np.asarray(size, dtype=float), alpha, none, draws, np.random.default_rng(seed),
+        np.asarray(size, dtype=float), Weighting(alpha, none, draws), np.random.default_rng(seed),
     )  # fmt: skip
     return np.exp(log_p[0]), B[0], L[0] @ L[0].T
 
@@ -261,7 +263,7 @@ def test_one_category_is_none():
     X = np.column_stack([np.ones(400), rng.normal(size=400)])
     size, L = rng.integers(1, 9, 400).astype(float), np.linalg.cholesky(SIGMA)[None]
     one = Shares(np.zeros((1, 5, 1)), np.arange(400) % 5, np.arange(400)[:, None])
-    given = X, size, inverse(2.0), minus_log_pi, 50
+    given = X, size, Weighting(inverse(2.0), minus_log_pi, 50)
     B, L_one, log_p, _ = correct_with_shares(B_CELLS[None, :2], L, one, *given, np.random.default_rng(1))
     plain = correct(B_CELLS[None, :2], L, *given, np.random.default_rng(1))
     np.testing.assert_array_equal(B, plain[0])
@@ -325,16 +327,16 @@ def test_full_weights_take_nothing_off_but_the_prior(D):
 @pytest.mark.parametrize("D", [0, 1])
 def test_patterns_of_a_cell_and_the_order_of_categories_do_not_matter(D):
     """A pattern cut in two, of one cell; categories and cells in another order."""
-    size, given = np.array([50.0, 200, 1000]), (inverse(1.0), none, 50)
+    size, given = np.array([50.0, 200, 1000]), Weighting(inverse(1.0), none, 50)
     L = np.linalg.cholesky(SIGMA)[None, :D, :D]
     expected = shares_corrected(P, size, inverse(1.0), D, draws=50)[0]
     X, row = np.vstack([X_PAIRS, X_PAIRS[ROW[1]]]), np.vstack([ROW, np.arange(12, 16)])
     two = Shares(np.log(P)[None], np.array([0, 1, 2, 1]), row)
-    *_, log_p, _ = correct_with_shares(B_PAIRS[None, :, :D], L, two, X, np.array([50, 80.0, 1000, 120]), *given,
+    *_, log_p, _ = correct_with_shares(B_PAIRS[None, :, :D], L, two, X, np.array([50, 80.0, 1000, 120]), given,
                                     np.random.default_rng(0))  # fmt: skip
     np.testing.assert_allclose(np.exp(log_p[0]), expected, atol=1e-6)
     turned = Shares(np.log(P)[None, ::-1, ::-1], np.arange(3), ROW[::-1, ::-1])
-    *_, log_p, _ = correct_with_shares(B_PAIRS[None, :, :D], L, turned, X_PAIRS, size[::-1], *given,
+    *_, log_p, _ = correct_with_shares(B_PAIRS[None, :, :D], L, turned, X_PAIRS, size[::-1], given,
                                     np.random.default_rng(0))  # fmt: skip
     np.testing.assert_allclose(np.exp(log_p[0])[::-1, ::-1], expected, atol=1e-6)
 
@@ -346,7 +348,7 @@ def test_many_patterns_of_a_cell_are_sampled():
     X = np.hstack([np.tile(X_PAIRS.reshape(3, 4, 6)[cell].reshape(-1, 6), 1), np.repeat(slope, 4)[:, None]])
     B, L = np.vstack([B_PAIRS, [[0.1, -0.1]]])[None], np.linalg.cholesky(SIGMA)[None]
     shares = Shares(np.log(P)[None], cell, np.arange(2400).reshape(600, 4))
-    found = [np.exp(correct_with_shares(B, L, shares, X, np.ones(600), inverse(1.8), none, 100,
+    found = [np.exp(correct_with_shares(B, L, shares, X, np.ones(600), Weighting(inverse(1.8), none, 100),
                                         np.random.default_rng(seed))[2][0]) for seed in range(6)]  # fmt: skip
     whole = [shares_corrected(P, [200] * 3, inverse(1.8), 2, 100, seed)[0] for seed in range(6)]
     error = 4 * np.sqrt((np.var(found, axis=0, ddof=1) + np.var(whole, axis=0, ddof=1)) / 6) + 1e-3
@@ -389,7 +391,7 @@ def test_corrected_shares_are_the_true_ones(D):
         draws = draw_log_shares(np.bincount(pattern, a, 12).reshape(3, 4), 3, rng)
         B, L = (v[:3] for v in posterior(pattern, Y, a, rng))
         _, L, log_p, _ = correct_with_shares(
-            B, L, Shares(draws, np.arange(3), ROW), X_PAIRS, np.bincount(cell) * 1.0, alpha, none, S, rng
+            B, L, Shares(draws, np.arange(3), ROW), X_PAIRS, np.bincount(cell) * 1.0, Weighting(alpha, none, S), rng
         )
         released.append(np.exp(draws).mean(axis=0) - P)
         better.append(np.exp(log_p).mean(axis=0) - P)
@@ -514,8 +516,8 @@ def test_shares_and_their_spread_between_psus_recover(share, sigma):
     tilts = (1 + steeper) * sigma * z[:, :, None] * [-0.5, 0.5]
     log_p = np.tile(np.log([1 - drawn, drawn]), (m, 1, 1))
     given = Shares(log_p, np.zeros(1, dtype=int), np.arange(2)[None], Tilts(tilts, np.full(m, sigma), np.full(R, 1e9)))
-    B, L = np.empty((m, 1, 0)), np.empty((m, 0, 0))
-    *_, log_p, spread = correct_with_shares(B, L, given, np.ones((2, 1)), np.array([1e9]), alpha, none, 50, rng)
+    B, L, weighting = np.empty((m, 1, 0)), np.empty((m, 0, 0)), Weighting(alpha, none, 50)
+    *_, log_p, spread = correct_with_shares(B, L, given, np.ones((2, 1)), np.array([1e9]), weighting, rng)
     assert abs(drawn - share) > 0.02 and steeper > 0.05
     np.testing.assert_allclose(np.exp(log_p)[:, 0, 1], share, rtol=0.04)  # 24 PSUs stand for all
     np.testing.assert_allclose(spread * (1 + steeper), 1, rtol=0.04)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from surveysynth import ModelError
 from surveysynth.models.base import Sampler
-from surveysynth.models.normal import debias as consistency
 from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.cluster_effects import grouped_statistics, sample_with_effects
-from surveysynth.models.normal.debias import correct_with_effects
+from surveysynth.models.normal.debias_effects import RECORDS, ClusteredFile, _some_psus, correct_with_effects
+from surveysynth.models.normal.fisher_consistency import Weighting
 from surveysynth.models.shared.groups import Groups
 from surveysynth.privacy.units import even
 
@@ -44,9 +44,10 @@ def corrected(sizes, tau, alpha, unit=None, seed=1, change=None, log_base=none, 
     """L and the root of T for one draw."""
     pattern, psu = clustered(sizes)
     A = np.eye(2) if change is None else change
+    file = ClusteredFile(X, pattern, psu, households(psu) if unit else None)
     roots = correct_with_effects(
-        (B @ A.T)[None], (A @ L)[None], np.array([tau]), X, pattern, psu, households(psu) if unit else None, alpha,
-        log_base, draws, np.random.default_rng(seed),
+        (B @ A.T)[None], (A @ L)[None], np.array([tau]), file, Weighting(alpha, log_base, draws),
+        np.random.default_rng(seed),
     )  # fmt: skip
     return roots[0][0], roots[1][0]
 
@@ -83,8 +84,8 @@ def known(request):
         weighted = sample_with_effects(grouped_statistics(X, pattern, Y, alpha, groups), "flat", sampler)
         three = slice(0, 3)
         roots = correct_with_effects(
-            weighted.B[three], weighted.L[three], weighted.tau[three, 0], X, pattern, psu, unit, inverse(c), none,
-            DRAWS, rng,
+            weighted.B[three], weighted.L[three], weighted.tau[three, 0], ClusteredFile(X, pattern, psu, unit),
+            Weighting(inverse(c), none, DRAWS), rng,
         )  # fmt: skip
         for name, Ls, T_roots in (
             ("unweighted", plain.L, plain.L * np.sqrt(plain.tau[:, 0, None])),
@@ -155,8 +156,8 @@ def test_the_lack_of_small_psus_is_larger_and_of_households_larger_yet():
 def test_small_files_are_repeated_and_of_large_ones_whole_psus_are_taken():
     for sizes in ([3, 0, 5], np.full(2000, 7)):
         psu = np.random.default_rng(1).permutation(np.repeat(np.arange(len(sizes)), sizes))
-        records, group, of = consistency._some_psus(psu, np.random.default_rng(2))
-        assert consistency.RECORDS <= len(records) < consistency.RECORDS + 8
+        records, group, of = _some_psus(psu, np.random.default_rng(2))
+        assert RECORDS <= len(records) < RECORDS + 8
         np.testing.assert_array_equal(psu[records], of[group])
         np.testing.assert_array_equal(np.bincount(group), np.asarray(sizes)[of])
         assert np.unique(np.column_stack([group, records]), axis=0).shape[0] == len(records)

@@ -53,7 +53,6 @@ from ..shared.public_weights import public_weight, refuse_proportional, varies_w
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from ..shared.transforms import Transform, as_transform
 from . import categories
-from . import debias as consistency
 from . import density as gaussian
 from .categories import Categories, Cells, crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
@@ -65,6 +64,10 @@ from .cluster_effects import (
     new_effects,
     sample_with_effects,
 )
+from .debias import correct, correct_with_shares
+from .debias_effects import ClusteredFile, correct_with_effects
+from .debias_shares import Shares, Tilts
+from .fisher_consistency import Weighting
 from .records import JointPublic, JointRecords
 from .uncensored import uncensored, variance_factor
 
@@ -451,27 +454,24 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
         v = {name: values[list(chosen)] for name, values in draws.values.items()}
         size = np.bincount(records.row // records.each, minlength=len(records.X) // records.each).astype(np.float64)
-        base, S = partial(self.log_base, records), draws.size
+        weighting = Weighting(alpha, partial(self.log_base, records), draws.size)
         done = draws.some(chosen)
         if records.categories is not None and unit is None:
             row = np.arange(len(records.X)).reshape(-1, records.each)
             cell = np.empty(len(row), dtype=np.intp)
             cell[records.row // records.each] = records.categories.cell
-            shares = consistency.Shares(v["log_shares"], cell, row, self._tilts(records, draws, chosen, rng))
-            B, L, log_p, spread = consistency.correct_with_shares(
-                v["B"], v["L"], shares, records.X, size, alpha, base, S, rng
-            )
+            shares = Shares(v["log_shares"], cell, row, self._tilts(records, draws, chosen, rng))
+            B, L, log_p, spread = correct_with_shares(v["B"], v["L"], shares, records.X, size, weighting, rng)
             changed = {"log_shares": log_p} | ({"B": B, "L": L} if debias else {})
             done = _with_spread(done.some(range(done.size), changed), spread)
         elif debias and not _new_psus(records):
-            B, L = consistency.correct(v["B"], v["L"], records.X, size, alpha, base, S, rng)
+            B, L = correct(v["B"], v["L"], records.X, size, weighting, rng)
             done = done.some(range(done.size), {"B": B, "L": L})
         if records.groups is not None and _new_psus(records):
             # with categories as they are released: those of the file stay out of it
             pattern = records.rows_of(self.categories_of_records(records, done.some([0]), rng))
-            L, T = consistency.correct_with_effects(
-                v["B"], v["L"], v["tau"][:, 0], records.X, pattern, records.groups.record, unit, alpha, base, S, rng
-            )
+            file = ClusteredFile(records.X, pattern, records.groups.record, unit)
+            L, T = correct_with_effects(v["B"], v["L"], v["tau"][:, 0], file, weighting, rng)
             done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
         return done
 
@@ -506,9 +506,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """As they are."""
         return draws
 
-    def _tilts(
-        self, records: J, draws: Draws, chosen: Sequence[int], rng: np.random.Generator
-    ) -> consistency.Tilts | None:
+    def _tilts(self, records: J, draws: Draws, chosen: Sequence[int], rng: np.random.Generator) -> Tilts | None:
         """Effects on log shares as some PSUs may have them, in some draws."""
         if records.groups is None or records.categories is None:
             return None
@@ -516,7 +514,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         many = int(np.clip(TILTED_ROWS // len(records.X), *TILTS))
         some = rng.choice(size.size, many, p=size / size.sum())
         b = [self._tilt(records, draws.some([s]), rng)[some] for s in chosen]
-        return consistency.Tilts(np.array(b), draws.values["sigma"][list(chosen), 0], size[some].astype(np.float64))
+        return Tilts(np.array(b), draws.values["sigma"][list(chosen), 0], size[some].astype(np.float64))
 
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
