@@ -216,8 +216,8 @@ class _Limit:
         """The limit map for ratios tau (D,) that are like these."""
         D, S = len(tau), weighting.draws
         some = _Simulated.drawn(file, D, rng)
-        found = file.n[:, None] * tau
-        effects = (found / (1 + found)).mean(axis=1).sum()  # degrees of freedom that they take
+        n_tau = file.n[:, None] * tau
+        effects = (n_tau / (1 + n_tau)).mean(axis=1).sum()  # degrees of freedom that they take
         df = max(len(file.psu) - np.linalg.matrix_rank(file.C0) - effects, D + 1.0)
         roots = sigma_roots(df, D, S, rng)
         return _Limit(file, some, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
