@@ -746,9 +746,6 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(model="beta", bounds="0,9", transform="log"), "--prior, --transform: not with --model beta"),
      (words(model="beta", bounds="0,9", outcome="income,hours", drop=("prior",)), "synthesizes one --outcome"),
      (words(model="beta", bounds="9,0", drop=("prior",)), "bounds must be two finite numbers, low < high"),
-     (words(model="beta", bounds="9", drop=("prior",)), "'--bounds': two numbers were expected"),
-     (["tables", "f.csv", "--quantiles", "half"], "'--quantiles': numbers were expected, by commas"),
-     (words(model="beta", bounds="0,many", drop=("prior",)), "'--bounds': numbers were expected"),
      (words(bounds="0,9"), "--bounds: only with --model beta"),
      (words(model="nb", bounds="0,9"), "--bounds: only with --model beta"),
      (words(model="nb", transform="log", scale="3"), "--transform, --scale: not with --model nb"),
@@ -773,8 +770,6 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words("privacy-cost", floor="3"), "--floor: only with --risk count"),
      ([*words(risk="lipschitz"), "--absolute"], "--absolute: only with --risk count"),
      ([*words(risk="count"), "--absolute"], "--absolute needs --radius, in the unit of the outcome"),
-     (words(risk="count", radius="wide"), "'--radius': numbers were expected"),
-     (words(risk="count", floor=","), "'--floor': numbers were expected"),
      (words(risk="count", radius="-1"), "radius must be a finite number, not negative"),
      (words("privacy-cost", risk="count", radius="1,2"), "radius has 2 numbers, and the numeric outcomes are 1"),
      (words("privacy-cost", outcome="C(gender)", predictors="field", risk="count"),
@@ -817,10 +812,8 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
          ({}, "the survey weights are not all equal"),
          ({"bins": "0"}, "bins must be a whole number, at least 1"),
          ({"bins": "2.5"}, "--bins takes a whole number, or several limits"),
-         ({"bins": "few"}, "'--bins': numbers were expected"),
          ({"bins": "0,5,3"}, "bins must be finite numbers, at least two, that rise"),
          ({"bins": "0,5"}, "must begin and end with the bounds"),
-         ({"bounds": "5"}, "'--bounds': two numbers were expected"),
          ({"weight_bound": "0"}, "weight_bound must be a positive number"),
          ({"epsilon": "0"}, "epsilon must be a positive number"),
          ({"outcome": "gender"}, "'gender' is not a number"),
@@ -833,6 +826,23 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
 def test_options_that_do_not_go_together_get_a_sentence(command, message, file, run):
     code, out, err = run(*command)
     assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+    assert os.listdir() == ["f.csv"]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [(words(model="beta", bounds="9", drop=("prior",)), "'--bounds': two numbers were expected"),
+     (words(model="beta", bounds="0,many", drop=("prior",)), "'--bounds': numbers were expected, by commas"),
+     (words(risk="count", radius="wide"), "'--radius': numbers were expected, by commas"),
+     (words(risk="count", floor=","), "'--floor': numbers were expected, by commas"),
+     (["histogram", "f.csv", "--bins", "few"], "'--bins': numbers were expected, by commas"),
+     (["histogram", "f.csv", "--bounds", "5"], "'--bounds': two numbers were expected"),
+     (["tables", "f.csv", "--quantiles", "half"], "'--quantiles': numbers were expected, by commas")],
+    ids=lambda v: v if isinstance(v, str) else None,
+)  # fmt: skip
+def test_what_is_no_list_of_numbers_is_named_with_its_option(command, message, file, run):
+    code, out, err = run(*command)
+    assert (code, out) == (2, "") and message in squeezed(err)
     assert os.listdir() == ["f.csv"]
 
 
