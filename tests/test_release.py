@@ -1,6 +1,7 @@
 """Releases on disk and their tables: round trips, atomicity, flags, suppression, and numbers by hand and by R."""
 
 import copy
+import ctypes
 import dataclasses
 import itertools
 import json
@@ -23,7 +24,6 @@ from surveys import make_design, make_frame, model, population_model
 import surveysynth as ss
 from surveysynth.estimation.tables import TOTAL
 from surveysynth.publication.report import write_table
-from surveysynth.release import release as releases
 from surveysynth.release.suppression import flag
 from surveysynth.storage import private_folder
 
@@ -372,7 +372,7 @@ def test_a_crash_while_replacing_leaves_the_old_release_whole(which, release, wr
 @pytest.mark.parametrize("exchange", [True, False])
 def test_a_release_is_replaced_by_another_only_on_request(exchange, release, written, monkeypatch):
     if not exchange:  # a file system that cannot exchange two names
-        monkeypatch.setattr(releases.ctypes, "CDLL", lambda *_, **__: object())
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
     before = contents(written)
     with pytest.raises(ss.InputError, match="exists; choose another place, or overwrite"):
         release.write(written)
@@ -384,7 +384,7 @@ def test_a_release_is_replaced_by_another_only_on_request(exchange, release, wri
 
 
 def test_without_an_exchange_a_failed_rename_brings_the_old_release_back(release, written, monkeypatch):
-    monkeypatch.setattr(releases.ctypes, "CDLL", lambda *_, **__: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
     before, calls = contents(written), itertools.count(1)
 
     def rename(source, target, original=os.rename):
@@ -392,7 +392,7 @@ def test_without_an_exchange_a_failed_rename_brings_the_old_release_back(release
             raise OSError("no")
         original(source, target)
 
-    monkeypatch.setattr(releases.os, "rename", rename)
+    monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(OSError):
         release.write(written, overwrite=True)
     assert contents(written) == before

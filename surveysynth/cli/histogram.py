@@ -59,7 +59,7 @@ def histogram_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Synthetic values of one bounded outcome, drawn from a histogram with Laplace noise."""
-    from ..release.release import check_place
+    from ..release.folder import check_place
 
     check_place(out, overwrite=overwrite)
     design = ss.SurveyDesign.read(file, weights=weights, probs=probs)

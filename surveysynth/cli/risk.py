@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,7 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError, PrivacyError
-from ..storage import private_folder
+from ..storage import private_folder, whole_file
 from .options import Known, ball, by_commas, numbers
 from .printing import console, print_written
 
@@ -106,7 +104,7 @@ def risk_command(
 def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
     """Files whose rows are in the order of the original; or a release, with the order of its own."""
     from ..design.read import read_frame
-    from ..release.release import MANIFEST
+    from ..release.folder import MANIFEST
 
     if len(paths) == 1 and paths[0].is_dir():
         return _ordered_release(paths[0])
@@ -145,13 +143,8 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
         with private_folder(out, RISKS_NOTICE) as staging:
             table.to_csv(staging / RISKS, index=False)
         return
-    handle, staged = tempfile.mkstemp(prefix=f".{RISKS}.", dir=out)  # mode 0600
-    os.close(handle)
-    try:
-        table.to_csv(staged, index=False)
-        os.replace(staged, out / RISKS)
-    finally:
-        Path(staged).unlink(missing_ok=True)
+    with whole_file(out / RISKS) as stream:
+        table.to_csv(stream, index=False)
 
 
 def _print_risks(risk: NDArray[np.float64], n: int, records: NDArray[np.intp], datasets: int) -> None:

@@ -167,7 +167,7 @@ def synthesize_command(
     seed: Seed = None,
 ) -> None:
     """Fit a model at a requested epsilon, release synthetic files and the tables made from them."""
-    from ..release.release import check_place
+    from ..release.folder import check_place
     from ..release.suppression import check_limits
 
     chosen: dict[str, Any]

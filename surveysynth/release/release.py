@@ -1,24 +1,12 @@
-"""Release: m synthetic designs with their privacy report, and the folder they are published from.
-
-release/
-  public/    manifest.json, tables.csv, synthetic_1.csv, ... : what may be published, nothing else
-  internal/  (mode 0700) record-level risks and weights, row order, unused draws, exact numbers
-"""
+"""Release: m synthetic designs with their privacy report, and what is estimated from them."""
 
 from __future__ import annotations
 
-import ctypes
-import json
-import math
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..design.calibration import Totals
@@ -28,19 +16,11 @@ from ..estimation.differences import differences
 from ..estimation.regression import Family, Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
-from ..storage import restrict
 from ..validation import as_list
-from .checksums import described, verify
-from .quality_rule import QUALITY_RULE
+from .folder import read_folder, write_folder
+from .manifest import manifest_of
 from .suppression import flag
 
-MANIFEST = "manifest.json"
-FORMATS = ("csv", "parquet")
-METHOD = (
-    "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
-    "corrected", "variance_factor", "limits", "weight_bound", "mixture",
-    "ledger",
-)  # fmt: skip
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -300,22 +280,7 @@ class Release:
 
     def manifest(self) -> dict[str, Any]:
         """What a reader needs to know about the files, without anything confidential and without a seed."""
-        design = self.datasets[0]
-        return {
-            **self.method,
-            "synthesized": list(self.outcomes),
-            **({"categorical": list(self.categorical)} if self.categorical else {}),
-            "public_predictors": list(self.predictors),
-            **self.privacy.public(),
-            "design": _without_none(design.roles()),
-            **({"count_design": _without_none(self.count_roles)} if self.count_roles else {}),
-            "dtypes": {str(c): str(t) for c, t in design.frame.dtypes.items()},
-            "levels": {
-                c: _levels(design.frame[c], all_of_them=c in self.categorical)
-                for c in (*self.predictors, *self.categorical)
-                if _is_categorical(design.frame[c])
-            },
-        }
+        return manifest_of(self)
 
     def write(
         self,
@@ -352,96 +317,8 @@ class Release:
             The folder exists, or the arguments do not suit the release.
         """
         path = Path(path)
-        if format not in FORMATS:
-            raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
-        check_place(path, overwrite=overwrite)
-        if not self.internal and (path / "internal").is_dir():
-            raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
-        table = self.tables(by=self.table_predictors() if by is None else by, min_cell=min_cell, cv_limit=cv_limit)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))  # mode 0700 until it is whole
-        try:
-            self._write_public(staging / "public", table, format, min_cell)
-            self._write_internal(staging / "internal")
-            restrict(staging / "internal")
-            staging.chmod(0o755)
-            _move_into_place(staging, path)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+        write_folder(self, path, by=by, format=format, min_cell=min_cell, cv_limit=cv_limit, overwrite=overwrite)
         return path
-
-    def _write_public(self, folder: Path, table: pd.DataFrame, format: str, min_cell: int | None) -> None:
-        folder.mkdir()
-        for number, design in enumerate(self.datasets, 1):
-            file = folder / f"synthetic_{number}.{format}"
-            if format == "csv":
-                design.frame.to_csv(file, index=False)
-            else:
-                design.frame.to_parquet(file, index=False)
-        table.to_csv(folder / "tables.csv", index=False)
-        heading = self._heading(format, min_cell)
-        (folder / "report.txt").write_text(f"{heading}\n\n{self.privacy}\n", encoding="utf-8")
-        files = {file.name: described(file) for file in sorted(folder.iterdir())}
-        manifest = json.dumps(self.manifest() | {"files": files}, indent=2, ensure_ascii=False)
-        (folder / MANIFEST).write_text(f"{manifest}\n", encoding="utf-8")
-
-    def _heading(self, format: str, min_cell: int | None) -> str:
-        """What the files are and how to use them, for a reader who has nothing else."""
-        design = self.datasets[0]
-        synthetic_weights = self.method["weights"] != "public"
-        suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
-        kept = [*self.predictors, *design.fpc_names, *([] if synthetic_weights else [str(design.weights_name)])]
-        return (
-            f"{self.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
-            f"{self.method['method']}, surveysynth {self.method['package']['surveysynth']}. "
-            f"Synthesized: {', '.join(self.outcomes)}"
-            + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
-            + (" (equal for all)" if self.method["weights"] == "equal" else "")
-            + f". As in the survey: {', '.join(dict.fromkeys(kept)) or 'nothing'}.\n"
-            "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
-            "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
-            "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates."
-            + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
-            + self._heading_of_counts()
-        )
-
-    def _heading_of_counts(self) -> str:
-        if self.count_roles is None:
-            return ""
-        strata = f"with strata {self.count_roles['strata']!r}" if self.count_roles.get("strata") else "without strata"
-        return (
-            f"\nCounts of population units: the same from {self.datasets[0].weights_name!r} and from "
-            f"{self.count_roles['weights']!r}; their standard errors come from the latter, {strata}. For everything "
-            f"else use {self.datasets[0].weights_name!r}."
-        )
-
-    def _write_internal(self, folder: Path) -> None:
-        folder.mkdir()
-        (folder / "privacy.json").write_text(json.dumps(self.privacy.internal, indent=2) + "\n")
-        if "records" in self.internal:
-            self.internal["records"].to_csv(folder / "records.csv")
-        if "rows" in self.internal:
-            names = [f"synthetic_{number}" for number in range(1, self.m + 1)]
-            pd.DataFrame(self.internal["rows"].T, columns=names).to_csv(folder / "rows.csv", index=False)
-        if "draws" in self.internal:
-            np.savez_compressed(folder / "unused_draws.npz", **self.internal["draws"])
-
-
-def check_place(path: Path, *, overwrite: bool) -> None:
-    """Refuse a place where a release cannot be written, or would replace something else.
-
-    Raises
-    ------
-    InputError
-    """
-    if path.exists() and not (overwrite and (path / "public" / MANIFEST).is_file()):
-        raise InputError(
-            f"{str(path)!r} exists"
-            + (" and is not a release folder" if overwrite else "; choose another place, or overwrite=True")
-        )
-    above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        raise InputError(f"{str(path)!r} cannot be made: {str(above)!r} is not a folder that you may write to")
 
 
 def read_release(path: str | Path) -> Release:
@@ -461,101 +338,4 @@ def read_release(path: str | Path) -> Release:
         The folder is not a release; files are missing, or are not those that were published (the
         message says which, and whether records, columns or content differ).
     """
-    folder = Path(path)
-    folder = folder / "public" if (folder / "public").is_dir() else folder
-    if not (folder / MANIFEST).is_file():
-        raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
-    try:
-        said = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if "files" not in said:
-            raise InputError(
-                f"the release in {str(folder)!r} cannot be verified: its {MANIFEST} does not list the public files, as "
-                "that of an older version; write the release again"
-            )
-        verify(folder, said["files"])
-        return _read_public(folder, said)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"the release in {str(folder)!r} cannot be read ({type(error).__name__}): its {MANIFEST} is damaged or "
-            "does not go with its files"
-        ) from None
-
-
-def _read_public(folder: Path, said: dict[str, Any]) -> Release:
-    datasets = []
-    for number in range(1, said["m"] + 1):
-        names = (f"synthetic_{number}.{format}" for format in FORMATS)
-        published = [folder / name for name in names if name in said["files"]]
-        if not published:
-            raise InputError(f"{str(folder)!r} lacks synthetic data set {number} of {said['m']}")
-        datasets.append(SurveyDesign(_read_synthetic(published[0], said["dtypes"], said["levels"]), **said["design"]))
-    privacy = PrivacyReport(
-        kind=said["kind"],
-        epsilon=math.inf if said["epsilon"] is None else said["epsilon"],
-        epsilon_requested=said["epsilon_requested"],
-        m=said["m"],
-        draws=said["draws_behind_the_maximum"],
-        verdict=said["diagnostics"],
-        assumptions=said["assumptions"],
-        data_dependent=said["data_dependent"],
-        publishable=not said["publication"].startswith("reproducible"),
-        little_left=said.get("little_left", False),
-        unit=said.get("unit"),
-        mechanism=said.get("mechanism", "pseudo posterior"),
-    )
-    method: dict[str, Any] = {k: said[k] for k in METHOD if k in said}
-    return Release(
-        tuple(datasets), privacy, tuple(said["public_predictors"]), tuple(said["synthesized"]), method,
-        categorical=tuple(said.get("categorical", ())), count_roles=said.get("count_design"),
-    )  # fmt: skip
-
-
-def _read_synthetic(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
-    """A synthetic file with its columns' types: text stays text, even where it looks like a number."""
-    text = {c: "str" for c, t in dtypes.items() if t in ("str", "string", "object", "category")}
-    empty = {c: [""] for c in dtypes if c not in text}
-    if file.suffix == ".parquet":
-        frame = pd.read_parquet(file)
-    else:
-        frame = pd.read_csv(file, dtype=text, keep_default_na=False, na_values=empty)
-    for column, kind in levels.items():
-        categories = {str(level): level for level in kind["categories"]}
-        values = frame[column].astype(str).map(categories)
-        frame[column] = pd.Categorical(values, list(categories.values()), ordered=kind["ordered"])
-    return frame
-
-
-def _without_none(roles: dict[str, Any]) -> dict[str, Any]:
-    return {role: name for role, name in roles.items() if name is not None}
-
-
-def _is_categorical(column: pd.Series) -> bool:
-    return isinstance(column.dtype, pd.CategoricalDtype)
-
-
-def _levels(column: pd.Series, *, all_of_them: bool) -> dict[str, Any]:
-    """Categories in order; of a predictor, one that no record has stays unknown to the public."""
-    used = column.cat if all_of_them else column.cat.remove_unused_categories().cat
-    return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}
-
-
-def _move_into_place(staging: Path, path: Path) -> None:
-    """Rename; where a release is there, exchange the two in one step (renameat2): one of them is always whole."""
-    if not path.exists():
-        os.rename(staging, path)
-        return
-    at_fdcwd, exchange = -100, 2
-    libc = ctypes.CDLL(None, use_errno=True)
-    renameat2 = getattr(libc, "renameat2", None)
-    if renameat2 and renameat2(at_fdcwd, os.fsencode(staging), at_fdcwd, os.fsencode(path), exchange) == 0:
-        return  # the old release is now in staging, which the caller removes
-    backup = path.with_name(f".{path.name}.replaced")  # no exchange here: two renames, the old one kept until then
-    os.rename(path, backup)
-    try:
-        os.rename(staging, path)
-    except OSError:
-        os.rename(backup, path)
-        raise
-    shutil.rmtree(backup)
+    return Release(**read_folder(Path(path)))

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -37,6 +35,7 @@ from ..privacy.mechanisms.censored import Censored
 from ..privacy.protected_fit import PseudoLikelihood
 from ..privacy.tuning import first_guess, tune, weighted_fit
 from ..privacy.units import Unit
+from ..storage import whole_file
 from ..validation import check_seed, line_of_text, positive
 from .assemble import check_total, public_mean_weight
 from .missing import without_missing
@@ -275,21 +274,8 @@ class Policy:
             "public_weights": self.public_weights, "digest": self.digest, "source": self.source, "delta": self.delta,
             "mean_alpha": self.mean_alpha,
         }  # fmt: skip
-        file, staging = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-        try:
-            with os.fdopen(file, "wb") as stream:
-                np.savez_compressed(stream, policy=np.array(json.dumps(said)), **_arrays(self.values))
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(staging, path)
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except BaseException:
-            Path(staging).unlink(missing_ok=True)
-            raise
+        with whole_file(path) as stream:
+            np.savez_compressed(stream, policy=np.array(json.dumps(said)), **_arrays(self.values))
         return path
 
     @classmethod

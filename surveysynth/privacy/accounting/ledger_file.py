@@ -17,7 +17,6 @@ import json
 import os
 import re
 import secrets
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ...errors import InputError, PrivacyError
+from ...storage import whole_file
 from ..report import Kind
 
 HEADING = {"ledger": "surveysynth", "version": 2}
@@ -105,20 +105,8 @@ def create(path: Path) -> None:
     if not path.parent.is_dir():
         raise InputError(f"the ledger {str(path)!r} cannot be made: its folder does not exist")
     try:
-        file, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-        try:
-            os.write(file, f"{json.dumps(HEADING)}\n".encode())
-            os.fsync(file)
-            with suppress(FileExistsError):
-                os.link(name, path)
-        finally:
-            os.close(file)
-            os.unlink(name)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with suppress(FileExistsError), whole_file(path, replace=False) as stream:
+            stream.write(f"{json.dumps(HEADING)}\n".encode())
     except OSError as error:
         raise InputError(f"the ledger {str(path)!r} cannot be made: {error.strerror}") from None
 

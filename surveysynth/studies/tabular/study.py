@@ -34,6 +34,7 @@ from ...errors import InputError, SurveySynthError
 from ...estimation import estimate
 from ...progress import bar
 from ...sampling import inclusion_probabilities, proportional_allocation, systematic
+from ...storage import whole_file, whole_folder
 from ...validation import check_seed, positive, whole
 from ..measures import MADE_BY
 from ..runner import run
@@ -402,6 +403,8 @@ def replicates_in(
         A folder that holds something else, a study with other settings, or a damaged replicate.
     """
     _claim(out, settings)
+    for left in (out / "replicates").glob(".*"):  # by a study that was killed
+        shutil.rmtree(left, ignore_errors=True)
     folders = {number: out / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
     todo = [number for number, folder in folders.items() if not folder.is_dir()]
     with bar("samples", replicates, replicates - len(todo)) as advance:
@@ -443,9 +446,8 @@ def _claim(out: Path, settings: dict[str, Any]) -> None:
         return
     check_free(out)
     (out / "replicates").mkdir(parents=True)
-    staged = out / f".{SETTINGS}"
-    staged.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    staged.replace(out / SETTINGS)
+    with whole_file(out / SETTINGS, mode=0o666) as stream:
+        stream.write(f"{json.dumps(settings, indent=2)}\n".encode())
 
 
 def check_free(out: Path) -> None:
@@ -456,16 +458,13 @@ def check_free(out: Path) -> None:
 
 def _keep(done: Replicate, folder: Path) -> None:
     """Write a replicate to its folder, which appears whole or not at all."""
-    staging = folder.with_name(f".{folder.name}")
-    shutil.rmtree(staging, ignore_errors=True)  # of a study that was killed
-    staging.mkdir()
-    for name in FRAMES:
-        frame: pd.DataFrame = getattr(done, name)
-        if len(frame):
-            frame.to_parquet(staging / f"{name}.parquet", index=False)
-    said = {"failures": done.failures, "seconds": done.seconds}
-    (staging / "run.json").write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-    staging.rename(folder)
+    with whole_folder(folder, mode=0o777) as staging:
+        for name in FRAMES:
+            frame: pd.DataFrame = getattr(done, name)
+            if len(frame):
+                frame.to_parquet(staging / f"{name}.parquet", index=False)
+        said = {"failures": done.failures, "seconds": done.seconds}
+        (staging / "run.json").write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
 
 
 def _read(number: int, folder: Path) -> Replicate:

@@ -1,0 +1,181 @@
+"""The folder of a release: written whole or not at all, and read back from its public part.
+
+release/
+  public/    manifest.json, tables.csv, synthetic_1.csv, ... : what may be published, nothing else
+  internal/  (mode 0700) record-level risks and weights, row order, unused draws, exact numbers
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..storage import restrict, whole_folder
+from .checksums import described, verify
+from .manifest import fields_of
+from .quality_rule import QUALITY_RULE
+
+if TYPE_CHECKING:
+    from .release import Release
+
+MANIFEST = "manifest.json"
+FORMATS = ("csv", "parquet")
+
+
+def write_folder(
+    release: Release,
+    path: Path,
+    *,
+    by: str | Sequence[str] | None,
+    format: str,
+    min_cell: int | None,
+    cv_limit: float | None,
+    overwrite: bool,
+) -> None:
+    """As :meth:`surveysynth.Release.write` says."""
+    if format not in FORMATS:
+        raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
+    check_place(path, overwrite=overwrite)
+    if not release.internal and (path / "internal").is_dir():
+        raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
+    table = release.tables(by=release.table_predictors() if by is None else by, min_cell=min_cell, cv_limit=cv_limit)
+    with whole_folder(path, replace=overwrite) as staging:  # mode 0700 until it is whole
+        _write_public(release, staging / "public", table, format, min_cell)
+        _write_internal(release, staging / "internal")
+        restrict(staging / "internal")
+        staging.chmod(0o755)
+
+
+def check_place(path: Path, *, overwrite: bool) -> None:
+    """Refuse a place where a release cannot be written, or would replace something else.
+
+    Raises
+    ------
+    InputError
+    """
+    if path.exists() and not (overwrite and (path / "public" / MANIFEST).is_file()):
+        raise InputError(
+            f"{str(path)!r} exists"
+            + (" and is not a release folder" if overwrite else "; choose another place, or overwrite=True")
+        )
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise InputError(f"{str(path)!r} cannot be made: {str(above)!r} is not a folder that you may write to")
+
+
+def read_folder(path: Path) -> dict[str, Any]:
+    """The fields of the release whose public files are in a folder, as :func:`surveysynth.read_release` says."""
+    folder = path / "public" if (path / "public").is_dir() else path
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if "files" not in manifest:
+            raise InputError(
+                f"the release in {str(folder)!r} cannot be verified: its {MANIFEST} does not list the public files, as "
+                "that of an older version; write the release again"
+            )
+        verify(folder, manifest["files"])
+        return {"datasets": _read_datasets(folder, manifest), **fields_of(manifest)}
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the release in {str(folder)!r} cannot be read ({type(error).__name__}): its {MANIFEST} is damaged or "
+            "does not go with its files"
+        ) from None
+
+
+def _write_public(release: Release, folder: Path, table: pd.DataFrame, format: str, min_cell: int | None) -> None:
+    folder.mkdir()
+    for number, design in enumerate(release.datasets, 1):
+        file = folder / f"synthetic_{number}.{format}"
+        if format == "csv":
+            design.frame.to_csv(file, index=False)
+        else:
+            design.frame.to_parquet(file, index=False)
+    table.to_csv(folder / "tables.csv", index=False)
+    heading = _heading(release, format, min_cell)
+    (folder / "report.txt").write_text(f"{heading}\n\n{release.privacy}\n", encoding="utf-8")
+    files = {file.name: described(file) for file in sorted(folder.iterdir())}
+    manifest = json.dumps(release.manifest() | {"files": files}, indent=2, ensure_ascii=False)
+    (folder / MANIFEST).write_text(f"{manifest}\n", encoding="utf-8")
+
+
+def _heading(release: Release, format: str, min_cell: int | None) -> str:
+    """What the files are and how to use them, for a reader who has nothing else."""
+    design = release.datasets[0]
+    synthetic_weights = release.method["weights"] != "public"
+    suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
+    kept = [*release.predictors, *design.fpc_names, *([] if synthetic_weights else [str(design.weights_name)])]
+    return (
+        f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
+        f"{release.method['method']}, surveysynth {release.method['package']['surveysynth']}. "
+        f"Synthesized: {', '.join(release.outcomes)}"
+        + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
+        + (" (equal for all)" if release.method["weights"] == "equal" else "")
+        + f". As in the survey: {', '.join(dict.fromkeys(kept)) or 'nothing'}.\n"
+        "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
+        "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
+        "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates."
+        + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
+        + _heading_of_counts(release)
+    )
+
+
+def _heading_of_counts(release: Release) -> str:
+    if release.count_roles is None:
+        return ""
+    strata = f"with strata {release.count_roles['strata']!r}" if release.count_roles.get("strata") else "without strata"
+    return (
+        f"\nCounts of population units: the same from {release.datasets[0].weights_name!r} and from "
+        f"{release.count_roles['weights']!r}; their standard errors come from the latter, {strata}. For everything "
+        f"else use {release.datasets[0].weights_name!r}."
+    )
+
+
+def _write_internal(release: Release, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
+    if "records" in release.internal:
+        release.internal["records"].to_csv(folder / "records.csv")
+    if "rows" in release.internal:
+        names = [f"synthetic_{number}" for number in range(1, release.m + 1)]
+        pd.DataFrame(release.internal["rows"].T, columns=names).to_csv(folder / "rows.csv", index=False)
+    if "draws" in release.internal:
+        np.savez_compressed(folder / "unused_draws.npz", **release.internal["draws"])
+
+
+def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign, ...]:
+    datasets = []
+    for number in range(1, manifest["m"] + 1):
+        names = (f"synthetic_{number}.{format}" for format in FORMATS)
+        published = [folder / name for name in names if name in manifest["files"]]
+        if not published:
+            raise InputError(f"{str(folder)!r} lacks synthetic data set {number} of {manifest['m']}")
+        frame = _read_synthetic(published[0], manifest["dtypes"], manifest["levels"])
+        datasets.append(SurveyDesign(frame, **manifest["design"]))
+    return tuple(datasets)
+
+
+def _read_synthetic(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
+    """A synthetic file with its columns' types: text stays text, even where it looks like a number."""
+    text = {c: "str" for c, t in dtypes.items() if t in ("str", "string", "object", "category")}
+    empty = {c: [""] for c in dtypes if c not in text}
+    if file.suffix == ".parquet":
+        frame = pd.read_parquet(file)
+    else:
+        frame = pd.read_csv(file, dtype=text, keep_default_na=False, na_values=empty)
+    for column, kind in levels.items():
+        categories = {str(level): level for level in kind["categories"]}
+        values = frame[column].astype(str).map(categories)
+        frame[column] = pd.Categorical(values, list(categories.values()), ordered=kind["ordered"])
+    return frame
