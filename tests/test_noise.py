@@ -18,6 +18,7 @@ from surveysynth.design.replicates.preston import preston
 from surveysynth.estimation.tables import partitions_of
 from surveysynth.release import laplace as noise
 from surveysynth.release.laplace import LaplaceTables, add_up, laplace, laplace_tables
+from surveysynth.release.sensitivity import strict
 
 BY = ["field", "gender"]
 BOUNDS = {"weight": (5, 400), "income": (0, 500_000)}
@@ -191,9 +192,9 @@ def test_rounding_is_part_of_the_sensitivity():
     moved, moved_r, rng = 0.0, 0.0, np.random.default_rng(0)
     for _ in range(4):
         up = rng.integers(0, 2, 64)
-        before = noise.strict(np.ones(64), bounds[0] + up, partition, boot, weight, bounds)
+        before = strict(np.ones(64), bounds[0] + up, partition, boot, weight, bounds)
         for i in range(64):
-            after = noise.strict(np.ones(64), bounds[0] + (up ^ (np.arange(64) == i)), partition, boot, weight, bounds)
+            after = strict(np.ones(64), bounds[0] + (up ^ (np.arange(64) == i)), partition, boot, weight, bounds)
             moved = max(moved, abs(after.point - before.point)[0])
             moved_r = max(moved_r, np.abs(after.replicated - before.replicated).max())
     ideal = weight[1] * bounds[1] - weight[0] * bounds[0]

@@ -25,25 +25,19 @@ import difflib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
-from functools import reduce
-from itertools import accumulate
+from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
 from ...errors import InputError, PrivacyError
-from ...validation import line_of_text, positive
+from ...validation import line_of_text
 from ..report import Kind, PrivacyReport
 from . import ledger_file
 from .ledger_file import Cap, Entry, Line
-
-EXACT = Context(prec=1000, traps=[Inexact])  # any sum of floats has fewer digits
-SHOWN = Decimal("0.0001")
-NOT_COUNTED = Decimal("Infinity")  # epsilon of what has no guarantee
-COLUMNS = ("blank", "replace")
+from .sums import COLUMNS, EXACT, Spent, as_decimal, both_sums, last_cap, left_of, shown, spent_on, sum_of, table_of
 
 MEANING = (
     "Epsilons of releases about the same people add up (sequential composition), each column by itself: 'blank' is for "
@@ -83,13 +77,6 @@ class Published(Protocol):
         ...
 
 
-class Spent(NamedTuple):
-    """Exact sums: infinite where an entry has no guarantee, None where one is unknown."""
-
-    blank: Decimal | None
-    replace: Decimal | None
-
-
 class Ledger:
     """What has been spent on one survey, in a file that holds one survey or several.
 
@@ -127,13 +114,13 @@ class Ledger:
 
     def __init__(self, path: str | Path, survey: str, cap: float | None = None, *, create: bool = False) -> None:
         self.path, self.survey = Path(path), line_of_text(survey, "survey")
-        wanted = None if cap is None else _decimal(cap, "cap")
+        wanted = None if cap is None else as_decimal(cap, "cap")
         if create:
             self._begin(wanted)
             return
         if not self.path.exists():
             raise InputError(f"there is no ledger {str(self.path)!r}. {HOW_TO_BEGIN}")
-        recorded = _cap(self._own(self._read().lines))
+        recorded = last_cap(self._own(self._read().lines))
         if wanted is not None and recorded != wanted:
             self._append(lambda lines, **new: self._first_cap(lines, Cap(what="first cap", cap=wanted, **new)))
 
@@ -175,8 +162,8 @@ class Ledger:
         """
         if kind not in get_args(Kind):
             raise InputError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
-        taken_out = None if blank is None else _decimal(blank, "blank")
-        replaced = None if replace is None else _decimal(replace, "replace")
+        taken_out = None if blank is None else as_decimal(blank, "blank")
+        replaced = None if replace is None else as_decimal(replace, "replace")
         if (blank is None and replace is None) != (kind == "none"):
             raise InputError(
                 "blank and replace must be None for kind='none', and one of them a number for every other kind: what "
@@ -202,7 +189,7 @@ class Ledger:
         PrivacyError
             The cap would be exceeded, or the ledger is damaged.
         """
-        self._check_cap(self._own(self._read().lines), _decimal(blank, "epsilon"), "strict")
+        self._check_cap(self._own(self._read().lines), as_decimal(blank, "epsilon"), "strict")
 
     def set_cap(self, cap: float, *, what: str) -> None:
         """Set another cap, from now on; the old one stays on record.
@@ -221,7 +208,7 @@ class Ledger:
         PrivacyError
             The ledger is damaged or cannot be written.
         """
-        exact, why = _decimal(cap, "cap"), line_of_text(what, "what")
+        exact, why = as_decimal(cap, "cap"), line_of_text(what, "what")
 
         def other_cap(lines: Iterable[Line], **numbered: Any) -> Line:
             self._own(lines)
@@ -286,26 +273,26 @@ class Ledger:
         The sums are running.  An epsilon that is missing is NaN, and so is a sum that is unknown; where
         something has no guarantee, sums are infinite.
         """
-        table = _table(self._entries())
+        table = table_of(self._entries())
         for name in COLUMNS:
             table[name] = table[name].astype(float).replace(np.inf, np.nan)
-            table[_sum_of(name)] = table[_sum_of(name)].astype(float)
+            table[sum_of(name)] = table[sum_of(name)].astype(float)
         return table
 
     @property
     def spent(self) -> Spent:
         """The exact sums of the survey's epsilons."""
-        return _spent(self._entries())
+        return spent_on(self._entries())
 
     @property
     def cap(self) -> Decimal | None:
         """The most that may be spent on the survey under blanking; None where no cap was set."""
-        return _cap(self._own(self._read().lines))
+        return last_cap(self._own(self._read().lines))
 
     @property
     def left(self) -> Decimal | None:
         """Cap less what was spent under blanking, at least 0, and 0 where that is unknown; None without a cap."""
-        return _left(self._own(self._read().lines))
+        return left_of(self._own(self._read().lines))
 
     @property
     def surveys(self) -> list[str]:
@@ -316,20 +303,20 @@ class Ledger:
         contents = self._read()
         own = self._own(contents.lines)
         entries = [line for line in own if isinstance(line, Entry)]
-        cap, left = _cap(own), _left(own)
-        limit = "no cap" if cap is None else f"cap {_shown(cap)}, {_shown(left, ROUND_FLOOR)} left"
-        said = [f"Privacy ledger of {self.survey!r}: releases {len(entries)}, epsilon = {_both(entries)}, {limit}"]
+        cap, left = last_cap(own), left_of(own)
+        limit = "no cap" if cap is None else f"cap {shown(cap)}, {shown(left, ROUND_FLOOR)} left"
+        said = [f"Privacy ledger of {self.survey!r}: releases {len(entries)}, epsilon = {both_sums(entries)}, {limit}"]
         if entries:
-            table = _table(entries)
-            for name in (*COLUMNS, *map(_sum_of, COLUMNS)):
-                table[name] = [_shown(amount) for amount in table[name]]
+            table = table_of(entries)
+            for name in (*COLUMNS, *map(sum_of, COLUMNS)):
+                table[name] = [shown(amount) for amount in table[name]]
             said += [table.to_string(index=False), "By kind:"]
         for kind in get_args(Kind):
             if any(entry.kind == kind for entry in entries):
-                said.append(f"  - {kind}: {_both(entry for entry in entries if entry.kind == kind)}")
+                said.append(f"  - {kind}: {both_sums(entry for entry in entries if entry.kind == kind)}")
         units = list(dict.fromkeys(entry.unit for entry in entries))
         said += [MEANING] + ([] if cap is None else [CAPPED])
-        said += [UNKNOWN] if None in _spent(entries) else []
+        said += [UNKNOWN] if None in spent_on(entries) else []
         said += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in entries)]
         said += [SEVERAL_UNITS.format(units=", ".join(units))] if len(units) > 1 else []
         said += [TORN] if contents.torn else []
@@ -386,28 +373,28 @@ class Ledger:
 
     def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
         """Refuse to spend more than what is left; what has no number for blanking fits under no cap."""
-        cap = _cap(own)
+        cap = last_cap(own)
         if cap is None:
             return
         if asked is None:
             why = "what has no guarantee" if kind == "none" else "what has no epsilon for blanking a record"
             raise PrivacyError(
-                f"{self.survey!r} has a cap of epsilon = {_shown(cap)}, and {why} cannot be counted against it: "
+                f"{self.survey!r} has a cap of epsilon = {shown(cap)}, and {why} cannot be counted against it: "
                 "nothing was recorded, so do not release it"
             )
-        spent = _spent(line for line in own if isinstance(line, Entry)).blank
+        spent = spent_on(line for line in own if isinstance(line, Entry)).blank
         if spent is None or EXACT.add(spent, asked) > cap:
             raise PrivacyError(
-                f"epsilon = {_shown(asked)} was asked for, but {_shown(spent)} of {self.survey!r} is spent, and of its "
-                f"cap of {_shown(cap)} only {_shown(_left(own), ROUND_FLOOR)} is left: nothing was recorded, so do not "
+                f"epsilon = {shown(asked)} was asked for, but {shown(spent)} of {self.survey!r} is spent, and of its "
+                f"cap of {shown(cap)} only {shown(left_of(own), ROUND_FLOOR)} is left: nothing was recorded, so do not "
                 "release it. Ask for less, or raise the cap with set_cap(...)"
             )
 
     def _first_cap(self, lines: Iterable[Line], cap: Cap) -> Cap | None:
-        recorded = _cap(self._own(lines))
+        recorded = last_cap(self._own(lines))
         if recorded is not None and recorded != cap.cap:
             raise InputError(
-                f"the cap of {self.survey!r} is {_shown(recorded)}, and cap= names another; leave it out, or change it "
+                f"the cap of {self.survey!r} is {shown(recorded)}, and cap= names another; leave it out, or change it "
                 "with set_cap(...)"
             )
         return cap if recorded is None else None
@@ -431,7 +418,7 @@ class Ledger:
         spends = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
         entered = tuple(None if amount is None else float(amount) for amount in (line.blank, line.replace))
         if (report.kind, spends) != (line.kind, entered):
-            return f"says {report.spent}, and its entry {number} says epsilon = {_both([line])} ({line.kind})"
+            return f"says {report.spent}, and its entry {number} says epsilon = {both_sums([line])} ({line.kind})"
         return None
 
     def _append(self, make: Callable[..., Line | None]) -> Line | None:
@@ -472,69 +459,3 @@ def _near(survey: str, names: Iterable[str]) -> list[str]:
 def _plain(name: str) -> str:
     """A name without case, spaces and signs."""
     return "".join(c for c in name.casefold() if c.isalnum()) or name
-
-
-def _sum_of(column: str) -> str:
-    return f"sum_{column}"
-
-
-def _amounts(entries: Iterable[Entry], column: str) -> list[Decimal | None]:
-    return [NOT_COUNTED if entry.kind == "none" else getattr(entry, column) for entry in entries]
-
-
-def _add(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    """A sum: without guarantee where a part has none, else unknown where a part is."""
-    if NOT_COUNTED in (one, other):
-        return NOT_COUNTED
-    return None if one is None or other is None else EXACT.add(one, other)
-
-
-def _table(entries: list[Entry]) -> pd.DataFrame:
-    """What was spent, in exact numbers, and the running sums."""
-    table = pd.DataFrame({"number": pd.Series([entry.number for entry in entries], dtype=int)})
-    for name in ("time", "what", "kind", "unit"):
-        table[name] = pd.Series([getattr(entry, name) for entry in entries], dtype=str)
-    amounts = {name: _amounts(entries, name) for name in COLUMNS}
-    sums = {_sum_of(name): [*accumulate(amounts[name], _add)] for name in COLUMNS}
-    for name, values in (amounts | sums).items():
-        table[name] = pd.Series(values, dtype=object)
-    return table
-
-
-def _spent(entries: Iterable[Entry]) -> Spent:
-    entries = list(entries)
-    zero: Decimal | None = Decimal(0)
-    return Spent(*(reduce(_add, _amounts(entries, name), zero) for name in COLUMNS))
-
-
-def _cap(lines: Iterable[Line]) -> Decimal | None:
-    caps = [line.cap for line in lines if isinstance(line, Cap)]
-    return caps[-1] if caps else None
-
-
-def _left(lines: list[Line]) -> Decimal | None:
-    cap, spent = _cap(lines), _spent(line for line in lines if isinstance(line, Entry)).blank
-    if cap is None:
-        return None
-    return Decimal(0) if spent is None else max(EXACT.subtract(cap, spent), Decimal(0))
-
-
-def _both(entries: Iterable[Entry]) -> str:
-    """The sums of both columns, for a person."""
-    blank, replace = _spent(entries)
-    return f"{_shown(blank)} (blank), {_shown(replace)} (replace)"
-
-
-def _shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
-    """An epsilon for a person, at four decimals: rounded up, and what is left rounded down."""
-    if amount is None:
-        return "unknown"
-    if not amount.is_finite():
-        return "no guarantee"
-    exact = Context(prec=EXACT.prec)
-    return f"{amount.quantize(SHOWN, rounding, exact).normalize(exact):f}"
-
-
-def _decimal(value: object, name: str) -> Decimal:
-    """A positive float as the decimal that it is printed as."""
-    return Decimal(repr(positive(value, name)))
