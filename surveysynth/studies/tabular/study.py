@@ -328,8 +328,7 @@ def repeated_sampling(
     bounds_n : list of int
         Sample sizes at which Lipschitz bounds are looked at, too: is the bound settling?
     workers : int
-        Processes on this machine, one thread each.  A script that asks for more than one needs
-        the guard ``if __name__ == "__main__":``.
+        Processes on this machine, one thread each.
     scheduler : str, optional
         Address of a Dask scheduler; its workers do the work, whatever ``workers`` says.
     out : str or Path, optional
