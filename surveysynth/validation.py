@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,6 +60,35 @@ def one_of(value: object, allowed: Iterable[object], name: str) -> None:
     listed = list(allowed)
     if value not in listed:
         raise InputError(f"{name}={value!r} is not one of {', '.join(map(str, listed))}")
+
+
+def check_keywords(called: Callable[..., Any], given: Iterable[str], further: Callable[..., Any] | None = None) -> None:
+    """Refuse arguments that neither the function has nor, where there is one, that which the rest is for.
+
+    Python's own error would name the latter, which the user did not call; and it knows no name that is like the wrong
+    one.
+
+    Parameters
+    ----------
+    called : function or class
+        What the user called.
+    given : iterable of str
+        Names of its arguments.
+    further : function, optional
+        To which ``called`` hands its ``**settings``.
+
+    Raises
+    ------
+    TypeError
+        As of any Python function, with the nearest right name.
+    """
+    parameters = [p for f in (called, further) if f is not None for p in inspect.signature(f).parameters.values()]
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    for name in given if parameters and parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD else ():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{called.__qualname__}() got an unexpected keyword argument {name!r}{meant}")
 
 
 def line_of_text(value: object, name: str) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..choices import LonelyPSU
 from ..errors import InputError
 from ..sampling import Joint, SampleSize, draw
-from ..validation import check_seed, one_of
+from ..validation import check_keywords, check_seed, one_of
 from .calibration import Totals, check_agreement, margins_of, rake, totals_of
 from .checks import (
     NEED_JOINT,
@@ -250,6 +250,7 @@ class SurveyDesign:
         InputError
             The file is missing, of an unknown kind or unreadable, or fails validation.
         """
+        check_keywords(cls.read, roles, cls)
         return cls(read_frame(path), **roles)
 
     def calibrate(self, totals: Totals) -> SurveyDesign:

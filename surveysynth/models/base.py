@@ -9,6 +9,7 @@ base classes: :class:`Clustered`, :class:`Boundable`, :class:`Debiasable`, :clas
 
 from __future__ import annotations
 
+import inspect
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -23,7 +24,7 @@ from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, Engine, Samples
 from ..errors import InputError
-from ..validation import rows
+from ..validation import check_keywords, rows
 from .shared.groups import groups_of
 from .shared.predictors import Constants, numeric_columns, predictor_rows, with_unit_size
 from .shared.public_weights import public_weight, refuse_proportional
@@ -243,7 +244,14 @@ class Synthetic:
 class Complete(ABCMeta):
     """Refuses a model that lacks something when it is made, and names all that it lacks."""
 
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor, not of the method below."""
+        _, *own = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
+        return inspect.Signature(own)
+
     def __call__(cls, *arguments: Any, **named: Any) -> Any:  # noqa: D102
+        check_keywords(cls, named)
         lacking = [f"{name}{SIGNATURES.get(name, '()')}" for name in sorted(cls.__abstractmethods__)]
         made = None if lacking else super().__call__(*arguments, **named)
         if made is not None:

@@ -37,7 +37,7 @@ from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
 from ..progress import stages
 from ..release.release import Release
-from ..validation import check_seed, one_of, positive, whole
+from ..validation import check_keywords, check_seed, one_of, positive, whole
 from .assemble import check_public, check_total, public_mean_weight
 from .draws import verdict
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
@@ -251,6 +251,7 @@ def synthesize(
     >>> release = synthesize(design, FBS("salary", "field + gender"), epsilon=10.8, m=3)  # doctest: +SKIP
     >>> release.tables(by=["field", "gender"])  # doctest: +SKIP
     """
+    check_keywords(synthesize, settings, fit)
     check_accepted(accept_diagnostics)
     if rule is not None:
         _check_rule(rule, design, synthesizer, **{name: settings.get(name) for name in ("mechanism", "policy")})
@@ -336,6 +337,7 @@ def privacy_cost(
     -------
     PrivacyCost
     """
+    check_keywords(privacy_cost, settings, fit)
     if c1 is not None:
         mechanism = PseudoPosterior() if mechanism is None else mechanism
         if not isinstance(mechanism, PseudoPosterior):

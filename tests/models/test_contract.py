@@ -1,5 +1,6 @@
 """What a model has to bring, what it gets for nothing, and how its pieces are proved to fit together."""
 
+import inspect
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from scipy.stats import gamma, lognorm, norm
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Draws, Public, Synthesizer, Synthetic
+from surveysynth.studies.risk_efficient.study import consumer_units_study
+from surveysynth.studies.tabular.own_file import compare_methods
 
 GUIDE = Path(__file__).parents[2] / "docs" / "extending.md"
 WEIGHTED = """
@@ -286,6 +289,41 @@ def test_a_model_in_a_file_from_the_shell(tmp_path, monkeypatch, run):
                        ("gama", "'gama' is not one of 'fbs'")):  # fmt: skip
         code, _, err = run(*words, "--model", name, "--out", "x")
         assert code == 2 and said in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [(lambda: ss.synthesize(file(), ss.FBS("pay", "group"), epsilonn=1),
+      "synthesize() got an unexpected keyword argument 'epsilonn'; did you mean 'epsilon'?"),
+     (lambda: ss.synthesize(file(), ss.FBS("pay", "group"), warm_up=1),
+      "synthesize() got an unexpected keyword argument 'warm_up'; did you mean 'warmup'?"),
+     (lambda: ss.privacy_cost(file(), ss.FBS("pay", "group"), debias=True),
+      "privacy_cost() got an unexpected keyword argument 'debias'"),
+     (lambda: ss.FBS("pay", "group", priors="flat"),
+      "FBS() got an unexpected keyword argument 'priors'; did you mean 'prior'?"),
+     (lambda: ss.FBP.paper("pay", "group", prio="flat"),
+      "FBP.paper() got an unexpected keyword argument 'prio'; did you mean 'prior'?"),
+     (lambda: ss.StanModel("pay.stan", outcomes="pay"),
+      "StanModel() got an unexpected keyword argument 'outcomes'; did you mean 'outcome'?"),
+     (lambda: Toy(pay=1), "Toy() takes no arguments"),
+     (lambda: ss.SurveyDesign.read("f.csv", weight="w"),
+      "SurveyDesign.read() got an unexpected keyword argument 'weight'; did you mean 'weights'?"),
+     (lambda: compare_methods(file(),
+      "pay", "group", "group", epsilon=9, cluster="ignore"),
+      "compare_methods() got an unexpected keyword argument 'cluster'; did you mean 'clusters'?"),
+     (lambda: consumer_units_study(9, dataset=1),
+      "consumer_units_study() got an unexpected keyword argument 'dataset'; did you mean 'datasets'?"),
+     (lambda: ss.Release.tables(None, byy="group"), "Release.tables() got an unexpected keyword argument 'byy'")],
+)  # fmt: skip
+def test_a_wrong_argument_is_told_of_the_function_that_was_called(call, said):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value) == said
+
+
+def test_a_model_shows_the_arguments_of_its_constructor():
+    assert list(inspect.signature(ss.GammaRegression).parameters) == ["outcome", "predictors", "missing"]
+    assert list(inspect.signature(ss.FBP).parameters)[:3] == ["outcome", "predictors", "prior"]
 
 
 # the example

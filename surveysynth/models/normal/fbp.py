@@ -40,6 +40,7 @@ from ...design.columns import codes
 from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
+from ...validation import check_keywords
 from ..base import Draws, Public, Sampler, Synthetic
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
 from ..shared.transforms import Transform
@@ -126,6 +127,7 @@ class FBP(JointRegression[PopulationRecords]):
     @classmethod
     def paper(cls, outcome: str | Sequence[str], predictors: str = "", **settings: Any) -> Self:
         """FBP as published: the paper's smoothed weights, counts' standard errors without strata."""
+        check_keywords(cls.paper, settings, cls)
         return cls(outcome, predictors, **settings, weights="paper", variance="paper")
 
     @property

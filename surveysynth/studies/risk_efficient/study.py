@@ -65,7 +65,7 @@ from ...privacy.weight_maps import linear_map
 from ...progress import bar
 from ...release.identification import identification_risk, pairwise_weights
 from ...synthesis.assemble import assemble, check_public, public_frame, roles_of, totals_of
-from ...validation import as_list, check_seed, positive, rows, whole
+from ...validation import as_list, check_keywords, check_seed, positive, rows, whole
 from ..measures import overlap
 from ..sample import seed_of
 
@@ -497,6 +497,7 @@ def consumer_units_study(
     -------
     RiskEfficientStudy
     """
+    check_keywords(consumer_units_study, settings, risk_efficient_study)
     frame = consumer_units(n, seed)
     given: dict[str, Any] = {
         "known": ["age_group", "urban", "marital"], "coefficient": "tenure[T.rented]", "floor": 100.0,

@@ -18,7 +18,8 @@ from ...errors import InputError
 from ...estimation.tables import TOTAL
 from ...publication import figures as plots
 from ...storage import private_folder
-from ...validation import as_list, positive, whole
+from ...synthesis.fitting import fit
+from ...validation import as_list, check_keywords, positive, whole
 from .. import measures
 from ..measures import CONFIDENTIAL
 from ..sample import METHODS, SampleStudy
@@ -71,6 +72,7 @@ def compare_methods(
     InputError, ModelError, PrivacyError, EngineError
         As :func:`surveysynth.fit`; a ``by`` variable that is not a predictor; unknown methods.
     """
+    check_keywords(compare_methods, settings, fit)
     names = as_list(by)
     unknown = [str(method) for method in methods if method not in METHODS]
     if unknown or not methods:
@@ -187,8 +189,8 @@ def describe(sample: SampleStudy, errors: pd.DataFrame) -> str:
         rmse, share, common = part[["rmse", "share", "overlap"]].median()
         said.append(f"  {statistic:<6}{f'{method} {setting}':<15}{rmse:14,.0f}{share:9.1%}{common:9.2f}")
     said += ["", "Largest Lipschitz bound of a record:"]
-    for fit in sample.fits:
+    for each in sample.fits:
         said.append(
-            f"  {fit['method']} without privacy weights {fit['unweighted']:.2f}; with them {fit['weighted']:.2f}"
+            f"  {each['method']} without privacy weights {each['unweighted']:.2f}; with them {each['weighted']:.2f}"
         )
     return "\n".join(said) + "\n"
