@@ -11,8 +11,8 @@ session <- new.env(parent = emptyenv()) # `python`: the one that surveysynth_set
 ask_python <- function(task, ..., objects = list()) {
   answer <- do.call(python_bridge()$run, c(list(task, as_json(list(...))), objects))
   told <- jsonlite::fromJSON(reticulate::py_to_r(answer$told), simplifyMatrix = FALSE)
-  for (text in told$warnings) warning(in_words_of_r(text), call. = FALSE)
-  if (!is.null(told$error)) refuse(in_words_of_r(told$error))
+  for (text in told$warnings) warning(in_words_of_r(text, told$models), call. = FALSE)
+  if (!is.null(told$error)) refuse(in_words_of_r(told$error, told$models))
   list(object = answer$value, said = told$value)
 }
 
@@ -22,28 +22,26 @@ IN_WORDS_OF_R <- c(
   "(surveysynth\\.)?AsinhTransform\\(scale=" = "asinh_transform(",
   "(surveysynth\\.)?IdentityTransform\\(scale=" = "identity_transform(",
   "use FBP\\(\\.\\.\\.\\) instead of FBP\\.paper\\(\\.\\.\\.\\)" = "leave weights and variance of fbp() alone",
-  "\\buse FBS\\b" = "use fbs()",
   " \\(--accept information\\)" = "",
-  "\\bfbs\\(\\) or FBP\\b" = "fbs() or fbp()",
-  "\\bNegativeBinomial\\b" = "negbin()",
-  "\\bMixture\\b" = "mixture()",
-  "\\bPoisson (is|has|needs)\\b" = "poisson_counts() \\1",
-  "\\bfor Poisson\\b" = "for poisson_counts()",
-  "\\bPseudoPosterior or WeightedE\\b" = "pseudo_posterior() or weighted_e()",
   "\\bPseudoPosterior\\(" = "pseudo_posterior(",
+  "\\bPseudoPosterior\\b" = "pseudo_posterior()",
+  "\\bWeightedE\\(" = "weighted_e(",
+  "\\bWeightedE\\b" = "weighted_e()",
   "\\bCensored\\(" = "censored(",
+  "\\bCensored is\\b" = "censored() is",
   "\\bLipschitzRisk\\(" = "lipschitz_risk(",
   "\\bCountRisk\\(" = "count_risk(",
-  "\\bCountRisk looks at" = "count_risk() looks at",
+  "\\bCountRisk\\b" = "count_risk()",
   "\\bMarginalRisk\\(" = "marginal_risk(",
-  "\\bMarginalRisk looks at" = "marginal_risk() looks at",
+  "\\bMarginalRisk\\b" = "marginal_risk()",
   "\\bPairwiseRisk\\(" = "pairwise_risk(",
-  "\\bPairwiseRisk looks at" = "pairwise_risk() looks at",
+  "\\bPairwiseRisk\\b" = "pairwise_risk()",
   "(surveysynth\\.)?\\bIdentificationRule\\(" = "identification_rule(",
-  "\\bIdentificationRule looks at" = "identification_rule() looks at",
+  "\\bIdentificationRule\\b" = "identification_rule()",
   "must be None for" = "must be NULL for",
   "\\bC\\((`?[[:alnum:]_.]+`?)\\)" = "factor(\\1)",
   "\\{'(\\w+)': \\[([^]]*)\\]\\}" = "list(\\1 = c(\\2))",
+  "\\{'(\\w+)': \\(([^)]*)\\), \\.\\.\\.\\}" = "list(\\1 = c(\\2), ...)",
   "=\\[('[^]]*)\\]" = " = c(\\1)",
   "choose lonely_psu='(\\w+)'" = "set options(survey.lonely.psu = \"\\1\")",
   "\\[(-?[0-9.]+(, -?[0-9.]+)*)\\]" = "c(\\1)",
@@ -54,8 +52,17 @@ IN_WORDS_OF_R <- c(
   "(\\w)=([ ,;:)]|$)" = "\\1\\2"
 )
 
-in_words_of_r <- function(text) {
+VERB <- "( (is|has|needs|cannot|models|synthesizes)\\b)" # after a model's name in reports, which may be a common word
+
+# `models` as the bridge lists them, by Python's class: its name in reports, and the function here.
+in_words_of_r <- function(text, models = list()) {
   for (pattern in names(IN_WORDS_OF_R)) text <- gsub(pattern, IN_WORDS_OF_R[[pattern]], text)
+  for (kind in names(models)) {
+    ours <- paste0(models[[kind]]$in_r, "()")
+    text <- gsub(paste0("\\b(surveysynth\\.)?", kind, "\\("), paste0(models[[kind]]$in_r, "("), text)
+    text <- gsub(paste0("(?<!')\\b(surveysynth\\.)?", kind, "\\b(?!['(])"), ours, text, perl = TRUE)
+    text <- gsub(paste0("\\b", models[[kind]]$name, VERB), paste0(ours, "\\1"), text)
+  }
   text
 }
 

@@ -15,7 +15,8 @@
 #' [tables()] linearizes, and a release that is written and read again has designs without replicates.
 #'
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
-#' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()] or [mixture()].
+#' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()],
+#'   [gamma_regression()], [mixture()], or [python_model()], one of your own.
 #' @param epsilon Privacy budget of the whole release, for files that differ by one record added or removed; under
 #'   [censored()] or a policy by one record's confidential values taken out, as n is public there.
 #' @param m Number of synthetic data sets; default 3.
@@ -119,9 +120,12 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechanism = NULL, ...) {
   further <- list(...)
   none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics")
-  allowed <- setdiff(names(formals(synthesize)), c(names(formals(privacy_cost)), none_here))
+  own <- setdiff(names(formals(privacy_cost)), "...")
+  allowed <- setdiff(names(formals(synthesize)), c(own, none_here))
   unknown <- setdiff(if (length(further)) names(further), allowed)
-  if (length(unknown)) refuse("privacy_cost() has no argument ", paste(unknown, collapse = ", "))
+  if (length(unknown)) {
+    refuse("privacy_cost() has no argument ", paste(vapply(unknown, near_name, "", c(own, allowed)), collapse = ", "))
+  }
   in_folder(function(folder) {
     given <- model_arguments(
       folder, design, synthesizer, mechanism, further$population_total, further$public, further$unit
@@ -149,8 +153,7 @@ print.surveysynth_privacy_cost <- function(x, ...) {
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
                             policy = NULL, known = NULL) {
   if (is.null(policy) && !inherits(synthesizer, "surveysynth_synthesizer")) {
-    refuse("the second argument is a model: fbs(salary ~ field + gender), fbp(...), beta_regression(...), negbin(...) ",
-           "poisson_counts(...) or mixture(...)",
+    refuse("the second argument is a model, such as fbs(salary ~ field + gender)",
            if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy =")
   }
   if (!is.null(policy) && !is.null(synthesizer)) refuse("the policy sets the model: leave the second argument out")

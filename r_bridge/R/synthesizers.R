@@ -121,6 +121,54 @@ poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "indep
   )
 }
 
+#' A gamma regression of one positive outcome
+#'
+#' The outcome is gamma distributed, with one shape, and the log of its mean is linear in the predictors. Where the
+#' survey weight is a function of the predictors it is public and is kept. Else its log is normal given the predictors
+#' and the outcome, and smoothed weights are released. There are no effects of sampling units, and strata must be among
+#' the predictors. Not under [censored()].
+#'
+#' @param outcome The confidential number that is synthesized, by name; or a formula, `pay ~ group + age`, and then no
+#'   `predictors`.
+#' @param predictors,missing As for [fbs()]; the columns of the formula are public.
+#' @return A model, for [synthesize()] and [privacy_cost()].
+#' @export
+#' @examples
+#' gamma_regression(pay ~ group + age)
+gamma_regression <- function(outcome, predictors = NULL, missing = c("fail", "drop")) {
+  one_number(
+    synthesizer("GammaRegression", outcome, predictors, missing = match.arg(missing)),
+    "a gamma regression synthesizes one number: gamma_regression(pay ~ group + age)"
+  )
+}
+
+#' A model of your own, in a Python file
+#'
+#' You have an outcome that none of the models suits, and you know its distribution: a Stan program and three functions
+#' of Python make a model of it. What they are is told on the page "A model of your own" of the Python package
+#' (docs/extending.md), whose `check_model()` proves that they go together: call it before anything else.
+#'
+#' @param file The Python file and a name in it, `"pay.py:pay"`: that of a model, or of a function that makes one of
+#'   outcome (a name, or a list of several) and predictors (the right-hand side of a formula), as
+#'   `surveysynth synthesize --model pay.py:pay` takes it. The file is run, so know who wrote it. A model that is made
+#'   already must have the outcomes and the predictors that you say here.
+#' @param outcome The confidential columns that are synthesized, by name; or a formula, `pay ~ group + age`, and then no
+#'   `predictors`.
+#' @param predictors As for [fbs()]; the columns of the formula are public.
+#' @return A model, for [synthesize()] and [privacy_cost()]. The file is read when these are called. Of an exception in
+#'   it type and line are told, and not the message, which may quote data.
+#' @export
+#' @examples
+#' python_model("pay.py:pay", pay ~ group + age)
+python_model <- function(file, outcome, predictors = NULL) {
+  if (!is.character(file) || length(file) != 1 || !grepl("[.]py:[[:alnum:]_]+$", file)) {
+    refuse("a model of your own is a file and a name in it: python_model(\"pay.py:pay\", pay ~ group + age)")
+  }
+  model <- synthesizer("model_from_file", outcome, predictors, file = path.expand(file))
+  model$name <- "python_model"
+  model
+}
+
 #' A mixture of regressions of one skewed outcome
 #'
 #' For an outcome of any shape, skewed, heavy-tailed or heaped: a truncated Dirichlet process mixture of normal

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -15,6 +14,7 @@ import surveysynth as ss
 from .. import choices
 from ..choices import LonelyPSU, MapName
 from ..errors import InputError
+from ..models.registry import MODELS, OWN_MODEL, model_from_file
 from ..release.quality_rule import QUALITY_RULE
 
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ Outcome = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Release folder to make.", show_default=False)]
 Predictors = Annotated[str, typer.Option(help="Formula of public columns, e.g. 'field + gender'.", show_default=False)]
-OWN_MODEL = re.compile(r".+\.py:\w+")
-MODELS = ("fbs", "fbp", "fbp-paper", "beta", "nb", "poisson", "gamma", "mixture")
 
 
 def _model_name(text: str) -> str:
@@ -99,9 +97,7 @@ Model = Annotated[
     typer.Option(
         parser=_model_name,
         metavar=f"[{'|'.join(MODELS)}|FILE.py:NAME]",
-        help="FBS; FBP; FBP as in the paper; a beta regression of one bounded outcome; a negative binomial or Poisson "
-        "regression of one count; a gamma regression of one positive outcome; a mixture of regressions of one skewed "
-        "outcome; or a model of your own, in a Python file.",
+        help=f"{'; '.join(model.what for model in MODELS.values())}; or a model of your own, in a Python file.",
     ),
 ]
 Bounds = Annotated[
@@ -181,11 +177,9 @@ SyntheticFormat = Annotated[Literal["csv", "parquet"], typer.Option(help="Of the
 Overwrite = Annotated[bool, typer.Option(help="Replace a release that is there.")]
 MinCell = Annotated[int | None, typer.Option(help=f"Suppress cells of fewer records. {QUALITY_RULE}")]
 CvLimit = Annotated[float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")]
-SEVERAL: dict[str, Callable[[], Any]] = {  # of several outcomes
-    "fbs": lambda: ss.FBS, "fbp": lambda: ss.FBP, "fbp-paper": lambda: ss.FBP.paper,
-}  # fmt: skip
-COUNTS: dict[str, Callable[[], Any]] = {
-    "nb": lambda: ss.NegativeBinomialRegression, "poisson": lambda: ss.PoissonRegression,
+OF_MODELS = {  # options that some models have, and what these call them
+    "bounds": "bounds", "prior": "prior", "transform": "transform", "scale": "transform", "zeros": "zeros",
+    "components": "components",
 }  # fmt: skip
 
 
@@ -229,54 +223,35 @@ def make_model(
     if not outcome:
         raise InputError("--outcome names no column")
     if OWN_MODEL.fullmatch(model):
-        refuse(
-            context, ("bounds", "prior", "transform", "scale", "zeros", "components"), "not with a model of your own"
-        )
-        return _own_model(model, list(outcome), predictors)
-    if model not in SEVERAL and len(outcome) != 1:
+        refuse(context, tuple(OF_MODELS), "not with a model of your own")
+        return model_from_file(model, list(outcome), predictors)
+    chosen = MODELS[model]
+    _refuse_of_others(context, model)
+    if chosen.one_outcome and len(outcome) != 1:
         raise InputError(f"--model {model} synthesizes one --outcome")
-    if model != "mixture":
-        refuse(context, ("zeros", "components"), "only with --model mixture")
-    if model not in ("beta", "mixture"):
-        refuse(context, ("bounds",), "only with --model beta or mixture")
-    if model == "beta":
-        refuse(context, ("prior", "transform", "scale"), "not with --model beta, whose prior and scale are fixed")
-        if bounds is None:
-            raise InputError("--model beta needs --bounds: the outcome's lowest and highest possible value, public")
-        return ss.BetaRegression(outcome[0], predictors, bounds=bounds, missing=missing)
-    if model == "gamma":
-        refuse(context, ("prior", "transform", "scale"), "not with --model gamma, whose prior and scale are fixed")
-        return ss.GammaRegression(outcome[0], predictors, missing=missing)
-    given: dict[str, Any] = {"missing": missing} | ({} if prior is None else {"prior": prior})
-    if model in COUNTS:
-        refuse(context, ("transform", "scale"), f"not with --model {model}: a count stays as it is")
-        if prior not in (None, *COUNTS[model]().priors):
-            raise InputError(f"--prior {prior}: --model {model} has {' and '.join(COUNTS[model]().priors)}")
-        return COUNTS[model]()(outcome[0], predictors, **given)
-    scores = transform.endswith(".json")
-    given["transform"] = ss.NormalScores.load(transform) if scores else as_transform(transform, scale)
-    if model == "mixture":
-        return ss.Mixture(outcome[0], predictors, zeros=zeros, components=components, bounds=bounds, **given)
-    return SEVERAL[model]()(outcome, predictors, **given)
+    takes = chosen.options
+    if bounds is None and "bounds" in takes and takes["bounds"].default is inspect.Parameter.empty:
+        raise InputError(f"--model {model} needs --bounds: the outcome's lowest and highest possible value, public")
+    given: dict[str, Any] = {
+        "bounds": bounds, "prior": prior, "zeros": zeros, "components": components, "missing": missing,
+    }  # fmt: skip
+    if "transform" in takes:
+        scores = transform.endswith(".json")
+        given["transform"] = ss.NormalScores.load(transform) if scores else as_transform(transform, scale)
+    said = {name: value for name, value in given.items() if name in takes and value is not None}
+    return chosen.make(outcome[0] if chosen.one_outcome else outcome, predictors, **said)
 
 
-def _own_model(text: str, outcomes: list[str], predictors: str) -> ss.Synthesizer:
-    """The model of that name in a Python file, or what a function there makes of outcome and predictors."""
-    file, _, name = text.rpartition(":")
-    if not Path(file).is_file():
-        raise InputError(f"--model {text}: there is no file {file!r}")
-    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    made = getattr(module, name, None)
-    if made is not None and not isinstance(made, ss.Synthesizer) and callable(made):
-        made = made(outcomes if len(outcomes) > 1 else outcomes[0], predictors)
-    if not isinstance(made, ss.Synthesizer):
-        raise InputError(f"--model {text}: {name} is neither a synthesizer nor a function that makes one")
-    if (list(made.outcomes), made.predictors) != (outcomes, predictors):
-        raise InputError(f"--model {text}: its outcomes and predictors are not those of --outcome and --predictors")
-    return made
+def _refuse_of_others(context: typer.Context, model: str) -> None:
+    """Refuse options that the model does not have, and say which one has them where these are few."""
+    having = {
+        option: [name for name, of in MODELS.items() if takes in of.options] for option, takes in OF_MODELS.items()
+    }
+    others = {option: names for option, names in having.items() if model not in names}
+    for few in {tuple(names): None for names in others.values() if len(names) <= 2}:
+        only = tuple(option for option, names in others.items() if tuple(names) == few)
+        refuse(context, only, f"only with --model {' or '.join(few)}")
+    refuse(context, tuple(others), f"not with --model {model}")
 
 
 def ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float] | None) -> dict[str, Any]:

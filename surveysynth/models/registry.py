@@ -1,24 +1,142 @@
-"""The models that there are: policies, the command line and the R package read this list.
+"""The one list of models: the command line, policies and the R package read it, and a user's Python file serves, too.
 
-A new model is two files, ``models/x.py`` and ``stan/x.stan``, and a line here.
+A new model is two files, ``models/x.py`` and ``stan/x.stan``, and a line here.  Nothing is imported before it is used.
 """
 
 from __future__ import annotations
 
-from .base import Synthesizer
-from .beta.model import BetaRegression
-from .counts.model import NegativeBinomialRegression, PoissonRegression
-from .gamma import GammaRegression
-from .mixture.model import Mixture
-from .normal.fbp import FBP
-from .normal.fbs import FBS
+import importlib.util
+import inspect
+import pkgutil
+import re
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-MODELS: dict[str, type[Synthesizer]] = {  # by the names that the command line has for them
-    "fbs": FBS,
-    "fbp": FBP,
-    "beta": BetaRegression,
-    "nb": NegativeBinomialRegression,
-    "poisson": PoissonRegression,
-    "gamma": GammaRegression,
-    "mixture": Mixture,
+from ..errors import InputError, SurveySynthError
+
+if TYPE_CHECKING:
+    from .base import Synthesizer
+
+OWN_MODEL = re.compile(r".+\.py:\w+")  # how a user names a model in a Python file
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A model of the package.
+
+    Attributes
+    ----------
+    place : str
+        Module and class, within this folder; after a dot, a constructor of the class that is not its own.
+    in_r : str
+        The function of the R package.
+    what : str
+        As the command line explains it.
+    """
+
+    place: str
+    in_r: str
+    what: str
+
+    @property
+    def kind(self) -> type[Synthesizer]:
+        """The class."""
+        module, _, name = self.place.partition(":")
+        found: type[Synthesizer] = pkgutil.resolve_name(f"{__package__}.{module}:{name.partition('.')[0]}")
+        return found
+
+    @property
+    def options(self) -> Mapping[str, inspect.Parameter]:
+        """What the class takes, by name."""
+        return inspect.signature(self.kind).parameters
+
+    @property
+    def one_outcome(self) -> bool:
+        """Whether it synthesizes one outcome, and no more."""
+        from .one_outcome import OneOutcome
+
+        return issubclass(self.kind, OneOutcome)
+
+    def make(self, outcome: str | Sequence[str], predictors: str, **options: Any) -> Synthesizer:
+        """The model of these outcomes and predictors."""
+        made: Synthesizer = pkgutil.resolve_name(f"{__package__}.{self.place}")(outcome, predictors, **options)
+        return made
+
+
+MODELS = {  # by the names that the command line has for them
+    "fbs": Listed("normal.fbs:FBS", "fbs", "FBS"),
+    "fbp": Listed("normal.fbp:FBP", "fbp", "FBP"),
+    "fbp-paper": Listed("normal.fbp:FBP.paper", "fbp", "FBP as in the paper"),
+    "beta": Listed("beta.model:BetaRegression", "beta_regression", "a beta regression of one bounded outcome"),
+    "nb": Listed("counts.model:NegativeBinomialRegression", "negbin", "a negative binomial regression of one count"),
+    "poisson": Listed("counts.model:PoissonRegression", "poisson_counts", "a Poisson regression of one count"),
+    "gamma": Listed("gamma:GammaRegression", "gamma_regression", "a gamma regression of one positive outcome"),
+    "mixture": Listed("mixture.model:Mixture", "mixture", "a mixture of regressions of one skewed outcome"),
 }
+
+
+def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synthesizer:
+    """A user's model, from a Python file.
+
+    Parameters
+    ----------
+    file : str
+        ``file.py:name``: a synthesizer of that name in the file, or a function there that makes one of outcome (a
+        name, or a list of several) and predictors.
+    outcome : list of str
+    predictors : str
+
+    Raises
+    ------
+    InputError
+        No such file or name; an exception in the file, of which only type and line are told, as its message may quote
+        data; a synthesizer of other outcomes or predictors.
+    """
+    from .base import Synthesizer
+
+    path, _, name = file.rpartition(":")
+    if OWN_MODEL.fullmatch(file) is None:
+        raise InputError(f"{file!r} is no model of your own: write file.py:name")
+    if not Path(path).is_file():
+        raise InputError(f"{file}: there is no file {path!r}")
+    made, asked, fault = None, list(outcome), ""
+    try:
+        made = getattr(_loaded(Path(path)), name, None)
+        if callable(made) and not isinstance(made, Synthesizer):
+            made = made(asked if len(asked) > 1 else asked[0], predictors)
+    except SurveySynthError:
+        raise
+    except Exception as error:
+        fault = f"{type(error).__name__}{_line(error, Path(path))}"
+    if fault:  # only now, when the exception is gone
+        raise InputError(f"{file}: {fault}")
+    if not isinstance(made, Synthesizer):
+        raise InputError(f"{file}: {name} is neither a synthesizer nor a function that makes one")
+    if (list(made.outcomes), made.predictors) != (asked, predictors):
+        raise InputError(
+            f"{file}: it is a model of {', '.join(made.outcomes)} given {made.predictors!r}, and one of "
+            f"{', '.join(asked)} given {predictors!r} was asked for"
+        )
+    return made
+
+
+def _loaded(path: Path) -> Any:
+    """The module of a file, which its classes can refer to by a name that shadows no other."""
+    spec = importlib.util.spec_from_file_location(f"surveysynth_model_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _line(error: Exception, path: Path) -> str:
+    """Which line of the file an exception comes from, if it does."""
+    went = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        went.append((error.filename or "", error.lineno))
+    here = [line for file, line in went if Path(file) == path.absolute()]
+    return f" in line {here[-1]}" if here else ""

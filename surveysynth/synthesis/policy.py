@@ -43,7 +43,7 @@ from .missing import without_missing
 Floats = NDArray[np.float64]
 
 TRANSFORMS = (NormalScores, AsinhTransform, IdentityTransform, LogTransform)
-CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*MODELS.values(), *TRANSFORMS)}
+CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*(model.kind for model in MODELS.values()), *TRANSFORMS)}
 FORMAT = "surveysynth policy 2"
 
 

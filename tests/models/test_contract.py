@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from scipy.stats import gamma, lognorm, norm
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
 from surveysynth.models.base import Draws, Public, Synthesizer, Synthetic
+from surveysynth.models.registry import MODELS, model_from_file
 from surveysynth.studies.risk_efficient.study import consumer_units_study
 from surveysynth.studies.tabular.own_file import compare_methods
 
@@ -289,6 +291,56 @@ def test_a_model_in_a_file_from_the_shell(tmp_path, monkeypatch, run):
                        ("gama", "'gama' is not one of 'fbs'")):  # fmt: skip
         code, _, err = run(*words, "--model", name, "--out", "x")
         assert code == 2 and said in " ".join(err.replace("│", " ").split())
+
+
+BROKEN = """from __future__ import annotations
+from dataclasses import dataclass
+import surveysynth as ss
+
+@dataclass(frozen=True)  # a class of the user's own, whose annotations are looked up in its module
+class Mine(ss.GammaRegression):
+    rate: float = 1
+
+def broken(outcome, predictors):
+    return [][4711]
+
+def picky(outcome):
+    return None
+
+other = Mine("pay", "1")
+several = lambda outcome, predictors: ss.FBS(outcome, predictors)
+"""
+
+
+def test_what_is_wrong_with_a_model_in_a_file_is_told_without_its_messages(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(BROKEN)
+    mine = model_from_file(f"{file}:Mine", ["pay"], "group")
+    assert mine == sys.modules["surveysynth_model_own"].Mine("pay", "group")
+    assert model_from_file(f"{file}:several", ["a", "b"], "g").outcomes == ("a", "b")
+    for name, said in (("broken", "broken: IndexError in line 10$"), ("picky", "picky: TypeError$"),
+                       ("other", "a model of pay given '1', and one of pay given 'group' was asked for"),
+                       ("none", "none is neither a synthesizer")):  # fmt: skip
+        with pytest.raises(ss.InputError, match=said) as caught:
+            model_from_file(f"{file}:{name}", ["pay"], "group")
+        assert caught.value.__context__ is None
+    file.write_text("a = 1\nb = = 2\n")
+    with pytest.raises(ss.InputError, match=r"own.py:pay: SyntaxError in line 2$"):
+        model_from_file(f"{file}:pay", ["pay"], "group")
+    with pytest.raises(ss.InputError, match=r"write file.py:name"):
+        model_from_file(str(file), ["pay"], "group")
+
+
+def test_the_list_of_models_is_the_one_of_python_and_of_r():
+    folder = Path(__file__).parents[2] / "r_bridge"
+    exported = set(re.findall(r"export\((\w+)\)", (folder / "NAMESPACE").read_text()))
+    made = r"^(\w+) <- function\((?:(?!^}).)*?synthesizer\(\"(\w+)\""
+    there = re.findall(made, (folder / "R" / "synthesizers.R").read_text(), re.M | re.S)
+    listed = {(model.in_r, model.kind.__name__) for model in MODELS.values()}
+    assert {in_r for in_r, _ in listed} <= exported
+    assert {each for each in there if each[1] != "model_from_file"} == listed
+    public = {name for name in ss.__all__ if isinstance(getattr(ss, name), type(Synthesizer))}
+    assert public == {kind for _, kind in listed} | {"Synthesizer", "StanModel"}
 
 
 @pytest.mark.parametrize(

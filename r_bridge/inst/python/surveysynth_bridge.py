@@ -2,7 +2,7 @@
 
 The arguments of a task are json, in which ``{"__make__": "FBS", ...}`` stands for the value of
 ``surveysynth.FBS(...)``, so R can say anything that Python's constructors can.  Errors and warnings are
-told, not raised: R makes its own of them, whatever the version of reticulate.
+told, not raised: R makes its own of them, whatever the version of reticulate, in words of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
+from surveysynth.models.registry import MODELS, model_from_file
 from surveysynth.r import exchange
 
 MAKE = "__make__"
@@ -50,7 +51,10 @@ def run(task: str, arguments: str, *objects: Any) -> Answer:
             told["error"] = str(error)
         except Exception as error:  # its message may quote the data
             told["error"] = f"{type(error).__name__} in Python, whose message may quote the data and is not shown"
-    return Answer(value, json.dumps(told | {"warnings": list(dict.fromkeys(heard))}))
+    told["warnings"] = list(dict.fromkeys(heard))
+    if heard or "error" in told:
+        told["models"] = _models()
+    return Answer(value, json.dumps(told))
 
 
 def _heard(message: Warning | str, category: type[Warning]) -> str:
@@ -62,6 +66,12 @@ def _heard(message: Warning | str, category: type[Warning]) -> str:
     return str(message) if ours else f"{category.__name__} in Python"
 
 
+def _models() -> dict[str, dict[str, str]]:
+    """By the models' classes: what reports call them, and R's functions."""
+    kinds = {model.kind: model.in_r for model in MODELS.values()}
+    return {kind.__name__: {"name": kind.name, "in_r": in_r} for kind, in_r in kinds.items()}
+
+
 def _made(said: dict[str, Any]) -> Any:
     name = said.pop(MAKE, None)
     if name is None:
@@ -70,6 +80,8 @@ def _made(said: dict[str, Any]) -> Any:
         frame = exchange.load(**said)
         shutil.rmtree(said["folder"])  # confidential: gone before the work begins, which may be killed
         return frame
+    if name == "model_from_file":
+        return model_from_file(**said)
     return getattr(ss, name)(**said)
 
 

@@ -165,7 +165,7 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), str(r.privacy).splitli
                "identification_rule(): radius has 2 numbers", fixed = TRUE)
   expect_error(run(design, fbs(factor(awards) ~ stype, prior = "flat"), rule = identification_rule(~ stype)),
                "identification_rule() looks at numeric outcomes, and there are none: release without", fixed = TRUE)
-  expect_error(privacy_cost(design, model, epsilon = 9, rule = lax), "has no argument rule")
+  expect_error(privacy_cost(design, model, epsilon = 9, rule = lax), "has no argument .rule.$")
 })
 
 test_that("mixtures release the same from R and from Python, to the last bit, and without an epsilon say so", {

@@ -18,7 +18,14 @@ test_that("of an error that is not surveysynth's own only the type is shown", {
 })
 
 test_that("Python's words are put into R's", {
-  words <- bridge$in_words_of_r
+  models <- list(
+    FBS = list(name = "FBS", in_r = "fbs"), FBP = list(name = "FBP", in_r = "fbp"),
+    NegativeBinomialRegression = list(name = "NegativeBinomial", in_r = "negbin"),
+    PoissonRegression = list(name = "Poisson", in_r = "poisson_counts"),
+    BetaRegression = list(name = "Beta", in_r = "beta_regression"),
+    Mixture = list(name = "Mixture", in_r = "mixture")
+  )
+  words <- function(text) bridge$in_words_of_r(text, models)
   expect_identical(words("base must be one of surveysynth.LogTransform(), AsinhTransform(scale=...), IdentityTransform(scale=...)"),
                    "base must be one of \"log\", asinh_transform(...), identity_transform(...)")
   expect_identical(words("by name: accept_diagnostics=['rhat', 'ess_bulk']"),
@@ -34,9 +41,21 @@ test_that("Python's words are put into R's", {
                    "of pseudo_posterior() or the clamp of censored(weighted = FALSE)")
   expect_identical(words("weight: use FBS, or put"), "weight: use fbs(), or put")
   expect_identical(words("use PseudoPosterior or WeightedE"), "use pseudo_posterior() or weighted_e()")
-  expect_identical(words("had for NegativeBinomial: use FBS or FBP"), "had for negbin(): use fbs() or fbp()")
-  expect_identical(words("had for Poisson: use FBS"), "had for poisson_counts(): use fbs()")
-  expect_identical(words("had for Mixture: leave it out"), "had for mixture(): leave it out")
+  expect_identical(words("NegativeBinomial has no debias for it: use FBS or FBP"),
+                   "negbin() has no debias for it: use fbs() or fbp()")
+  expect_identical(words("Poisson has no debias: leave it out, or use FBS"),
+                   "poisson_counts() has no debias: leave it out, or use fbs()")
+  expect_identical(words("Mixture has no debias: leave it out"), "mixture() has no debias: leave it out")
+  expect_identical(words("and Beta models the outcome alone"), "and beta_regression() models the outcome alone")
+  expect_identical(words("the paper's prior of FBP is for one; use surveysynth.FBS('y', 'x')"),
+                   "the paper's prior of fbp() is for one; use fbs('y', 'x')")
+  expect_identical(words("use FBP(...) instead of FBP.paper(...)"), "leave weights and variance of fbp() alone")
+  expect_identical(words("outcome 'FBS' is missing"), "outcome 'FBS' is missing")
+  expect_identical(words("c1 of a WeightedE is given to it: WeightedE(c1=...)"),
+                   "c1 of a weighted_e() is given to it: weighted_e(c1=...)")
+  expect_identical(words("WeightedE needs a c1; c1 of a Censored is given to it: Censored(c1=...)"),
+                   "weighted_e() needs a c1; c1 of a censored() is given to it: censored(c1=...)")
+  expect_identical(words("bounds={'weight': (low, high), ...}"), "bounds=list(weight = c(low, high), ...)")
   expect_identical(words("rows 1, 2; Poisson is a model of counts"), "rows 1, 2; poisson_counts() is a model of counts")
   expect_identical(words("Poisson selection"), "Poisson selection")
   expect_identical(words("CountRisk(radius=2) or LipschitzRisk()"), "count_risk(radius=2) or lipschitz_risk()")
@@ -140,4 +159,14 @@ test_that("a session that runs another Python says so", {
     system2(file.path(R.home("bin"), "Rscript"), c(script, shQuote(file.path(other, "bin", "python"))), stdout = TRUE)
   })
   expect_match(paste(said, collapse = " "), "runs the Python at .* already, which has no surveysynth; .* restart R")
+})
+
+test_that("errors tell R's names of the models", {
+  need_python()
+  design <- svydesign(ids = ~1, weights = ~pw, data = apistrat)
+  expect_error(synthesize(design, beta_regression(api00 ~ awards, bounds = c(0, 1000)), 9),
+               "and beta_regression\\(\\) models the outcome alone")
+  expect_error(synthesize(design, mixture(api00 ~ stype + awards), 9, debias = TRUE),
+               "^mixture\\(\\) has no debias: leave it out, or use fbs\\(\\)$")
+  expect_error(synthesize(clus1, negbin(enroll ~ stype), 9), "and negbin\\(\\) has no effects of them: use fbs\\(\\)")
 })

@@ -148,7 +148,11 @@ print(json.dumps([asdict(ss.privacy_cost(design, model, epsilon=9, c1=c1, m=2, s
   expect_match(shown(0.5), "weight: 0.500 (1: all of the file's information)", fixed = TRUE)
   expect_no_match(shown(0.3), "little")
   expect_match(shown(0.29), "little of the file's information is left")
-  expect_error(privacy_cost(strat, quick, epsilon = 9, debias = TRUE), "privacy_cost\\(\\) has no argument debias")
+  expect_error(privacy_cost(strat, quick, epsilon = 9, debias = TRUE), "privacy_cost\\(\\) has no argument .debias.$")
+  expect_error(privacy_cost(strat, quick, epsilonn = 9),
+               "privacy_cost\\(\\) has no argument .epsilonn. \\(did you mean .epsilon.\\?\\)")
+  expect_error(privacy_cost(strat, quick, 9, warm_up = 9),
+               "privacy_cost\\(\\) has no argument .warm_up. \\(did you mean .warmup.\\?\\)")
 })
 
 test_that("re-weighting leaves more of the file at the same epsilon", {

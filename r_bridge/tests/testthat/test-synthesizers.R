@@ -15,6 +15,9 @@ test_that("a model can be written in three ways", {
   shows(mixture(y ~ a), "Mixture: y ~ a\ntransform = \"log\", zeros = FALSE, components = 20, prior = \"common\",")
   shows(mixture("y", ~ 1, transform = asinh_transform(9), bounds = c(-5, 1e3), allocation = "posterior"),
         "asinh_transform(scale = 9)")
+  shows(gamma_regression(y ~ a), "GammaRegression: y ~ a\nmissing = \"fail\"")
+  shows(python_model("pay.py:pay", y ~ a + b), "python_model: y ~ a + b\nfile = \"pay.py:pay\"")
+  expect_equal(python_model("pay.py:pay", y ~ a)$arguments, python_model("pay.py:pay", "y", "a")$arguments)
   shows(poisson_counts("y", ~ 1, "independent", "drop"), "PoissonRegression: y ~ 1\nprior = \"independent\", missing = \"drop\"")
 })
 
@@ -29,6 +32,8 @@ test_that("what is no model is refused at once", {
   expect_error(poisson_counts(factor(y) ~ x), "synthesizes one count: poisson_counts\\(visits ~ age \\+ sex\\)")
   expect_error(negbin(y ~ x, prior = "normal"), "independent")
   expect_error(negbin(log(y) ~ x), "an outcome is a column")
+  expect_error(gamma_regression(cbind(y, z) ~ x), "synthesizes one number: gamma_regression\\(pay ~ group \\+ age\\)")
+  expect_error(python_model("pay.py", y ~ x), "a file and a name in it: python_model\\(")
   expect_error(mixture(cbind(y, z) ~ x), "synthesizes one number: mixture\\(income ~ age \\+ sex\\)")
   expect_error(mixture(factor(y) ~ x), "synthesizes one number")
   expect_error(mixture(y ~ x, prior = "flat"), "common")
@@ -55,4 +60,30 @@ print(json.dumps([s.amounts, s.probabilities]))")
   release <- synthesize(design, fbs(api00 ~ awards, prior = "flat", transform = scores), 9, seed = 1)
   expect_match(release$manifest$transform, "normal-score of last year")
   expect_error(historical_scores(values, "last year", weights = 1), "differ in length")
+})
+
+test_that("a model in a Python file serves, and releases what the package's own does", {
+  need_python()
+  file <- tempfile(fileext = ".py")
+  on.exit(unlink(file))
+  writeLines(c(
+    "import surveysynth as ss",
+    "ready = ss.FBS('api00', 'stype + awards', prior='flat')",
+    "def make(outcome, predictors):",
+    "    return ss.FBS(outcome, predictors, prior='flat')",
+    "def broken(outcome, predictors):",
+    "    raise ValueError('secret 4711')",
+    "nothing = 1"
+  ), file)
+  own <- function(name, formula = api00 ~ stype + awards) python_model(paste0(file, ":", name), formula)
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  released <- function(model) synthesize(design, model, epsilon = 9, m = 1, population_total = 6194, seed = 1)
+  expected <- released(quick)
+  for (name in c("ready", "make")) expect_equal(released(own(name))$designs, expected$designs)
+  refused <- function(model) tryCatch(released(model), error = conditionMessage)
+  expect_match(refused(own("ready", api00 ~ stype)),
+               "is a model of api00 given 'stype + awards', and one of api00 given 'stype'", fixed = TRUE)
+  expect_match(refused(own("broken")), "broken: ValueError in line 6$")
+  expect_match(refused(own("nothing")), "nothing is neither a synthesizer nor a function that makes one", fixed = TRUE)
+  expect_match(refused(python_model("no.py:pay", api00 ~ stype)), "there is no file 'no.py'", fixed = TRUE)
 })
