@@ -109,27 +109,10 @@ def perturbed_histogram(
         Not a design; an outcome that is not numeric, missing, infinite, or in the design; numbers out
         of range; bounds or limits that do not rise; unequal weights without a ``weight_bound``.
     """
-    if not isinstance(design, SurveyDesign):
-        raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
-    if not isinstance(outcome, str):
-        raise InputError("outcome must be the name of one column")
-    if outcome in (design.weights_name, design.probs_name, *design.design_columns):
-        raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
+    _check(design, outcome, population_total)
     epsilon, m = positive(epsilon, "epsilon"), whole(m, "m")
-    if population_total is None or isinstance(population_total, Mapping):
-        raise InputError("population_total must be one public number: what the weights add up to")
-    check_total(population_total, design)
     limits = _limits(bounds, bins, design.n)
-    y = finite_outcome(design, outcome)
-    if weight_bound is not None:
-        w = np.minimum(design.weights, positive(weight_bound, "weight_bound"))
-    elif np.ptp(design.weights) <= EQUAL * design.weights.max():
-        w = np.ones(design.n)
-    else:
-        raise InputError(
-            "the survey weights are not all equal, so a histogram of records would follow the sample and not the "
-            "population; name the public largest weight, weight_bound=, for a histogram of weights"
-        )
+    y, w = finite_outcome(design, outcome), _counted(design, weight_bound)
     entered = {}
     if ledger is not None:
         what = f"perturbed histogram, m = {m}: {outcome}"
@@ -158,6 +141,31 @@ def perturbed_histogram(
         **entered,
     }
     return Release(tuple(datasets), _report(epsilon, m, limits, weight_bound), (), (outcome,), said)
+
+
+def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
+    """Refuse what is no design, no column that can be synthesized, or no total of the weights (InputError)."""
+    if not isinstance(design, SurveyDesign):
+        raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
+    if not isinstance(outcome, str):
+        raise InputError("outcome must be the name of one column")
+    if outcome in (design.weights_name, design.probs_name, *design.design_columns):
+        raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
+    if population_total is None or isinstance(population_total, Mapping):
+        raise InputError("population_total must be one public number: what the weights add up to")
+    check_total(population_total, design)
+
+
+def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
+    """What each record counts in its bin (n,): its survey weight, clipped; or 1, where all weights are equal."""
+    if weight_bound is not None:
+        return np.minimum(design.weights, positive(weight_bound, "weight_bound"))
+    if np.ptp(design.weights) > EQUAL * design.weights.max():
+        raise InputError(
+            "the survey weights are not all equal, so a histogram of records would follow the sample and not the "
+            "population; name the public largest weight, weight_bound=, for a histogram of weights"
+        )
+    return np.ones(design.n)
 
 
 def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:

@@ -31,9 +31,9 @@ from ..models.shared.normal_scores import NormalScores
 from ..models.shared.predictors import Constants, predictor_constants
 from ..models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from ..privacy.budget import Budget
+from ..privacy.mechanisms import Assessment, PseudoPosterior
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.protected_fit import PseudoLikelihood
-from ..privacy.tuning import first_guess, tune, weighted_fit
 from ..privacy.units import Unit
 from ..storage import whole_file
 from ..validation import check_seed, line_of_text, positive
@@ -151,47 +151,29 @@ class Policy:
         """
         source = line_of_text(source, "source")
         check_seed(seed)
-        if synthesizer.from_records:
-            raise InputError(
-                "allocation='posterior' draws what is published given the confidential value of each record: no "
-                "epsilon holds for it, and a policy promises one; use allocation='prior'"
-            )
         budget = Budget(positive(epsilon, "epsilon"), m)
-        # c1 is tuned below; until then any number will do
+        weights = PseudoPosterior(map, c1, c2)
+        # where c1 is not given any number will do until it is tuned
         mechanism = Censored(epsilon, weighted=True, map=map, c1=1.0 if c1 is None else c1, c2=c2)
-        mechanism.check_model(synthesizer, None)
-        if not isinstance(synthesizer, Portable):
-            raise InputError(f"{synthesizer.name} cannot be carried to another file, and a policy is for other files")
-        total = check_total(population_total, design)
-        design, _, absent = without_missing(design, synthesizer)
-        if absent.any():
-            check_total(total, design)
-        data = synthesizer.prepare(design, clusters, public_mean_weight(design, total))
-        assert isinstance(synthesizer, Boundable)  # as check_model saw to
-        synthesizer.check_censored(data)
+        _check_model(synthesizer, mechanism)
+        design, records = _prepared(design, synthesizer, clusters, population_total)
         constants = predictor_constants(design, synthesizer.predictors)
         chosen = get_engine(engine)
         sampler = Sampler(lambda: chosen, np.random.default_rng(seed), chains, warmup, draws)
-        target = budget.bound
-        pseudo = PseudoLikelihood(synthesizer, data, Unit(), sampler)
+        pseudo = PseudoLikelihood(synthesizer, records, Unit(), sampler)
         unweighted = pseudo.fit(np.ones(design.n))
-        risk = synthesizer.lipschitz(data, unweighted)
-
-        def alpha(c1: float) -> Floats:
-            return mechanism.alpha(risk, c1, target)
-
-        if c1 is not None:
-            weighted, _ = weighted_fit(c1, alpha(c1), pseudo)
-        else:
-            weighted = tune(alpha, pseudo, target, start=first_guess(alpha, pseudo, target))
+        risk = synthesizer.lipschitz(records, unweighted)
+        assessment = Assessment(lambda _: risk, None, np.ones(design.n))
+        weighted = weights.fit(pseudo, budget, assessment, tolerance=0.01, reweight=0, say=lambda _: None)
         finite = risk[np.isfinite(risk)]
         if finite.size == 0:
             raise ModelError("no record of the historical file has a finite risk: the model does not suit it")
+        assert isinstance(synthesizer, Portable)  # as _check_model saw to
         return cls(
             synthesizer, epsilon, m, replace(mechanism, c1=float(f"{weighted.c1:.4g}")),
-            (float(finite.min()), float(finite.max())), tuple(data.columns), _levels(design, synthesizer), constants,
-            data.public_weights is not None, _digest(design, synthesizer, secrets.token_hex(16)),
-            synthesizer.to_original_scale(data, unweighted).values, source, weighted.delta,
+            (float(finite.min()), float(finite.max())), tuple(records.columns), _levels(design, synthesizer), constants,
+            records.public_weights is not None, _digest(design, synthesizer, secrets.token_hex(16)),
+            synthesizer.to_original_scale(records, unweighted).values, source, weighted.delta,
             float(weighted.alpha.mean()),
         )  # fmt: skip
 
@@ -305,6 +287,32 @@ class Policy:
             )  # fmt: skip
         except Exception as error:  # whatever a damaged file makes of zip, JSON and the classes
             raise InputError(f"{str(path)!r} is not a policy, or is damaged ({type(error).__name__})") from None
+
+
+def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
+    """Refuse models that cannot be carried to another file, or not be clamped (InputError, ModelError)."""
+    if synthesizer.from_records:
+        raise InputError(
+            "allocation='posterior' draws what is published given the confidential value of each record: no epsilon "
+            "holds for it, and a policy promises one; use allocation='prior'"
+        )
+    mechanism.check_model(synthesizer, None)
+    if not isinstance(synthesizer, Portable):
+        raise InputError(f"{synthesizer.name} cannot be carried to another file, and a policy is for other files")
+
+
+def _prepared(
+    design: SurveyDesign, synthesizer: Synthesizer, clusters: Clusters, population_total: float | Mapping[Any, float]
+) -> tuple[SurveyDesign, Any]:
+    """The historical records without missing values, and as the model prepares them."""
+    total = check_total(population_total, design)
+    design, _, absent = without_missing(design, synthesizer)
+    if absent.any():
+        check_total(total, design)
+    records = synthesizer.prepare(design, clusters, public_mean_weight(design, total))
+    assert isinstance(synthesizer, Boundable)  # as _check_model saw to
+    synthesizer.check_censored(records)
+    return design, records
 
 
 def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[str]]:
