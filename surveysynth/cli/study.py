@@ -347,6 +347,7 @@ def risk_efficient_command(
     from ..models.shared.transforms import as_transform
     from ..studies.risk_efficient import outputs as risk_efficient_outputs
     from ..studies.risk_efficient import study as risk_efficient
+    from ..studies.risk_efficient.inputs import RiskEfficientPlan, as_design, synthesizer
 
     own = {
         "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
@@ -357,24 +358,22 @@ def risk_efficient_command(
         raise InputError(f"{', '.join(strangers)}: only with --data")
     if data is not None and n is not None:
         raise InputError("--n: not with --data")
-    settings: dict[str, Any] = {
-        "radius": radius, "radii": radii or (0.1, 0.2, 0.3), "weights_from": weights_from,
-        "datasets": datasets, "chains": chains, "warmup": warmup, "draws": draws, "seed": seed,
+    looked_at: dict[str, Any] = {
+        "radius": radius, "radii": radii or (0.1, 0.2, 0.3), "weights_from": weights_from, "datasets": datasets,
     }  # fmt: skip
     if floor is not None:
-        settings["floor"] = floor
+        looked_at["floor"] = floor
+    sampling: dict[str, Any] = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed}
     if data is None:
-        study = risk_efficient.consumer_units_study(n or 5571, allocation=allocation, **settings)
+        study = risk_efficient.consumer_units_study(n or 5571, allocation=allocation, **sampling, **looked_at)
     else:
         if value is None:
             raise InputError("--data needs --value, too")
         check_new(out)
         transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
-        model = risk_efficient.synthesizer(frame, value, predictors or "1", transform, bounds, allocation)
-        study = risk_efficient.risk_efficient_study(
-            risk_efficient.as_design(frame, weights), model, known=known or [],
-            coefficient=coefficient, top_code=top_code, **settings,
-        )  # fmt: skip
+        model = synthesizer(frame, value, predictors or "1", transform, bounds, allocation)
+        plan = RiskEfficientPlan(known or [], coefficient, top_code, **looked_at)
+        study = risk_efficient.risk_efficient_study(as_design(frame, weights), model, plan, **sampling)
     console.print(risk_efficient_outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
 

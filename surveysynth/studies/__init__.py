@@ -5,6 +5,7 @@ from .censoring.study import CensoringStudy, censoring_study, compare_mechanisms
 from .clusters import by_domain, cluster_study, compare_clusters, two_stage
 from .measures import compare_settings, compare_with_paper, overlap, rmse, rmse_ratios, summarize
 from .reweighting.study import ReweightingStudy, compare_weightings, reweighting_study
+from .risk_efficient.inputs import RiskEfficientPlan
 from .risk_efficient.study import RiskEfficientStudy, consumer_units_study, risk_efficient_study
 from .tabular.study import Population, Study, repeated_sampling, sdr
 
@@ -12,6 +13,7 @@ __all__ = [
     "CensoringStudy",
     "Population",
     "ReweightingStudy",
+    "RiskEfficientPlan",
     "RiskEfficientStudy",
     "Study",
     "by_domain",

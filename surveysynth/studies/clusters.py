@@ -54,9 +54,12 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.tables import TOTAL
 from ..models.normal.fbs import FBS
+from ..privacy.budget import Budget
 from ..publication import figures as plots
 from . import measures
-from .tabular.study import POPULATION_SEED, SETTINGS, Population, Study, check_free, entropy, repeated_sampling
+from .base import SETTINGS, check_free, entropy
+from .tabular.study import POPULATION_SEED, Population, Study, repeated_sampling
+from .writing import write_files
 
 CHOICES: tuple[Clusters, ...] = get_args(Clusters)
 UNITS_OF_A_PSU = 100  # on average, from 50 to 150: 1,000 PSUs
@@ -283,26 +286,22 @@ def write(studies: Studies, out: str | Path) -> list[Path]:
         The files.
     """
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     table = compare_clusters(studies)
     tables = {
         "clusters": table, "coverage": by_domain(studies),
         "bounds": _of_all(studies, "bounds"), "failures": _of_all(studies, "failures"),
     }  # fmt: skip
-    written = [folder / f"{name}.csv" for name in tables]
-    for path, frame in zip(written, tables.values(), strict=True):
-        frame.to_csv(path, index=False)
-    (folder / "summary.txt").write_text(describe(studies, tables), encoding="utf-8")
+    written = write_files(folder, tables, describe(studies, tables))
     settings = next(iter(studies.values())).settings
     own = table["method"] == measures.CONFIDENTIAL
     for delta in settings["delta"]:
         for m in settings["m"]:
             part = table[(table["delta"] == delta) & (table["m"] == m)]
             path = folder / f"clusters_m_{m}_delta_{delta:g}.png"
-            title = f"Two-stage samples, m = {m}, epsilon = {2 * delta * m:g}"
+            title = f"Two-stage samples, m = {m}, epsilon = {Budget(None, m).spent(delta):g}"
             if len(part):
                 written.append(_figure(pd.concat([table[own], part]), path, title=title))
-    return [*written, folder / "summary.txt"]
+    return written
 
 
 def _of_all(studies: Studies, name: str) -> pd.DataFrame:

@@ -13,8 +13,8 @@ they differ by nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -24,15 +24,16 @@ from numpy.typing import NDArray
 
 from ..choices import StudyMethod, StudyPrior
 from ..design.survey_design import SurveyDesign
-from ..errors import SurveySynthError
 from ..estimation import estimate
 from ..models.base import Streams
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
+from ..privacy.budget import Budget
 from ..privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from ..release.laplace import laplace_tables
 from ..synthesis.fit import Fit
 from ..synthesis.fitting import fit
+from .base import recorded, seed_of
 from .measures import CONFIDENTIAL
 
 Floats = NDArray[np.float64]
@@ -95,7 +96,7 @@ class SampleStudy:
     def confidential(self) -> None:
         """Estimates and weights of the sample itself."""
         table = estimate(self.design, self.outcome, self.by, STATISTICS, estimator="onepass")
-        self._add(table, CONFIDENTIAL, "", np.nan, np.nan)
+        self._add(table, CONFIDENTIAL, "", np.nan, None)
         self._add_scatter(CONFIDENTIAL, "survey weights", self.design.numeric(self.outcome), self.design.weights)
 
     def run(self, method: StudyMethod, delta: float, m: Sequence[int], *, untuned: bool = False) -> None:
@@ -107,7 +108,7 @@ class SampleStudy:
 
     def _bayes(self, method: StudyMethod, delta: float, m: Sequence[int], untuned: bool) -> None:
         """Fit FBS or FBP once, tuned to delta, and release every m under every setting."""
-        with self._failing(method=method, delta=delta):
+        with self._recorded(method=method, delta=delta):
             done = self._fit(method, delta)
             found = {"method": method, "delta": delta, "unweighted": float(done.risk.max()), "weighted": done.delta}
             self.fits.append(found | {"untuned": self._fit(method, delta, c1=1.0).delta if untuned else np.nan})
@@ -116,7 +117,7 @@ class SampleStudy:
             if m and method not in {frame["method"].iloc[0] for frame in self.scatter}:
                 self._scatter_of(done, method)
             for setting, (variant, debias) in _variants(done, method).items():
-                with self._failing(method=method, setting=setting, delta=delta):
+                with self._recorded(method=method, setting=setting, delta=delta):
                     self._release(variant, method, setting, delta, m, debias)
 
     def _release(
@@ -127,7 +128,8 @@ class SampleStudy:
             return
         same = replace(done, streams=Streams.of(self._seed(method, delta, max(m))), used=[], spent=[])
         # a study is to show what a release that keeps little would be worth
-        release = same.release(max(m), epsilon=2 * delta * max(m), debias=debias, accept_diagnostics=["information"])
+        epsilon = Budget(None, max(m)).spent(delta)
+        release = same.release(max(m), epsilon=epsilon, debias=debias, accept_diagnostics=["information"])
         for size in m:
             table = replace(release, datasets=release.datasets[:size]).tables(self.by, estimator="onepass")
             self._add(table, method, setting, delta, size)
@@ -136,9 +138,9 @@ class SampleStudy:
         """Tables with Laplace noise, at the epsilon of the synthetic data."""
         for size in m:
             for kind in ("local", "strict") if self.bounds is not None else ("local",):
-                with self._failing(method="laplace", setting=kind, delta=delta, m=size):
+                with self._recorded(method="laplace", setting=kind, delta=delta, m=size):
                     noisy = laplace_tables(
-                        self.design, self.outcome, self.by, 2 * delta * size, kind=kind,
+                        self.design, self.outcome, self.by, Budget(None, size).spent(delta), kind=kind,
                         bounds=self.bounds if kind == "strict" else None,
                     )  # fmt: skip
                     self._add(noisy.table, "laplace", kind, delta, size)
@@ -146,19 +148,24 @@ class SampleStudy:
     def _fit(self, method: StudyMethod, delta: float, c1: float | None = None) -> Fit:
         model = (FBS if method == "fbs" else FBP)(self.outcome, self.predictors, prior=self.prior)
         return fit(
-            self.design, model, epsilon=2 * delta, m=1, mechanism=PseudoPosterior(c1=c1),
+            self.design, model, epsilon=Budget(None, 1).spent(delta), m=1, mechanism=PseudoPosterior(c1=c1),
             seed=self._seed(method, delta), **self.settings,
         )  # fmt: skip
+
+    def _recorded(self, **what: Any) -> AbstractContextManager[None]:
+        return recorded(self.failures if self.recording else None, **what)
 
     def _seed(self, method: StudyMethod, delta: float, m: int = 0) -> int | None:
         if self.seed is None:
             return None
         return seed_of(self.seed, METHODS.index(method), round(1e6 * delta), m)
 
-    def _add(self, table: pd.DataFrame, method: str, setting: str, delta: float, m: float) -> None:
+    def _add(self, table: pd.DataFrame, method: str, setting: str, delta: float, m: int | None) -> None:
         table = table[[*self.by, "statistic", *NUMBERS]]
-        epsilon = round(2 * delta * m, 10)
-        self.tables.append(table.assign(method=method, setting=setting, delta=delta, m=m, epsilon=epsilon))
+        epsilon = np.nan if m is None else round(Budget(None, m).spent(delta), 10)
+        self.tables.append(
+            table.assign(method=method, setting=setting, delta=delta, m=np.nan if m is None else m, epsilon=epsilon)
+        )
 
     def _add_scatter(self, method: str, weights: str, outcome: Floats, weight: Floats) -> None:
         total = self.design.weights.sum()
@@ -185,21 +192,6 @@ class SampleStudy:
             self._add_scatter(method, "synthesized weights", y, smoothed * np.exp(spread * rng.standard_normal(y.size)))
         for name, (y, smoothed) in panels.items():
             self._add_scatter(method, name, y, smoothed)
-
-    @contextmanager
-    def _failing(self, **what: Any) -> Iterator[None]:
-        try:
-            yield
-        except SurveySynthError as error:
-            if not self.recording:
-                raise
-            self.failures.append(what | {"error": type(error).__name__, "reason": str(error)})
-
-
-def seed_of(*key: int) -> int:
-    """A seed of its own for everything that is random: the first key is the entropy, the others say what it is for."""
-    entropy, *purpose = key
-    return int(np.random.SeedSequence(entropy, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
 
 def _variants(done: Fit, method: StudyMethod) -> dict[str, tuple[Fit, bool]]:

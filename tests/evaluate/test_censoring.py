@@ -16,6 +16,7 @@ from scipy import stats
 from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
+from surveysynth.privacy.weight_maps import linear_map
 from surveysynth.studies import censoring_study, compare_mechanisms, ecdf_differences, invocations
 from surveysynth.studies.censoring import outputs
 from surveysynth.studies.censoring import study as censoring
@@ -90,11 +91,11 @@ def contributions(mechanisms, posterior):
 def test_weighted_e_cuts_off_what_exceeds_half_of_epsilon():
     mechanisms, twin = drawn(), drawn()
     made = mechanisms.make("weighted_e", 2.4, 0.9)
-    f = np.abs(contributions(twin, twin.unweighted[0].posterior)).max(axis=0)
+    f = np.abs(contributions(twin, twin.unweighted.posterior)).max(axis=0)
     alpha = 0.9 * (f.max() - f) / (f.max() - f.min())
     cut = alpha * f > 1.2
     assert made.invocations == cut.sum() > 20
-    posterior = twin.synthesizer.fit(twin.data, np.where(cut, 0, alpha), twin.sampler)
+    posterior = twin.pseudo.fit(np.where(cut, 0, alpha))
     bound = (np.where(cut, 0, alpha) * np.abs(contributions(twin, posterior))).max()
     assert made.lipschitz == pytest.approx(bound) and np.isnan(made.censored) and made.bound == made.lipschitz
 
@@ -103,8 +104,8 @@ def test_weighted_e_cuts_off_what_exceeds_half_of_epsilon():
 def test_censored_mechanisms_count_who_is_clamped_in_some_draw(synthesizer):
     mechanisms, twin = drawn(), drawn()
     made = mechanisms.make(synthesizer, 3, 1.0)
-    alpha = twin.alpha(1.0) if synthesizer == "censor_w" else np.ones(300)
-    posterior = twin.synthesizer.censored(twin.data, alpha, 1.5, twin.sampler)
+    alpha = linear_map(twin.unweighted.bounds, 1.0, 0.0, np.nan) if synthesizer == "censor_w" else np.ones(300)
+    posterior = twin.pseudo.censored(alpha, 1.5)
     added = alpha * np.abs(contributions(twin, posterior))
     assert made.invocations == (added.max(axis=0) >= 1.5).sum() > 20
     assert made.lipschitz == pytest.approx(added.max()) and made.lipschitz > 1.5 == made.censored == made.bound
@@ -121,8 +122,8 @@ def test_values_near_a_bound_keep_their_density():
     """Beta has an edge at 1e-6; the paper's study has none: then the largest bound belongs to the least value."""
     mechanisms = drawn(4000)
     y = mechanisms.design.numeric("y")
-    assert y.min() < 1e-6 and np.unique(mechanisms.data.y[:, 0]).size == 4000
-    f = mechanisms.unweighted[1]
+    assert y.min() < 1e-6 and np.unique(mechanisms.pseudo.records.y[:, 0]).size == 4000
+    f = mechanisms.unweighted.bounds
     assert f.argmax() == y.argmin() and f.max() > np.sort(f)[-2]
 
 
@@ -150,7 +151,8 @@ def test_counts_are_those_that_the_paper_prints():
     for name, epsilon, R in [("weighted_e", e, 10) for e in (5, 4, 3)] + [("censor_uw", 5, 3), ("censor_uw", 3, 3)]:
         row = printed.loc[name, epsilon, 1.0]
         if name == "weighted_e":  # its count needs the unweighted fit alone
-            counts = [(m.alpha(1.0) * m.unweighted[1] > epsilon / 2).sum() for m in files]
+            risks = [m.unweighted.bounds for m in files]
+            counts = [(linear_map(f, 1.0, 0.0, np.nan) * f > epsilon / 2).sum() for f in risks]
         else:
             counts = [m.make(name, epsilon, 1.0).invocations for m in files[:R]]
         assert abs(np.mean(counts) - row["mean"]) < 4 * row["sd"] * np.sqrt(1 / R + 1 / 100), (name, epsilon)

@@ -63,8 +63,8 @@ def test_files_of_the_study_of_censoring():
     )
     for seed in range(200):
         file = censoring.drawn(2000, censoring.TRUTH, seed)
-        file.synthesizer.check_censored(file.data)
-        assert np.isfinite(file.data.y).all()
+        file.pseudo.model.check_censored(file.pseudo.records)
+        assert np.isfinite(file.pseudo.records.y).all()
 
 
 def test_files_of_the_study_of_reweighting():

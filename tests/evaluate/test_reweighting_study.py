@@ -16,8 +16,9 @@ from scipy import stats
 from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
+from surveysynth.privacy.budget import Budget
 from surveysynth.studies import compare_weightings, reweighting_study
-from surveysynth.studies.reweighting import outputs
+from surveysynth.studies.reweighting import bench, inputs, outputs
 from surveysynth.studies.reweighting import study as reweighting
 
 PRINTED = Path(__file__).resolve().parents[3] / "shared" / "paper_tables" / "reweighting_table1_nb_mixture_ci95.csv"
@@ -45,7 +46,7 @@ def test_intervals_are_those_of_every_resample():
     """All 5^5 resamples of a small file: an end has 2.5% beyond it, within the error of 40,000 random ones."""
     y, R = np.array([3.0, 0.0, 4.0, 4.0, 9.0]), 40_000
     resamples = np.array(list(itertools.product(y, repeat=y.size)))
-    found = reweighting.interval(y, np.random.default_rng(1), R)
+    found = bench.interval(y, np.random.default_rng(1), R)
     exact = {"mean": resamples.mean(axis=1)}
     exact |= {name: np.quantile(resamples, p, axis=1) for name, p in (("q15", 0.15), ("q90", 0.9), ("median", 0.5))}
     assert list(found) == [f"{name}_{end}" for name in STATISTICS for end in ("low", "high")]
@@ -59,16 +60,16 @@ values = st.lists(st.integers(0, 40), min_size=1, max_size=25)
 
 @given(values, st.randoms(use_true_random=False), st.integers(1, 5), st.integers(-9, 9))
 def test_intervals_know_neither_order_nor_unit(y, random, scale, shift):
-    found = reweighting.interval(np.array(y, dtype=float), np.random.default_rng(2), 50)
+    found = bench.interval(np.array(y, dtype=float), np.random.default_rng(2), 50)
     shuffled = np.array(random.sample(y, len(y)), dtype=float)
-    moved = reweighting.interval(scale * shuffled + shift, np.random.default_rng(2), 50)
+    moved = bench.interval(scale * shuffled + shift, np.random.default_rng(2), 50)
     np.testing.assert_allclose(list(moved.values()), scale * np.array(list(found.values())) + shift, atol=1e-9)
 
 
 def test_intervals_of_many_values_are_those_of_the_normal():
     """More values than go into one block: mean +- 1.96 se, whose error is that of quantiles of 2,000 normal values."""
     y, R = np.random.default_rng(3).normal(5, 2, 6000), 2000
-    found, se = reweighting.interval(y, np.random.default_rng(4), R), y.std() / np.sqrt(y.size)
+    found, se = bench.interval(y, np.random.default_rng(4), R), y.std() / np.sqrt(y.size)
     error = 4 * np.sqrt(0.025 * 0.975 / R) / stats.norm.pdf(1.96)
     assert abs((found["mean_low"] - y.mean()) / se + 1.96) < error
     assert abs((found["mean_high"] - y.mean()) / se - 1.96) < error
@@ -77,8 +78,8 @@ def test_intervals_of_many_values_are_those_of_the_normal():
 def test_true_values_are_those_of_r(r):
     text = "f <- function(x) 0.2 * pnbinom(x, size = 5, mu = 100) + 0.8 * pnbinom(x, size = 20, mu = 100)"
     in_r = r.r(f"{text}; sapply(c(0.5, 0.15, 0.9), function(p) which(f(0:2000) >= p)[1] - 1)")
-    assert list(reweighting.truth("nb_mixture").values()) == [100, *in_r]
-    assert list(reweighting.truth("poisson").values()) == [100, *r.r("qpois(c(0.5, 0.15, 0.9), 100)")]
+    assert list(inputs.truth("nb_mixture").values()) == [100, *in_r]
+    assert list(inputs.truth("poisson").values()) == [100, *r.r("qpois(c(0.5, 0.15, 0.9), 100)")]
 
 
 # weights
@@ -86,7 +87,7 @@ def test_true_values_are_those_of_r(r):
 
 @pytest.fixture(scope="module")
 def file():
-    return reweighting.drawn("nb_mixture", 300, 7)
+    return inputs.drawn("nb_mixture", 300, 7)
 
 
 def largest(file, fitted):
@@ -121,9 +122,9 @@ def test_one_step_is_the_algorithm_of_the_paper(file):
 
 def test_the_curve_spends_what_it_is_given(file):
     for name in reweighting.ON_THE_CURVE:
-        fitted = file.fitted(name, 3.0)
+        fitted = file.fitted(name, Budget(6.0, 1))
         assert 2.9 < fitted.delta <= 3.0, name
-    f, inverse = largest(file, file.fitted("unweighted")), file.fitted("inverse", 3.0)
+    f, inverse = largest(file, file.fitted("unweighted")), file.fitted("inverse", Budget(6.0, 1))
     np.testing.assert_allclose(inverse.alpha, np.minimum(1, inverse.c1 * 3 / f), rtol=1e-9)
 
 
@@ -223,7 +224,7 @@ def test_the_curve_compares_with_the_confidential_file(written):
     files = study.files.query("data == 'nb_mixture' and replicate == 1")
     own = files[files["synthesizer"] == "data"].iloc[0]
     here = files[(files["synthesizer"] == "CW") & (files["epsilon"] == 6)]
-    true = reweighting.truth("nb_mixture")["q15"]
+    true = inputs.truth("nb_mixture")["q15"]
     row = outputs.curve(study).set_index(["epsilon", "synthesizer", "statistic"]).loc[6, "CW", "q15"]
     assert row["rmse_ratio"] == pytest.approx(np.sqrt(((here["q15"] - true) ** 2).mean()) / abs(own["q15"] - true))
     shared = here["q15_high"].clip(upper=own["q15_high"]) - here["q15_low"].clip(lower=own["q15_low"])
@@ -249,12 +250,12 @@ def test_a_folder_of_another_study_is_refused(written):
 
 
 def test_what_fails_is_recorded_and_the_others_go_on(monkeypatch):
-    def fails(f, c1, target):
+    def fails(*_, **settings):
         raise ss.PrivacyError("no such weights")
 
-    monkeypatch.setitem(reweighting.MECHANISMS, "inverse", SimpleNamespace(alpha=fails))
-    found = reweighting.Found(1)
-    found.add(reweighting.drawn("nb_mixture", 100, 1), "nb_mixture", ("inverse", "LW"), "curve", 8.0, size=1)
+    monkeypatch.setitem(bench.MECHANISMS, "inverse", SimpleNamespace(fit=fails))
+    found = bench.Found(1)
+    found.add(inputs.drawn("nb_mixture", 100, 1), "nb_mixture", ("inverse", "LW"), "curve", 8.0, size=1)
     assert [row["synthesizer"] for row in found.bounds] == ["LW"] and len(found.files) == 1
     assert found.failures[0]["error"] == "PrivacyError" and found.failures[0]["synthesizer"] == "inverse"
 
@@ -269,7 +270,7 @@ def test_where_a_fit_fails_nothing_else_goes_by_its_name(monkeypatch):
         return whole(design, model, mechanism=mechanism, **settings)
 
     monkeypatch.setattr(reweighting, "fit", fails)
-    found = reweighting.Found(1)
+    found = bench.Found(1)
     table = reweighting._on_sdr(found, reweighting.sdr(), 1)
     assert {row["synthesizer"] for row in found.bounds} == {"inverse", "inverse_debias"}
     assert {row["synthesizer"] for row in found.failures} == {"LW", "LW_final", "LW_flat"}
@@ -350,7 +351,7 @@ def test_weightings_on_ones_own_file(run_cli, frame, tmp_path):
     for name in figures:
         looks_like_a_figure(folder / name)
     table = pd.read_csv(folder / "table.csv").set_index("synthesizer")
-    assert table.index.tolist() == ["data", *reweighting.SYNTHESIZERS]
+    assert table.index.tolist() == ["data", *bench.SYNTHESIZERS]
     np.testing.assert_allclose(
         table.loc["data", ["mean", "median", "q15", "q90"]].astype(float),
         [frame["visits"].mean(), *np.quantile(frame["visits"], [0.5, 0.15, 0.9])], rtol=1e-12,

@@ -19,8 +19,11 @@ from surveysynth import datasets
 from surveysynth.datasets.consumer_units import AGES
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
-from surveysynth.studies import consumer_units_study, risk_efficient_study
-from surveysynth.studies.risk_efficient import outputs
+from surveysynth.privacy.protected_fit import PseudoLikelihood
+from surveysynth.privacy.units import Unit
+from surveysynth.studies import RiskEfficientPlan, consumer_units_study, risk_efficient_study
+from surveysynth.studies.risk_efficient import bench as workbench
+from surveysynth.studies.risk_efficient import inputs, outputs
 from surveysynth.studies.risk_efficient import study as risk_efficient
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -47,8 +50,16 @@ def model(**settings):
 def bench_of(frame, weights=None, seed=4, **plan):
     engine = get_engine("embedded")
     sampler = Sampler(lambda: engine, np.random.default_rng(seed), 2, 60, 60)
-    design = risk_efficient.as_design(frame, weights)
-    return risk_efficient.Bench(design, model(), risk_efficient.Plan(**PLAN | plan), sampler)
+    design = inputs.as_design(frame, weights)
+    pseudo = PseudoLikelihood(model(), model().prepare(design), Unit(), sampler)
+    return workbench.RiskBench(design, pseudo, RiskEfficientPlan(**PLAN | plan))
+
+
+def study_of(frame, synthesizer=None, **settings):
+    """The study of a file, its settings split into the plan's and the sampler's."""
+    sampling = {name: settings.pop(name) for name in ("chains", "warmup", "draws", "seed") if name in settings}
+    plan = RiskEfficientPlan(**settings)
+    return risk_efficient_study(inputs.as_design(frame), synthesizer or model(), plan, **sampling)
 
 
 @pytest.fixture(scope="module")
@@ -125,22 +136,23 @@ def risk_by_counting(frame, values, radius, floor):
 @pytest.mark.parametrize("radius", [0.2, 0.1])
 def test_risks_and_weights_are_those_of_counting(weights_from, radius, frame):
     bench = bench_of(frame, weights_from=weights_from)
-    files = bench.unweighted[2]
+    files = bench.unweighted_files
     counted = [risk_by_counting(frame, values, radius, 500) for values in files.values]
     np.testing.assert_allclose(bench.risk(files, radius), [risk for risk, _ in counted], atol=1e-12)
     if weights_from == "data":
         counted = [risk_by_counting(frame, frame["income"].to_numpy(), radius, 500)]
     risk, pairs = np.mean(counted, axis=0)
-    for c1, c2 in risk_efficient.ADJUSTMENTS:
+    for c1, c2 in inputs.ADJUSTMENTS:
         for kind, weight in (("marginal", 1 - risk), ("pairwise", pairs)):
-            alpha = bench.alpha(risk_efficient.Made(kind, c1, c2, radius))
+            made = inputs.Made(kind, c1, c2, radius)
+            alpha = bench.weighted(made, bench.risk_behind(made)).alpha
             np.testing.assert_allclose(alpha, np.clip(c1 * weight + c2, 0, 1), atol=1e-12)
 
 
 def test_profile_counts_by_hand():
     before = np.array([0.0, 0.1, 0.5, 0.2])
     by_file = np.array([[0.6, 0.4, 0.4, 0.1], [0.4, 0.4, 0.7, 0.1]])  # means 0.5, 0.4, 0.55, 0.1
-    found = risk_efficient.profile_of(by_file, before)
+    found = workbench.profile_of(by_file, before)
     expected = {
         "mean": 1.55 / 4, "mean_se": abs(1.5 - 1.6) / 4 / 2, "median": 0.45, "max": 0.55, "high": 1, "low": 0.25,
         "raised": 2, "raised_max": 0.5,
@@ -148,7 +160,7 @@ def test_profile_counts_by_hand():
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     quarter, third, q90, q99 = np.quantile([0.5, 0.4, 0.55, 0.1], [0.25, 0.75, 0.9, 0.99])
     assert (found["iqr"], found["q90"], found["q99"]) == pytest.approx((third - quarter, q90, q99))
-    alone = risk_efficient.profile_of(by_file[:1])
+    alone = workbench.profile_of(by_file[:1])
     assert np.isnan([alone["mean_se"], alone["raised"], alone["raised_max"]]).all()
 
 
@@ -173,7 +185,7 @@ def test_what_rises_by_chance_is_counted_in_other_files(frame):
     """More files of the same fit: rises are there, and they are not those of the files against themselves."""
     bench = bench_of(frame, datasets=1)
     found = risk_efficient.Found(bench)
-    found.synthesize(risk_efficient.SYNTHESIZER)
+    found.synthesize(inputs.SYNTHESIZER)
     (row,) = [line for line in found.profile if line["at"] == 0.2]
     # one file each: a risk of one file rises where its own value is in its ball and was not before
     assert row["raised"] > 0 and row["raised_max"] > 0.25
@@ -202,7 +214,7 @@ def test_summaries_are_numpys(pairs, random, scale):
     y, w = np.array(random.sample(pairs, len(pairs)), dtype=float).T
     expected = [np.average(y, weights=w)]
     expected += [np.quantile(y, p, weights=w, method="inverted_cdf") for p in (0.5, 0.9)]
-    np.testing.assert_allclose(risk_efficient.summaries(y, scale * w), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(workbench.summaries(y, scale * w), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_bootstrap_variances_are_those_of_every_resample():
@@ -213,7 +225,7 @@ def test_bootstrap_variances_are_those_of_every_resample():
         [np.average(y[i], weights=w[i]), *np.quantile(y[i], [0.5, 0.9], weights=w[i], method="inverted_cdf")]
         for i in drawn
     ])  # fmt: skip
-    found = risk_efficient.bootstrap_variances(y, w, np.random.default_rng(1), R)
+    found = workbench.bootstrap_variances(y, w, np.random.default_rng(1), R)
     error = np.sqrt((stats.kurtosis(every, fisher=False) - 1) / R)
     assert (abs(found / every.var(axis=0) - 1) < 4 * error).all()
 
@@ -221,7 +233,7 @@ def test_bootstrap_variances_are_those_of_every_resample():
 def test_bootstrap_variance_of_a_mean_is_that_of_a_sample():
     """s^2 / n, in more than one block of resamples."""
     y, R = np.random.default_rng(2).gamma(2, 100, 3000), 2000
-    found = risk_efficient.bootstrap_variances(y, np.ones(y.size), np.random.default_rng(3), R)
+    found = workbench.bootstrap_variances(y, np.ones(y.size), np.random.default_rng(3), R)
     assert abs(found[0] / (y.var(ddof=1) / y.size) - 1) < 4 * np.sqrt(2 / R)
 
 
@@ -231,7 +243,7 @@ def test_estimates_are_combined_by_hand(survey, frame):
     if survey:
         frame = frame.assign(w=np.random.default_rng(6).gamma(4, 0.25, len(frame)) + 0.2)
     bench = bench_of(frame, "w" if survey else None)
-    files, n, L = bench.unweighted[2], len(frame), 4
+    files, n, L = bench.unweighted_files, len(frame), 4
     rows = pd.DataFrame(bench.estimates(files)).set_index("statistic")
     assert rows.index.tolist() == ["mean", "median", "q90", "coefficient"]
     X = pd.get_dummies(frame[["age_group", "tenure", "education"]], drop_first=True).assign(one=1).astype(float)
@@ -262,7 +274,7 @@ def test_estimates_are_combined_by_hand(survey, frame):
 
 def test_the_data_have_a_t_interval_of_the_bootstrap_error(frame):
     bench = bench_of(frame)
-    line = pd.DataFrame(bench.estimates(bench.released(risk_efficient.DATA, bench.values))).set_index("statistic")
+    line = pd.DataFrame(bench.estimates(bench.released(inputs.DATA, bench.values))).set_index("statistic")
     row, n = line.loc["mean"], len(frame)
     assert row["estimate"] == pytest.approx(frame["income"].mean()) and row["df"] == n - 1
     half = stats.t.ppf(0.975, n - 1) * row["se"]
@@ -413,7 +425,7 @@ def test_outputs_of_the_simulated_file(study, tmp_path):
 
 def test_a_study_without_topcoding_and_coefficient(frame, tmp_path):
     settings = SMALL | {"radii": (), "datasets": 2}
-    found = risk_efficient_study(risk_efficient.as_design(frame), model(), known=[], seed=1, **settings)
+    found = study_of(frame, known=[], seed=1, **settings)
     assert found.confidential and found.patterns["patterns"] == 1 and found.patterns["most"] == len(frame)
     assert found.profile["at"].unique().tolist() == [0.2]
     assert set(found.utility["statistic"]) == {"mean", "median", "q90"}
@@ -517,22 +529,22 @@ def test_the_study_from_the_command_line(run_cli, tmp_path):
     ids=str,
 )
 def test_bad_arguments_are_refused_before_any_fit(settings, words, frame, monkeypatch):
-    monkeypatch.setattr(risk_efficient, "weighted_fit", lambda *_: pytest.fail("a fit was made"))
+    monkeypatch.setattr(PseudoLikelihood, "fit", lambda *_: pytest.fail("a fit was made"))
     with pytest.raises(ss.InputError, match=words):
-        risk_efficient_study(risk_efficient.as_design(frame), model(), **{"known": KNOWN} | SMALL | settings)
+        study_of(frame, **{"known": KNOWN} | SMALL | settings)
 
 
 def test_models_of_more_than_a_number_are_refused(frame):
     two = ss.FBS(["income", "C(tenure)"], "age_group", prior="flat", transform=ss.AsinhTransform(scale=1000))
     with pytest.raises(ss.InputError, match="one numeric outcome"):
-        risk_efficient_study(risk_efficient.as_design(frame), two, known=KNOWN, **SMALL)
+        study_of(frame, two, known=KNOWN, **SMALL)
 
 
 def test_missing_values_are_named_by_row_and_never_shown(frame):
     frame = frame.astype({"income": float})
     frame.loc[[3, 9], "income"] = np.nan
     with pytest.raises(ss.InputError, match=r"'income' is missing in 2 rows \(row numbers 4, 10;"):
-        risk_efficient_study(risk_efficient.as_design(frame), model(), known=KNOWN, **SMALL)
+        study_of(frame, known=KNOWN, **SMALL)
 
 
 def test_any_synthesizer_will_do(frame):
@@ -540,16 +552,16 @@ def test_any_synthesizer_will_do(frame):
     whole = frame.assign(income=frame["income"].clip(lower=0).round())
     count = ss.NegativeBinomialRegression("income", "tenure")
     settings = SMALL | {"radii": (), "datasets": 2, "warmup": 100, "draws": 100, "resamples": 20}
-    found = risk_efficient_study(risk_efficient.as_design(whole), count, known=["tenure"], seed=1, **settings)
+    found = study_of(whole, count, known=["tenure"], seed=1, **settings)
     assert keys_of(outputs.profile(found)) == [line for line in LINES if line[0] != "topcoding"]
 
 
 def test_an_allocation_that_looks_at_the_record_has_no_epsilon(frame):
     """Eq. 7 of the paper: the component of a synthetic record comes from its confidential value."""
-    default = risk_efficient.synthesizer(frame, "income", "tenure", ss.AsinhTransform(scale=30_000))
+    default = inputs.synthesizer(frame, "income", "tenure", ss.AsinhTransform(scale=30_000))
     paper = replace(default, allocation="posterior")
     settings = SMALL | {"radii": (), "datasets": 2, "resamples": 2}
-    found = risk_efficient_study(risk_efficient.as_design(frame), paper, known=["tenure"], seed=1, **settings)
+    found = study_of(frame, paper, known=["tenure"], seed=1, **settings)
     assert found.fits["epsilon"].isna().all() and found.fits["lipschitz"].notna().all()
 
 

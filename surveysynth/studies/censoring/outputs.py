@@ -12,9 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from ...privacy.budget import Budget
+from ...privacy.mechanisms import Censored
 from ...publication import figures as plots
 from ...storage import private_folder
-from ..sample import seed_of
+from ..base import seed_of
+from ..bench import epsilon_of
+from ..writing import listed, of_diagnostics, short, write_files
 from .study import (
     ECDF,
     MADE_BY,
@@ -89,23 +93,17 @@ def write(study: CensoringStudy, out: str | Path) -> list[Path]:
     list of Path
         The files.
     """
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     tables = {
         "table1": invocations(study), "lipschitz": study.bounds, "utility": study.utility, "failures": study.failures,
     }  # fmt: skip
-    written = [folder / f"{name}.csv" for name in tables]
-    for path, table in zip(written, tables.values(), strict=True):
-        table.to_csv(path, index=False)
-    (folder / "summary.txt").write_text(describe(study), encoding="utf-8")
-    return [*written, folder / "summary.txt", *_figures(study, folder)]
+    return [*write_files(out, tables, describe(study)), *_figures(study, Path(out))]
 
 
 def _figures(study: CensoringStudy, folder: Path) -> list[Path]:
     plan, over = study.plan, f"{study.replicates} files of Beta(0.5, 3), n = {study.plan.n:,}"
     bounds = study.bounds.assign(bound=study.bounds["censored"].fillna(study.bounds["lipschitz"]))
     titles = {epsilon: f"epsilon = {epsilon:g}" for epsilon in plan.epsilon}
-    half = {titles[epsilon]: epsilon / 2 for epsilon in plan.epsilon}
+    half = {titles[epsilon]: Budget(epsilon, 1).bound for epsilon in plan.epsilon}
     drawn = [censored_posterior(folder / "censored_posterior.png", seed=plan.seed)]
     kinds = SYNTHESIZERS[:4]
 
@@ -131,7 +129,7 @@ def _figures(study: CensoringStudy, folder: Path) -> list[Path]:
     if len(plan.c1) == 1:
         return drawn
     scaled, epsilon = {c1: f"c1 = {c1:g}" for c1 in plan.c1}, plan.downscaled
-    panels = {"bound": (bounds, "Lipschitz bound", dict.fromkeys(scaled.values(), epsilon / 2))}
+    panels = {"bound": (bounds, "Lipschitz bound", dict.fromkeys(scaled.values(), Budget(epsilon, 1).bound))}
     panels |= {name: (study.utility, label, {}) for name, label in ECDF.items()}
     panels |= {
         name: (study.utility, label.lower(), dict.fromkeys(scaled.values(), truth[name]))
@@ -160,8 +158,8 @@ def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: f
     the mean, as well, and is about as wide as before.
     """
     mechanisms = drawn(n, stats.beta(0.5, 2), seed_of(seed, 0, n))
-    censored = mechanisms.pseudo.censored(np.ones(n), epsilon / 2)
-    fits = {"posterior": mechanisms.unweighted[0].posterior, "censored": censored}
+    censored = mechanisms.protected(Censored(), Budget(epsilon, 1)).posterior
+    fits = {"posterior": mechanisms.unweighted.posterior, "censored": censored}
     draws = {f"{name}, sd {p.values['lambda'].std():.3f}": p.values["lambda"] for name, p in fits.items()}
     middle = [values.mean() for values in draws.values()]
     far = 5 * max(values.std() for values in draws.values())
@@ -180,80 +178,88 @@ def censored_posterior(path: str | Path, *, seed: int, n: int = 2000, epsilon: f
 def describe(study: CensoringStudy) -> str:
     """The summary of a study."""
     plan, s, R = study.plan, study.settings, study.replicates
+    bounds = study.bounds.assign(bound=study.bounds["censored"].fillna(study.bounds["lipschitz"]))
     said = [
-        f"{R} files of n = {plan.n:,} from Beta(0.5, 3), equally weighted; epsilon = {_listed(plan.epsilon)}, one "
-        f"synthetic file of each mechanism (m = 1); c1 = {_listed(plan.c1)}; {s['chains']} chains of {s['draws']} "
+        f"{R} files of n = {plan.n:,} from Beta(0.5, 3), equally weighted; epsilon = {listed(plan.epsilon)}, one "
+        f"synthetic file of each mechanism (m = 1); c1 = {listed(plan.c1)}; {s['chains']} chains of {s['draws']} "
         f"draws after {s['warmup']}.",
         "The files are simulated: nothing here is protected, and the seed is in settings.json.",
         "epsilon is for one record taken out or put in under the models, for one replaced under the histogram, as in "
-        "the paper.",
-        "",
-        "Largest Lipschitz bound of a record: minimum, median, maximum over the files; share above epsilon / 2",
-    ]
-    bounds = study.bounds.assign(bound=study.bounds["censored"].fillna(study.bounds["lipschitz"]))
-    for _, part in bounds.dropna(subset="bound").groupby(MADE_BY, sort=False, dropna=False):
-        b, epsilons = part["bound"], part["epsilon"]
-        above = "" if epsilons.isna().all() else f"{(b > epsilons / 2).mean():12.0%}"
-        said.append(f"  {_name(part.iloc[0]):<40}{b.min():8.2f}{b.median():8.2f}{b.max():8.2f}{above}")
-    said += [
-        "  Paper: Unweighted about 7.5 to 15, Weighted about 2 to 3.5; Censor_w and Censor_uw never above epsilon / 2, "
-        "Weighted-e in some files", "",
-        "Records cut off (Weighted-e) or clamped in one draw or more (Censor): mean, sd, least and most; beside them "
-        "those of the paper",
-    ]  # fmt: skip
-    for row in invocations(study).rename(columns={"downscale_c1": "c1"}).to_dict("records"):
-        name = _name(row)
-        ours, printed = (
-            f"{row[p + 'mean']:8.0f} ({row[p + 'sd']:6.2f}){row[p + 'min']:7.0f}{row[p + 'max']:6.0f}"
-            for p in ("", "paper_")
-        )
-        said.append(f"  {name:<40}{ours}" + ("" if pd.isna(row["paper_mean"]) else f"   paper{printed}"))
-    said += [
-        "  The paper does not say what it counts. Clamped in one draw or more reproduces its Censor_uw, and alpha_i "
-        "f_i above epsilon / 2, f_i of the unweighted fit, its Weighted-e. No definition that was tried reproduces its "
-        "Censor_w; its Weighted-e under c1 = 0.8 is what c1 = 0.9 gives.", "",
-        "Distance to the confidential file, means over the files, the nearest first",
-    ]  # fmt: skip
-    for epsilon in plan.epsilon:
-        here = beside(study.utility, epsilon, plan.c1[0], (*SYNTHESIZERS, SQRT))
-        said.append(f"  epsilon = {epsilon:g}")
-        for measure, label in ECDF.items():
-            means = here.groupby("synthesizer")[measure].mean().sort_values()
-            order = ", ".join(f"{plots.MECHANISMS[str(name)]} {value:.2g}" for name, value in means.items())
-            said.append(f"    {label + ':':<43}{order}")
-    said += [
-        "  Paper: Weighted first at every epsilon; of the others Censor_w (of the average at epsilon 5: Weighted-e); "
-        "Censor_uw behind Censor_w; PH behind nearly all", "",
-        "Root mean squared error about the value of Beta(0.5, 3): mean, median, 15th and 90th quantile",
-    ]  # fmt: skip
-    truth = pd.Series(_truth())
-    errors = (study.utility[list(truth.index)] - truth) ** 2
-    errors = errors.groupby([study.utility[name] for name in MADE_BY], sort=False, dropna=False).mean() ** 0.5
-    for row in errors.reset_index().to_dict("records"):
-        said.append(f"  {_name(row):<40}" + "".join(f"{row[x]:10.5f}" for x in truth.index))
-    fits = bounds.loc[bounds["lipschitz"].notna(), "diagnostics"]
-    missed = fits[fits != ""].str.split(", ").explode().value_counts()
-    said += [
-        "",
-        f"Sampler diagnostics that would stop a release, in {len(fits):,} fits of few draws: "
-        + (", ".join(f"{name} {count}" for name, count in missed.items()) or "none"),
+        "the paper.", "",
+        *_said_of_bounds(bounds), "", *_said_of_invocations(study), "", *_said_of_distances(study), "",
+        *_said_of_errors(study), "",
+        of_diagnostics(bounds.loc[bounds["lipschitz"].notna(), "diagnostics"]),
         f"Work: {study.seconds:,.0f} s in all, {study.seconds / R:.2f} s a file.",
         f"Failures: {len(study.failures) or 'none'}.",
-    ]
+    ]  # fmt: skip
     for _, part in study.failures.groupby([*MADE_BY, "error"], sort=False, dropna=False):
         first = part.iloc[0]
         said.append(f"  {_name(first)}: {first['error']} in {len(part)} of {R} files; the first: {first['reason']}")
     return "\n".join(said) + "\n"
 
 
+def _said_of_bounds(bounds: pd.DataFrame) -> list[str]:
+    said = ["Largest Lipschitz bound of a record: minimum, median, maximum over the files; share above epsilon / 2"]
+    for _, part in bounds.dropna(subset="bound").groupby(MADE_BY, sort=False, dropna=False):
+        b, epsilon = part["bound"], part["epsilon"].iloc[0]
+        above = "" if np.isnan(epsilon) else f"{(b > Budget(epsilon, 1).bound).mean():12.0%}"
+        said.append(f"  {_name(part.iloc[0]):<40}{b.min():8.2f}{b.median():8.2f}{b.max():8.2f}{above}")
+    return [
+        *said,
+        "  Paper: Unweighted about 7.5 to 15, Weighted about 2 to 3.5; Censor_w and Censor_uw never above epsilon / 2, "
+        "Weighted-e in some files",
+    ]
+
+
+def _said_of_invocations(study: CensoringStudy) -> list[str]:
+    said = [
+        "Records cut off (Weighted-e) or clamped in one draw or more (Censor): mean, sd, least and most; beside them "
+        "those of the paper"
+    ]
+    for row in invocations(study).rename(columns={"downscale_c1": "c1"}).to_dict("records"):
+        ours, printed = (
+            f"{row[p + 'mean']:8.0f} ({row[p + 'sd']:6.2f}){row[p + 'min']:7.0f}{row[p + 'max']:6.0f}"
+            for p in ("", "paper_")
+        )
+        said.append(f"  {_name(row):<40}{ours}" + ("" if pd.isna(row["paper_mean"]) else f"   paper{printed}"))
+    return [
+        *said,
+        "  The paper does not say what it counts. Clamped in one draw or more reproduces its Censor_uw, and alpha_i "
+        "f_i above epsilon / 2, f_i of the unweighted fit, its Weighted-e. No definition that was tried reproduces its "
+        "Censor_w; its Weighted-e under c1 = 0.8 is what c1 = 0.9 gives.",
+    ]
+
+
+def _said_of_distances(study: CensoringStudy) -> list[str]:
+    said = ["Distance to the confidential file, means over the files, the nearest first"]
+    for epsilon in study.plan.epsilon:
+        here = beside(study.utility, epsilon, study.plan.c1[0], (*SYNTHESIZERS, SQRT))
+        said.append(f"  epsilon = {epsilon:g}")
+        for measure, label in ECDF.items():
+            means = here.groupby("synthesizer")[measure].mean().sort_values()
+            order = ", ".join(f"{plots.MECHANISMS[str(name)]} {value:.2g}" for name, value in means.items())
+            said.append(f"    {label + ':':<43}{order}")
+    return [
+        *said,
+        "  Paper: Weighted first at every epsilon; of the others Censor_w (of the average at epsilon 5: Weighted-e); "
+        "Censor_uw behind Censor_w; PH behind nearly all",
+    ]
+
+
+def _said_of_errors(study: CensoringStudy) -> list[str]:
+    truth = pd.Series(_truth())
+    errors = (study.utility[list(truth.index)] - truth) ** 2
+    errors = errors.groupby([study.utility[name] for name in MADE_BY], sort=False, dropna=False).mean() ** 0.5
+    said = ["Root mean squared error about the value of Beta(0.5, 3): mean, median, 15th and 90th quantile"]
+    for row in errors.reset_index().to_dict("records"):
+        said.append(f"  {_name(row):<40}" + "".join(f"{row[x]:10.5f}" for x in truth.index))
+    return said
+
+
 def _name(row: Any) -> str:
     """Of a row with ``synthesizer, epsilon, c1``."""
     budget = "" if pd.isna(row["epsilon"]) else f", epsilon {row['epsilon']:g}"
     return plots.MECHANISMS[row["synthesizer"]] + budget + (f", c1 {row['c1']:g}" if row["c1"] < 1 else "")
-
-
-def _listed(numbers: Sequence[float]) -> str:
-    return ", ".join(f"{x:g}" for x in numbers)
 
 
 # ---- one's own file
@@ -274,7 +280,7 @@ def side_by_side(comparison: Comparison) -> pd.DataFrame:
         made = comparison.made[name]
         found = measures_of(comparison.values, made.values)
         asked = name in ("censor_w", "censor_uw", "perturbed_histogram")
-        spent = comparison.epsilon if asked else 2 * made.bound
+        spent = comparison.epsilon if asked else epsilon_of(made.bound)
         columns[name] = pd.Series(found | {"lipschitz": made.bound, "epsilon": spent})
     return pd.DataFrame(columns, index=measures).rename_axis("measure").reset_index()
 
@@ -297,8 +303,7 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
     with private_folder(out, NOTICE) as staging:
         table = side_by_side(comparison)
         summary = describe_comparison(comparison, table)
-        (staging / "summary.txt").write_text(summary, encoding="utf-8")
-        table.to_csv(staging / "table2.csv", index=False)
+        write_files(staging, {"table2": table}, summary)
         outcome, epsilon = comparison.synthesizer.outcome, comparison.epsilon
         plots.density_curves(
             {outcome: _densities(comparison)}, staging / "densities.png",
@@ -334,7 +339,7 @@ def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
         f"  {'':<10}" + "".join(f"{head:>12}" for head in heads),
     ]  # fmt: skip
     for row in table.to_dict("records"):
-        said.append(f"  {row['measure']:<10}" + "".join(f"{_number(row[c]):>12}" for c in table.columns[1:]))
+        said.append(f"  {row['measure']:<10}" + "".join(f"{short(row[c]):>12}" for c in table.columns[1:]))
     finer = ecdf_differences(comparison.values, comparison.made[SQRT].values)
     made = {plots.MECHANISMS[name]: one for name, one in comparison.made.items()}
     counted = [f"{name} {one.invocations:,.0f}" for name, one in made.items() if not np.isnan(one.invocations)]
@@ -346,7 +351,3 @@ def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
         f"Sampler diagnostics that would stop a release, of few draws: {'; '.join(failed) or 'none'}.",
     ]  # fmt: skip
     return "\n".join(said) + "\n"
-
-
-def _number(x: float) -> str:
-    return "" if pd.isna(x) else f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"

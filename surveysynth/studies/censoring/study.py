@@ -31,13 +31,10 @@ Densities are of the value itself, without the edge that :class:`surveysynth.mod
 
 from __future__ import annotations
 
-import json
 import math
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,21 +43,18 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from ..._version import __version__
 from ...design.survey_design import SurveyDesign
-from ...engines import get_engine
-from ...errors import InputError, SurveySynthError
-from ...models.base import Sampler
+from ...errors import InputError
 from ...models.beta.model import BetaRegression
-from ...models.one_outcome import Standardized
+from ...privacy.budget import Budget
+from ...privacy.mechanisms import Censored, PseudoPosterior, WeightedE
 from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
-from ...privacy.tuning import censored_fit, truncated, weighted_fit
+from ...privacy.tuning import truncated
 from ...privacy.units import Unit
-from ...privacy.weight_maps import linear_map
 from ...synthesis.histogram import perturbed_histogram
 from ...validation import check_seed, positive, rows, whole
-from ..sample import seed_of
-from ..tabular.study import Replicate, entropy, replicates_in, stacked
+from ..base import Replicate, entropy, recorded, repeat, seed_of
+from ..bench import CHAINS, DRAWS, WARMUP, Bench, equally_weighted, few_draws
 
 Floats = NDArray[np.float64]
 Job = tuple[str, float, float]  # synthesizer, epsilon (NaN where it plays no part), c1
@@ -75,7 +69,6 @@ BOUNDS = ["replicate", "epsilon", "c1", "synthesizer", "lipschitz", "censored", 
 UTILITY = ["replicate", "epsilon", "c1", "synthesizer", *ECDF, *STATISTICS]
 FAILURES = ["replicate", "synthesizer", "epsilon", "c1", "error", "reason"]
 MADE_BY = ["epsilon", "c1", "synthesizer"]
-CHAINS, WARMUP, DRAWS = 2, 500, 500  # the paper: 4 chains of 1000, Stan's defaults
 
 
 def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[float, float]:
@@ -138,38 +131,9 @@ class Made:
         return self.lipschitz if np.isnan(self.censored) else self.censored
 
 
-@dataclass(frozen=True)
-class Mechanisms:
-    """The mechanisms of the paper, applied to one file.
-
-    Parameters
-    ----------
-    design : SurveyDesign
-        Equally weighted.
-    synthesizer : Beta
-    data : Standardized
-        Of the design.
-    sampler : Sampler
-    """
-
-    design: SurveyDesign
-    synthesizer: BetaRegression
-    data: Standardized
-    sampler: Sampler
-
-    @property
-    def pseudo(self) -> PseudoLikelihood:
-        """The model and the file, to be fitted under privacy weights."""
-        return PseudoLikelihood(self.synthesizer, self.data, Unit(), self.sampler)
-
-    @cached_property
-    def unweighted(self) -> tuple[ProtectedFit, Floats]:
-        """The fit under alpha = 1, and the records' risks f_i (n,)."""
-        return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)
-
-    def alpha(self, c1: float) -> Floats:
-        """Privacy weights by the linear map, c2 = 0: (n,)."""
-        return linear_map(self.unweighted[1], c1, 0.0, np.nan)
+@dataclass(frozen=True, repr=False)
+class Mechanisms(Bench):
+    """The mechanisms of the paper, applied to one equally weighted file with a beta model."""
 
     def make(self, synthesizer: str, epsilon: float, c1: float) -> Made:
         """One synthetic file, by one posterior draw."""
@@ -177,31 +141,37 @@ class Mechanisms:
             n = self.design.n
             return self._histogram(epsilon, math.ceil(math.sqrt(n) if synthesizer == SQRT else math.log(n)))
         if synthesizer == "unweighted":
-            return self._simulated(self.unweighted[0])
+            return self._simulated(self.unweighted)
         if synthesizer == "weighted":
-            return self._simulated(weighted_fit(c1, self.alpha(c1), self.pseudo)[0])
-        bound = epsilon / 2
+            return self._simulated(self.protected(PseudoPosterior("linear", c1)))
+        budget = Budget(epsilon, 1)
         if synthesizer == "weighted_e":
-            return self._simulated(truncated(c1, self.alpha(c1), self.unweighted[1], self.pseudo, bound))
-        alpha = self.alpha(c1) if synthesizer == "censor_w" else np.ones(self.design.n)
-        return self._simulated(censored_fit(c1, alpha, self.pseudo, bound))
+            return self._simulated(self._cut_off(budget, c1))
+        mechanism = Censored(weighted=synthesizer == "censor_w", map="linear", c1=c1)
+        return self._simulated(self.protected(mechanism, budget))
+
+    def _cut_off(self, budget: Budget, c1: float) -> ProtectedFit:
+        """Weighted-e as in the paper; :class:`surveysynth.WeightedE` adds a factor so that epsilon is never missed."""
+        f = self.unweighted.bounds
+        return truncated(c1, WeightedE(map="linear").alpha(f, c1, budget.bound), f, self.pseudo, budget.bound)
 
     def _simulated(self, fitted: ProtectedFit) -> Made:
-        rng, posterior, largest = self.sampler.rng, fitted.posterior, float(fitted.bounds.max())
+        pseudo, rng, posterior, largest = self.pseudo, self.rng, fitted.posterior, float(fitted.bounds.max())
         draw = int(rng.integers(posterior.size))
-        values = next(self.synthesizer.simulations(self.data, posterior, [draw], rng)).outcomes[:, 0]
+        values = next(pseudo.model.simulations(pseudo.records, posterior, [draw], rng)).outcomes[:, 0]
         censored = np.nan if fitted.clamp is None else min(largest, fitted.clamp)
         invocations = np.nan if fitted.invocations is None else float(fitted.invocations)
         return Made(values, largest, censored, invocations, ", ".join(posterior.failures))
 
     def _histogram(self, epsilon: float, bins: int) -> Made:
         """The paper's epsilon is for one record replaced, which is twice that for one added or removed."""
-        outcome = self.synthesizer.outcome
+        model = self.pseudo.model
+        assert isinstance(model, BetaRegression)
         release = perturbed_histogram(
-            self.design, outcome, epsilon=epsilon / 2, bounds=self.synthesizer.bounds, bins=bins,
+            self.design, model.outcome, epsilon=epsilon / 2, bounds=model.bounds, bins=bins,
             population_total=float(self.design.n), m=1,
         )  # fmt: skip
-        return Made(release.datasets[0].numeric(outcome))
+        return Made(release.datasets[0].numeric(model.outcome))
 
 
 # ---- repeated samples
@@ -256,18 +226,15 @@ def replicate(plan: Plan, number: int) -> Replicate:
     failures: list[dict[str, Any]] = []
     for synthesizer, epsilon, c1 in plan.jobs():
         job = {"replicate": number, "synthesizer": synthesizer, "epsilon": epsilon, "c1": c1}
-        try:
+        with recorded(failures, **job):
             made = mechanisms.make(synthesizer, epsilon, c1)
-        except SurveySynthError as error:
-            failures.append(job | {"error": type(error).__name__, "reason": str(error)})
-            continue
-        bounds.append(job | {name: getattr(made, name) for name in BOUNDS[4:]})
-        utility.append(job | measures_of(y, made.values))
-    nothing = pd.DataFrame()
-    return Replicate(
-        number, pd.DataFrame(utility, columns=UTILITY).assign(replicate=number), pd.DataFrame(bounds, columns=BOUNDS),
-        nothing, nothing, failures, time.perf_counter() - begin,
-    )  # fmt: skip
+            bounds.append(job | {name: getattr(made, name) for name in BOUNDS[4:]})
+            utility.append(job | measures_of(y, made.values))
+    frames = {
+        "utility": pd.DataFrame(utility, columns=UTILITY).assign(replicate=number),
+        "bounds": pd.DataFrame(bounds, columns=BOUNDS),
+    }
+    return Replicate(number, frames, failures, time.perf_counter() - begin)
 
 
 def drawn(n: int, distribution: Any, seed: int) -> Mechanisms:
@@ -275,14 +242,10 @@ def drawn(n: int, distribution: Any, seed: int) -> Mechanisms:
     rng = np.random.default_rng(seed)
     y = distribution.rvs(n, random_state=rng)
     design = SurveyDesign(pd.DataFrame({"y": y, "weight": 1.0}), weights="weight")
-    synthesizer = BetaRegression("y", bounds=(0, 1))
+    model = BetaRegression("y", bounds=(0, 1))
     logs = np.column_stack([np.log(y), np.log1p(-y)])  # without an edge
-    return Mechanisms(design, synthesizer, replace(synthesizer.prepare(design), y=logs), _sampler(rng))
-
-
-def _sampler(rng: np.random.Generator) -> Sampler:
-    engine = get_engine("embedded")
-    return Sampler(lambda: engine, rng, CHAINS, WARMUP, DRAWS)
+    records = replace(model.prepare(design), y=logs)
+    return Mechanisms(design, PseudoLikelihood(model, records, Unit(), few_draws(rng)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,25 +323,13 @@ def censoring_study(
     InputError
         Arguments that do not suit; a folder that holds something else, or a study with other settings.
     """
-    whole(replicates, "replicates")
-    whole(workers, "workers")
-    if out is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return censoring_study(
-                replicates=replicates, n=n, epsilon=epsilon, c1=c1, workers=workers, scheduler=scheduler, out=folder,
-                seed=seed,
-            )  # fmt: skip
-    out = Path(out)
     plan = Plan(n, tuple(epsilon), tuple(c1), entropy(out, seed))
     sampler = {"chains": CHAINS, "warmup": WARMUP, "draws": DRAWS}
-    settings = {"study": "censoring", **asdict(plan), **sampler, "engine": "embedded", "surveysynth": __version__}
-    settings = json.loads(json.dumps(settings))
-    kept = replicates_in(out, settings, replicates, replicate, plan, workers=workers, scheduler=scheduler)
-    failures = pd.DataFrame([row for one in kept for row in one.failures], columns=FAILURES)
+    settings = {"study": "censoring", **asdict(plan), **sampler, "engine": "embedded"}
+    done = repeat(replicate, plan, settings, replicates, workers=workers, scheduler=scheduler, out=out)
     return CensoringStudy(
-        settings, replicates, stacked([one.bounds for one in kept]), stacked([one.estimates for one in kept]),
-        failures, sum(one.seconds for one in kept),
-    )  # fmt: skip
+        done.settings, replicates, done.all("bounds"), done.all("utility"), done.failures(FAILURES), done.seconds
+    )
 
 
 # ---- one's own file
@@ -444,12 +395,11 @@ def compare_mechanisms(
     epsilon = positive(epsilon, "epsilon")
     check_seed(seed)
     synthesizer = BetaRegression(outcome, predictors, bounds=bounds)
-    weight = next(name for i in range(len(frame.columns) + 1) if (name := f"weight_{i}") not in frame)
-    design = SurveyDesign(frame.assign(**{weight: 1.0}), weights=weight)
+    design = equally_weighted(frame)
     absent = np.isnan(design.numeric(outcome))
     if absent.any():
         raise InputError(f"outcome {outcome!r} is missing in {rows(absent)}; leave these records out of the file")
-    data = synthesizer.prepare(design)
-    mechanisms = Mechanisms(design, synthesizer, data, _sampler(np.random.default_rng(seed)))
+    sampler = few_draws(np.random.default_rng(seed))
+    mechanisms = Mechanisms(design, PseudoLikelihood(synthesizer, synthesizer.prepare(design), Unit(), sampler))
     made = {name: mechanisms.make(name, epsilon, 1.0) for name in (*SYNTHESIZERS, SQRT)}
     return Comparison(synthesizer, epsilon, design.numeric(outcome), made)

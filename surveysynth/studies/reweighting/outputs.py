@@ -11,19 +11,13 @@ import pandas as pd
 from ...publication import figures as plots
 from ...storage import private_folder
 from .. import measures
+from ..bench import epsilon_of
 from ..censoring.study import ECDF
 from ..censoring.study import STATISTICS as LABELS
-from .study import (
-    ENDS,
-    OF_POISSON,
-    ON_THE_CURVE,
-    SDR_SYNTHESIZERS,
-    STATISTICS,
-    SYNTHESIZERS,
-    Comparison,
-    ReweightingStudy,
-    truth,
-)
+from ..writing import of_diagnostics, short, write_files
+from .bench import ENDS, STATISTICS, SYNTHESIZERS
+from .inputs import truth
+from .study import OF_POISSON, ON_THE_CURVE, SDR_SYNTHESIZERS, Comparison, ReweightingStudy
 
 IN_THE_PAPER = ("data", "LW", "LW_final", "CW", "CW_final")  # the columns of Table 1 of the paper
 NOTICE = (
@@ -175,24 +169,20 @@ def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
         The files.
     """
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     shown = ["replicate", "data", "synthesizer", "lipschitz", "k", "steps", "flatness", "weighted_down", "mean_alpha"]
     tables = {
         "table1": table1(study), "bounds": _of(study, "file")[[*shown, "diagnostics"]],
         "weights": study.records.drop(columns="synthetic"), "utility": utility(study), "share": shares(study),
         "curve": curve(study), "sdr": of_sdr(study), "failures": study.failures,
     }  # fmt: skip
-    written = [folder / f"{name}.csv" for name in tables]
-    for path, table in zip(written, tables.values(), strict=True):
-        table.to_csv(path, index=False)
-    (folder / "summary.txt").write_text(describe(study), encoding="utf-8")
+    written = write_files(folder, tables, describe(study))
     first = study.files[(study.files["replicate"] == 1) & study.files["epsilon"].isna()]
     n, mixture = study.plan.n, "nb_mixture"
     drawn = _of_one_file(
         study.records[study.records["data"] == mixture], first[first["data"] == mixture], folder,
         f"{n:,} counts of 0.2 NB(100, 5) + 0.8 NB(100, 20)",
     )  # fmt: skip
-    return [*written, folder / "summary.txt", *drawn, *_over_replicates(study, folder), _curve(study, folder)]
+    return [*written, *drawn, *_over_replicates(study, folder), _curve(study, folder)]
 
 
 def _of_one_file(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: str) -> list[Path]:
@@ -284,11 +274,8 @@ def describe(study: ReweightingStudy) -> str:
             said.append(f"    {row['synthesizer']:<12}[{row['low']:6.1f}, {row['high']:6.1f}]{printed}")
     said += ["", *_said_of_bounds(study), "", *_said_of_flatness(study), "", *_said_of_shares(study), ""]
     said += [*_said_of_curves(study), "", *_said_of_choice(study), ""]
-    fits = study.bounds.loc[study.bounds["part"] != "sdr", "diagnostics"]
-    missed = fits[fits != ""].str.split(", ").explode().value_counts()
     said += [
-        f"Sampler diagnostics that would stop a release, in {len(fits):,} fits of few draws: "
-        + (", ".join(f"{name} {count}" for name, count in missed.items()) or "none"),
+        of_diagnostics(study.bounds.loc[study.bounds["part"] != "sdr", "diagnostics"]),
         f"Work: {study.seconds:,.0f} s in all.",
         f"Failures: {len(study.failures) or 'none'}.",
     ]
@@ -435,7 +422,7 @@ def side_by_side(comparison: Comparison) -> pd.DataFrame:
     """
     means = comparison.files.groupby("synthesizer", sort=False)[[*ECDF, *STATISTICS, *ENDS]].mean()
     fits = comparison.bounds.set_index("synthesizer")
-    facts = fits[["lipschitz"]].assign(epsilon=2 * fits["lipschitz"])
+    facts = fits[["lipschitz"]].assign(epsilon=fits["lipschitz"].map(epsilon_of))
     facts = facts.join(fits[["mean_alpha", "weighted_down", "flatness", "steps"]])
     return means.join(facts)[[*facts, *means]].reset_index()
 
@@ -459,8 +446,7 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
     with private_folder(out, NOTICE) as staging:
         table = side_by_side(comparison)
         summary = describe_comparison(comparison, table)
-        (staging / "summary.txt").write_text(summary, encoding="utf-8")
-        table.to_csv(staging / "table.csv", index=False)
+        write_files(staging, {"table": table}, summary)
         n = comparison.records["record"].max()
         _of_one_file(comparison.records, comparison.files, staging, f"{comparison.model.outcome} of {n:,} records")
     return summary
@@ -481,16 +467,12 @@ def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
         f"  {'':<12}" + "".join(f"{head:>10}" for head in heads),
     ]  # fmt: skip
     for row in table.to_dict("records"):
-        said.append(f"  {row['synthesizer']:<12}" + "".join(f"{_number(row[c]):>10}" for c in columns))
+        said.append(f"  {row['synthesizer']:<12}" + "".join(f"{short(row[c]):>10}" for c in columns))
     said += ["", "95% bootstrap intervals within a file, averaged over the files: q15, q90, mean, median"]
     for row in table.to_dict("records"):
-        ends = (f"[{_number(row[f'{x}_low'])}, {_number(row[f'{x}_high'])}]" for x in STATISTICS)
+        ends = (f"[{short(row[f'{x}_low'])}, {short(row[f'{x}_high'])}]" for x in STATISTICS)
         said.append(f"  {row['synthesizer']:<12}" + "".join(f"{end:>22}" for end in ends))
     fits = comparison.bounds[comparison.bounds["diagnostics"] != ""]
     failed = [f"{row['synthesizer']}: {row['diagnostics']}" for row in fits.to_dict("records")]
     said += ["", f"Sampler diagnostics that would stop a release, of few draws: {'; '.join(failed) or 'none'}."]
     return "\n".join(said) + "\n"
-
-
-def _number(x: float) -> str:
-    return "" if pd.isna(x) else f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"

@@ -13,7 +13,10 @@ import pandas as pd
 
 from ...publication import figures as plots
 from ...storage import private_folder
-from .study import ADJUSTMENTS, HIGH, KINDS, LINES, LOW, RAISED, STATISTICS, RiskEfficientStudy
+from ..writing import short, write_files
+from .bench import HIGH, LOW, RAISED, STATISTICS
+from .inputs import ADJUSTMENTS, KINDS, LINES
+from .study import RiskEfficientStudy
 
 NOTICE = (
     "NOT FOR PUBLICATION. This folder holds statistics of the confidential file, computed without protection, and "
@@ -25,6 +28,7 @@ SHOWN = ("data", "topcoding", "synthesizer", *KINDS)  # of the tables of single 
 TEN = 10  # records in Tables 2 and 3 of the paper
 IQR_IN_PAPER = {"marginal": 0.1534, "pairwise": 0.1385}  # section 3.3.1 of the paper
 ROW = list(LINES[:3])
+Finding = tuple[str, bool, str]  # of the paper; whether it holds here; the numbers
 
 
 def profile(study: RiskEfficientStudy) -> pd.DataFrame:
@@ -33,7 +37,7 @@ def profile(study: RiskEfficientStudy) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``synthesizer, c1, c2`` and the columns of :func:`surveysynth.studies.risk_efficient.study.profile_of`.
+        ``synthesizer, c1, c2`` and the columns of :func:`surveysynth.studies.risk_efficient.bench.profile_of`.
     """
     radius, table = study.plan.radius, study.profile
     here = table[(table["at"] == radius) & (table["radius"].isna() | (table["radius"] == radius))]
@@ -162,14 +166,15 @@ def findings(study: RiskEfficientStudy) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["finding", "holds", "numbers"])
 
 
-def _of_risk(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
+def _of_risk(study: RiskEfficientStudy) -> list[Finding]:
     risk = _plain(profile(study)).set_index("synthesizer")
-    pair, single = risk.loc["pairwise"], risk.loc["marginal"]
-    mean = risk["mean"]
+    return [*_of_mean_risk(risk), *_of_large_risks(risk), *_of_rises(risk, study.n), *_of_topcoding(risk)]
+
+
+def _of_mean_risk(risk: pd.DataFrame) -> list[Finding]:
+    mean, low = risk["mean"], risk["low"]
     shift = mean["synthesizer"] - mean[list(KINDS)]
-    most = (f"{pair['raised_max']:.3f}", f"{single['raised_max']:.3f}")
-    unweighted, chance = risk.loc["synthesizer"], risk["raised"]["synthesizer"]
-    found = [
+    return [
         (
             "The synthesizer lowers the mean risk of the data; privacy weights lower it further",
             bool(mean["data"] > mean["synthesizer"] and (shift > 0).all()),
@@ -177,15 +182,21 @@ def _of_risk(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
         ),
         (
             "Privacy weights move records below a risk of 0.25",
-            bool((risk.loc[list(KINDS), "low"] > unweighted["low"]).all()),
-            f"share below {LOW:g}: Synthesizer {unweighted['low']:.3f}, Marginal {single['low']:.3f}, "
-            f"Pairwise {pair['low']:.3f}",
+            bool((low[list(KINDS)] > low["synthesizer"]).all()),
+            f"share below {LOW:g}: Synthesizer {low['synthesizer']:.3f}, Marginal {low['marginal']:.3f}, "
+            f"Pairwise {low['pairwise']:.3f}",
         ),
         (
             "Mean risks of Marginal and Pairwise are about the same: nearer to each other than to the Synthesizer's",
             bool(abs(mean["marginal"] - mean["pairwise"]) < shift.min()),
             _with_errors(risk.loc[[*KINDS, "synthesizer"]]),
         ),
+    ]
+
+
+def _of_large_risks(risk: pd.DataFrame) -> list[Finding]:
+    pair, single, unweighted = risk.loc["pairwise"], risk.loc["marginal"], risk.loc["synthesizer"]
+    return [
         (
             "Pairwise has the smaller interquartile range of risk",
             bool(pair["iqr"] < single["iqr"]),
@@ -202,10 +213,17 @@ def _of_risk(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
             bool(pair["high"] < single["high"]),
             f"Pairwise {pair['high']:.0f}, Marginal {single['high']:.0f}, Synthesizer {unweighted['high']:.0f}",
         ),
+    ]
+
+
+def _of_rises(risk: pd.DataFrame, n: int) -> list[Finding]:
+    pair, single, chance = risk.loc["pairwise"], risk.loc["marginal"], risk["raised"]["synthesizer"]
+    most = (f"{pair['raised_max']:.3f}", f"{single['raised_max']:.3f}")
+    return [
         (
             f"Whack-a-mole: under Marginal the risk of some records rises by more than {RAISED:g}, more than by chance",
             bool(single["raised"] > chance),
-            f"{single['raised']:.0f} of {study.n:,} records; {chance:.0f} in more files of the unweighted fit",
+            f"{single['raised']:.0f} of {n:,} records; {chance:.0f} in more files of the unweighted fit",
         ),
         (
             "Whack-a-mole: fewer such records under Pairwise",
@@ -218,15 +236,18 @@ def _of_risk(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
             f"Pairwise {most[0].replace('nan', 'none')}, Marginal {most[1].replace('nan', 'none')}",
         ),
     ]
-    if "topcoding" in risk.index:
-        top = risk.loc["topcoding"]
-        found.append((
-            "Topcoding leaves most records at risk: its median risk is above the Synthesizer's 99% quantile",
-            bool(top["median"] > unweighted["q99"]),
-            f"Topcoding: median {top['median']:.3f}, Data {risk['median']['data']:.3f}; Synthesizer: 99% quantile "
-            f"{unweighted['q99']:.3f}",
-        ))  # fmt: skip
-    return found
+
+
+def _of_topcoding(risk: pd.DataFrame) -> list[Finding]:
+    if "topcoding" not in risk.index:
+        return []
+    top, unweighted = risk.loc["topcoding"], risk.loc["synthesizer"]
+    return [(
+        "Topcoding leaves most records at risk: its median risk is above the Synthesizer's 99% quantile",
+        bool(top["median"] > unweighted["q99"]),
+        f"Topcoding: median {top['median']:.3f}, Data {risk['median']['data']:.3f}; Synthesizer: 99% quantile "
+        f"{unweighted['q99']:.3f}",
+    )]  # fmt: skip
 
 
 def _with_errors(risk: pd.DataFrame) -> str:
@@ -235,7 +256,7 @@ def _with_errors(risk: pd.DataFrame) -> str:
     return ", ".join(f"{plots.RISKS[str(name)]} {mean:.3f} (se {error:.3f})" for name, mean, error in lines)
 
 
-def _of_utility(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
+def _of_utility(study: RiskEfficientStudy) -> list[Finding]:
     first, found = _plain(beside_paper(study)), []
     for statistic in _statistics(study):
         line = first[first["statistic"] == statistic].set_index("synthesizer")
@@ -258,7 +279,7 @@ def _of_utility(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
     return found
 
 
-def _of_adjustments(study: RiskEfficientStudy) -> list[tuple[str, bool, str]]:
+def _of_adjustments(study: RiskEfficientStudy) -> list[Finding]:
     """What c1 = 1.5 and c2 = 0.1 add to utility, and what to risk."""
     table, found = beside_paper(study), []
     risk = profile(study).set_index(ROW)["mean"].to_dict()
@@ -314,11 +335,8 @@ def _written(study: RiskEfficientStudy, folder: Path) -> str:
         "profile": profile, "riskiest": riskiest, "largest": largest, "utility": utility, "radius": effect_of_radius,
         "paper": beside_paper, "findings": findings,
     }  # fmt: skip
-    for name, table in tables.items():
-        table(study).to_csv(folder / f"{name}.csv", index=False)
-    study.fits.to_csv(folder / "fits.csv", index=False)
     summary = describe(study)
-    (folder / "summary.txt").write_text(summary, encoding="utf-8")
+    write_files(folder, {name: table(study) for name, table in tables.items()} | {"fits": study.fits}, summary)
     _draw(study, folder)
     return summary
 
@@ -410,9 +428,9 @@ def _said_of_utility(study: RiskEfficientStudy) -> list[str]:
         term = f" {study.plan.coefficient}" if statistic == "coefficient" else ""
         said.append(f"  {NAMES[statistic]}{term}")
         for row in table[table["statistic"] == statistic].to_dict("records"):
-            ends = f"[{_number(row['ci_low'])}, {_number(row['ci_high'])}]"
+            ends = f"[{short(row['ci_low'])}, {short(row['ci_high'])}]"
             worth = "" if row["synthesizer"] == "data" else f"{row['overlap']:8.2f}{row['relative_difference']:+9.1%}"
-            said.append(f"    {_name(row):<22}{_number(row['estimate']):>12}{ends:>26}{worth}")
+            said.append(f"    {_name(row):<22}{short(row['estimate']):>12}{ends:>26}{worth}")
     return said
 
 
@@ -446,7 +464,3 @@ def _name(row: dict[Hashable, Any]) -> str:
     """A kind of file, with its c1 and c2 where it has them."""
     name = plots.RISKS[str(row["synthesizer"])]
     return name if pd.isna(row["c1"]) else f"{name} c1={row['c1']:g}, c2={row['c2']:g}"
-
-
-def _number(x: float) -> str:
-    return "" if pd.isna(x) else f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"

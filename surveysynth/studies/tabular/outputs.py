@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from ...privacy.budget import Budget
 from ...publication import figures as plots
 from .. import measures
+from ..writing import listed, write_files
 from .study import Study
 
 
@@ -32,19 +34,13 @@ def write(study: Study, out: str | Path) -> list[Path]:
     list of Path
         The files.
     """
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     by, settings = list(study.population.by), study.settings
     summary = measures.summarize(study.estimates, by)
     tables = {"coverage": summary, "better": measures.compare_settings(summary, by), "bounds": study.bounds}
     if settings["population"] == "sdr" and settings["n"] == 1000:
         tables["comparison"] = measures.compare_with_paper(summary)
     tables["failures"] = study.failures
-    written = [folder / f"{name}.csv" for name in tables]
-    for path, table in zip(written, tables.values(), strict=True):
-        table.to_csv(path, index=False)
-    (folder / "summary.txt").write_text(describe(study, tables), encoding="utf-8")
-    return [*written, folder / "summary.txt", *_figures(study, summary, folder)]
+    return [*write_files(out, tables, describe(study, tables)), *_figures(study, summary, Path(out))]
 
 
 def _figures(study: Study, summary: pd.DataFrame, folder: Path) -> list[Path]:
@@ -68,7 +64,8 @@ def _figures(study: Study, summary: pd.DataFrame, folder: Path) -> list[Path]:
         for m in study.settings["m"]:
             part = summary[(summary["delta"] == delta) & (summary["m"] == m)]
             if len(part):
-                title = f"Coverage and CV over {study.replicates} samples, m = {m}, epsilon = {2 * delta * m:g}"
+                epsilon = Budget(None, m).spent(delta)
+                title = f"Coverage and CV over {study.replicates} samples, m = {m}, epsilon = {epsilon:g}"
                 path = folder / f"coverage_m_{m}_{name}.png"
                 drawn.append(plots.coverage_against_cv(pd.concat([summary[own], part]), path, title=title))
     if len(study.scatter):
@@ -82,7 +79,7 @@ def describe(study: Study, tables: dict[str, pd.DataFrame]) -> str:
     s, R = study.settings, study.replicates
     said = [
         f"Repeated samples from the population {s['population']!r} (N = {study.population.N:,}): {R} samples of "
-        f"n = {s['n']:,}; m = {_listed(s['m'])}; Lipschitz bound delta = {_listed(s['delta'])}; epsilon = 2 delta m; "
+        f"n = {s['n']:,}; m = {listed(s['m'])}; Lipschitz bound delta = {listed(s['delta'])}; epsilon = 2 delta m; "
         f"prior {s['prior']}.",
         "The population is public or simulated: nothing here is protected, and the seed is in settings.json.",
     ]
@@ -121,10 +118,6 @@ def describe(study: Study, tables: dict[str, pd.DataFrame]) -> str:
         number, reason = part["replicate"].nunique(), part["reason"].iloc[0]
         said.append(f"  {method}, n = {n:,}: {error} in {number} of {R} samples; the first: {reason}")
     return "\n".join(said) + "\n"
-
-
-def _listed(numbers: list[float]) -> str:
-    return ", ".join(f"{x:g}" for x in numbers)
 
 
 def _spread(values: pd.Series) -> str:

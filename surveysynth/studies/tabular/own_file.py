@@ -16,6 +16,7 @@ from ...choices import StudyMethod, StudyPrior
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation.tables import TOTAL
+from ...privacy.budget import Budget
 from ...publication import figures as plots
 from ...storage import private_folder
 from ...synthesis.fitting import fit
@@ -23,6 +24,7 @@ from ...validation import as_list, check_keywords, positive, whole
 from .. import measures
 from ..measures import CONFIDENTIAL
 from ..sample import METHODS, SampleStudy
+from ..writing import write_files
 
 NOTICE = (
     "NOT FOR PUBLICATION. This folder holds confidential estimates, computed from the survey file without protection, "
@@ -82,7 +84,7 @@ def compare_methods(
     if not names:
         raise InputError("by names no column: the tables need at least one")
     m = whole(m, "m")
-    delta = positive(epsilon, "epsilon") / (2 * m)
+    delta = Budget(positive(epsilon, "epsilon"), m).bound
     sample = SampleStudy(design, outcome, names, predictors, prior, settings, seed=seed, recording=False)
     sample.confidential()
     for method in METHODS:
@@ -146,13 +148,11 @@ def write(sample: SampleStudy, out: str | Path) -> str:
         The folder exists.
     """
     with private_folder(out, NOTICE) as staging:
-        for statistic in ("count", "mean"):
-            side_by_side(sample, statistic).to_csv(staging / f"table_{statistic}s.csv", index=False)
         errors = errors_of(sample)
-        errors.to_csv(staging / "rmse.csv", index=False)
-        pd.DataFrame(sample.fits).to_csv(staging / "bounds.csv", index=False)
+        tables = {f"table_{statistic}s": side_by_side(sample, statistic) for statistic in ("count", "mean")}
+        tables |= {"rmse": errors, "bounds": pd.DataFrame(sample.fits)}
         summary = describe(sample, errors)
-        (staging / "summary.txt").write_text(summary, encoding="utf-8")
+        write_files(staging, tables, summary)
         _draw(sample, errors, staging)
     return summary
 

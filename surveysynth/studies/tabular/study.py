@@ -1,21 +1,11 @@
 """Repeated samples from a known population: coverage, interval length and error of every method.
 
 Source: Hu, Savitsky & Williams 2022a, section 4 and appendix F.
-
-A public or simulated population has nothing to protect.  So a study may be seeded, and its seed
-stays in its folder, so that it can be done again and gone on with.
-
-    out/settings.json           what every replicate is made with
-    out/replicates/00001/ ...   one folder a finished replicate, whole or not there
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,22 +16,17 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from ..._version import __version__
 from ...choices import StudyMethod, StudyPrior
 from ...datasets.sdr import sdr_population, sdr_sample
 from ...design.survey_design import SurveyDesign
-from ...errors import InputError, SurveySynthError
+from ...errors import InputError
 from ...estimation import estimate
-from ...progress import bar
 from ...sampling import inclusion_probabilities, proportional_allocation, systematic
-from ...storage import whole_file, whole_folder
-from ...validation import check_seed, positive, whole
+from ...validation import positive, whole
+from ..base import Replicate, entropy, recorded, repeat, seed_of, stacked
 from ..measures import MADE_BY
-from ..runner import run
-from ..sample import METHODS, NUMBERS, STATISTICS, SampleStudy, seed_of
+from ..sample import METHODS, NUMBERS, STATISTICS, SampleStudy
 
-SETTINGS = "settings.json"
-FRAMES = ("estimates", "bounds", "records", "scatter")
 BOUNDS = ["replicate", "n", "method", "delta", "unweighted", "weighted", "untuned"]
 FAILURES = ["replicate", "n", "method", "setting", "delta", "m", "error", "reason"]
 ONE = "weight of one unit"
@@ -196,19 +181,6 @@ class Plan:
         object.__setattr__(self, "methods", tuple(method for method in METHODS if method in self.methods))
 
 
-@dataclass(frozen=True)
-class Replicate:
-    """What came out of one sample: frames as of :class:`Study`, for this sample alone."""
-
-    number: int
-    estimates: pd.DataFrame
-    bounds: pd.DataFrame
-    records: pd.DataFrame
-    scatter: pd.DataFrame
-    failures: list[dict[str, Any]]
-    seconds: float
-
-
 def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
     """Draw a sample, and put every method to work on it."""
     population, plan = work
@@ -218,10 +190,10 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
     main: SampleStudy | None = None
     for n in dict.fromkeys((plan.n, *plan.bounds_n)):
         seed = seed_of(plan.seed, number, n)
-        try:
+        design: SurveyDesign | None = None
+        with recorded(failures, replicate=number, n=n, method="sample"):
             design = population.sample(population.frame, n, seed)
-        except SurveySynthError as error:
-            failures.append({"n": n, "method": "sample", "error": type(error).__name__, "reason": str(error)})
+        if design is None:
             continue
         sample = SampleStudy(
             design, population.outcome, population.by, population.predictors, plan.prior,
@@ -234,25 +206,19 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
         for method in plan.methods:
             for delta in plan.delta:
                 sample.run(method, delta, m, untuned=n in plan.bounds_n)
-        bounds += [{"n": n} | fit for fit in sample.fits]
-        failures += [{"n": n} | failure for failure in sample.failures]
+        bounds += [{"replicate": number, "n": n} | fit for fit in sample.fits]
+        failures += [{"replicate": number, "n": n} | failure for failure in sample.failures]
     estimates = pd.concat(main.tables, ignore_index=True) if main is not None else pd.DataFrame()
     if main is not None:
         columns = ["replicate", *MADE_BY, *population.by, "statistic", *NUMBERS]
         estimates = estimates.assign(replicate=number)[columns]
         estimates = estimates.merge(population.truths, on=[*population.by, "statistic"], how="left")
     first = main if number == 1 else None
-    return Replicate(
-        number, estimates, pd.DataFrame([{"replicate": number} | row for row in bounds], columns=BOUNDS),
-        stacked(first.records if first else []), stacked(first.scatter if first else []),
-        [{"replicate": number} | failure for failure in failures], time.perf_counter() - begin,
-    )  # fmt: skip
-
-
-def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of all frames that have any."""
-    frames = [frame for frame in frames if len(frame)]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    frames = {
+        "estimates": estimates, "bounds": pd.DataFrame(bounds, columns=BOUNDS),
+        "records": stacked(first.records if first else []), "scatter": stacked(first.scatter if first else []),
+    }  # fmt: skip
+    return Replicate(number, frames, failures, time.perf_counter() - begin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,134 +313,13 @@ def repeated_sampling(
     InputError
         Arguments that do not suit; a folder that holds something else, or a study with other settings.
     """
-    whole(replicates, "replicates")
-    whole(workers, "workers")
-    if out is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return repeated_sampling(
-                population, replicates=replicates, n=n, m=m, delta=delta, methods=methods, prior=prior,
-                bounds_n=bounds_n, workers=workers, scheduler=scheduler, out=folder, seed=seed,
-            )  # fmt: skip
-    out = Path(out)
     plan = Plan(n, tuple(m), tuple(delta), tuple(methods), prior, tuple(bounds_n), entropy(out, seed))
     for size in {plan.n, *plan.bounds_n}:  # a size that cannot be drawn is refused before the work begins
         population.sample(population.frame, size, seed_of(plan.seed, 1, size))
-    settings = json.loads(json.dumps({**population.describe(), **asdict(plan), "surveysynth": __version__}))
     population.truths  # noqa: B018  # computed once, and sent along with the population
-    kept = replicates_in(out, settings, replicates, replicate, (population, plan), workers=workers, scheduler=scheduler)
+    settings = {**population.describe(), **asdict(plan)}
+    done = repeat(replicate, (population, plan), settings, replicates, workers=workers, scheduler=scheduler, out=out)
     return Study(
-        population, settings, replicates,
-        estimates=stacked([one.estimates for one in kept]),
-        bounds=stacked([one.bounds for one in kept]),
-        records=kept[0].records,
-        scatter=kept[0].scatter,
-        failures=pd.DataFrame([row for one in kept for row in one.failures], columns=FAILURES),
-        seconds=sum(one.seconds for one in kept),
+        population, done.settings, replicates, done.all("estimates"), done.all("bounds"), done.first("records"),
+        done.first("scatter"), done.failures(FAILURES), done.seconds,
     )  # fmt: skip
-
-
-def replicates_in(
-    out: Path,
-    settings: dict[str, Any],
-    replicates: int,
-    work: Callable[[Any, int], Replicate],
-    shared: Any,
-    *,
-    workers: int,
-    scheduler: str | None,
-) -> list[Replicate]:
-    """Replicates 1 to R of a study: those that its folder holds, and the others, made and kept there one by one.
-
-    Parameters
-    ----------
-    out : Path
-        The folder, made where it is not there.
-    settings : dict
-        What every replicate is made with; as JSON reads it.
-    replicates : int
-        R.
-    work, shared, workers, scheduler
-        As for :func:`surveysynth.studies.runner.run`.
-
-    Raises
-    ------
-    InputError
-        A folder that holds something else, a study with other settings, or a damaged replicate.
-    """
-    _claim(out, settings)
-    for left in (out / "replicates").glob(".*"):  # by a study that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    folders = {number: out / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
-    todo = [number for number, folder in folders.items() if not folder.is_dir()]
-    with bar("samples", replicates, replicates - len(todo)) as advance:
-        for done in run(work, shared, todo, workers=workers, scheduler=scheduler):
-            _keep(done, folders[done.number])
-            advance()
-    return [_read(number, folder) for number, folder in folders.items()]
-
-
-def entropy(out: Path | None, seed: int | None) -> int:
-    """The seed that was given, that of the study in the folder, or one from the operating system."""
-    check_seed(seed)
-    if seed is not None:
-        return int(seed)
-    if out is not None and (out / SETTINGS).is_file():
-        return int(_settings(out)["seed"])
-    return secrets.randbits(64)
-
-
-def _settings(out: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((out / SETTINGS).read_text(encoding="utf-8"))
-        int(found["seed"])
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{SETTINGS} in {str(out)!r} is damaged; choose another folder") from None
-    return dict(found)
-
-
-def _claim(out: Path, settings: dict[str, Any]) -> None:
-    """Make the folder of a study, or make sure that the one there is of this study."""
-    if (out / SETTINGS).is_file():
-        found = _settings(out)
-        differing = [name for name in {**settings, **found} if settings.get(name) != found.get(name)]
-        if differing:
-            raise InputError(
-                f"{str(out)!r} holds a study with other settings ({', '.join(differing)}); run it with the settings in "
-                f"its {SETTINGS}, or choose another folder"
-            )
-        return
-    check_free(out)
-    (out / "replicates").mkdir(parents=True)
-    with whole_file(out / SETTINGS, mode=0o666) as stream:
-        stream.write(f"{json.dumps(settings, indent=2)}\n".encode())
-
-
-def check_free(out: Path) -> None:
-    """Refuse a place where there is something that is no study."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
-
-
-def _keep(done: Replicate, folder: Path) -> None:
-    """Write a replicate to its folder, which appears whole or not at all."""
-    with whole_folder(folder, mode=0o777) as staging:
-        for name in FRAMES:
-            frame: pd.DataFrame = getattr(done, name)
-            if len(frame):
-                frame.to_parquet(staging / f"{name}.parquet", index=False)
-        said = {"failures": done.failures, "seconds": done.seconds}
-        (staging / "run.json").write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-
-
-def _read(number: int, folder: Path) -> Replicate:
-    try:
-        frames = {
-            name: pd.read_parquet(file) if (file := folder / f"{name}.parquet").is_file() else pd.DataFrame()
-            for name in FRAMES
-        }
-        said = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return Replicate(number, **frames, failures=said["failures"], seconds=said["seconds"])
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"replicate {number} cannot be read ({type(error).__name__}): delete {str(folder)!r}, and it is made again"
-        ) from None
