@@ -132,7 +132,7 @@ class Weightings(Bench):
     ) -> list[tuple[Floats, dict[str, float]]]:
         """Synthetic files, a draw each: counts (n,) and the draw's ``mu`` and ``phi``.
 
-        ``debias``: the target of the inverse map, which is then taken off the draws.
+        ``debias``: the target of the inverse map, for whose effect the draws are then corrected.
         """
         posterior, rng = fitted.posterior, self.rng
         chosen = rng.choice(posterior.size, size, replace=False, p=posterior.weight).tolist()

@@ -233,7 +233,7 @@ class Study:
     replicates : int
     estimates : pandas.DataFrame
         One row an estimate: ``replicate, method, setting, delta, m, epsilon, <by>, statistic,
-        estimate, se, df, ci_low, ci_high, truth`` (:mod:`surveysynth.evaluate`).
+        estimate, se, df, ci_low, ci_high, truth`` (:mod:`surveysynth.studies.measures`).
     bounds : pandas.DataFrame
         One row a fit: ``replicate, n, method, delta, unweighted, weighted, untuned``, the largest
         Lipschitz bounds without privacy weights, under those that were tuned to delta, and (at
