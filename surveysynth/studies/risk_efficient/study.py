@@ -181,7 +181,7 @@ def consumer_units_study(
     -------
     RiskEfficientStudy
     """
-    check_keywords(consumer_units_study, settings, risk_efficient_study)
+    check_keywords(consumer_units_study, looked_at, RiskEfficientPlan)
     frame = consumer_units(n, seed)
     given: dict[str, Any] = {
         "known": ["age_group", "urban", "marital"], "coefficient": "tenure[T.rented]", "floor": 100.0,
