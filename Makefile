@@ -1,10 +1,11 @@
 # Each command, alone, sets up what it needs (setup.sh) on a fresh Debian 12 machine.
 
-.PHONY: help demo test reference lint
+.PHONY: help demo test test-all reference lint
 
 help:
 	@echo "make demo       a private release of weekly income from a sample of real census records, in demo-release/"
-	@echo "make test       lint, types and the test suite"
+	@echo "make test       lint, types and the tests: some minutes"
+	@echo "make test-all   all that, then the slower tests"
 	@echo "make reference  slow comparisons with reference implementations"
 	@echo "make lint       ruff, mypy and the contracts of imports"
 
@@ -12,8 +13,13 @@ demo: .venv/.demo
 	rm -rf demo-release
 	.venv/bin/surveysynth demo --out demo-release
 
+PYTEST = .venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: lint
-	.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+test-all: test
+	$(PYTEST) -m "slow and not reference"
 
 reference: .venv/.reference
 	.venv/bin/pytest -m reference

@@ -110,6 +110,7 @@ def test_no_public_number_is_a_confidential_one(public):
         assert (nearest > 1e-9 * values).all()
 
 
+@pytest.mark.slow
 def test_a_release_of_counts_by_counted_risks_and_re_weighted_holds_no_mark(tmp_path):
     frame = FRAME.assign(visits=np.random.default_rng(1).negative_binomial(2, 0.2, N))
     design = ss.SurveyDesign(frame, weights="wt")
@@ -136,6 +137,7 @@ TUNED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TUNED)
 def test_no_public_file_holds_a_constant_that_was_tuned_on_the_file(kind, tmp_path):
     """c1 tells an outlier: neither it nor the bound and epsilon that were reached are in any file, in few digits."""
@@ -178,6 +180,7 @@ def test_row_order_and_label_order_cannot_be_recovered(release):
         assert abs(spearmanr(code.index, code.str[0]).statistic) < 0.4  # 3 standard errors
 
 
+@pytest.mark.slow
 def test_what_python_shows_of_the_objects_holds_no_mark(release):
     design = ss.SurveyDesign(FRAME, **ROLES)
     fit = ss.fit(design, MODEL, **SETTINGS)
@@ -187,6 +190,7 @@ def test_what_python_shows_of_the_objects_holds_no_mark(release):
     assert not marks_in("\n".join(shown))
 
 
+@pytest.mark.slow
 def test_log_lines_hold_no_mark(caplog, tmp_path, capfd):
     with caplog.at_level(logging.DEBUG):
         logging.getLogger("canary").debug("Xerxes")  # this one is caught
@@ -291,6 +295,7 @@ FAILING = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FAILING)
 def test_exceptions_hold_no_mark(case, tmp_path):
     with pytest.raises(ss.SurveySynthError) as caught:
@@ -326,6 +331,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_the_command_line_says_nothing_of_the_marks(run, tmp_path, monkeypatch, capfd):
     code, words = RUNS[run]
@@ -341,6 +347,7 @@ def test_the_command_line_says_nothing_of_the_marks(run, tmp_path, monkeypatch, 
     assert Path("release").exists() == (code == 0)
 
 
+@pytest.mark.slow
 def test_a_fault_of_our_own_is_told_without_its_message(tmp_path):
     """As a process of its own: nothing catches what the command line lets through."""
     FRAME.to_csv(tmp_path / "f.csv", index=False)

@@ -91,6 +91,7 @@ def test_synthesize_writes_a_release_and_prints_its_table_and_report(file, run):
     pd.testing.assert_frame_equal(pd.read_csv("again/public/synthetic_1.csv"), again)
 
 
+@pytest.mark.slow
 def test_every_option_of_synthesize_reaches_its_place(file, run):
     frame = make_frame().assign(p=lambda f: 1 / f["wt"], psu=lambda f: f["id"] // 2, size=1e6)
     frame.loc[5, "income"] = np.nan
@@ -194,6 +195,7 @@ def test_tables_are_printed_from_the_public_files(released, run, monkeypatch):
     assert code == 0 and squeezed(f"all {next(rows(release.tables(), []))}") in squeezed(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "name"),
     [(["--format", "csv"], "tables.csv"), (["--format", "xlsx"], "tables.xlsx"), (["--format", "html"], "tables.html"),
@@ -300,6 +302,7 @@ MECHANISMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_is_the_one_that_python_has(name, file, run):
     options, mechanism, kind = MECHANISMS[name]
@@ -360,6 +363,7 @@ COUNTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTS)
 def test_counts_are_synthesized_as_by_python(name, visits, run):
     options, model, settings = COUNTS[name]
@@ -390,6 +394,7 @@ BETWEEN = {"transform": "asinh", "scale": "1000"}
 COST = ss.PrivacyCost(1, 1.0, 15.0, 15.0, 30.0, 0.9, 0.2, "Passed.")
 
 
+@pytest.mark.slow
 def test_a_mixture_is_synthesized_as_by_python(skewed, run):
     strict = {"mechanism": "censored", "population_total": "7500"}
     code, out, err = run(*words(drop=("prior", "strata"), **MIXTURE, **BETWEEN, **strict), "--zeros")
@@ -404,6 +409,7 @@ def test_a_mixture_is_synthesized_as_by_python(skewed, run):
     assert "mixture of at most 4 normal regressions on the scale: asinh" in squeezed(out)
 
 
+@pytest.mark.slow
 def test_a_mixture_is_priced_and_kept_in_a_policy(skewed, run, monkeypatch):
     asked = []
     monkeypatch.setattr(ss, "privacy_cost", lambda design, model, **_: asked.append(model) or COST)
@@ -418,6 +424,7 @@ def test_a_mixture_is_priced_and_kept_in_a_policy(skewed, run, monkeypatch):
     assert code == 2 and err.startswith("Error: --zeros, --components: the --policy sets this")
 
 
+@pytest.mark.slow
 def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run):
     make_frame(seed=8).replace("NA", "n/a.").to_csv("old.csv", index=False)
     settings = {"prior": "normal", "predictors": "field", "m": "1", "epsilon": "40", "population_total": "2e4"}
@@ -612,6 +619,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_a_sentence(case, file, run):
     changed, options, drop, message = BAD[case]
@@ -939,6 +947,7 @@ def test_ctrl_c_exits_with_130_and_leaves_nothing(file, run, monkeypatch):
     assert os.listdir() == ["f.csv"]
 
 
+@pytest.mark.slow
 def test_the_installed_entry_point_as_a_process(file):
     """Not a terminal: no colours, no spinner but plain lines, no width but what is asked for."""
     program = [sys.executable, "-c", "from surveysynth.cli.app import main; main()"]

@@ -47,6 +47,7 @@ def test_a_sample_is_stratified_and_proportional_to_size(n, workers):
     assert (frame["weight"] >= 1).all()
 
 
+@pytest.mark.slow
 def test_weights_are_right_on_average(workers):
     totals = np.array([datasets.census_sample(300, seed=s).weights.sum() for s in range(40)])
     error = totals.std(ddof=1) / np.sqrt(40)
@@ -215,6 +216,7 @@ def test_salary_and_weight_correlate_as_in_the_paper(populations):
     assert r.mean() == pytest.approx(-0.57, abs=0.015) and abs(r.mean() + 0.58) < 2 * r.std()
 
 
+@pytest.mark.slow
 def test_samples_estimate_the_population(populations):
     """Sums of weights, and weighted totals of salary, by field: unbiased; fields are allocated in proportion."""
     p = populations["lognormal"]
@@ -255,6 +257,7 @@ def takes(populations):
     return p.assign(take=(units / 15).round().clip(10, 30).astype(int))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second_stage", ["pps", "srs"])
 def test_samples_whose_takes_differ(second_stage, takes):
     """Every PSU gives its take; the number of PSUs is fixed, n is not; weights are unbiased, and as the stages say."""
@@ -327,6 +330,7 @@ assert "matplotlib.pyplot" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_the_figure_is_drawn_without_a_window_system(tmp_path):
     path = tmp_path / "f.png"
     env = {"PYTHONPATH": str(Path(__file__).parents[1]), "MPLBACKEND": "tkagg", "MPLCONFIGDIR": str(tmp_path)}
@@ -360,6 +364,7 @@ def small_population():
     return frame.sample(frac=1, random_state=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("psu", "take", "second_stage"),
     [(None, 2, "pps"), ("c", 2, "pps"), ("c", "take", "pps"), ("c", "take", "srs")],
@@ -400,6 +405,7 @@ def test_every_unit_is_drawn_as_often_as_its_weight_says(psu, take, second_stage
     assert datasets.draw_sample(population, rng=rng, **how).psu_names == (() if psu is None else ("c",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("psu", [None, "y"])
 def test_pairs_meet_in_random_order(psu):
     """Neighbours in the file are not kept apart: every pair of equal units, or PSUs, can be drawn together."""

@@ -175,6 +175,7 @@ def frames(draw):
     return pd.DataFrame({name: draw(columns(n)) for name in names})
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(frame=frames())
 def test_a_frame_comes_back_as_it_was(back, frame):

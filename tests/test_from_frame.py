@@ -34,6 +34,7 @@ def test_weights_are_the_inverse_of_the_probabilities(population, method):
         assert design.frame["h"].value_counts().to_dict() == SIZES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_totals_and_their_variances_are_right_on_average(population, method):
     """800 samples: the mean of the estimates is the total; the mean of the variances is their variance.

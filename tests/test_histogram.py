@@ -54,6 +54,7 @@ def silent(monkeypatch):
 # ---- noise and sensitivity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight_bound", [None, 90.0])
 def test_noise_has_the_scale_of_one_record_added_or_removed(noisy, weight_bound):
     """1 / epsilon, or weight_bound / epsilon, in 100,000 bins; a scale that is 30% off is told from it."""

@@ -104,6 +104,7 @@ def test_doubled_replicate_weights_double_the_move_of_a_count(silent):
     assert np.abs(after_r[0] - before_r[0]).max() == pytest.approx(2 * before_r[1])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     sizes=st.lists(st.integers(2, 7), min_size=1, max_size=3),
@@ -347,6 +348,7 @@ def test_standard_errors_without_noise_are_those_of_the_design(kind):
     assert (table["df"] == expected["df"]).all()  # 1196, of the design
 
 
+@pytest.mark.slow
 def test_strict_standard_errors_hold_the_noise_of_points_and_replicates():
     """E se^2 = sampling variance + v_point + v_replicate, here all of one size: too long, never too short."""
     design = make_design()

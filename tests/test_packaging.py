@@ -65,6 +65,7 @@ def test_wheel_carries_types_licence_and_command(wheel):
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"surveysynth"}
 
 
+@pytest.mark.slow
 def test_installed_wheel_finds_its_stan_programs(wheel, tmp_path):
     target = tmp_path / "site"
     pip("install", "--no-deps", "--no-index", "--target", target, wheel)

@@ -286,6 +286,7 @@ def labelled_designs(draw):
     ), y
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(made=labelled_designs())
 def test_labels_and_names_do_not_matter(r, made):
@@ -699,6 +700,7 @@ def python(code, **environment):
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_but_the_bridge_starts_r(tmp_path):
     make_frame(200).replace("NA", "03").to_csv(tmp_path / "file.csv", index=False)
     said, _ = python(f"""
@@ -724,6 +726,7 @@ def test_nothing_but_the_bridge_starts_r(tmp_path):
     assert "LOADED []" in said
 
 
+@pytest.mark.slow
 def test_without_r_the_message_says_how_to_get_it(tmp_path):
     said, _ = python(
         """
@@ -808,6 +811,7 @@ IN_ANY_LANGUAGE = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environment",
     [{"LC_ALL": "C", "LANG": None, "PYTHONIOENCODING": "utf-8"}, {"LC_ALL": None, "LANG": None, "LC_CTYPE": "C.UTF-8"}],

@@ -33,6 +33,7 @@ def made_frame():
     return frame.assign(size=rng.choice(SIZES, n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_r_combines_a_release_to_the_same_numbers(rscript, name, tmp_path):
     model, totals = MODELS[name]
@@ -56,6 +57,7 @@ CALIBRATED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [ss.FBS, ss.FBP])
 @pytest.mark.parametrize("name", CALIBRATED)
 def test_r_knows_what_a_release_was_calibrated_to(rscript, tmp_path, model, name):

@@ -32,7 +32,9 @@ SAME = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize(
+    "name", [name if name == "FBS" else pytest.param(name, marks=pytest.mark.slow) for name in SAME]
+)
 def test_the_same_release_from_r_and_from_python(rscript, r, tmp_path, name):
     in_r, model = SAME[name]
     rscript(SYNTHESIZE.replace("{synthesizer}", in_r), tmp_path)
@@ -49,6 +51,7 @@ def test_the_same_release_from_r_and_from_python(rscript, r, tmp_path, name):
     np.testing.assert_allclose(theirs[["estimate", "se", "df"]], ours[["estimate", "se", "df"]], rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_r_cmd_check_with_its_testthat_suite_and_its_vignette(r, tmp_path):
     shutil.copytree(R_BRIDGE, tmp_path / "surveysynth")
     run_r("R", "CMD", "build", "surveysynth", cwd=tmp_path)

@@ -62,6 +62,7 @@ def odd_frame():
 PREDICTORS = ["field", "gender", "ordered", "coded", "employed", "age", "share", "text", "band"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.parametrize("columns", [["field"], *([c, "gender"] for c in PREDICTORS[2:])], ids=lambda c: c[0])
 def test_what_is_read_back_is_what_was_written(columns, format, tmp_path):

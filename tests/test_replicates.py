@@ -148,6 +148,7 @@ def test_an_even_stratum_without_fpc_is_a_doubled_half_sample():
     assert (factors[:6].sum(axis=0) == 6).all() and (factors[6:].sum(axis=0) == 10).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fpc", [None, "N"])
 def test_standard_error_of_a_total_equals_taylor_and_r(fpc, r, to_r):
     frame = clustered()
@@ -170,6 +171,7 @@ def test_standard_error_of_a_total_equals_taylor_and_r(fpc, r, to_r):
     assert (np.abs(variance - theirs) < 4 * error * np.sqrt(1 + 4000 / 2000)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicates", [700, pytest.param(5000, marks=pytest.mark.reference)])
 def test_standard_errors_of_a_two_stage_sample_equal_taylor_and_r(replicates, r, r_frame):
     """apiclus2: 40 of 757 districts, up to 5 schools in each; 5,000 of R's replicates take it 40 s."""

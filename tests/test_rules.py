@@ -33,6 +33,7 @@ def test_rule_01_a_weight_that_the_predictors_determine_is_kept_and_the_outcome_
         released(ss.SurveyDesign(frame, weights="wt", strata="field"), synthesizer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("synthesizer", [model(), population_model()], ids=lambda s: s.name)
 def test_rule_02_standard_errors_carry_the_clusters_or_the_report_says_that_they_do_not(synthesizer):
     """60 PSUs with an intraclass correlation of 0.3: their effects are modelled, or ignored by name."""
@@ -79,6 +80,7 @@ def test_rule_04_densities_do_not_depend_on_a_unit_that_nobody_named():
         assert words in str(fit(frame, transform).release().privacy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [model, population_model], ids=["FBS", "FBP"])
 def test_rule_05_released_draws_are_apart_and_stand_under_the_maximum(kind):
     """m separate draws, from different chains where possible; Delta's maximum includes them; lags are reported."""
@@ -106,6 +108,7 @@ def test_rule_06_epsilon_is_printed_rounded_up_and_never_above_the_request(exact
     assert public_epsilon(exact, asked) == public
 
 
+@pytest.mark.slow
 def test_rule_06_exact_numbers_are_internal_and_diagnostics_a_verdict(tmp_path):
     """No byte of public/ holds the exact epsilon, Delta, c1, or a number of the sampler."""
     design = make_design()

@@ -71,6 +71,7 @@ def test_a_generous_epsilon_leaves_every_record_its_full_weight():
     assert report.epsilon == 500  # what was reached is the largest bound of the file: an outlier's, where there is one
 
 
+@pytest.mark.slow
 def test_sampled_fit_meets_its_epsilon_too(sampled):
     assert 0.99 * 10.8 <= 6 * sampled.delta <= 10.8
     assert not sampled.weighted.posterior.diagnostics.exact
@@ -344,6 +345,7 @@ def test_a_release_that_keeps_enough_ends_as_before():
     assert report.publication.endswith("fit for publication once the assumptions hold")
 
 
+@pytest.mark.slow
 def test_synthesize_says_how_much_information_is_kept(capsys):
     ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=4)
     kept = ss.privacy_cost(make_design(), model(), epsilon=10.8, m=3, seed=4).mean_alpha
@@ -567,6 +569,7 @@ def test_nothing_is_said_of_missing_outcomes_where_there_are_none():
     assert "left out" not in str(released(synthesizer=model(missing="drop")).privacy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("roles", "predictors", "word"),
     [({"strata": None, "psu": "psu"}, "field", "PSUs"), ({"strata": "field"}, "gender", "strata"),
@@ -731,6 +734,7 @@ def test_a_constant_outcome_is_refused():
         released(ss.SurveyDesign(make_frame().assign(income=1234.0), weights="wt"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"prior": "flat"}, {"prior": "independent"}], ids=str)
 def test_collinear_predictors_change_nothing_but_their_coefficients(settings):
     frame = make_frame().assign(double=lambda f: 2 * (f["gender"] == "m"))
@@ -908,6 +912,7 @@ def test_a_correction_is_refused_before_anything_is_fitted(design, synthesizer, 
         ss.synthesize(design, synthesizer, epsilon=10.8, debias=True, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ss.FBS, ss.FBP])
 def test_draws_under_a_proper_prior_are_corrected_also_where_predictors_repeat_or_cells_are_empty(kind):
     frame = make_frame().assign(

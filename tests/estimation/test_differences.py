@@ -68,6 +68,7 @@ def test_two_independent_surveys_add_their_variances(r_frame):
     assert table["n"].tolist() == (one["n"] + other["n"]).tolist() and set(table["contrast"]) == {"strat - clus"}
 
 
+@pytest.mark.slow
 @FEW
 @given(designs())
 def test_a_difference_is_that_of_the_estimates_and_has_a_sign(made):

@@ -371,6 +371,7 @@ def test_rescaled_weights(seed, family, factor):
     assert_close(fitted(frame.assign(w=frame["w"] * factor), *family), fitted(frame, *family))
 
 
+@pytest.mark.slow
 @FEW
 @given(seeds, families, st.randoms(use_true_random=False))
 def test_row_order(seed, family, random):

@@ -142,6 +142,7 @@ def test_every_statistic_has_replicates(r_frame):
         np.testing.assert_allclose(a["se"][smooth], b["se"][smooth], rtol=0.03)
 
 
+@pytest.mark.slow
 def test_a_design_of_a_thousand_replicate_columns():
     """50,000 records in 6,760 domains: what R's users complain of. No time is asserted, but it is seconds."""
     rng = np.random.default_rng(3)

@@ -148,6 +148,7 @@ def test_unequal_probabilities(r, pps):
         estimate(SurveyDesign(design.frame, weights="weight", pps="hajek"), "g", estimator="survey")
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(made=designs())
 def test_any_design(r, made):

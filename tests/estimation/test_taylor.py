@@ -459,6 +459,7 @@ def test_samplics_equals_onepass(made):
     assert one[["a", "b", "statistic", "outcome"]].equals(other[["a", "b", "statistic", "outcome"]])
 
 
+@pytest.mark.slow
 @FEW
 @given(designs(), st.sampled_from([1e-6, 0.37, 8.0, 1e6]))
 def test_rescaled_weights_scale_totals_and_leave_means(made, factor):
@@ -468,6 +469,7 @@ def test_rescaled_weights_scale_totals_and_leave_means(made, factor):
     assert_close(table, again, factor=np.where(table["statistic"] == "mean", 1, factor))
 
 
+@pytest.mark.slow
 @FEW
 @given(designs(), st.randoms(use_true_random=False))
 def test_row_order_and_the_names_of_strata_and_psus_do_not_matter(made, random):

@@ -161,6 +161,7 @@ def test_counts_are_those_that_the_paper_prints():
 # the study
 
 
+@pytest.mark.slow
 def test_every_sample_gets_every_file(written):
     study, out, _ = written
     plan = study.plan
@@ -354,6 +355,7 @@ def run_cli(run, frame, monkeypatch, tmp_path):
     return partial(run, "study", "censoring")
 
 
+@pytest.mark.slow
 def test_mechanisms_on_ones_own_file(run_cli, frame, tmp_path):
     code, said, complaint = run_cli(*words_of(OWN))
     assert (code, complaint) == (0, "") and said.startswith("NOT FOR PUBLICATION")
@@ -432,6 +434,7 @@ def test_missing_outcomes_are_named_by_row(frame):
         compare_mechanisms(frame, "salary", bounds=(0, 1000), epsilon=5)
 
 
+@pytest.mark.slow
 def test_the_study_from_the_command_line(run_cli, tmp_path):
     options = {"replicates": "1", "n": "200", "epsilon": "5", "c1": "1", "workers": "1", "seed": "1", "out": "study"}
     code, said, complaint = run_cli(*words_of(options))

@@ -58,6 +58,7 @@ def test_samples_have_two_stages(second_stage):
     assert abs(np.mean(totals) - 1e5) < 3.5 * np.std(totals, ddof=1) / 5 < 3500
 
 
+@pytest.mark.slow
 def test_both_choices_see_the_same_samples(done):
     studies, out = done
     assert list(studies) == [(0.15, "model"), (0.15, "ignore")]
@@ -145,6 +146,7 @@ def test_effects_of_psus_lengthen_what_would_be_too_short(done):
     assert ratio["ignore"] < 0.75 and ratio["model"] > 1.4 * ratio["ignore"]
 
 
+@pytest.mark.slow
 def test_weights_of_psus_are_kept():
     """Simple random samples within PSUs: weights are public, and counts the confidential ones."""
     studies = cluster_study((0.05,), replicates=1, n=1700, m=(1,), delta=(3.4,), second_stage="srs", seed=1)
@@ -157,6 +159,7 @@ def test_weights_of_psus_are_kept():
     np.testing.assert_allclose(fbs["se"], scale * own["se"].loc[fbs.index], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_folder_keeps_one_seed_for_all(tmp_path):
     settings = {"replicates": 1, "n": 1700, "m": (1,), "delta": (3.4,), "out": tmp_path / "out"}
     first = cluster_study((0.15,), **settings)
@@ -200,6 +203,7 @@ def run_cli(run, monkeypatch, tmp_path):
     return partial(run, "study", "clusters")
 
 
+@pytest.mark.slow
 def test_a_study_from_the_command_line(run_cli, tmp_path):
     settings = {"replicates": "1", "icc": "0.15", "n": "1700", "m": "3", "delta": "3.4", "workers": "1", "seed": "4"}
     settings["out"] = "o"

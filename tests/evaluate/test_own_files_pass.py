@@ -33,6 +33,7 @@ def reach_the_fits(replicate, work, seeds, fits):
         assert [failure["reason"] for failure in failures] == [THE_FIT] * fits, (seed, failures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", repeated.ERRORS)
 def test_samples_of_the_tabular_study(kind):
     population = sdr(kind)
@@ -44,6 +45,7 @@ def test_samples_of_the_tabular_study(kind):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second_stage", ["pps", "srs"])
 @pytest.mark.parametrize("icc", [0.02, 0.15])
 def test_samples_of_the_study_of_clusters(icc, second_stage):
@@ -67,6 +69,7 @@ def test_files_of_the_study_of_censoring():
         assert np.isfinite(file.pseudo.records.y).all()
 
 
+@pytest.mark.slow
 def test_files_of_the_study_of_reweighting():
     """Poisson, mixture, two epsilons, two sizes under c1 = 1 and epsilon 10, four bounds on samples of salaries."""
     population = sdr()
@@ -77,6 +80,7 @@ def test_files_of_the_study_of_reweighting():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_files_of_the_study_of_identification_risk():
     for seed in range(8):
         with pytest.raises(ss.EngineError, match=THE_FIT):

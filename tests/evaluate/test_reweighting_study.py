@@ -142,6 +142,7 @@ def test_synthetic_files_come_from_their_draws(file):
 # the study
 
 
+@pytest.mark.slow
 def test_every_sample_gets_every_fit(written):
     bounds = written[0].bounds
     found = bounds.groupby(["replicate", "part"]).size().to_dict()
@@ -232,6 +233,7 @@ def test_the_curve_compares_with_the_confidential_file(written):
     assert row["overlap"] == pytest.approx(np.mean([shared / length for length in lengths]))
 
 
+@pytest.mark.slow
 def test_a_stopped_study_goes_on_and_ends_the_same(written, tmp_path):
     study, out, _ = written
     shutil.copytree(out, tmp_path / "out")
@@ -260,6 +262,7 @@ def test_what_fails_is_recorded_and_the_others_go_on(monkeypatch):
     assert found.failures[0]["error"] == "PrivacyError" and found.failures[0]["synthesizer"] == "inverse"
 
 
+@pytest.mark.slow
 def test_where_a_fit_fails_nothing_else_goes_by_its_name(monkeypatch):
     """On the survey: what was to be re-weighted is lacking, too; the summary is written all the same."""
     whole = reweighting.fit
@@ -340,6 +343,7 @@ def run_cli(run, frame, monkeypatch, tmp_path):
     return partial(run, "study", "reweighting")
 
 
+@pytest.mark.slow
 def test_weightings_on_ones_own_file(run_cli, frame, tmp_path):
     code, said, complaint = run_cli(*words_of(OWN))
     assert (code, complaint) == (0, "") and said.startswith("NOT FOR PUBLICATION")
@@ -362,6 +366,7 @@ def test_weightings_on_ones_own_file(run_cli, frame, tmp_path):
         assert table.at[f"{risk}_final", "mean_alpha"] >= table.at[risk, "mean_alpha"]
 
 
+@pytest.mark.slow
 def test_money_in_whole_dollars_with_zeros():
     """Section 3: a salary, negative binomial; the model's mean is the file's, within four posterior deviations."""
     rng = np.random.default_rng(8)
@@ -405,6 +410,7 @@ def test_a_folder_that_is_there_is_left_alone(run_cli, tmp_path):
     assert code == 2 and "exists" in complaint and not list((tmp_path / "side").iterdir())
 
 
+@pytest.mark.slow
 def test_the_study_from_the_command_line(written, run_cli, tmp_path):
     """It goes on in a folder where all of its replicates are, and writes what the study writes."""
     shutil.copytree(written[1], tmp_path / "study")

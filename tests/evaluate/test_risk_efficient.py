@@ -164,6 +164,7 @@ def test_profile_counts_by_hand():
     assert np.isnan([alone["mean_se"], alone["raised"], alone["raised_max"]]).all()
 
 
+@pytest.mark.slow
 def test_whack_a_mole_is_counted_from_the_records(study):
     wide = {
         name: part.set_index("record")["risk"]
@@ -409,6 +410,7 @@ def files_of(*more):
     return {f"{name}.csv" for name in TABLES} | {f"{name}.png" for name in FIGURES} | {"summary.txt", *more}
 
 
+@pytest.mark.slow
 def test_outputs_of_the_simulated_file(study, tmp_path):
     said = outputs.write(study, tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == files_of("records.csv")
@@ -423,6 +425,7 @@ def test_outputs_of_the_simulated_file(study, tmp_path):
     assert f"and this file: {found['holds'].sum()} of {len(found)}" in said
 
 
+@pytest.mark.slow
 def test_a_study_without_topcoding_and_coefficient(frame, tmp_path):
     settings = SMALL | {"radii": (), "datasets": 2}
     found = study_of(frame, known=[], seed=1, **settings)
@@ -456,6 +459,7 @@ def run_cli(run, monkeypatch, tmp_path):
     return partial(run, "study", "risk-efficient")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, "w"])
 def test_ones_own_file(weights, run_cli, tmp_path):
     code, said, complaint = run_cli(*words_of(OWN | ({} if weights is None else {"weights": weights})))
@@ -500,6 +504,7 @@ def test_a_folder_that_is_there_is_left_alone(run_cli, tmp_path):
     assert code == 2 and "exists" in complaint and not list((tmp_path / "side").iterdir())
 
 
+@pytest.mark.slow
 def test_the_study_from_the_command_line(run_cli, tmp_path):
     options = {"out": "study", "n": "150", "seed": "2", "datasets": "2", "warmup": "40", "draws": "50", "radii": "0.2"}
     code, said, complaint = run_cli(*words_of(options))
@@ -547,6 +552,7 @@ def test_missing_values_are_named_by_row_and_never_shown(frame):
         study_of(frame, known=KNOWN, **SMALL)
 
 
+@pytest.mark.slow
 def test_any_synthesizer_will_do(frame):
     """The study asks of a model what every synthesizer has."""
     whole = frame.assign(income=frame["income"].clip(lower=0).round())
@@ -556,6 +562,7 @@ def test_any_synthesizer_will_do(frame):
     assert keys_of(outputs.profile(found)) == [line for line in LINES if line[0] != "topcoding"]
 
 
+@pytest.mark.slow
 def test_an_allocation_that_looks_at_the_record_has_no_epsilon(frame):
     """Eq. 7 of the paper: the component of a synthetic record comes from its confidential value."""
     default = inputs.synthesizer(frame, "income", "tenure", ss.AsinhTransform(scale=30_000))

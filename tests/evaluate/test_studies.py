@@ -87,6 +87,7 @@ def test_truths_are_those_that_the_paper_prints(population):
         assert len(both) == 24 and (both["truth"] - both["population"]).abs().max() <= slack
 
 
+@pytest.mark.slow
 def test_estimates_are_tidy_and_complete(done, population):
     study, _ = done
     table = study.estimates
@@ -136,11 +137,13 @@ def test_synthesized_weights_scatter_around_the_smoothed_ones(done):
         assert 0.25 < ratio.std() < 0.5  # 0.4 in the population, less what the privacy weights take
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds(done, population):
     study, _ = done
     same(study, repeated_sampling(population, workers=2, **SMALL), but=["laplace"])
 
 
+@pytest.mark.slow
 def test_a_cluster_finds_the_same(done, population):
     distributed = pytest.importorskip("dask.distributed")
     with distributed.LocalCluster(1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:
@@ -148,6 +151,7 @@ def test_a_cluster_finds_the_same(done, population):
     same(done[0], study, but=["laplace"])
 
 
+@pytest.mark.slow
 def test_a_method_is_not_touched_by_what_else_is_run(done, population):
     """Other methods, another delta and another m leave the numbers of FBS at m = 3 as they are."""
     alone = repeated_sampling(population, **SMALL | {"methods": ("fbs",), "delta": (1.8, 3.4), "m": (3,)})
@@ -183,6 +187,7 @@ def written(population, tmp_path_factory):
     return out, deterministic(out)
 
 
+@pytest.mark.slow
 def test_a_stopped_study_goes_on_and_ends_the_same(written, population, tmp_path):
     out, before = tmp_path / "out", written[1]
     shutil.copytree(written[0], out)
@@ -195,6 +200,7 @@ def test_a_stopped_study_goes_on_and_ends_the_same(written, population, tmp_path
     assert sorted(os.listdir(out / "replicates")) == ["00001", "00002"]
 
 
+@pytest.mark.slow
 def test_more_samples_go_on_from_those_there_are(written, population, tmp_path):
     out, before = tmp_path / "grown", written[1]
     shutil.copytree(written[0], out)
@@ -204,6 +210,7 @@ def test_more_samples_go_on_from_those_there_are(written, population, tmp_path):
     assert deterministic(out) == before
 
 
+@pytest.mark.slow
 def test_without_a_seed_the_folder_keeps_the_one_from_the_system(population, tmp_path):
     settings = SMALL | {"seed": None, "m": (1,), "methods": ("fbs",)}
     first = repeated_sampling(population, out=tmp_path / "a", **settings | {"replicates": 1})
@@ -286,6 +293,7 @@ def small_population(sample):
     return Population("small", sdr().frame.iloc[::50], "salary", ("gender",), "gender", sample)
 
 
+@pytest.mark.slow
 def test_a_sample_on_which_a_method_fails_is_recorded_with_its_reason(tmp_path):
     population = small_population(constant_in_some_samples)
     settings = {"replicates": 6, "n": 200, "m": (1,), "methods": ("fbs",), "seed": 2}
@@ -329,6 +337,7 @@ def slow_square(shared, number):
     return number**2, os.environ["OMP_NUM_THREADS"], os.getpid()
 
 
+@pytest.mark.slow
 def test_worker_processes_have_one_thread_and_are_gone_when_the_work_is_given_up():
     before = os.environ.get("OMP_NUM_THREADS")
     work = run(slow_square, None, [0, 1, 2, 3], workers=2)
@@ -376,6 +385,7 @@ def looks_like_a_figure(path):
     assert min(pixels.shape[:2]) > 400 and 0.01 < inked < 0.6, (path.name, inked)
 
 
+@pytest.mark.slow
 def test_outputs_are_written_and_say_the_same(done, tmp_path):
     study, _ = done
     files = {path.name for path in outputs.write(study, tmp_path)}
@@ -407,6 +417,7 @@ def test_outputs_are_written_and_say_the_same(done, tmp_path):
         assert words in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["t4", "skewed", "heteroskedastic", "two-stage"])
 def test_relatives_of_the_population_can_be_studied(kind):
     study = repeated_sampling(sdr(kind), replicates=1, n=800, m=(1,), methods=("fbs",), seed=1)
@@ -456,6 +467,7 @@ def file(tmp_path):
     make_frame().replace("NA", "n/a.").to_csv(tmp_path / "f.csv", index=False)
 
 
+@pytest.mark.slow
 def test_methods_on_ones_own_file(file, run_cli, tmp_path):
     code, said, complaint = run_cli(*words_of(OWN))
     assert (code, complaint) == (0, "")
@@ -540,6 +552,7 @@ def test_wrong_arguments_leave_with_2_and_a_sentence(options, words, file, run_c
     assert not (tmp_path / "o").exists() and not (tmp_path / "side").exists()
 
 
+@pytest.mark.slow
 def test_a_study_from_the_command_line(run_cli, tmp_path):
     settings = {"replicates": "1", "methods": "fbs", "m": "3", "delta": "1.8,3.4", "workers": "1", "seed": "4"}
     settings["out"] = "o"

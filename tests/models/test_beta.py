@@ -150,6 +150,7 @@ def test_posterior_is_that_of_quadrature(bound):
         assert abs(draws.std() / sd - 1) < 1.5 * error  # a half at kurtosis 3, with room for heavier tails
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [None, 2.5, 0.5])
 def test_regression_samples_well(bound):
     frame, *_ = file(1500)
@@ -245,6 +246,7 @@ def test_lipschitz_bounds_of_the_paper():
 # ---- synthetic data
 
 
+@pytest.mark.slow
 def test_simulated_outcomes_follow_the_draw():
     frame, *_ = file()
     data, posterior = MODEL.prepare(SurveyDesign(frame, weights="w")), drawn(S=2)

@@ -508,6 +508,7 @@ def simulated(sigma, K, seed, C=62, G=6):
     return data, np.ones(n), groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "K"), [((0.4,), 2), ((0.0,), 2), ((1.2,), 2), ((0.3, 0.4), 3)])
 def test_chains_are_healthy(sigma, K):
     data, alpha, groups = simulated(sigma, K, seed=10)

@@ -75,6 +75,7 @@ def fbs_log_prior(B, L):
     return norm.logpdf(B, 0, 10).sum() + student_t.logpdf(s / 10, 3).sum() + lkj + to_L
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [60, 240])  # one row of predictors a record: all at once; many records a row: by row
 @pytest.mark.parametrize("D", [1, 2, 3])
 def test_fbs_target_is_the_row_by_row_clamped_sum(D, n):
@@ -155,6 +156,7 @@ def test_fbp_target_is_the_row_by_row_clamped_sum_of_equation_6(weights):
         assert target.log_prob_grad(theta)[0] - without.log_prob_grad(theta)[0] == pytest.approx(difference, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [FBS("y", "field"), FBS("y", "field", prior="normal"), FBP("y", "field")])
 def test_without_a_clamp_the_posterior_is_the_collapsed_one(model):
     """Priors and Jacobians: B and Sigma explicit, or integrated out, are one posterior."""
@@ -226,6 +228,7 @@ def limit(Y, bound, tilt, start):
     return theta[:2], np.array([[np.exp(theta[2]), 0], [theta[3], np.exp(theta[4])]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [3.0, 1.8])
 @pytest.mark.parametrize("tilt", [False, True])
 def test_the_limit_of_the_censored_estimate_is_taken_back_to_the_truth(tilt, bound):
@@ -252,6 +255,7 @@ def test_a_prototype_agrees_with_the_limit_of_the_clamp():
     np.testing.assert_allclose(np.linalg.norm(back, axis=1), [0.399, 0.563], rtol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [1.8, 3.0])
 def test_means_vary_as_much_as_the_factor_says(bound):
     """Censored estimates of a mean in 200 samples of 400, by a general optimizer: their variance, to 30%.

@@ -50,6 +50,7 @@ def normal_with_effects(data, posterior, s, records, alpha):
     return multivariate_normal(np.zeros(2 * n), spread).logpdf(residual.ravel()) + constant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [model, population_model], ids=["FBS", "FBP"])
 @pytest.mark.parametrize("groups", ["PSUs", "PSUs and strata"])
 def test_a_records_bound_is_what_it_does_to_the_likelihood_without_the_effects(groups, make):
@@ -217,6 +218,7 @@ def test_the_papers_fbp_has_no_effects():
 # ---- units
 
 
+@pytest.mark.slow
 def test_units_of_several_records_share_an_alpha_and_their_densities_add_up():
     frame = clustered_frame().assign(household=lambda f: np.arange(len(f)) // 2)
     fit = ss.fit(clustered(frame), model("gender"), epsilon=30, m=2, seed=1, unit="household")
@@ -249,6 +251,7 @@ def test_a_unit_of_one_record_each_is_a_record():
     assert one.delta == pytest.approx(other.delta, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_sizes_of_psus_predict_where_they_differ():
     """Takes of 6 to 18 with weights inverse to them: without the sizes, counts would vary as the takes do."""
     rng = np.random.default_rng(3)
@@ -323,6 +326,7 @@ def test_debias_is_done_where_only_strata_have_effects():
     assert (better.values["L"][:, 0, 0] > 1.02 * plain.values["L"][:, 0, 0]).all()
 
 
+@pytest.mark.slow
 def test_fbp_weighs_psus_of_many_records_less_where_their_weights_are_small():
     """Outcomes rise and weights fall with the size of a PSU: the mean is not that of equal weights."""
     rng = np.random.default_rng(3)

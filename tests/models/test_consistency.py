@@ -119,6 +119,7 @@ def test_the_limit_of_the_corrected_draw_is_the_draw(D, log_base):
     assert np.linalg.slogdet(Sigma_true)[1] > np.linalg.slogdet(Sigma)[1] + 0.05
 
 
+@pytest.mark.slow
 def test_risks_are_maxima_over_the_draws_of_the_file_s_own_posterior():
     """Sigma_s inverse-Wishart, B_s | Sigma_s normal, and a record pulls its own cell's mean: all by brute force."""
     X, size, S, repeats = np.array([[1.0, 0, 0], [1.0, 1, 0], [1.0, 0, 1]]), np.array([20, 10, 3]), 100, 30
@@ -296,6 +297,7 @@ def test_the_limit_of_corrected_shares_and_covariance_is_the_draw(D):
     np.testing.assert_allclose(B, B_PAIRS[:, :D], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_shares_behind_the_risks_are_those_of_a_file_with_the_record_in_it():
     """Dirichlet draws of 1 + (n - 1) p records of the record's own category, exactly, by numpy."""
     size, S, c, repeats = [20, 40, 100], 100, 0.8, 40
@@ -362,6 +364,7 @@ def test_weights_that_leave_no_category_are_beyond_repair(alpha, D):
         shares_corrected(P, [50, 200, 1000], alpha, D)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("D", [0, 2])
 def test_corrected_shares_are_the_true_ones(D):
     """Files of 1,000 records: the unweighted fit's risks, the weighted fit's draws, corrected."""
@@ -448,6 +451,7 @@ def z_of_mean(x):
     return x.mean(axis=0) / (x.std(axis=0, ddof=1) / np.sqrt(len(x)))
 
 
+@pytest.mark.slow
 def test_corrected_draws_have_the_true_covariance(known):
     """epsilon = 10.8, n = 1,000: privacy weights shrink Sigma to about 0.70 of the truth."""
     _, found = known

@@ -222,6 +222,7 @@ def test_weights_that_are_alike_change_nothing(K, G, phi, weights, level, seed):
             np.testing.assert_allclose(out[name], values[name], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.sampled_from([None, 0.7]), st.integers(0, 10**6))
 def test_neither_the_order_of_rows_nor_the_coding_of_predictors_matters(phi, seed):
@@ -237,6 +238,7 @@ def test_neither_the_order_of_rows_nor_the_coding_of_predictors_matters(phi, see
         assert two["phi"] == pytest.approx(one["phi"], rel=2e-3)
 
 
+@pytest.mark.slow
 def test_many_rows_are_sampled_and_several_draws_corrected_each_by_itself():
     rng = np.random.default_rng(5)
     x = rng.normal(size=2000)
@@ -256,6 +258,7 @@ def test_what_cannot_be_undone_is_refused():
         correct(values, np.ones((1, 1)), np.array([500.0]), lambda f: (f < 1.2) * 1.0, 1000, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "files"), [(3.0, 2), (100.0, 1)])
 def test_means_come_back_in_files_whose_truth_is_known(mean, files):
     """Plain synthetic means are a fifth too low; those of corrected draws differ from the truth by chance."""
@@ -281,6 +284,7 @@ def test_means_come_back_in_files_whose_truth_is_known(mean, files):
     assert abs(phi - 1) < 0.15
 
 
+@pytest.mark.slow
 def test_a_release_is_corrected_on_request_and_holds_whole_numbers():
     rng = np.random.default_rng(4)
     y = rng.poisson(3 * rng.gamma(0.7, 1 / 0.7, 1500))

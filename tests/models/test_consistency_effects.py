@@ -98,6 +98,7 @@ def known(request):
     return {name: np.array(values) for name, values in found.items()}
 
 
+@pytest.mark.slow
 def test_corrected_draws_have_the_covariances_of_the_unweighted_fit(known):
     """Within four Monte Carlo errors, and the stated bias: 3% of Sigma, 10% of T."""
     for name in ("released", "corrected"):

@@ -171,6 +171,7 @@ def stan_model(folder, program=WEIGHTED, **changes):
     return ss.StanModel(path, outcome="pay", predictors="group", **pieces)
 
 
+@pytest.mark.slow
 def test_a_stan_program_releases(tmp_path):
     design = file(modelled=True)
     release = ss.synthesize(design, stan_model(tmp_path), epsilon=30, m=2, seed=1, population_total=2000, tolerance=0.2)
@@ -199,6 +200,7 @@ def of_dollars(records, draws):
     return logs + norm.logpdf(records.log_w, draws["c"] @ records.x.T + draws["g"][:, None] * z, t)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
@@ -226,6 +228,7 @@ def test_a_forgotten_factor_of_a_model_in_numpy_is_found():
         ss.check_model(Half(), file())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "changes", "match"),
     [
@@ -264,6 +267,7 @@ def of_the_guide(language):
     return re.search(rf"```{language}\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)[1]
 
 
+@pytest.mark.slow
 def test_the_code_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pay.stan").write_text(of_the_guide("stan"))
@@ -381,6 +385,7 @@ def test_a_model_shows_the_arguments_of_its_constructor():
 # the example
 
 
+@pytest.mark.slow
 def test_the_gamma_regression_of_the_guide():
     rng = np.random.default_rng(4)
     for modelled in (False, True):

@@ -201,6 +201,7 @@ def dollars():
     return y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "y", "g", "alpha"),
     [
@@ -339,6 +340,7 @@ def test_posterior_mean_is_that_of_glm_nb(r, to_r):
     assert posterior["phi"].std() == pytest.approx(theta_error, rel=0.08)
 
 
+@pytest.mark.slow
 def test_lipschitz_bounds_of_the_paper():
     """Hu, Savitsky & Williams (2020, section 2): 0.2 NB(100, 5) + 0.8 NB(100, 20), n = 1000: bounds from 13 to 16."""
     model, found = NegativeBinomialRegression("y"), []
@@ -373,6 +375,7 @@ def test_simulated_counts_follow_the_draw(kind):
     np.testing.assert_allclose(sets[0].weights, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modelled", [False, True])
 def test_release_end_to_end(modelled):
     frame, _ = file(500, modelled=modelled)

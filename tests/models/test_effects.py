@@ -139,6 +139,7 @@ def test_without_effects_it_is_fbs(levels):
     assert np.ptp(differences) < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["independent"])
 def test_proper_priors_come_to_what_the_flat_one_says_of_a_large_file(prior):
     """Priors hardly matter for 1,200 records, so two routes without a common sampler must agree: chains and grid."""
@@ -158,6 +159,7 @@ def test_proper_priors_come_to_what_the_flat_one_says_of_a_large_file(prior):
 # ---- exact draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["flat", "proper"])
 @pytest.mark.parametrize("levels", [1, 2])
 def test_coefficients_and_effects_are_drawn_from_their_joint_normal(levels, prior):
@@ -251,6 +253,7 @@ def simulated(tau, seed, C=60, low=10, high=30):
     return X, pattern, Y, np.ones(len(psu)), Groups(psu, C, stratum if len(tau) == 2 else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("levels", "icc"), [(1, 0.02), (1, 0.05), (1, 0.15), (2, 0.05)])
 def test_intervals_cover_the_true_intraclass_correlation(levels, icc):
     """90% intervals for tau of each level and column, over 40 files."""
@@ -303,6 +306,7 @@ PSUS, STRATA = np.arange(9), np.arange(4)
 AT = {1: np.array([[0.0], [0.03], [1.7]]), 2: np.array([[0.0, 0.0], [0.03, 2.0], [1.7, 0.1]])}
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), levels=st.integers(1, 2), twice=st.integers(0, 39), cut=st.integers(1, 39))
 def test_order_names_blocks_and_copies_do_not_matter(seed, levels, twice, cut):
@@ -326,6 +330,7 @@ def test_order_names_blocks_and_copies_do_not_matter(seed, levels, twice, cut):
     same(likelihood(again(np.append(everything, twice), np.append(half, half[twice])), AT[levels]), reference)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(scale=st.tuples(*[st.floats(1e-5, 1e5)] * 3), levels=st.integers(1, 2))
 def test_units_of_predictors_do_not_matter_to_the_flat_prior(scale, levels):
@@ -347,6 +352,7 @@ def test_collinear_predictors_do_not_matter_to_the_flat_prior(levels):
 # ---- the edges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["flat", "independent"])
 @pytest.mark.parametrize("edge", ["one PSU", "PSUs of one record", "next to no weight", "one heavy PSU"])
 def test_extreme_groups(edge, prior):

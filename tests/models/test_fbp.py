@@ -98,6 +98,7 @@ def test_collapsed_density_is_the_rowwise_density_with_coefficients_integrated_o
     assert np.ptp(constants) < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("empty_cell", [False, True])
 @pytest.mark.parametrize("D", [1, 2])
 def test_posterior_is_that_of_the_rowwise_program(D, empty_cell):

@@ -115,6 +115,7 @@ def test_collapsed_density_is_the_rowwise_density_with_B_integrated_out(D, empty
     assert np.ptp(constants) < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["paper", "independent"])
 def test_posterior_is_that_of_the_rowwise_program(prior):
     frame, X, Y = sample(x=False)
@@ -196,6 +197,7 @@ def test_flat_prior_intervals_cover():
     assert np.abs(np.mean(inside, axis=0) - 0.95).max() < 4 * np.sqrt(0.05 * 0.95 / 500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["flat", "paper"])
 def test_collinear_predictors_change_nothing(prior):
     """The cell means, which are all that two such files identify, have the posterior of the model without the copy."""
@@ -272,6 +274,7 @@ def test_units_and_origins_of_predictors_do_not_matter(unit, origin):
 FRAME = sample()[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), factor=st.floats(1e-3, 1e6), twice=st.integers(0, 59))
 def test_order_duplicates_and_scale_of_weights_do_not_matter(seed, factor, twice):

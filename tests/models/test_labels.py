@@ -141,6 +141,7 @@ def test_categories_alone_with_a_public_weight_and_with_a_synthetic_one():
             assert set(table["statistic"]) == {"count", "proportion"}
 
 
+@pytest.mark.slow
 def test_data_sets_may_lack_a_rare_category():
     frame = labelled_frame()
     frame["disabled"] = (np.arange(600) % 150 == 0).astype(int)
@@ -157,6 +158,7 @@ def test_data_sets_may_lack_a_rare_category():
     assert cells["estimate"].sum() == pytest.approx(frame["wt"].sum())
 
 
+@pytest.mark.slow
 def test_shares_and_counts_recover_from_privacy_weights_that_press_on_rare_categories():
     """One record in ten is disabled: it is riskier, and weighted down; over 30 files the mean share is the truth's."""
     truth, shares, raw = 0.1, [], []
@@ -239,6 +241,7 @@ def test_statistics_go_to_the_outcomes_that_have_them():
         ss.synthesize(labelled(), both(), epsilon=60, public=["gender", "income"])
 
 
+@pytest.mark.slow
 def test_effects_of_psus_on_numbers_are_integrated_out_and_those_on_categories_given():
     frame = labelled_frame(600).assign(psu=np.arange(600) % 30)
     synthesizer = ss.FBS(["C(disabled)", "income"], "gender", prior="flat")

@@ -33,6 +33,7 @@ def share_below(y, split, bound):
     return np.exp(logsumexp(log_p[mean < split]) - logsumexp(log_p))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "low", "high", "last", "prior"),
     [(100, 0.0, 2.6, (19.73, -17.13), "normal"), (20, -3.08, 5.88, (30.0, -30.0), "paper")],
@@ -50,6 +51,7 @@ def test_two_modes_are_refused_whichever_record_there_is(size, low, high, last, 
                 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_mode_that_does_not_count_is_not_released_whichever_record_there_is():
     """The wider group is less probable by e^-16; chains that start at least squares of the file end in either."""
     for last in (19.73, -17.13):
@@ -62,6 +64,7 @@ def test_a_mode_that_does_not_count_is_not_released_whichever_record_there_is():
         assert all(abs(d.frame["y"].median()) < 0.2 for d in release.datasets)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=15, deadline=None)
 @given(
     size=st.integers(15, 60), gap=st.floats(1, 9), sd=st.floats(0.05, 0.9), wider=st.floats(0.7, 1.4),

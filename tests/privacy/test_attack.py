@@ -331,6 +331,7 @@ def fbs_masses(engine):
     return normalized(np.array(points))
 
 
+@pytest.mark.slow
 def test_censored_fbs():
     """One more record like the others: D' is mostly prior, where it is at the lower clamp; else it is at the upper."""
 
@@ -495,6 +496,7 @@ def tables(design, **settings):
     return asked(noise, lambda: noise.laplace_tables(design, "y", None, 4.0, replicates=4, **settings))
 
 
+@pytest.mark.slow
 def test_strict_laplace_tables():
     """A record goes from one corner of the box to the other: count and total each reach their epsilon."""
     box = {"kind": "strict", "bounds": {"weight": (1, 50), "y": (0, 100)}}
@@ -533,6 +535,7 @@ def bins_of(design, **settings):
     )
 
 
+@pytest.mark.slow
 def test_perturbed_histogram_one_record_removed():
     y = np.append(np.random.default_rng(4).uniform(20, 60, 40), 99.0)
     here, there = bins_of(design_of(y)), bins_of(design_of(y[:-1]))

@@ -68,6 +68,7 @@ def small_files(draw):
     return file(), [file() for _ in range(L)], list(known), value, ball
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=1000, deadline=None)
 @given(small_files())
 def test_the_measures_are_their_definition(drawn):

@@ -117,6 +117,7 @@ def test_privacy_weights_of_a_policy_depend_on_the_record_alone(map):
     assert 0 < alpha[0].min() < alpha[0].max() <= 1
 
 
+@pytest.mark.slow
 def test_release_under_a_policy_is_strict_and_the_policy_survives_its_file(policy, tmp_path):
     path = policy.save(tmp_path / "policy.npz")
     assert os.stat(path).st_mode & 0o777 == 0o600
@@ -274,6 +275,7 @@ def test_beta_risks_under_a_policy_do_not_depend_on_how_a_file_is_standardized()
     assert risks[0] == pytest.approx(risks[1], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_policy_of_a_mixture_makes_strict_releases_whatever_the_scale_of_the_predictors(tmp_path):
     """Risks under the kept draws are those of the historical file's own densities, also in another file."""
     rng = np.random.default_rng(5)
@@ -329,6 +331,7 @@ def test_weighted_e_cuts_off_and_never_exceeds_epsilon():
     assert report.kind == "asymptotic" and report.epsilon <= 7 and "weight 0" in str(report)
 
 
+@pytest.mark.slow
 def test_censored_with_weights_of_the_file_is_strict_given_alpha_only():
     release = ss.synthesize(design(), NORMAL, epsilon=9.0, mechanism=ss.Censored(weighted=True), seed=1, **FAST)
     assert release.privacy.kind == "strict given alpha"
@@ -337,6 +340,7 @@ def test_censored_with_weights_of_the_file_is_strict_given_alpha_only():
     assert any(said in line for line in release.privacy.data_dependent)
 
 
+@pytest.mark.slow
 def test_debias_takes_the_clamp_off(strict):
     """Post-processing by public constants; the residual scale, 0.4 in truth, comes back to where it was."""
     release = ss.synthesize(design(), NORMAL, epsilon=9.0, mechanism=ss.Censored(), debias=True, seed=1, **FAST)
@@ -399,6 +403,7 @@ def test_a_strict_release_accepts_no_failed_chains(strict):
         strict.release(accept_diagnostics=["rhat"])
 
 
+@pytest.mark.slow
 def test_who_lacks_an_outcome_is_said_without_their_weights_and_policies_leave_them_out(policy):
     frame = file()
     frame.loc[[3, 50], "income"] = np.nan

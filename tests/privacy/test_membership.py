@@ -246,6 +246,7 @@ def test_rows_are_those_of_the_file_and_the_words_are_plain():
         membership_attack(fit, refit=-1)
 
 
+@pytest.mark.slow
 def test_a_fit_of_a_survey_is_within_its_bound():
     """400 records, epsilon = 10.8: the best attack gets a small part of what epsilon allows; alpha = 1 gives more."""
     fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1)

@@ -65,6 +65,7 @@ def test_a_mean_that_is_the_limit_is_not_above_it():
         ss.IdentificationRule([], 0.4999999).enforce(design, outcomes, files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("synthesizer", [model(), population_model()], ids=lambda s: s.name)
 @pytest.mark.parametrize("debias", [False, True])
 def test_the_rule_is_about_the_data_sets_that_are_released(synthesizer, debias):

@@ -67,6 +67,7 @@ def households(slope, n=1500, seed=1, curve=0.0):
     return pd.DataFrame({"household": household, "region": region, "income": income, "wt": weight})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slope", "curve"), [(-0.4, 0.0), (0.4, 0.0), (0.0, 0.6)])
 @pytest.mark.parametrize("make", [ss.FBS, ss.FBP])
 def test_means_do_not_go_with_the_size_of_units_when_little_epsilon_weights_them_down(make, slope, curve):
@@ -87,6 +88,7 @@ def test_means_do_not_go_with_the_size_of_units_when_little_epsilon_weights_them
     assert abs(fitted.mean() - np.log(frame["income"]).mean()) < 4 * fitted.std() / np.sqrt(4000) + 0.003
 
 
+@pytest.mark.slow
 def test_vienna_is_not_rich_because_its_households_are_small(r_frame):
     """laeken's eusilc, with households protected: Vienna's mean was 11 to 21% too high in seven releases."""
     frame = r_frame("{ data(eusilc, package = 'laeken'); eusilc[c('db030', 'db040', 'rb090', 'eqIncome', 'rb050')] }")

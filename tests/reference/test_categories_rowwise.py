@@ -39,6 +39,7 @@ def columns(log_shares, effect, sigma):
 SLOW = [(3, 1), (2, 2), (3, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("K", "levels"), [(2, 1), *[pytest.param(*case, marks=pytest.mark.reference) for case in SLOW]]
 )

@@ -43,6 +43,7 @@ def columns(B, L, tau, effect):
 SLOW = [("flat", 1), ("independent", 1), ("independent", 2), ("paper", 1), ("paper", 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prior", "levels"), [("flat", 2), *[pytest.param(*case, marks=pytest.mark.reference) for case in SLOW]]
 )

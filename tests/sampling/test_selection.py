@@ -71,6 +71,7 @@ def test_units_and_pairs_come_as_often_as_they_should(method):
         assert_frequencies((chosen.T @ chosen)[upper], DRAWS, joint[upper])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", FIXED_SIZE)
 @pytest.mark.parametrize("n", [1, 2, 12, 19])
 def test_equal_probabilities_and_samples_of_nearly_none_or_nearly_all(method, n):
@@ -81,6 +82,7 @@ def test_equal_probabilities_and_samples_of_nearly_none_or_nearly_all(method, n)
         assert_frequencies(chosen.sum(axis=0), 4000, pi)
 
 
+@pytest.mark.slow
 def test_brewer_draws_by_its_tree():
     """Whole samples against the tree of all draws in fractions; one unit has pi = 0.99, which most draws propose."""
     rng = np.random.default_rng(31)
@@ -213,6 +215,7 @@ def test_sizes_so_small_that_the_others_are_certain_but_for_rounding():
             assert maximum_entropy(pi, rng).size == n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("N", [1, 3, 10, 1000, 100_003])
 def test_systematic_sample_size_survives_rounding(N):
     rng = np.random.default_rng(N)

@@ -19,6 +19,7 @@ def frame(rng, N=90):
     return strata, size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_stratum_is_drawn_with_its_probabilities(method):
     rng = np.random.default_rng(60)
