@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -106,6 +107,14 @@ def modes(folder):
 
 
 @pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of its own to work in, and a terminal of 100 columns."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+@pytest.fixture
 def run(monkeypatch, capfd):
     """Run a command in this process: its exit code, what it printed, what it complained of.
 
@@ -125,3 +134,39 @@ def run(monkeypatch, capfd):
         return code, said.out, KEPT.sub("", PROGRESS.sub("", said.err))
 
     return command
+
+
+@pytest.fixture
+def run_cli(request, run, folder):
+    """Run the ``COMMAND`` of the test's module, in a folder of its own."""
+    return partial(run, *request.module.COMMAND)
+
+
+def words_of(options):
+    """Options of a command, as words."""
+    return [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+
+
+def squeezed(text):
+    """Without line breaks, and without the frame that typer draws around its errors."""
+    return " ".join(re.sub(r"│\n│", "", text).split())
+
+
+def looks_like_a_figure(path):
+    """A picture at 150 dpi that is neither blank nor a blot."""
+    from matplotlib import image
+
+    pixels = image.imread(path)[..., :3]
+    inked = (pixels < 0.95).any(axis=2).mean()
+    assert min(pixels.shape[:2]) > 400 and 0.01 < inked < 0.6, (path.name, inked)
+
+
+@pytest.fixture(scope="module")
+def rstan(request, r):
+    """R with rstan loaded and the module's row-by-row ``PROGRAM`` compiled, as ``rowwise``."""
+    if not r.r("nzchar(system.file(package = 'rstan'))")[0]:
+        pytest.skip("R's package rstan is not installed: apt-get install r-cran-rstan libboost-dev g++")
+    r.r("suppressPackageStartupMessages(library(rstan)); rstan_options(boost_lib = '/usr/include')")
+    program = Path(request.module.__file__).with_name(request.module.PROGRAM)
+    r.r(f"rowwise <- suppressWarnings(stan_model('{program}', save_dso = FALSE))")
+    return r

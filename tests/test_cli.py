@@ -13,6 +13,7 @@ import openpyxl
 import pandas as pd
 import pytest
 import typer
+from conftest import squeezed
 from surveys import make_frame
 
 import surveysynth as ss
@@ -27,11 +28,7 @@ GOOD = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def words(command="synthesize", file="f.csv", drop=(), **options):
@@ -53,11 +50,6 @@ def file(folder):
 def released(file, run):
     assert run(*words())[0] == 0
     return Path("release")
-
-
-def squeezed(text):
-    """Without line breaks, and without the frame that typer draws around its errors."""
-    return " ".join(re.sub(r"│\n│", "", text).split())
 
 
 def rows(table, by):

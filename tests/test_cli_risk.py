@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import modes
+from conftest import modes, squeezed
 from surveys import make_frame
 
 import surveysynth as ss
@@ -15,16 +15,7 @@ import surveysynth as ss
 FIT = ["--weights", "wt", "--outcome", "income", "--prior", "flat", "--seed", "1"]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return tmp_path
-
-
-def squeezed(text):
-    """Without line breaks, and without the frame that typer draws around its errors."""
-    return " ".join(re.sub(r"│\n│", "", text).split())
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def shares(frame, files, known, near):

@@ -4,16 +4,15 @@ import json
 import os
 import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import looks_like_a_figure, words_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
 from surveysynth.privacy.weight_maps import linear_map
@@ -346,13 +345,14 @@ OWN = {
 }  # fmt: skip
 
 
+COMMAND = ("study", "censoring")
+
+
 @pytest.fixture
-def run_cli(run, frame, monkeypatch, tmp_path):
-    """Run `surveysynth study censoring` in a folder with a file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+def run_cli(run_cli, frame):
+    """The command, in a folder with a file."""
     frame.to_csv("f.csv", index=False)
-    return partial(run, "study", "censoring")
+    return run_cli
 
 
 @pytest.mark.slow

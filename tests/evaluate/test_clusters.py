@@ -1,13 +1,12 @@
 """The two-stage study: a population with a known intraclass correlation, and the same samples for either choice."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import looks_like_a_figure, words_of
 from test_datasets import intraclass_correlation
-from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
 from surveysynth import studies as evaluate
@@ -195,12 +194,7 @@ def test_bad_arguments_are_refused_before_any_work(settings, words, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.fixture
-def run_cli(run, monkeypatch, tmp_path):
-    """Run `surveysynth study clusters` in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return partial(run, "study", "clusters")
+COMMAND = ("study", "clusters")
 
 
 @pytest.mark.slow

@@ -3,17 +3,16 @@
 import itertools
 import os
 import shutil
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import looks_like_a_figure, words_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
 from surveysynth.privacy.budget import Budget
@@ -334,13 +333,14 @@ def frame():
 OWN = {"data": "f.csv", "outcome": "visits", "predictors": "age", "seed": "1", "out": "side"}
 
 
+COMMAND = ("study", "reweighting")
+
+
 @pytest.fixture
-def run_cli(run, frame, monkeypatch, tmp_path):
-    """Run `surveysynth study reweighting` in a folder with a file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+def run_cli(run_cli, frame):
+    """The command, in a folder with a file."""
     frame.to_csv("f.csv", index=False)
-    return partial(run, "study", "reweighting")
+    return run_cli
 
 
 @pytest.mark.slow

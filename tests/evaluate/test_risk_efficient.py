@@ -2,17 +2,16 @@
 
 import itertools
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import looks_like_a_figure, words_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from test_studies import looks_like_a_figure, words_of
 
 import surveysynth as ss
 from surveysynth import datasets
@@ -446,17 +445,18 @@ OWN = {
 }  # fmt: skip
 
 
+COMMAND = ("study", "risk-efficient")
+
+
 @pytest.fixture
-def run_cli(run, monkeypatch, tmp_path):
-    """Run `surveysynth study risk-efficient` in a folder with a file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+def run_cli(run_cli):
+    """The command, in a folder with a file."""
     units = datasets.consumer_units(150, seed=8).rename(columns={"income": "wages"})
     units["wages"] += np.random.default_rng(1).uniform(0.0001, 0.9999, 150)  # every value can be told from all others
     units.loc[0, "wages"] = -1250.125  # a loss, which has no logarithm
     units["w"] = 1 + (units["tenure"] == "rented")
     units.to_csv("f.csv", index=False)
-    return partial(run, "study", "risk-efficient")
+    return run_cli
 
 
 @pytest.mark.slow

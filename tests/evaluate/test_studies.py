@@ -5,14 +5,13 @@ import os
 import shutil
 import time
 from dataclasses import replace
-from functools import partial
 from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import image
+from conftest import looks_like_a_figure, words_of
 from surveys import make_frame
 
 import surveysynth as ss
@@ -378,13 +377,6 @@ def test_a_scheduler_that_is_not_there_is_named(population):
         repeated_sampling(population, scheduler="nowhere", **SMALL)
 
 
-def looks_like_a_figure(path):
-    """A picture at 150 dpi that is neither blank nor a blot."""
-    pixels = image.imread(path)[..., :3]
-    inked = (pixels < 0.95).any(axis=2).mean()
-    assert min(pixels.shape[:2]) > 400 and 0.01 < inked < 0.6, (path.name, inked)
-
-
 @pytest.mark.slow
 def test_outputs_are_written_and_say_the_same(done, tmp_path):
     study, _ = done
@@ -444,22 +436,13 @@ def test_the_papers_tables_come_out(population):
 # one's own file
 
 
-@pytest.fixture
-def run_cli(run, monkeypatch, tmp_path):
-    """Run `surveysynth study tabular` in a folder of its own, as ``run`` does."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return partial(run, "study", "tabular")
+COMMAND = ("study", "tabular")
 
 
 OWN = {
     "weights": "wt", "strata": "field", "outcome": "income", "predictors": "field + gender", "by": "field,gender",
     "epsilon": "10.8", "m": "3", "seed": "1", "out": "side", "data": "f.csv",
 }  # fmt: skip
-
-
-def words_of(options):
-    return [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
 
 
 @pytest.fixture

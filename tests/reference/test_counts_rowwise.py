@@ -3,7 +3,6 @@
 make reference        (compiles for about a minute)
 """
 
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,15 +18,7 @@ pytestmark = pytest.mark.reference
 N, DRAWS = 60, 5000
 
 
-@pytest.fixture(scope="module")
-def rstan(r):
-    """R with rstan loaded and the row-by-row program compiled, as ``rowwise``."""
-    if not r.r("nzchar(system.file(package = 'rstan'))")[0]:
-        pytest.skip("R's package rstan is not installed: apt-get install r-cran-rstan libboost-dev g++")
-    r.r("suppressPackageStartupMessages(library(rstan)); rstan_options(boost_lib = '/usr/include')")
-    program = Path(__file__).with_name("counts_rowwise.stan")
-    r.r(f"rowwise <- suppressWarnings(stan_model('{program}', save_dso = FALSE))")
-    return r
+PROGRAM = "counts_rowwise.stan"
 
 
 @pytest.mark.parametrize(
