@@ -18,7 +18,7 @@ from fit_cost import seconds
 from surveysynth import FBS, SurveyDesign
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Draws, Sampler
-from surveysynth.models.normal.joint_regression import Data
+from surveysynth.models.normal.records import JointRecords
 
 MODEL = FBS("y", "field + gender")
 
@@ -47,13 +47,13 @@ def main() -> None:
     sizes, psus = ([int(part) for part in text.split(",")] for text in (options.sizes, options.psus))
     rng = np.random.default_rng(1)
     for n in sizes:
-        prepared: dict[int, Data] = {0: MODEL.prepare(design(n, psus[0], rng), "ignore")}
+        prepared: dict[int, JointRecords] = {0: MODEL.prepare(design(n, psus[0], rng), "ignore")}
         prepared |= {C: MODEL.prepare(design(n, C, rng)) for C in psus}
         for prior in options.priors.split(","):
             compare(prepared, prior, n, options.pairs)
 
 
-def compare(prepared: dict[int, Data], prior: str, n: int, pairs: int) -> None:
+def compare(prepared: dict[int, JointRecords], prior: str, n: int, pairs: int) -> None:
     """Fits without effects (0 PSUs) and with them, taken in turn."""
     model = replace(MODEL, prior=prior)
     engine = get_engine("embedded")

@@ -14,19 +14,21 @@ from scipy.stats import beta, binomtest, chisquare, dirichlet, kstest, norm
 
 from surveysynth import InputError, ModelError, SurveyDesign
 from surveysynth.engines import base
-from surveysynth.models.normal import categories
+from surveysynth.models.normal import categories, category_effects
 from surveysynth.models.normal.categories import (
     Categories,
     crossed,
     draw_log_shares,
-    grouped_counts,
     log_likelihood,
-    log_likelihood_with_effects,
     log_share,
+    simulate,
+)
+from surveysynth.models.normal.category_effects import (
+    grouped_counts,
+    log_likelihood_with_effects,
     log_share_with_effects,
     new_effects,
     sample_with_effects,
-    simulate,
     simulate_with_effects,
 )
 from surveysynth.models.shared.groups import Groups
@@ -320,7 +322,7 @@ def test_density_is_that_of_the_records_one_by_one(K, levels):
     """Sum of alpha log P over records, priors of shares, sigma and effects, and the sum of the gamma variables."""
     data, alpha, groups = clustered(K, levels)
     counts = grouped_counts(data, alpha, groups)
-    stan_data = categories._stan_data(counts)
+    stan_data = category_effects._stan_data(counts)
     rng, differences = np.random.default_rng(7), []
     a = data.counts(alpha) + 1 / K
     Q = stan_data["Q"]
@@ -352,7 +354,7 @@ def test_density_is_that_of_the_records_one_by_one(K, levels):
 def test_coordinates_of_effects_are_standard_normal_under_the_parabola_that_places_them(levels):
     """Whatever sigma is: then sigma and the effects are independent in the sampler's coordinates."""
     data, alpha, groups = clustered(3, levels)
-    stan_data, rng = categories._stan_data(grouped_counts(data, alpha, groups)), np.random.default_rng(15)
+    stan_data, rng = category_effects._stan_data(grouped_counts(data, alpha, groups)), np.random.default_rng(15)
     stan_data["information"] = stan_data["information"] + 0.1
     for sigma in np.array([[0.05, 0.2], [0.5, 0.3], [3.0, 1.0]])[:, :levels]:
         constants = []
@@ -369,7 +371,7 @@ def test_the_parabola_is_that_of_the_likelihood_at_its_mode():
     data, alpha, groups = clustered(3, 1)
     counts = grouped_counts(data, alpha, groups)
     p = (counts.cell + 1 / 3) / (counts.cell + 1 / 3).sum(axis=1, keepdims=True)
-    Q, information, pull = categories._quadratic(counts, p)
+    Q, information, pull = category_effects._quadratic(counts, p)
     mode = pull / (1 + information)  # under a N(0, 1) prior
     h = 1e-4
 
@@ -390,9 +392,9 @@ def test_the_parabola_is_that_of_the_likelihood_at_its_mode():
 def test_the_posterior_does_not_depend_on_the_names_of_the_categories(order):
     """Categories in another order: the same density where shares and effects are permuted likewise."""
     data, alpha, groups = clustered(4)
-    before, rng = categories._stan_data(grouped_counts(data, alpha, groups)), np.random.default_rng(12)
+    before, rng = category_effects._stan_data(grouped_counts(data, alpha, groups)), np.random.default_rng(12)
     renamed = replace(data, category=np.argsort(order)[data.category])
-    after = categories._stan_data(grouped_counts(renamed, alpha, groups))
+    after = category_effects._stan_data(grouped_counts(renamed, alpha, groups))
     np.testing.assert_allclose(after["spread"], before["spread"], rtol=1e-9)
     t, t_sigma, (z_psu, z_stratum) = rng.normal(size=(4, 4)), rng.normal(size=2), some_z(rng, 4, 2)
     first = log_prob(program(before), t=t, t_sigma=t_sigma, z_psu=z_psu, z_stratum=z_stratum)
@@ -456,7 +458,7 @@ def test_counts_of_groups_add_up_over_blocks_in_any_order(order, cut):
 
 @pytest.mark.parametrize("block", [4_000_000, 60])
 def test_log_likelihood_and_shares_with_effects_are_sums_over_records(monkeypatch, block):
-    monkeypatch.setattr(categories, "BLOCK", block)
+    monkeypatch.setattr(category_effects, "BLOCK", block)
     data, _, groups = clustered()
     log_p, b = some_draws(data, groups)
     signed = np.random.default_rng(5).normal(size=80)

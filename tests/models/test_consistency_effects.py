@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from surveysynth import ModelError
 from surveysynth.models.base import Sampler
 from surveysynth.models.normal import density as gaussian
-from surveysynth.models.normal.cluster_effects import grouped_statistics, sample_with_effects
+from surveysynth.models.normal.cluster_effects import grouped_statistics
 from surveysynth.models.normal.debias_effects import RECORDS, ClusteredFile, _some_psus, correct_with_effects
 from surveysynth.models.normal.fisher_consistency import Weighting
+from surveysynth.models.normal.variance_components import sample_with_effects
 from surveysynth.models.shared.groups import Groups
 from surveysynth.privacy.units import even
 

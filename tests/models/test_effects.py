@@ -11,14 +11,9 @@ from scipy.stats import binom, kstest, multivariate_normal
 
 from surveysynth.engines import base
 from surveysynth.models.base import Sampler
-from surveysynth.models.normal import cluster_effects as effects
-from surveysynth.models.normal.cluster_effects import (
-    draw_coefficients,
-    draw_strata,
-    grouped_statistics,
-    new_effects,
-    sample_with_effects,
-)
+from surveysynth.models.normal import variance_components
+from surveysynth.models.normal.cluster_effects import draw_strata, grouped_statistics, new_effects
+from surveysynth.models.normal.variance_components import draw_coefficients, sample_with_effects
 from surveysynth.models.shared.groups import Groups
 
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 0])  # of 9 PSUs: stratum 3 has one, and PSU 4 no weight
@@ -94,8 +89,8 @@ def test_density_is_that_of_the_whole_file_as_one_normal_vector(D, levels, prior
     """Y is multivariate normal with covariance Sigma (x) diag(1 / alpha) + sum T_k (x) Z_k Z_k' + X prior X'."""
     rng = np.random.default_rng(7)
     X, pattern, Y, alpha, groups = sample(D, levels)
-    model = effects._integrate(grouped_statistics(X, pattern, Y, alpha, groups))
-    data = effects._stan_data(model, prior, rng)
+    model = variance_components.integrate(grouped_statistics(X, pattern, Y, alpha, groups))
+    data = variance_components._stan_data(model, prior, rng)
     collapsed, constants = program(data), []
     for _ in range(15):
         v = {
@@ -124,8 +119,8 @@ def test_without_effects_it_is_fbs(levels):
     """At tau = 0 the program and fbs.stan have the same density: in the same coordinates, where t > 0."""
     rng = np.random.default_rng(5)
     statistics = grouped_statistics(*sample(2, levels))
-    model = effects._integrate(statistics)
-    data = effects._stan_data(model, "paper", rng)
+    model = variance_components.integrate(statistics)
+    data = variance_components._stan_data(model, "paper", rng)
     data["L_hat"] = model.L_0  # where fbs.stan is centred
     S0 = statistics.total.reduced()[2]
     shared = {name: data[name] for name in ("D", "K", "rank", "A", "R", "Z0", "b", "r", "correlated")}
@@ -184,7 +179,9 @@ def test_coefficients_and_effects_are_drawn_from_their_joint_normal(levels, prio
 
     statistics = grouped_statistics(X, pattern, Y, alpha, groups)
     many = [np.tile(x, (S, *[1] * x.ndim)) for x in (L, tau, root)]
-    B = draw_coefficients(effects._integrate(statistics), *many[:2], many[2] if prior == "proper" else None, rng)
+    B = draw_coefficients(
+        variance_components.integrate(statistics), *many[:2], many[2] if prior == "proper" else None, rng
+    )
     highest = draw_strata(statistics, B, *many[:2], rng)
     assert highest.dtype == np.float32
     draws = np.hstack([x.transpose(0, 2, 1).reshape(S, -1) for x in (B, highest)])
@@ -284,7 +281,7 @@ def test_ranks_of_the_truth_are_uniform():
 
 def likelihood(statistics, at):
     """What the likelihood knows of (B, L, tau) at each tau: log|C|, least squares of B, residual factor, log det."""
-    model = effects._integrate(statistics)
+    model = variance_components.integrate(statistics)
     rank, phi = len(model.R), np.log1p(at * model.a_bar)
     F, log_det = model.factors(phi)
     C, cross = F[:, :rank, :rank], F[:, rank:, :rank]

@@ -13,7 +13,8 @@ from batches import moments
 
 from surveysynth.engines import get_engine
 from surveysynth.models.base import Sampler
-from surveysynth.models.normal.categories import Categories, grouped_counts, sample_with_effects
+from surveysynth.models.normal.categories import Categories
+from surveysynth.models.normal.category_effects import grouped_counts, sample_with_effects
 from surveysynth.models.shared.groups import Groups
 
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])

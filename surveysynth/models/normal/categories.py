@@ -11,14 +11,6 @@ records of cell g in category k, and the pseudo posterior is p_g ~ Dirichlet(1/K
 whatever the normal part is: independent draws, no Markov chains.
 
 The prior counts as much as one record a cell, however many categories there are (Perks 1947).
-
-**Effects of PSUs and strata.**  In PSU c of stratum h the shares are
-
-    p_gc[k] ~ p_g[k] exp(b_c[k]),    b_c[k] = (sigma_1 (z_ck - mean z_c) + sigma_2 (z_hk - mean z_h)) / sqrt(2),
-
-z standard normal, sigma half-normal(0, 1): sigma is the standard deviation of an effect on the log odds of
-any two categories, whichever they are, so other names for the categories change nothing.  This posterior is
-sampled (stan/categories.stan) from sums of alpha; the cost is linear in the pairs of a PSU and a cell that occur.
 """
 
 from __future__ import annotations
@@ -29,17 +21,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.linalg import helmert
-from scipy.sparse import csr_array
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
-from ...design.columns import occurring
 from ...design.survey_design import SurveyDesign
-from ...engines import Diagnostics
 from ...errors import InputError, ModelError, guarded
 from ...validation import rows
-from ..base import Sampler
-from ..shared.groups import Groups
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -48,8 +34,6 @@ MOST_CATEGORIES = 1000  # of all columns, crossed
 FEWEST = 5  # records that a level has on average; fewer, and the column is an identifier
 MOST_BYTES = 2_000_000_000  # of all draws of the shares
 BLOCK = 4_000_000  # numbers in one block of draws
-TYPICAL = 0.125  # variance of an effect's coordinates at sigma = 0.5
-NEWTON_STEPS = 20  # towards the mode of the effects, which places the sampler's coordinates
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -214,7 +198,7 @@ def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floa
         The draws would take more than 2 GB.
     """
     G, K = counts.shape
-    _refuse_large(size, counts.size, f"{G:,} cells with {K:,} categories")
+    refuse_large(size, counts.size, f"{G:,} cells with {K:,} categories")
     shape = 1 / K + counts
     out = np.empty((size, G, K))
     step = max(1, BLOCK // counts.size)
@@ -226,7 +210,8 @@ def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floa
     return out
 
 
-def _refuse_large(size: int, numbers: int, what: str) -> None:
+def refuse_large(size: int, numbers: int, what: str) -> None:
+    """Refuse draws of this many numbers each that take more memory than is allowed (InputError)."""
     needed = 8 * size * numbers
     if needed > MOST_BYTES:
         raise InputError(
@@ -269,242 +254,3 @@ def simulate(log_shares: Floats, row: Codes, rng: np.random.Generator) -> Codes:
     category = np.empty(row.size, dtype=np.intp)
     category[order] = np.repeat(np.tile(np.arange(K), G), counts.ravel())
     return category
-
-
-# ---- effects of PSUs and strata
-
-
-@dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class GroupedCounts:
-    """What the likelihood with effects knows of the records, sums of alpha; blocks of records add up.
-
-    Attributes
-    ----------
-    cell : float array (G, K)
-        Of each cell and category.
-    group : float array (C, K)
-        Of each group (PSU) and category.
-    pair : sparse array (C, G)
-        Of each group and cell; entries that are stored are those that occur.
-    parent : int array (C,) or None
-    """
-
-    cell: Floats
-    group: Floats
-    pair: csr_array
-    parent: Codes | None
-
-    def __add__(self, other: GroupedCounts) -> GroupedCounts:
-        return GroupedCounts(self.cell + other.cell, self.group + other.group, self.pair + other.pair, self.parent)
-
-
-def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCounts:
-    """Sums of alpha by cell, by group and by both.
-
-    Parameters
-    ----------
-    data : Categories
-    alpha : float array (n,)
-    groups : Groups
-        Of these records; blocks that are to add up number the same groups.
-    """
-    C, K = groups.size, data.K
-    by_group = np.bincount(groups.record * K + data.category, alpha, C * K).reshape(C, K)
-    pair = csr_array((alpha, (groups.record, data.cell)), shape=(C, data.cells))
-    return GroupedCounts(data.counts(alpha), np.asarray(by_group, dtype=np.float64), pair, groups.parent)
-
-
-@dataclass(frozen=True)
-class SharesDraws:
-    """Draws of shares and effects, chains one after the other.
-
-    Attributes
-    ----------
-    log_shares : float array (S, G, K)
-        log p_g, without effects.
-    b : float32 array (S, C, K)
-        Total effect of each group, its stratum's included.  Rounded once, here: the rounded effects are
-        the draws, and densities given them are exact.
-    strata : float32 array (S, H, K) or None
-        Effects of the second level alone; None for one level.
-    sigma : float array (S, levels)
-        Standard deviations of effects on log odds, lowest level first.
-    chain : int array (S,)
-    diagnostics : Diagnostics
-    engine, version : str
-    """
-
-    log_shares: Floats
-    b: NDArray[np.float32]
-    strata: NDArray[np.float32] | None
-    sigma: Floats
-    chain: Codes
-    diagnostics: Diagnostics
-    engine: str
-    version: str
-
-
-def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
-    """Draw (p, b, sigma) from the alpha-weighted pseudo posterior.
-
-    Raises
-    ------
-    InputError
-        The draws would take more than 2 GB.
-    """
-    (G, K), C, size = counts.cell.shape, len(counts.group), sampler.chains * sampler.draws
-    H = 0 if counts.parent is None else int(counts.parent.max()) + 1
-    numbers = 2 * G * K + 2 * (C + H) * (K - 1) + (C + H) * K // 2  # effects are kept in half the precision
-    _refuse_large(size, numbers, f"{G:,} cells and {C + H:,} PSUs and strata with {K:,} categories")
-    data = _stan_data(counts)
-    fit = sampler.engine().sample(
-        "categories", data, chains=sampler.chains, warmup=sampler.warmup, draws=sampler.draws, seed=sampler.seed()
-    )
-    v = {name: a.reshape(size, *a.shape[2:]) for name, a in fit.values.items()}
-    basis = np.asarray(data["Q"]).T
-    b = (v["e"].reshape(-1, K - 1) @ basis).reshape(size, C, K).astype(np.float32)
-    strata = (v["v"].reshape(-1, K - 1) @ basis).reshape(size, H, K).astype(np.float32) if H else None
-    chain = np.repeat(np.arange(sampler.chains), sampler.draws)
-    return SharesDraws(v["log_share"], b, strata, v["sigma"], chain, fit.diagnostics, fit.engine, fit.version)
-
-
-def _stan_data(counts: GroupedCounts) -> dict[str, object]:
-    """Data of categories.stan; all but the counts places its coordinates and nothing else."""
-    (G, K), C, by_cell = counts.cell.shape, len(counts.group), counts.pair.T.tocsr()
-    H = 0 if counts.parent is None else int(counts.parent.max()) + 1
-    stratum = np.zeros(C, dtype=np.intp) if counts.parent is None else counts.parent
-    shape = 1 / K + counts.cell
-    Q, information, pull = _quadratic(counts, shape / shape.sum(axis=1, keepdims=True))
-    spread, of_strata = [_spread(information)], np.zeros((H, K - 1))
-    if H:
-        spread.append(_spread(_sums(information, stratum)))
-        of_strata = _sums(information / (1 + TYPICAL * information), stratum)
-    return {
-        "G": G, "K": K, "C": C, "levels": len(spread), "H": H, "Q": Q, "shape": shape, "n_psu": counts.group,
-        "pairs": by_cell.nnz, "cell": 1 + np.repeat(np.arange(G), np.diff(by_cell.indptr)),
-        "psu": 1 + by_cell.indices, "n_pair": by_cell.data, "start_cell": 1 + by_cell.indptr,
-        "stratum": 1 + stratum, "member": 1 + np.argsort(stratum, kind="stable"),
-        "start_stratum": 1 + np.append(0, np.cumsum(np.bincount(stratum)))[: H + 1],
-        "information": information, "pull": pull, "spread": np.array(spread),
-        "mirror": _mirror(information), "mirror_stratum": _mirror(of_strata),
-    }  # fmt: skip
-
-
-def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Coordinates of effects, and their log likelihood at shares p as a parabola: pull e - information e^2 / 2.
-
-    Returns
-    -------
-    float array (K, K - 1)
-        Orthonormal coordinates, in which effects inform on each other as little as possible.
-    float arrays (C, K - 1) and (C, K - 1)
-        Information, and information times the place of the maximum, around the mode under a N(0, 1) prior.
-    """
-    n, contrasts = counts.cell.sum(axis=1), helmert(p.shape[1])
-    pooled = np.diag(n @ p) - (p.T * n) @ p
-    Q = contrasts.T @ np.linalg.eigh(contrasts @ pooled @ contrasts.T)[1]
-    pair = counts.pair.tocoo()
-    total = csr_array((pair.data, (pair.row, np.arange(pair.size))), shape=(len(counts.group), pair.size))
-    e = np.zeros((len(counts.group), Q.shape[1]))
-    for step in range(NEWTON_STEPS):
-        share = softmax(np.log(p)[pair.col] + (e @ Q.T)[pair.row], axis=1)
-        information = np.maximum(total @ (share @ Q**2 - (share @ Q) ** 2), 0)  # but for rounding it is
-        pull = information * e + (counts.group - total @ share) @ Q
-        reach = 2 * 0.85**step  # shorter and shorter: where shares are small, a Newton step may go anywhere
-        e = e + np.clip(pull / (1 + information) - e, -reach, reach)
-    return Q, np.asarray(information), np.asarray(pull)
-
-
-def _mirror(information: Floats) -> Floats:
-    """Reflections that turn a shift of all effects of a column, in units of their precision, into the first one."""
-    w = np.sqrt(1 / TYPICAL + information)
-    w = w / np.linalg.norm(w, axis=0)
-    w[:1] -= 1
-    length = np.linalg.norm(w, axis=0)
-    return np.asarray(w / np.where(length > 0, length, 1))
-
-
-def _sums(x: Floats, parent: Codes) -> Floats:
-    """Sums over the groups of each parent: (C, D) to (H, D)."""
-    return np.asarray(csr_array((np.ones(len(x)), (parent, np.arange(len(x))))) @ x)
-
-
-def _spread(information: Floats) -> float:
-    """Rough standard error of sigma: the variance of an effect has information sum I^2 / 2 near 0."""
-    return min(1.0, 0.5 * (4 / max(float((information**2).sum()), 1e-9)) ** 0.25)
-
-
-def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: NDArray[np.float32]) -> Floats:
-    """sum_i alpha_i log p(category i | cell i, PSU i, draw): (S,); alpha may be negative.
-
-    Parameters
-    ----------
-    counts : GroupedCounts
-    log_shares, b : float arrays (S, G, K), (S, C, K)
-    """
-    pair, S = counts.pair.tocoo(), len(b)
-    cell, psu = (np.asarray(code, dtype=np.intp) for code in (pair.col, pair.row))
-    out = log_likelihood(counts.cell, log_shares) + np.einsum("sck,ck->s", b, counts.group, dtype=np.float64)
-    step = max(1, BLOCK // max(1, pair.size))
-    for s in range(0, S, step):
-        part = slice(s, min(S, s + step))
-        out[part] -= _log_normalizer(log_shares[part], b[part], cell, psu) @ pair.data
-    return out
-
-
-def log_share_with_effects(
-    log_shares: Floats, b: NDArray[np.float32], cell: Codes, category: Codes, psu: Codes
-) -> Floats:
-    """log p_gc[k] of some triples of cell, category and PSU in every draw: (triples, S)."""
-    C, K = b.shape[1:]
-    effect = np.take(b.reshape(-1, C * K), psu * K + category, axis=1) - _log_normalizer(log_shares, b, cell, psu)
-    return np.asarray(log_share(log_shares, cell, category) + effect.T)
-
-
-def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu: Codes) -> Floats:
-    """log sum_k p_g[k] exp(b_c[k]) of some pairs of cell and PSU: (S, pairs)."""
-    total = np.zeros((len(b), len(cell)))
-    for k in range(b.shape[2]):  # categories one by one: no array of draws, pairs and categories
-        total += np.exp(np.take(log_shares[:, :, k], cell, axis=1) + np.take(b[:, :, k], psu, axis=1))
-    return np.log(total)
-
-
-def new_effects(
-    sigma: Floats, strata: NDArray[np.float32] | None, K: int, groups: Groups, rng: np.random.Generator
-) -> Floats:
-    """Total effects of new groups, for one draw: (C, K).
-
-    PSUs are a sample and are drawn anew; strata are all there are and keep their effects.
-
-    Parameters
-    ----------
-    sigma : float array (levels,)
-    strata : float array (H, K) or None
-        Effects of the strata in this draw; None for one level.
-    K : int
-        Categories.
-    groups : Groups
-    """
-    z = rng.standard_normal((groups.size, K))
-    effect = sigma[0] / np.sqrt(2) * (z - z.mean(axis=1, keepdims=True))
-    if strata is not None:
-        effect = effect + strata[groups.parent]
-    return np.asarray(effect, dtype=np.float64)
-
-
-def simulate_with_effects(log_shares: Floats, b: Floats, cell: Codes, psu: Codes, rng: np.random.Generator) -> Codes:
-    """Categories of records of one draw, given effects of their PSUs.
-
-    Parameters
-    ----------
-    log_shares, b : float arrays (G, K), (C, K)
-    cell, psu : int arrays (n,)
-
-    Returns
-    -------
-    int array (n,)
-    """
-    G = len(log_shares)
-    pair, row = occurring(psu * G + cell, len(b) * G)
-    shares = log_shares[pair % G] + b[pair // G]
-    return simulate(shares - logsumexp(shares, axis=1, keepdims=True), row, rng)

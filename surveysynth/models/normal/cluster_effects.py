@@ -1,48 +1,23 @@
-"""FBS with normal effects of PSUs, of strata, or of both.
+"""Normal effects of PSUs, of strata, or of both on outcomes and log weight, given the parameters.
 
     Y_i = B' x_i + v_h(i) + u_c(i) + e_i,   e ~ N(0, Sigma),  u_c ~ N(0, T_1),  v_h ~ N(0, T_2),
 
-PSU c in stratum h, record densities p(Y_i | x_i, B, u, v, Sigma)^alpha_i, priors unweighted.  Write
-Sigma = L L' and T_k = L diag(tau_k) L': in the coordinates l_j' Y (l_j' a row of L^-1) column j is
-a univariate mixed model with unit error variance and effects of variance tau_1j, tau_2j.  With
-a_c = sum alpha, g_c = sum alpha [x, Y] of a PSU, integrating u_c out turns the cross products
+PSU c in stratum h, record densities p(Y_i | x_i, B, u, v, Sigma)^alpha_i.  Write Sigma = L L' and
+T_k = L diag(tau_k) L': in the coordinates l_j' Y (l_j' a row of L^-1) column j is a univariate mixed model
+with unit error variance and effects of variance tau_1j, tau_2j.
 
-    G = sum_i alpha_i [x, Y][x, Y]'   into   G(tau) = G - sum_c w_c g_c g_c',   w_c = tau_1 / (1 + a_c tau_1)
-
-and costs sum_c log(1 + a_c tau_1) / 2.  That is G within PSUs plus sum_c q_c m_c m_c', m_c = g_c / a_c,
-with weights q_c = a_c / (1 + a_c tau_1) instead of a_c: what a PSU tells of its own mean is worth q_c
-records.  Strata follow by the same step from the PSUs (q_c, m_c), as PSUs from records (alpha_i, Y_i).
-
-**Everything that a fit needs is G(tau) and the cost, at one tau or two a column.**  They are sums of
-1 / (1 + a tau), smooth in phi = log(1 + a_bar tau) with a_bar the largest a: the nearest singularities
-are at imaginary part pi.  So they are computed once at Chebyshev nodes, and later fits, draws and
-gradients (stan/fbs_effects.stan) cost the same however many PSUs there are.
-
-**Under the flat prior the columns are independent regressions.**  p(B, Sigma) ~ |Sigma|^-(D+1)/2 is a
-product over rows of L^-1, so column j is regressed on the predictors and on the columns before it, and
-
-    p(tau_j) ~ |G_a|^-1/2 kappa^-(A - rank - D + j)/2 exp(-cost) p0(tau_j),
-
-G_a being G(tau_j) of the predictors and earlier columns, kappa the residual of column j: one or
-two dimensions, sampled on a grid.  The rest is chi-squared and normal.  No Markov chains.
+Given (B, L, tau) effects are normal and are drawn exactly, or integrated out of the likelihood; both need sums over
+the records of each PSU alone.  Draws of (B, L, tau): :mod:`surveysynth.models.normal.variance_components`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebvander
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
 from scipy.sparse import csr_array
-from scipy.special import logsumexp
 
-from ...engines import Diagnostics
-from ...errors import ModelError, guarded
-from ..base import Sampler
 from ..shared.groups import Groups
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 
@@ -50,11 +25,6 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Singles = NDArray[np.float32]
 
-TOLERANCE = 1e-14  # of the Chebyshev series, relative to the largest value
-GRID, FINE = {1: 100, 2: 40}, {1: 4096, 2: 512}  # points an axis: evaluated, and interpolated for the draws
-ZOOMS = 20  # steps from the whole range to the part that matters; four or five do
-NEGLIGIBLE = 30.0  # log density below its largest value at which a grid ends
-CENTRING_DRAWS = 1000  # of the flat posterior, which place the sampler's coordinates
 BLOCK = 4_000_000  # numbers in one block of draws
 
 
@@ -108,75 +78,6 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
     return GroupedStatistics(sufficient_statistics(X, pattern, Y, alpha), sums(alpha), s, t, groups.parent)
 
 
-@dataclass(frozen=True)
-class EffectsDraws:
-    """Draws of everything but the effects, chains one after the other.
-
-    Attributes
-    ----------
-    B, L : float arrays (S, K, D), (S, D, D)
-        Coefficients; lower Cholesky factor of Sigma.
-    tau : float array (S, levels, D)
-        T_k = L diag(tau_k) L', lowest level first.
-    chain : int array (S,)
-    diagnostics : Diagnostics
-    engine, version : str
-    """
-
-    B: Floats
-    L: Floats
-    tau: Floats
-    chain: Codes
-    diagnostics: Diagnostics
-    engine: str
-    version: str
-
-
-def sample_with_effects(
-    statistics: GroupedStatistics, prior: Literal["paper", "independent", "flat"], sampler: Sampler
-) -> EffectsDraws:
-    """Draw (B, Sigma, tau) from the alpha-weighted pseudo posterior, effects integrated out.
-
-    Priors of B and Sigma are FBS's; tau_kj ~ half-normal(0, 1).  "flat" is drawn without Markov
-    chains, its tau on a grid.  The caller refuses predictor rows that no record with a weight has,
-    and too small a sum of alpha, as without effects.
-
-    Raises
-    ------
-    ModelError
-        The predictors differ too much in size for a proper prior.
-    """
-    model = _integrate(statistics)
-    if prior == "flat":
-        size = sampler.chains * sampler.draws
-        L, phi = _draw_flat(model, size, sampler.rng)
-        tau = model.tau(phi)
-        B = draw_coefficients(model, L, tau, None, sampler.rng)
-        independent = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
-        return EffectsDraws(B, L, tau, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
-    fit = sampler.engine().sample(
-        "fbs_effects", _stan_data(model, prior, sampler.rng), chains=sampler.chains, warmup=sampler.warmup,
-        draws=sampler.draws, seed=sampler.seed(),
-    )  # fmt: skip
-    v = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
-    root = v["sigma_beta"].transpose(0, 2, 1)[:, :, :, None] * np.eye(model.R.shape[1])
-    if prior == "paper":
-        root = root @ v["L_Omega"][:, None]
-    B = guarded(
-        lambda: draw_coefficients(model, v["L"], v["tau"], root, sampler.rng),
-        np.linalg.LinAlgError,
-        lambda kind: ModelError(
-            "the coefficients cannot be drawn: the predictors differ too much in size for this prior. Give numeric "
-            "predictors in larger units (thousands), or use prior='flat'"
-        ),
-    )
-    chain = np.repeat(np.arange(sampler.chains), sampler.draws)
-    return EffectsDraws(B, v["L"], v["tau"], chain, fit.diagnostics, fit.engine, fit.version)
-
-
-# ---- effects
-
-
 def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, rng: np.random.Generator) -> Singles:
     """Draw the effects of the highest level given (B, L, tau), those below integrated out, exactly.
 
@@ -190,7 +91,7 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
         Rounded once, here: the rounded effects are the draws, and densities given them are exact.
     """
     C, D = len(statistics.a), L.shape[1]
-    member = None if statistics.parent is None else _membership(statistics.parent)
+    member = None if statistics.parent is None else membership(statistics.parent)
     out = np.empty((len(B), C if member is None else member.shape[0], D), dtype=np.float32)
     a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
     step = max(1, BLOCK // (C * D))
@@ -259,7 +160,7 @@ def new_effects(root: Floats, groups: Groups, above: Singles | None, rng: np.ran
     return np.asarray(effect if above is None else effect + above[groups.parent])
 
 
-def _membership(parent: Codes) -> csr_array:
+def membership(parent: Codes) -> csr_array:
     """Indicator matrix (H, C) of the groups of each parent."""
     C = len(parent)
     return csr_array((np.ones(C), (parent, np.arange(C))), shape=(int(parent.max()) + 1, C))
@@ -269,266 +170,3 @@ def _sums(member: csr_array, x: Floats) -> Floats:
     """Sums over the groups of each parent: (s, C, D) to (s, H, D)."""
     s, C, D = x.shape
     return np.asarray(member @ x.swapaxes(0, 1).reshape(C, -1)).reshape(-1, s, D).swapaxes(0, 1)
-
-
-# ---- effects, integrated out
-
-
-@dataclass(frozen=True, repr=False)
-class Integrated:
-    """The likelihood of (B, L, tau) in coordinates of order one, with its table in phi = log(1 + a_bar tau).
-
-    ``R`` (rank, K), ``inverse`` (K, rank) with R inverse = I, and ``Z0`` (rank, D) as in FBS;
-    ``L_0`` (D, D), L_0 L_0' = S0 / A.  G(tau) is that of [inverse' x, L_0^-1 (Y - B^' x)].
-    ``a_bar``, ``reach`` (levels,): phi runs from 0 to reach.  ``series`` holds a matrix for each level,
-    Chebyshev coefficients (terms, polynomials) of the few functions of phi that all entries are made
-    of; ``table`` (entries + 1, terms_1 terms_2) makes them, from the products of a function of each level:
-    the lower triangle of G, by rows, and the log determinant.
-    """
-
-    A: float
-    R: Floats
-    inverse: Floats
-    Z0: Floats
-    L_0: Floats
-    a_bar: Floats
-    reach: Floats
-    series: tuple[Floats, ...]
-    table: Floats
-
-    def tau(self, phi: Floats) -> Floats:
-        """Variance ratios (S, levels, D) of phi."""
-        return np.asarray(np.expm1(phi) / self.a_bar[:, None])
-
-    def factors(self, phi: Floats) -> tuple[Floats, Floats]:
-        """Cholesky factors of G (N, rank + D, rank + D) and log determinants (N,) at phi (N, levels)."""
-        n = len(self.R) + len(self.L_0)
-        G, log_det = np.empty((len(phi), n, n)), np.empty(len(phi))
-        row, column = np.tril_indices(n)
-        step = max(1, BLOCK // self.table.shape[1])
-        for i in range(0, len(phi), step):
-            part = slice(i, min(len(phi), i + step))
-            values = self._basis(phi[part]) @ self.table.T
-            G[part, row, column] = G[part, column, row] = values[:, :-1]
-            log_det[part] = values[:, -1]
-        return np.asarray(np.linalg.cholesky(G), dtype=np.float64), log_det
-
-    def _basis(self, phi: Floats) -> Floats:
-        x = 2 * np.minimum(phi / self.reach, 1) - 1
-        f = [chebvander(x[:, k], c.shape[1] - 1) @ c.T for k, c in enumerate(self.series)]
-        return f[0] if len(f) == 1 else np.asarray((f[0][:, :, None] * f[1][:, None]).reshape(len(x), -1))
-
-
-def _integrate(statistics: GroupedStatistics) -> Integrated:
-    """Tabulate G(tau) and the log determinant.
-
-    A column of the likelihood rises no faster than tau^((A + D) / 2), and tau's prior falls like
-    exp(-tau^2 / 2): six beyond sqrt((A + D) / 2) there is nothing left of the posterior.
-    """
-    A = statistics.total.A
-    R, Z0, S0 = statistics.total.reduced()
-    rank, D = Z0.shape
-    length = np.linalg.norm(R, axis=0)
-    length = np.where(length > 0, length, 1.0)  # units of predictors are not to cost digits
-    inverse = np.linalg.pinv(R / length) / length[:, None]
-    L_0 = np.asarray(np.linalg.cholesky(S0 / A))
-    seen = statistics.a > 0
-    a = statistics.a[seen]
-    x = statistics.s[seen] @ inverse
-    residual = np.linalg.solve(L_0, (statistics.t[seen] - x @ Z0).T).T
-    mean = np.hstack([x, residual]) / a[:, None]
-    parent = None if statistics.parent is None else np.unique(statistics.parent[seen], return_inverse=True)[1]
-    within = np.diag(np.repeat([1.0, A], [rank, D])) - (mean.T * a) @ mean
-
-    totals = [a] if parent is None else [a, np.bincount(parent, a)]
-    a_bar = np.array([t.max() for t in totals])
-    reach = np.log1p(a_bar * (np.sqrt((A + D) / 2) + 6))
-    node = [np.cos(np.pi * (np.arange(p) + 0.5) / p) for p in map(_series_length, reach)]
-    tau = [np.expm1(r * (x + 1) / 2) / t for x, r, t in zip(node, reach, a_bar, strict=True)]
-    values = np.stack([_integrated(a, mean, parent, within, t, tau[1:]) for t in tau[0]])  # (p1, p2, entries + 1)
-    series, table = _compress(values, node)
-    return Integrated(A, R, inverse, Z0, L_0, a_bar, reach, series, table)
-
-
-def _series_length(reach: float) -> int:
-    """Polynomials for functions on [0, reach] whose singularities have an imaginary part of pi or more."""
-    return int(np.ceil(-np.log(TOLERANCE) / np.arcsinh(2 * np.pi / reach)))
-
-
-def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], Floats]:
-    """Values (p1, p2, entries) at Chebyshev nodes as series (terms, p) of each level and a table (entries, terms).
-
-    Dozens of entries are made of a dozen functions a level: those of the largest singular values.
-    """
-    size = np.abs(values).max(axis=(0, 1))
-    core = values / np.where(size > 0, size, 1)
-    series = []
-    for axis, x in enumerate(node):
-        unfolded = np.moveaxis(core, axis, 0)
-        U, singular, _ = np.linalg.svd(unfolded.reshape(len(x), -1), full_matrices=False)
-        U = U[:, singular > TOLERANCE * singular[0]]
-        core = np.moveaxis(np.tensordot(U.T, unfolded, axes=1), 0, axis)
-        to_series = 2 / len(x) * chebvander(x, len(x) - 1)
-        to_series[:, 0] /= 2
-        series.append(U.T @ to_series)
-    return tuple(series), np.ascontiguousarray((core * size).reshape(-1, len(size)).T)
-
-
-def _integrated(
-    a: Floats, mean: Floats, parent: Codes | None, within: Floats, tau_1: float, tau_2: list[Floats]
-) -> Floats:
-    """Lower triangle of G, by rows, and log determinant, at one tau_1 and each tau_2: (len(tau_2) or 1, entries + 1).
-
-    Sums of squares within and between: nothing is subtracted, so nothing cancels.
-    """
-    row, column = np.tril_indices(len(within))
-    q, log_det = a / (1 + a * tau_1), np.log1p(a * tau_1).sum()
-    if parent is None:
-        G = within + (mean.T * q) @ mean
-        return np.append(G[row, column], log_det)[None]
-    member = _membership(parent)
-    q_2 = member @ q
-    mean_2 = (member @ (q[:, None] * mean)) / q_2[:, None]
-    apart = mean - mean_2[parent]
-    G = within + (apart.T * q) @ apart
-    total = 1 + np.outer(tau_2[0], q_2)  # (p2, H)
-    between = (q_2 / total) @ (mean_2[:, row] * mean_2[:, column])
-    return np.column_stack([G[row, column] + between, log_det + np.log(total).sum(axis=1)])
-
-
-# ---- coefficients given the rest
-
-
-def draw_coefficients(
-    model: Integrated, L: Floats, tau: Floats, root: Floats | None, rng: np.random.Generator
-) -> Floats:
-    """Draw B | L, tau, prior scales, data exactly, effects integrated out: one draw for each of S.
-
-    Parameters
-    ----------
-    L, tau : float arrays (S, D, D), (S, levels, D)
-    root : float array (S, D, K, K) or None
-        Factors of the prior covariance of each column of B; None for a flat prior.
-
-    Returns
-    -------
-    float array (S, K, D)
-    """
-    (S, D, _), (rank, K) = L.shape, model.R.shape
-    phi = np.log1p(tau * model.a_bar[:, None])
-    B = np.empty((S, K, D))
-    step = max(1, BLOCK // ((K + rank) * D) ** 2)
-    for s in range(0, S, step):
-        part = slice(s, min(S, s + step))
-        W = np.linalg.inv(L[part])
-        W_0 = W @ model.L_0
-        F = np.stack([model.factors(phi[part, :, j])[0] for j in range(D)], axis=1)  # (s, D, rank + D, rank + D)
-        F_x = F[:, :, :rank, :rank]
-        # R B l_j, generalised least squares, in units of its error: F_x' (R B l_j) ~ N(z_j, I)
-        z = np.einsum("sjba,bd,sjd->sja", F_x, model.Z0, W)
-        z += np.einsum("sjda,sjd->sja", F[:, :, rank:, :rank], W_0)
-        if root is None:
-            noise = rng.standard_normal(z.shape)
-            gamma = np.linalg.solve(F_x.swapaxes(2, 3), (z + noise)[..., None])[..., 0]  # (s, D, rank)
-            B[part] = model.inverse @ np.einsum("sja,sdj->sad", gamma, L[part])
-        else:
-            scaled = np.einsum("sjba,bk,sdkm,sjd->sjadm", F_x, model.R, root[part], W, optimize=True)
-            scaled = scaled.reshape(-1, D * rank, D * K)
-            M = np.eye(D * K) + scaled.swapaxes(1, 2) @ scaled
-            h = scaled.swapaxes(1, 2) @ z.reshape(-1, D * rank, 1)
-            C = np.linalg.cholesky(M)
-            noise = rng.standard_normal(h.shape)
-            b = np.linalg.solve(C.swapaxes(1, 2), np.linalg.solve(C, h) + noise)
-            B[part] = np.einsum("sdkm,sdm->skd", root[part], b.reshape(-1, D, K))
-    return B
-
-
-# ---- the flat prior
-
-
-def _draw_flat(model: Integrated, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draws of L (size, D, D) and phi (size, levels, D) under p(B, Sigma) ~ |Sigma|^-(D+1)/2."""
-    rank, D = model.Z0.shape
-    rows = np.zeros((size, D, D))  # of L^-1 L_0
-    phi = np.empty((size, model.reach.size, D))
-    for j in range(D):
-        df, last = model.A - rank - D + j + 1, rank + j
-
-        def log_density(at: Floats, df: float = df, last: int = last) -> Floats:
-            F, log_det = model.factors(at)
-            log_diagonal = np.log(np.einsum("nii->ni", F[:, : last + 1, : last + 1]))
-            tau = np.expm1(at) / model.a_bar
-            log_prior = at.sum(axis=1) - (tau**2).sum(axis=1) / 2  # of phi: d tau / d phi ~ exp(phi)
-            return log_prior - log_diagonal[:, :last].sum(axis=1) - df * log_diagonal[:, last] - log_det / 2
-
-        phi[:, :, j] = _draw_on_grid(log_density, model.reach, size, rng)
-        F, _ = model.factors(phi[:, :, j])
-        rows[:, j, j] = np.sqrt(rng.chisquare(df, size)) / F[:, last, last]
-        scaled = rows[:, j, j, None] * F[:, last, :last] + rng.standard_normal((size, last))
-        slopes = np.linalg.solve(F[:, :last, :last].swapaxes(1, 2), scaled[..., None])[..., 0]
-        rows[:, j, :j] = -slopes[:, rank:]
-    return model.L_0 @ np.linalg.inv(rows), phi
-
-
-def _draw_on_grid(
-    log_density: Callable[[Floats], Floats], reach: Floats, size: int, rng: np.random.Generator
-) -> Floats:
-    """Draws (size, levels) from a smooth density on [0, reach_1] x [0, reach_2]: a grid, splines between its points."""
-    levels = reach.size
-    low, high = np.zeros(levels), reach.copy()
-    for _ in range(ZOOMS):
-        axes = np.linspace(low, high, GRID[levels])  # (points, levels)
-        points = np.stack(np.meshgrid(*axes.T, indexing="ij"), axis=-1).reshape(-1, levels)
-        value = log_density(points).reshape([GRID[levels]] * levels)
-        inside = np.argwhere(value > value.max() - NEGLIGIBLE)
-        first, last = inside.min(axis=0), inside.max(axis=0)
-        width, spacing = high - low, axes[1] - axes[0]
-        # the mode of a narrow ridge may lie outside what the points of a coarse grid suggest: go after it
-        low_edge, high_edge = (first == 0) & (low > 0), (last == GRID[levels] - 1) & (high < reach)
-        new_low = np.where(low_edge, low - width, low + (first - 1) * spacing)
-        new_high = np.where(high_edge, high + width, low + (last + 1) * spacing)
-        new_low, new_high = np.maximum(new_low, 0), np.minimum(new_high, reach)
-        if not (low_edge | high_edge).any() and ((new_high - new_low) > 0.5 * width).all():
-            break
-        low, high = new_low, new_high
-    fine = []
-    for axis in range(levels):
-        edges = np.linspace(low[axis], high[axis], FINE[levels] + 1)
-        fine.append(edges[:-1])
-        middle = (edges[:-1] + edges[1:]) / 2
-        value = make_interp_spline(axes[:, axis], value, axis=axis)(middle)
-    weight = np.exp(value - logsumexp(value)).ravel()
-    cell = np.unravel_index(rng.choice(weight.size, size, p=weight / weight.sum()), value.shape)
-    corner = np.column_stack([f[c] for f, c in zip(fine, cell, strict=True)])
-    return np.asarray(corner + rng.uniform(size=corner.shape) * (high - low) / FINE[levels])
-
-
-# ---- proper priors
-
-
-def _stan_data(model: Integrated, prior: str, rng: np.random.Generator) -> dict[str, object]:
-    """Data of fbs_effects.stan; its coordinates are placed by the flat posterior, which is near the one to sample."""
-    (rank, K), D, levels = model.R.shape, len(model.L_0), model.reach.size
-    L, phi = _draw_flat(model, CENTRING_DRAWS, rng)
-    B = draw_coefficients(model, L, model.tau(phi), None, rng)
-    b = np.sqrt((B**2).mean(axis=0))
-    unseen = 1 - np.einsum("kr,rk->k", model.inverse, model.R) > 1e-6  # coefficients that the data do not inform
-    wide = unseen[:, None] | (b > 10)  # beyond the prior's own scale
-    b = np.where(wide, 10.0, b)
-    spread = phi.std(axis=0)
-    ratio = phi.mean(axis=0) / spread
-    n = rank + D
-    row, column = np.tril_indices(n)
-    series = [*model.series, *[np.ones((1, 1))] * (2 - levels)]
-    unpack = np.zeros((n, n), dtype=np.intp)
-    unpack[row, column] = unpack[column, row] = np.arange(1, row.size + 1)
-    return {
-        "D": D, "K": K, "rank": rank, "A": model.A, "R": model.R, "Z0": model.Z0, "L_0": model.L_0,
-        "L_hat": np.linalg.cholesky((L @ L.swapaxes(1, 2)).mean(axis=0)),
-        "b": b, "r": np.where(wide, 1.0, B.std(axis=0) / b), "correlated": int(prior == "paper"),
-        "levels": levels, "a_bar": model.a_bar, "reach": model.reach,
-        "spread": spread, "centre": ratio + np.log(-np.expm1(-ratio)),
-        "terms": [len(c) for c in series], "polynomials": [c.shape[1] for c in series],
-        "series_1": series[0], "series_2": series[1], "entries": row.size, "table": model.table,
-        "unpack": unpack.ravel(),
-    }  # fmt: skip

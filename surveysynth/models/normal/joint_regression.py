@@ -52,24 +52,18 @@ from ..shared.predictors import (
 from ..shared.public_weights import public_weight, refuse_proportional, varies_within
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from ..shared.transforms import Transform, as_transform
-from . import categories
+from . import categories, category_effects
 from . import density as gaussian
 from .categories import Categories, Cells, crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
-from .cluster_effects import (
-    GroupedStatistics,
-    draw_strata,
-    grouped_statistics,
-    log_likelihood,
-    new_effects,
-    sample_with_effects,
-)
+from .cluster_effects import GroupedStatistics, draw_strata, grouped_statistics, log_likelihood, new_effects
 from .debias import correct, correct_with_shares
 from .debias_effects import ClusteredFile, correct_with_effects
 from .debias_shares import Shares, Tilts
 from .fisher_consistency import Weighting
 from .records import JointPublic, JointRecords
 from .uncensored import uncensored, variance_factor
+from .variance_components import sample_with_effects
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -414,7 +408,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         if public.groups is None:
             return categories.simulate(log_shares, cell, rng)
         b = self._tilt(public, draw, rng)
-        return categories.simulate_with_effects(log_shares, b, cell, public.groups.record, rng)
+        return category_effects.simulate_with_effects(log_shares, b, cell, public.groups.record, rng)
 
     def _tilt(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
         """Effects on log shares in one data set: new ones of PSUs, those of strata as they were drawn."""
@@ -423,7 +417,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         if not public.groups.sampled:
             return np.asarray(drawn["tilt"], dtype=np.float64)
         sigma = draw.values["sigma"][0]
-        return categories.new_effects(sigma, drawn.get("tilt_above"), public.categories.K, public.groups, rng)
+        return category_effects.new_effects(sigma, drawn.get("tilt_above"), public.categories.K, public.groups, rng)
 
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
@@ -624,7 +618,7 @@ def _and_shares(numeric: Draws, records: JointRecords, of: Categories, alpha: Fl
     if records.groups is None:
         log_shares = categories.draw_log_shares(of.counts(alpha), numeric.size, sampler.rng)
         return replace(numeric, values=numeric.values | {"log_shares": log_shares})
-    s = categories.sample_with_effects(categories.grouped_counts(of, alpha, records.groups), sampler)
+    s = category_effects.sample_with_effects(category_effects.grouped_counts(of, alpha, records.groups), sampler)
     mcmc = s if numeric.diagnostics.exact else numeric
     return replace(
         numeric, values=numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma},
@@ -651,15 +645,15 @@ def _log_share(records: JointRecords, draws: Draws) -> gaussian.Offset | None:
     if records.groups is None:
         return lambda i: categories.log_share(shares, cell[i], category[i])
     group, tilt = records.groups.record, draws.effects["tilt"]
-    return lambda i: categories.log_share_with_effects(shares, tilt, cell[i], category[i], group[i])
+    return lambda i: category_effects.log_share_with_effects(shares, tilt, cell[i], category[i], group[i])
 
 
 def _shares_log_likelihood(records: JointRecords, of: Categories, alpha: Floats, draws: Draws) -> Floats:
     shares = draws.values["log_shares"]
     if records.groups is None:
         return categories.log_likelihood(of.counts(alpha), shares)
-    counts = categories.grouped_counts(of, alpha, records.groups)
-    return categories.log_likelihood_with_effects(counts, shares, draws.effects["tilt"])
+    counts = category_effects.grouped_counts(of, alpha, records.groups)
+    return category_effects.log_likelihood_with_effects(counts, shares, draws.effects["tilt"])
 
 
 def _refuse_unseen(records: JointRecords, R: Floats) -> Floats:
