@@ -44,8 +44,11 @@ from ...validation import check_keywords
 from ..base import Draws, Public, Sampler, Synthetic
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
 from ..shared.transforms import Transform
+from . import shares
+from .assumptions import shared_assumptions
 from .censored_fit import Pilot
-from .joint_regression import FLAT, JointRegression
+from .flat_prior import FLAT
+from .joint_regression import JointRegression
 from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
 from .uncensored import uncensored_tilted
 
@@ -273,7 +276,7 @@ class FBP(JointRegression[PopulationRecords]):
         """
         assert isinstance(public, PopulationPublic)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
-        category = self.categories_of_records(public, draw, rng)
+        category = shares.simulate(public, draw, rng)
         row, labels = public.rows_of(category), public.labels(category)
         effect = self.effects_of_records(public, draw, rng)
         beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, public.intercept, d)
@@ -298,7 +301,7 @@ class FBP(JointRegression[PopulationRecords]):
     def assumptions(self, public: Public) -> list[str]:
         """What FBP takes as given, in sentences."""
         assert isinstance(public, JointPublic)
-        said = [*self._normality(public), f"prior {self.prior}: {self.priors[self.prior]}"]
+        said = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}"]
         if self.prior == "flat":
             said[-1] += ", drawn without Markov chains"
         if public.public_weights is not None:

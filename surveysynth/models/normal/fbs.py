@@ -23,8 +23,11 @@ from ...errors import ModelError, guarded
 from ..base import Draws, Public, Sampler, Synthetic
 from ..shared.predictors import Constants
 from ..shared.transforms import Transform
+from . import shares
+from .assumptions import shared_assumptions
 from .censored_fit import Pilot
-from .joint_regression import FLAT, JointRegression
+from .flat_prior import FLAT
+from .joint_regression import JointRegression
 from .records import JointPublic, JointRecords
 
 Floats = NDArray[np.float64]
@@ -133,7 +136,7 @@ class FBS(JointRegression[JointRecords]):
         """
         assert isinstance(public, JointPublic)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
-        category = self.categories_of_records(public, draw, rng)
+        category = shares.simulate(public, draw, rng)
         mean = (public.X @ B)[public.rows_of(category)] + self.effects_of_records(public, draw, rng)
         z = rng.standard_normal((public.n, d))
         y = mean[:, :d] + z @ L[:d, :d].T  # L is triangular: its first d rows are the outcomes' own factor
@@ -150,7 +153,7 @@ class FBS(JointRegression[JointRecords]):
             prior += ", drawn without Markov chains"
         else:
             prior += "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
-        said = [*self._normality(public), prior]
+        said = [*shared_assumptions(self, public), prior]
         if public.public_weights is None:
             said.append(
                 "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"

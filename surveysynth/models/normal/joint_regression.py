@@ -18,7 +18,6 @@ on (y~, w~): see :mod:`surveysynth.models.normal.cluster_effects`.
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,17 +26,15 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import invwishart
 
 from ...choices import Clusters
 from ...design.formula import formula_columns, sides_of
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
-from ...validation import as_list, rows
-from ..base import Boundable, Clustered, Debiasable, Draws, Portable, Public, Sampler, said_of_numbers
+from ...validation import as_list
+from ..base import Boundable, Clustered, Debiasable, Draws, Portable, Public, Sampler
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
-from ..shared.normal_scores import NormalScores
 from ..shared.predictors import (
     LOG_SIZE,
     LOG_UNIT,
@@ -52,24 +49,23 @@ from ..shared.predictors import (
 from ..shared.public_weights import public_weight, refuse_proportional, varies_within
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from ..shared.transforms import Transform, as_transform
-from . import categories, category_effects
 from . import density as gaussian
-from .categories import Categories, Cells, crossed
+from . import shares
+from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
 from .cluster_effects import GroupedStatistics, draw_strata, grouped_statistics, log_likelihood, new_effects
 from .debias import correct, correct_with_shares
 from .debias_effects import ClusteredFile, correct_with_effects
-from .debias_shares import Shares, Tilts
 from .fisher_consistency import Weighting
+from .flat_prior import draw_flat
+from .identifiability import refuse_censored, refuse_constant_within, refuse_degenerate, refuse_singular, refuse_unseen
+from .outcomes import category, working_scale
 from .records import JointPublic, JointRecords
 from .uncensored import uncensored, variance_factor
 from .variance_components import sample_with_effects
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-
-TILTS, TILTED_ROWS = (6, 12), 300  # PSUs that stand for all, where shares are corrected, and what limits them
-FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 
 
 J = TypeVar("J", bound=JointRecords)
@@ -113,17 +109,17 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     @property
     def outcomes(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
         """The columns that are synthesized."""
-        return tuple(_category(o) or o for o in as_list(self.outcome))
+        return tuple(category(o) or o for o in as_list(self.outcome))
 
     @property
     def categorical(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
         """The outcomes that are categories: ``C(employed)``."""
-        return tuple(name for o in as_list(self.outcome) if (name := _category(o)))
+        return tuple(name for o in as_list(self.outcome) if (name := category(o)))
 
     @property
     def numeric(self) -> tuple[str, ...]:
         """The outcomes that are numbers."""
-        return tuple(o for o in as_list(self.outcome) if not _category(o))
+        return tuple(o for o in as_list(self.outcome) if not category(o))
 
     @property
     def predictor_columns(self) -> tuple[str, ...]:
@@ -179,7 +175,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine; an outcome
             that is nearly proportional to a size measure that is no predictor.
         """
-        working = self._working(design)
+        working = [working_scale(design, o, t) for o, t in zip(self.numeric, self.transforms(), strict=True)]
         cells = discrete_predictors(design, self.predictors, self.categorical)
         labels_of = crossed(design, self.categorical, cells) if self.categorical else None
         formula = with_categories(self.predictors, self.categorical)
@@ -207,46 +203,15 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             categories=labels_of, cell_columns=tuple(cells),
         )  # fmt: skip
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
-        _refuse_singular(records.Y, X, pattern, labels)
+        refuse_singular(records.Y, X, pattern, labels)
         if groups is not None:
-            _refuse_constant_within(groups, records.Y, labels)
+            refuse_constant_within(groups, records.Y, labels)
             if self.prior == "normal":
                 raise ModelError(
                     f"the design has {groups.describe()}, whose effects are not modelled under prior='normal': use "
                     "another prior, or clusters='ignore'"
                 )
         return records
-
-    def _working(self, design: SurveyDesign) -> list[Floats]:
-        """Numeric outcomes on their working scales, (n,) each."""
-        working = []
-        for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
-            try:
-                y = design.numeric(outcome)
-            except InputError as error:
-                raise InputError(
-                    f"{error}. Categories are written C({outcome}): they are synthesized, their names are public"
-                ) from None
-            if np.isnan(y).any():
-                raise InputError(
-                    f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
-                    "leave these records out (the report then says how many)"
-                )
-            if isinstance(transform, NormalScores) and transform.made_from(y, design.weights):
-                raise InputError(
-                    f"outcome {outcome!r}: the normal scores of {transform.source!r} were made from this very file, or "
-                    "from one that is nearly the same; make them from a historical or public file, or they give away "
-                    "what they are to protect"
-                )
-            z = transform.forward(y)
-            if not np.isfinite(z).all():
-                raise InputError(
-                    f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(~np.isfinite(z))}; "
-                    "use transform=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative, "
-                    f"and write C({outcome}) if it is a category"
-                )
-            working.append(z)
-        return working
 
     def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
@@ -261,9 +226,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
         """
         numeric = self._fit_numeric(records, alpha, sampler)
-        return (
-            numeric if records.categories is None else _and_shares(numeric, records, records.categories, alpha, sampler)
-        )
+        if records.categories is None:
+            return numeric
+        return shares.with_shares(numeric, records, records.categories, alpha, sampler)
 
     def check_censored(self, records: J) -> None:
         """Refuse what cannot be fitted under a clamp.
@@ -274,19 +239,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             Effects of PSUs or strata, categories, or a flat prior, under which the posterior is not
             proper, as the censored likelihood is bounded away from 0.
         """
-        if records.groups is not None:
-            raise ModelError(
-                f"the design has {records.groups.describe()}, whose effects are not fitted under the censored "
-                "mechanism: say clusters='ignore' (standard errors from the synthetic files can then be far too "
-                "small), make strata predictors, or use the pseudo posterior"
-            )
-        if records.categories is not None:
-            raise ModelError("categories are not fitted under the censored mechanism; use the pseudo posterior")
-        if self.prior == "flat":
-            proper = ", ".join(f"{name!r}" for name in self.priors if name != "flat")
-            raise ModelError(
-                f"the censored posterior is not proper under a flat prior: use another one ({proper}) here"
-            )
+        refuse_censored(records, self.prior, self.priors)
 
     def censored(self, records: J, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
         """Draw (B, Sigma) from the censored pseudo posterior: alpha_i log p_i clamped to +-bound.
@@ -312,17 +265,17 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             return self._with_effects(records, records.groups, alpha, sampler)
         statistics = self.sufficient_statistics(records, alpha)
         R, Z0, S0 = statistics.reduced()
-        _refuse_degenerate(S0, statistics, len(R))
+        refuse_degenerate(S0, statistics, len(R))
         if self.prior == "flat":
-            return _flat(records, statistics, R, Z0, S0, sampler)
+            return draw_flat(records, statistics, R, Z0, S0, sampler)
         return self._sample(records, statistics.A, R, Z0, S0, sampler)
 
     def _with_effects(self, records: J, groups: Groups, alpha: Floats, sampler: Sampler) -> Draws:
         statistics = grouped_statistics(records.X, records.pattern, records.Y, alpha, groups)
         R, _, S0 = statistics.total.reduced()
-        _refuse_degenerate(S0, statistics.total, len(R))
+        refuse_degenerate(S0, statistics.total, len(R))
         if self.prior == "flat":
-            _refuse_unseen(records, R)
+            refuse_unseen(records, R)
         s = sample_with_effects(statistics, self.prior, sampler)  # type: ignore[arg-type]
         values = {"B": s.B, "L": s.L, "tau": s.tau, "T": s.L * np.sqrt(s.tau[:, 0, None])}
         kept = groups.parent is not None or not groups.sampled
@@ -357,7 +310,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             psus = gaussian.PSUs(records.groups.record, alpha, g.a, g.s, g.t, v["tau"][:, 0], g.parent)
         return gaussian.max_abs_log_density(
             records.Y, records.pattern, records.X, v["B"], v["L"], self.log_base(records, records.Y),
-            effects=_strata(records, draws), offset=_log_share(records, draws), unit=unit, psus=psus,
+            effects=_strata(records, draws), offset=shares.log_share(records, draws), unit=unit, psus=psus,
         )  # fmt: skip
 
     def log_ratio(self, records: J, before: Floats, after: Floats, draws: Draws) -> Floats:
@@ -374,7 +327,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         B, L = draws.values["B"], draws.values["L"]
         base = np.full(len(B), alpha @ self.log_base(records, records.Y))
         if records.categories is not None:
-            base += _shares_log_likelihood(records, records.categories, alpha, draws)
+            base += shares.log_likelihood(records, records.categories, alpha, draws)
         if records.Y.shape[1] == 0:
             return base
         if records.groups is None:
@@ -391,7 +344,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """log p(record | draw) on the working scale, effects of PSUs being 0: (S, n)."""
         v = draws.values
         return self.log_base(records, records.Y) + gaussian.log_density(
-            records.Y, records.pattern, records.X, v["B"], v["L"], _strata(records, draws), _log_share(records, draws)
+            records.Y,
+            records.pattern,
+            records.X,
+            v["B"],
+            v["L"],
+            _strata(records, draws),
+            shares.log_share(records, draws),
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
@@ -399,25 +358,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
-
-    def categories_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Codes | None:
-        """Categories (n,) in one synthetic data set, given the public cells; None where there are none."""
-        if public.categories is None:
-            return None
-        log_shares, cell = draw.values["log_shares"][0], public.categories.cell
-        if public.groups is None:
-            return categories.simulate(log_shares, cell, rng)
-        b = self._tilt(public, draw, rng)
-        return category_effects.simulate_with_effects(log_shares, b, cell, public.groups.record, rng)
-
-    def _tilt(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-        """Effects on log shares in one data set: new ones of PSUs, those of strata as they were drawn."""
-        assert public.groups is not None and public.categories is not None
-        drawn = {name: effects[0] for name, effects in draw.effects.items()}
-        if not public.groups.sampled:
-            return np.asarray(drawn["tilt"], dtype=np.float64)
-        sigma = draw.values["sigma"][0]
-        return category_effects.new_effects(sigma, drawn.get("tilt_above"), public.categories.K, public.groups, rng)
 
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
@@ -451,19 +391,16 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         weighting = Weighting(alpha, partial(self.log_base, records), draws.size)
         done = draws.some(chosen)
         if records.categories is not None and unit is None:
-            row = np.arange(len(records.X)).reshape(-1, records.each)
-            cell = np.empty(len(row), dtype=np.intp)
-            cell[records.row // records.each] = records.categories.cell
-            shares = Shares(v["log_shares"], cell, row, self._tilts(records, draws, chosen, rng))
-            B, L, log_p, spread = correct_with_shares(v["B"], v["L"], shares, records.X, size, weighting, rng)
+            drawn = shares.to_correct(records, records.categories, draws, chosen, rng)
+            B, L, log_p, spread = correct_with_shares(v["B"], v["L"], drawn, records.X, size, weighting, rng)
             changed = {"log_shares": log_p} | ({"B": B, "L": L} if debias else {})
-            done = _with_spread(done.some(range(done.size), changed), spread)
+            done = shares.with_spread(done.some(range(done.size), changed), spread)
         elif debias and not _new_psus(records):
             B, L = correct(v["B"], v["L"], records.X, size, weighting, rng)
             done = done.some(range(done.size), {"B": B, "L": L})
         if records.groups is not None and _new_psus(records):
             # with categories as they are released: those of the file stay out of it
-            pattern = records.rows_of(self.categories_of_records(records, done.some([0]), rng))
+            pattern = records.rows_of(shares.simulate(records, done.some([0]), rng))
             file = ClusteredFile(records.X, pattern, records.groups.record, unit)
             L, T = correct_with_effects(v["B"], v["L"], v["tau"][:, 0], file, weighting, rng)
             done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
@@ -500,16 +437,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """As they are."""
         return draws
 
-    def _tilts(self, records: J, draws: Draws, chosen: Sequence[int], rng: np.random.Generator) -> Tilts | None:
-        """Effects on log shares as some PSUs may have them, in some draws."""
-        if records.groups is None or records.categories is None:
-            return None
-        size = np.bincount(records.groups.record, minlength=records.groups.size)
-        many = int(np.clip(TILTED_ROWS // len(records.X), *TILTS))
-        some = rng.choice(size.size, many, p=size / size.sum())
-        b = [self._tilt(records, draws.some([s]), rng)[some] for s in chosen]
-        return Tilts(np.array(b), draws.values["sigma"][list(chosen), 0], size[some].astype(np.float64))
-
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         assert isinstance(public, JointPublic)
@@ -523,55 +450,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
             **({} if public.groups is None else {"effects": public.groups.describe()}),
         }
-
-    def _said_of_categories(self, of: Cells, cell_columns: Sequence[str]) -> list[str]:
-        cells = f"{of.cells:,} cells of the discrete predictors" if of.cells > 1 else "the whole file"
-        said = [
-            f"{' x '.join(self.categorical)}: {of.K:,} categories, multinomial within {cells}, prior Dirichlet with a "
-            "total of one record a cell; their names are public, and every combination of them can occur"
-        ]
-        left_out = [c for c in self.predictor_columns if c not in cell_columns]
-        if left_out:
-            said.append(f"categories do not depend on {', '.join(left_out)}, which are numbers of many values")
-        return said
-
-    def _normality(self, public: JointPublic) -> list[str]:
-        """The assumptions that FBS and FBP share, in sentences."""
-        said = []
-        if self.numeric:
-            given = f"({self.predictors})" + (" and the categories" if self.categorical else "")
-            said.append(
-                f"given the predictors {given} the outcome{'s are' if len(self.numeric) > 1 else ' is'} normal on the "
-                f"scale: {self.measure}"
-            )
-        if public.categories is not None:
-            said += self._said_of_categories(public.categories, public.cell_columns)
-        said += said_of_numbers(public)
-        if public.public_weights is not None:
-            by_design = LOG_WEIGHT in public.columns
-            of = "PSUs or strata" if by_design else "predictors"
-            also = ", with the logarithm of the weight among the predictors" if by_design else ""
-            said.append(
-                f"the survey weight is a function of the public {of} (found so on the file): it is public, it is "
-                f"kept, and only the outcome{'s are' if len(self.outcomes) > 1 else ' is'} modelled{also}"
-            )
-        if LOG_SIZE in public.columns:
-            said.append(
-                "the logarithm of the number of records of the PSU, which is public, is among the predictors, so that "
-                "what goes with the size of PSUs is kept. epsilon is for these published sizes held fixed: a record "
-                "that joins or leaves does not move the predictor of the others"
-            )
-        return said + (
-            []
-            if public.groups is None
-            else _said_of_effects(public.groups, public, numbers=bool(self.numeric) or public.public_weights is None)
-        )
-
-
-def _category(outcome: str) -> str | None:
-    """The column of an outcome ``C(column)``."""
-    found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
-    return found[1] if found else None
 
 
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
@@ -590,89 +468,12 @@ def _of_groups(X: Floats, pattern: Codes, groups: Groups) -> int:
     return int((low == high).all(axis=0).sum())
 
 
-def _flat(
-    records: JointRecords, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
-) -> Draws:
-    """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
-    D, size = S0.shape[0], sampler.chains * sampler.draws
-    df = statistics.A - len(R)
-    inverse = _refuse_unseen(records, R)
-    Sigma = invwishart.rvs(df, S0, size=size, random_state=sampler.rng).reshape(size, D, D)
-    L = np.asarray(np.linalg.cholesky(Sigma), dtype=np.float64)
-    E = sampler.rng.standard_normal((size, len(R), D))
-    B = inverse @ (Z0 + E @ L.transpose(0, 2, 1))
-    independent = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
-    return Draws({"B": B, "L": L}, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
-
-
 def _nothing(K: int, sampler: Sampler) -> Draws:
     """The posterior of no numbers at all: categories alone are synthesized, and the weight is public."""
     size = sampler.chains * sampler.draws
     exact = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
     values = {"B": np.empty((size, K, 0)), "L": np.empty((size, 0, 0))}
     return Draws(values, np.zeros(size, dtype=np.intp), exact, "numpy", np.__version__)
-
-
-def _and_shares(numeric: Draws, records: JointRecords, of: Categories, alpha: Floats, sampler: Sampler) -> Draws:
-    """With draws of the categories' shares: given the data they are independent of the numeric part's."""
-    if records.groups is None:
-        log_shares = categories.draw_log_shares(of.counts(alpha), numeric.size, sampler.rng)
-        return replace(numeric, values=numeric.values | {"log_shares": log_shares})
-    s = category_effects.sample_with_effects(category_effects.grouped_counts(of, alpha, records.groups), sampler)
-    mcmc = s if numeric.diagnostics.exact else numeric
-    return replace(
-        numeric, values=numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma},
-        effects=numeric.effects | {"tilt": s.b} | ({} if s.strata is None else {"tilt_above": s.strata}),
-        diagnostics=s.diagnostics.worst(numeric.diagnostics), chain=mcmc.chain, engine=mcmc.engine,
-        version=mcmc.version,
-    )  # fmt: skip
-
-
-def _with_spread(draws: Draws, spread: Floats) -> Draws:
-    """Draws whose effects on log shares, and the standard deviations of these, are multiplied by a factor each (m,)."""
-    names = [name for name in draws.effects if name.startswith("tilt")]
-    scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
-    values = {"sigma": draws.values["sigma"] * spread[:, None]} if names else {}
-    return replace(draws, values=draws.values | values, effects=draws.effects | scaled)
-
-
-def _log_share(records: JointRecords, draws: Draws) -> gaussian.Offset | None:
-    """log p(category | public cell, PSU) of some of the records in every draw, as gaussian.py asks for it."""
-    of, shares = records.categories, draws.values.get("log_shares")
-    if of is None or shares is None:
-        return None
-    cell, category = of.cell, of.category
-    if records.groups is None:
-        return lambda i: categories.log_share(shares, cell[i], category[i])
-    group, tilt = records.groups.record, draws.effects["tilt"]
-    return lambda i: category_effects.log_share_with_effects(shares, tilt, cell[i], category[i], group[i])
-
-
-def _shares_log_likelihood(records: JointRecords, of: Categories, alpha: Floats, draws: Draws) -> Floats:
-    shares = draws.values["log_shares"]
-    if records.groups is None:
-        return categories.log_likelihood(of.counts(alpha), shares)
-    counts = category_effects.grouped_counts(of, alpha, records.groups)
-    return category_effects.log_likelihood_with_effects(counts, shares, draws.effects["tilt"])
-
-
-def _refuse_unseen(records: JointRecords, R: Floats) -> Floats:
-    """R^- (K, rank), if every predictor row is among those that the weighted records inform on."""
-    inverse = np.linalg.pinv(R)
-    outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (
-        1 + np.linalg.norm(records.X, axis=1)
-    )
-    if outside.any() and not outside[records.pattern].any():
-        raise ModelError(
-            "the formula crosses categories that are synthesized in a way that no record informs on, so a flat prior "
-            "says nothing about them; use prior='independent' or 'paper', or leave their interactions out"
-        )
-    if outside.any():
-        raise ModelError(
-            f"the privacy weights leave nothing of the cells of {rows(outside[records.pattern])}, so a flat prior says "
-            "nothing about them; use prior='independent' or 'paper'"
-        )
-    return np.asarray(inverse, dtype=np.float64)
 
 
 def _new_psus(records: JointRecords) -> bool:
@@ -686,71 +487,3 @@ def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
         return None
     group, parent = records.groups.record, records.groups.parent
     return gaussian.Effects(group if parent is None else parent[group], draws.effects["strata"])
-
-
-def _said_of_effects(groups: Groups, public: JointPublic, *, numbers: bool) -> list[str]:
-    names, said = groups.describe(), []
-    if numbers:
-        said.append(
-            f"{names} have normal effects on outcomes and weight (given the predictors, on their scales), with one "
-            "covariance for all; the ratio of its variances to those of the records has a half-normal(0, 1) prior"
-        )
-    if public.categories is not None:
-        said.append(
-            f"{names} have normal effects on the log odds of categories, with one standard deviation for all, whose "
-            "prior is half-normal(0, 1)"
-        )
-    if not groups.sampled:
-        return [*said, "the effects of strata are drawn from their posterior, together with the parameters"]
-    kept = ", while those of strata are drawn from their posterior" if groups.parent is not None else ""
-    given = "; those on categories are drawn, and densities are given these" if public.categories is not None else ""
-    return [
-        *said,
-        "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "
-        f"and every data set has new effects of PSUs{kept}",
-        "Delta bounds what a record (or unit) does to the likelihood of all that is drawn: its density given the "
-        f"others of its PSU, effects of PSUs on numbers being integrated out{given}",
-    ]
-
-
-def _refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:
-    """Refuse outcomes that the groups determine: given their effects, the density would be unbounded."""
-    size = np.maximum(np.bincount(groups.record, minlength=groups.size), 1)
-    for label, y in zip(labels, Y.T, strict=True):
-        mean = np.bincount(groups.record, y, groups.size) / size
-        if ((y - mean[groups.record]) ** 2).sum() <= 1e-6 * ((y - y.mean()) ** 2).sum():
-            raise ModelError(
-                f"{label} is (nearly) constant within {groups.describe()}, so its density given their effects is "
-                "unbounded and no Lipschitz bound is useful; clusters='ignore' leaves the effects out"
-            )
-
-
-def _refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
-    """Refuse outcomes without variation of their own: the density would be unbounded."""
-    statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
-    S0 = statistics.reduced()[2]
-    total, left = np.diag(statistics.Q), np.diag(S0)
-    for label, t, s, y in zip(labels, total, left, Y.T, strict=True):
-        if t <= len(Y) * (1e-7 * (1 + abs(y.mean()))) ** 2:
-            raise ModelError(f"{label} is constant: there is nothing to synthesize, and publishing it is publishing it")
-        if s <= 1e-6 * t:
-            raise ModelError(
-                f"the predictors determine {label} (nearly) completely, so its density is unbounded and no Lipschitz "
-                "bound is useful; use fewer predictors"
-            )
-    correlation = S0 / np.sqrt(np.outer(left, left))
-    if len(left) and np.linalg.eigvalsh(correlation)[0] < 1e-6:
-        raise ModelError(
-            f"given the predictors, {' and '.join(labels)} determine one another (nearly) completely, so their joint "
-            "density is unbounded and no Lipschitz bound is useful"
-        )
-
-
-def _refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -> None:
-    scale = np.sqrt(np.maximum(np.diag(S0), 0))
-    too_little = statistics.A < rank + len(S0) or not (scale > 0).all()
-    if too_little or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
-        raise ModelError(
-            f"the privacy weights leave too little of the file to fit {rank} coefficients an outcome; ask for a larger "
-            "epsilon, a smaller m, or use fewer predictors"
-        )

@@ -1,0 +1,84 @@
+"""What FBS and FBP take as given, in sentences for reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..base import said_of_numbers
+from ..shared.groups import Groups
+from ..shared.predictors import LOG_SIZE, LOG_WEIGHT
+from .categories import Cells
+from .records import JointPublic
+
+if TYPE_CHECKING:
+    from .joint_regression import JointRegression
+
+
+def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list[str]:
+    """What FBS and FBP both take as given."""
+    said = []
+    if model.numeric:
+        given = f"({model.predictors})" + (" and the categories" if model.categorical else "")
+        said.append(
+            f"given the predictors {given} the outcome{'s are' if len(model.numeric) > 1 else ' is'} normal on the "
+            f"scale: {model.measure}"
+        )
+    if public.categories is not None:
+        said += _of_categories(model, public, public.categories)
+    said += said_of_numbers(public)
+    if public.public_weights is not None:
+        by_design = LOG_WEIGHT in public.columns
+        of = "PSUs or strata" if by_design else "predictors"
+        also = ", with the logarithm of the weight among the predictors" if by_design else ""
+        said.append(
+            f"the survey weight is a function of the public {of} (found so on the file): it is public, it is "
+            f"kept, and only the outcome{'s are' if len(model.outcomes) > 1 else ' is'} modelled{also}"
+        )
+    if LOG_SIZE in public.columns:
+        said.append(
+            "the logarithm of the number of records of the PSU, which is public, is among the predictors, so that "
+            "what goes with the size of PSUs is kept. epsilon is for these published sizes held fixed: a record "
+            "that joins or leaves does not move the predictor of the others"
+        )
+    return said + (
+        []
+        if public.groups is None
+        else _of_effects(public.groups, public, numbers=bool(model.numeric) or public.public_weights is None)
+    )
+
+
+def _of_categories(model: JointRegression[Any], public: JointPublic, of: Cells) -> list[str]:
+    cells = f"{of.cells:,} cells of the discrete predictors" if of.cells > 1 else "the whole file"
+    said = [
+        f"{' x '.join(model.categorical)}: {of.K:,} categories, multinomial within {cells}, prior Dirichlet with a "
+        "total of one record a cell; their names are public, and every combination of them can occur"
+    ]
+    left_out = [c for c in model.predictor_columns if c not in public.cell_columns]
+    if left_out:
+        said.append(f"categories do not depend on {', '.join(left_out)}, which are numbers of many values")
+    return said
+
+
+def _of_effects(groups: Groups, public: JointPublic, *, numbers: bool) -> list[str]:
+    names, said = groups.describe(), []
+    if numbers:
+        said.append(
+            f"{names} have normal effects on outcomes and weight (given the predictors, on their scales), with one "
+            "covariance for all; the ratio of its variances to those of the records has a half-normal(0, 1) prior"
+        )
+    if public.categories is not None:
+        said.append(
+            f"{names} have normal effects on the log odds of categories, with one standard deviation for all, whose "
+            "prior is half-normal(0, 1)"
+        )
+    if not groups.sampled:
+        return [*said, "the effects of strata are drawn from their posterior, together with the parameters"]
+    kept = ", while those of strata are drawn from their posterior" if groups.parent is not None else ""
+    given = "; those on categories are drawn, and densities are given these" if public.categories is not None else ""
+    return [
+        *said,
+        "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "
+        f"and every data set has new effects of PSUs{kept}",
+        "Delta bounds what a record (or unit) does to the likelihood of all that is drawn: its density given the "
+        f"others of its PSU, effects of PSUs on numbers being integrated out{given}",
+    ]

@@ -1,0 +1,32 @@
+"""The flat prior p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn without Markov chains."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import invwishart
+
+from ...engines import Diagnostics
+from ..base import Draws, Sampler
+from ..shared.sufficient_statistics import SufficientStatistics
+from .identifiability import refuse_unseen
+from .records import JointRecords
+
+Floats = NDArray[np.float64]
+
+FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
+
+
+def draw_flat(
+    records: JointRecords, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
+) -> Draws:
+    """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
+    D, size = S0.shape[0], sampler.chains * sampler.draws
+    df = statistics.A - len(R)
+    inverse = refuse_unseen(records, R)
+    Sigma = invwishart.rvs(df, S0, size=size, random_state=sampler.rng).reshape(size, D, D)
+    L = np.asarray(np.linalg.cholesky(Sigma), dtype=np.float64)
+    E = sampler.rng.standard_normal((size, len(R), D))
+    B = inverse @ (Z0 + E @ L.transpose(0, 2, 1))
+    independent = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
+    return Draws({"B": B, "L": L}, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)

@@ -1,0 +1,102 @@
+"""Refusals of files that do not identify the normal regression, or under which its density is unbounded.
+
+Where something else determines an outcome, Sigma is singular and the density, and with it the Lipschitz bound, has no
+limit: every privacy weight would be 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ModelError
+from ...validation import rows
+from ..shared.groups import Groups
+from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from .records import JointRecords
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
+    """Refuse outcomes without variation of their own: the density would be unbounded."""
+    statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
+    S0 = statistics.reduced()[2]
+    total, left = np.diag(statistics.Q), np.diag(S0)
+    for label, t, s, y in zip(labels, total, left, Y.T, strict=True):
+        if t <= len(Y) * (1e-7 * (1 + abs(y.mean()))) ** 2:
+            raise ModelError(f"{label} is constant: there is nothing to synthesize, and publishing it is publishing it")
+        if s <= 1e-6 * t:
+            raise ModelError(
+                f"the predictors determine {label} (nearly) completely, so its density is unbounded and no Lipschitz "
+                "bound is useful; use fewer predictors"
+            )
+    correlation = S0 / np.sqrt(np.outer(left, left))
+    if len(left) and np.linalg.eigvalsh(correlation)[0] < 1e-6:
+        raise ModelError(
+            f"given the predictors, {' and '.join(labels)} determine one another (nearly) completely, so their joint "
+            "density is unbounded and no Lipschitz bound is useful"
+        )
+
+
+def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:
+    """Refuse outcomes that the groups determine: given their effects, the density would be unbounded."""
+    size = np.maximum(np.bincount(groups.record, minlength=groups.size), 1)
+    for label, y in zip(labels, Y.T, strict=True):
+        mean = np.bincount(groups.record, y, groups.size) / size
+        if ((y - mean[groups.record]) ** 2).sum() <= 1e-6 * ((y - y.mean()) ** 2).sum():
+            raise ModelError(
+                f"{label} is (nearly) constant within {groups.describe()}, so its density given their effects is "
+                "unbounded and no Lipschitz bound is useful; clusters='ignore' leaves the effects out"
+            )
+
+
+def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -> None:
+    """Refuse privacy weights that leave no information on Sigma: a small sum, or (nearly) dependent residuals."""
+    scale = np.sqrt(np.maximum(np.diag(S0), 0))
+    too_little = statistics.A < rank + len(S0) or not (scale > 0).all()
+    if too_little or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
+        raise ModelError(
+            f"the privacy weights leave too little of the file to fit {rank} coefficients an outcome; ask for a larger "
+            "epsilon, a smaller m, or use fewer predictors"
+        )
+
+
+def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
+    """R^- (K, rank), if the weighted records inform on the mean of every predictor row (ModelError)."""
+    inverse = np.linalg.pinv(R)
+    outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (
+        1 + np.linalg.norm(records.X, axis=1)
+    )
+    if outside.any() and not outside[records.pattern].any():
+        raise ModelError(
+            "the formula crosses categories that are synthesized in a way that no record informs on, so a flat prior "
+            "says nothing about them; use prior='independent' or 'paper', or leave their interactions out"
+        )
+    if outside.any():
+        raise ModelError(
+            f"the privacy weights leave nothing of the cells of {rows(outside[records.pattern])}, so a flat prior says "
+            "nothing about them; use prior='independent' or 'paper'"
+        )
+    return np.asarray(inverse, dtype=np.float64)
+
+
+def refuse_censored(records: JointRecords, prior: str, priors: Iterable[str]) -> None:
+    """Refuse what is not fitted under a clamp: effects, categories and the flat prior.
+
+    Under a flat prior the posterior is not proper, as the censored likelihood is bounded away from 0.
+    """
+    if records.groups is not None:
+        raise ModelError(
+            f"the design has {records.groups.describe()}, whose effects are not fitted under the censored "
+            "mechanism: say clusters='ignore' (standard errors from the synthetic files can then be far too "
+            "small), make strata predictors, or use the pseudo posterior"
+        )
+    if records.categories is not None:
+        raise ModelError("categories are not fitted under the censored mechanism; use the pseudo posterior")
+    if prior == "flat":
+        proper = ", ".join(f"{name!r}" for name in priors if name != "flat")
+        raise ModelError(f"the censored posterior is not proper under a flat prior: use another one ({proper}) here")

@@ -1,0 +1,58 @@
+"""Outcomes as a call names them: numbers on their working scales, and ``C(column)`` for categories."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError
+from ...validation import rows
+from ..shared.normal_scores import NormalScores
+from ..shared.transforms import Transform
+
+Floats = NDArray[np.float64]
+
+
+def category(outcome: str) -> str | None:
+    """The column of an outcome ``C(column)``."""
+    found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
+    return found[1] if found else None
+
+
+def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> Floats:
+    """A numeric outcome on its working scale: (n,).
+
+    Raises
+    ------
+    InputError
+        The column is missing, has missing values or is not numeric; the transform has no value for a record; normal
+        scores made from this file.
+    """
+    try:
+        y = design.numeric(outcome)
+    except InputError as error:
+        raise InputError(
+            f"{error}. Categories are written C({outcome}): they are synthesized, their names are public"
+        ) from None
+    if np.isnan(y).any():
+        raise InputError(
+            f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
+            "leave these records out (the report then says how many)"
+        )
+    if isinstance(transform, NormalScores) and transform.made_from(y, design.weights):
+        raise InputError(
+            f"outcome {outcome!r}: the normal scores of {transform.source!r} were made from this very file, or "
+            "from one that is nearly the same; make them from a historical or public file, or they give away "
+            "what they are to protect"
+        )
+    z = transform.forward(y)
+    if not np.isfinite(z).all():
+        raise InputError(
+            f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(~np.isfinite(z))}; "
+            "use transform=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative, "
+            f"and write C({outcome}) if it is a category"
+        )
+    return z

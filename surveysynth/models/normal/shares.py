@@ -1,0 +1,111 @@
+"""Shares of categories as a part of the fit: drawn with the normal part, in record densities, in synthetic files.
+
+Where PSUs and strata have effects, those on shares count as well: ``tilt`` (S, C, K) of each group, its stratum's
+included, ``tilt_above`` (S, H, K) of strata alone, and ``sigma`` (S, levels), among the draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base import Draws, Sampler
+from . import categories, category_effects
+from .categories import Categories
+from .debias_shares import Shares, Tilts
+from .density import Offset
+from .records import JointPublic, JointRecords
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+TILTS, TILTED_ROWS = (6, 12), 300  # PSUs that stand for all, where shares are corrected, and what limits them
+
+
+def with_shares(numeric: Draws, records: JointRecords, of: Categories, alpha: Floats, sampler: Sampler) -> Draws:
+    """With draws of the categories' shares: given the data they are independent of the numeric part's."""
+    if records.groups is None:
+        log_shares = categories.draw_log_shares(of.counts(alpha), numeric.size, sampler.rng)
+        return replace(numeric, values=numeric.values | {"log_shares": log_shares})
+    s = category_effects.sample_with_effects(category_effects.grouped_counts(of, alpha, records.groups), sampler)
+    mcmc = s if numeric.diagnostics.exact else numeric
+    return replace(
+        numeric, values=numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma},
+        effects=numeric.effects | {"tilt": s.b} | ({} if s.strata is None else {"tilt_above": s.strata}),
+        diagnostics=s.diagnostics.worst(numeric.diagnostics), chain=mcmc.chain, engine=mcmc.engine,
+        version=mcmc.version,
+    )  # fmt: skip
+
+
+def log_share(records: JointRecords, draws: Draws) -> Offset | None:
+    """log p(category | public cell, PSU) of some of the records in every draw, as density.py asks for it."""
+    of, log_shares = records.categories, draws.values.get("log_shares")
+    if of is None or log_shares is None:
+        return None
+    cell, category = of.cell, of.category
+    if records.groups is None:
+        return lambda i: categories.log_share(log_shares, cell[i], category[i])
+    group, tilt = records.groups.record, draws.effects["tilt"]
+    return lambda i: category_effects.log_share_with_effects(log_shares, tilt, cell[i], category[i], group[i])
+
+
+def log_likelihood(records: JointRecords, of: Categories, alpha: Floats, draws: Draws) -> Floats:
+    """sum_i alpha_i log p(category i | cell i, PSU i, draw): (S,); alpha may be negative."""
+    log_shares = draws.values["log_shares"]
+    if records.groups is None:
+        return categories.log_likelihood(of.counts(alpha), log_shares)
+    counts = category_effects.grouped_counts(of, alpha, records.groups)
+    return category_effects.log_likelihood_with_effects(counts, log_shares, draws.effects["tilt"])
+
+
+def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Codes | None:
+    """Categories (n,) in one synthetic data set, given the public cells; None where there are none."""
+    if public.categories is None:
+        return None
+    log_shares, cell = draw.values["log_shares"][0], public.categories.cell
+    if public.groups is None:
+        return categories.simulate(log_shares, cell, rng)
+    b = _new_tilt(public, draw, rng)
+    return category_effects.simulate_with_effects(log_shares, b, cell, public.groups.record, rng)
+
+
+def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
+    """Effects on log shares in one data set: new ones of PSUs, those of strata as they were drawn."""
+    assert public.groups is not None and public.categories is not None
+    drawn = {name: effects[0] for name, effects in draw.effects.items()}
+    if not public.groups.sampled:
+        return np.asarray(drawn["tilt"], dtype=np.float64)
+    sigma = draw.values["sigma"][0]
+    return category_effects.new_effects(sigma, drawn.get("tilt_above"), public.categories.K, public.groups, rng)
+
+
+def to_correct(
+    records: JointRecords, of: Categories, draws: Draws, chosen: Sequence[int], rng: np.random.Generator
+) -> Shares:
+    """Shares of some draws as :func:`debias.correct_with_shares` takes them."""
+    row = np.arange(len(records.X)).reshape(-1, records.each)
+    cell = np.empty(len(row), dtype=np.intp)
+    cell[records.row // records.each] = of.cell
+    return Shares(draws.values["log_shares"][list(chosen)], cell, row, _some_tilts(records, draws, chosen, rng))
+
+
+def _some_tilts(records: JointRecords, draws: Draws, chosen: Sequence[int], rng: np.random.Generator) -> Tilts | None:
+    """Effects on log shares as some PSUs may have them, in some draws."""
+    if records.groups is None or records.categories is None:
+        return None
+    size = np.bincount(records.groups.record, minlength=records.groups.size)
+    many = int(np.clip(TILTED_ROWS // len(records.X), *TILTS))
+    some = rng.choice(size.size, many, p=size / size.sum())
+    b = [_new_tilt(records, draws.some([s]), rng)[some] for s in chosen]
+    return Tilts(np.array(b), draws.values["sigma"][list(chosen), 0], size[some].astype(np.float64))
+
+
+def with_spread(draws: Draws, spread: Floats) -> Draws:
+    """Draws whose effects on log shares, and the standard deviations of these, are multiplied by a factor each (m,)."""
+    names = [name for name in draws.effects if name.startswith("tilt")]
+    scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
+    values = {"sigma": draws.values["sigma"] * spread[:, None]} if names else {}
+    return replace(draws, values=draws.values | values, effects=draws.effects | scaled)
