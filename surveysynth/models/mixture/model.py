@@ -43,7 +43,7 @@ from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks
 from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 from .density import log_densities
-from .sampler import KernelRecords, State, fill, sample
+from .sampler import Kept, KernelRecords, State, fill, sample
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -519,15 +519,15 @@ def _chain(
 ) -> dict[str, Floats]:
     """The draws of one chain."""
     K, R, S = len(state.b), kernel.x.shape[1], sampler.draws
-    weighted = len(state.c) > 0
-    values = {
-        "share": np.empty((S, K)), "b": np.empty((S, K, R)), "sd": np.empty((S, K)), "gamma": np.empty(S),
-        "c": np.empty((S if weighted else 0, K + 1, R + 1)), "sd_w": np.empty((S if weighted else 0, K + 1)),
-        "zero": np.empty((S if kernel.zeros else 0, R)),
-    }  # fmt: skip
+    weighted = S if len(state.c) > 0 else 0
+    kept = Kept(
+        share=np.empty((S, K)), b=np.empty((S, K, R)), sd=np.empty((S, K)), gamma=np.empty(S),
+        c=np.empty((weighted, K + 1, R + 1)), sd_w=np.empty((weighted, K + 1)),
+        zero=np.empty((S if kernel.zeros else 0, R)),
+    )  # fmt: skip
     sweeps = PLAIN_SWEEPS if kernel.exact else SWEEPS
-    sample(kernel, state, *odds, sampler.warmup, S, sweeps, rng, *values.values())
-    return {name: v for name, v in values.items() if len(v)}
+    sample(kernel, state, *odds, sampler.warmup, S, sweeps, rng, kept)
+    return {name: v for name, v in kept._asdict().items() if len(v)}
 
 
 def _start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:

@@ -109,6 +109,42 @@ class State(NamedTuple):
     gamma: Floats
 
 
+class Regression(NamedTuple):
+    """One component's regression of t (y, or the log weight) on the predictor rows and u (nothing, or y).
+
+    ``v`` are weights of records that take part, in component ``z``; ``now`` their log densities, and ``other`` those of
+    the same component's other regression.  Of the ``zeros`` all take part.  ``exact``: nothing is left of the target.
+    """
+
+    k: int
+    zeros: bool
+    exact: bool
+    coefficients: Floats
+    sds: Floats
+    scale: Floats
+    centre: Floats
+    row: Codes
+    t: Floats
+    u: Floats
+    v: Floats
+    z: Codes
+    now: Floats
+    other: Floats
+    least: float
+
+
+class Kept(NamedTuple):
+    """Where the draws of a chain are written: ``share`` (draws, K) and so on, by the names of :class:`State`."""
+
+    share: Floats
+    b: Floats
+    sd: Floats
+    gamma: Floats
+    c: Floats
+    sd_w: Floats
+    zero: Floats
+
+
 # Nearly all of the time goes into exp and log of n numbers.  Without branches and calls the compiler does several at
 # a time.
 
@@ -349,10 +385,8 @@ def _of_scale(log_scale: float, K: int, squares: float) -> float:
 
 
 @_compiled
-def _draw_regression(
-    records: KernelRecords, state: State, k: int, of_weight: bool, others: Floats, rng: np.random.Generator
-) -> None:
-    """Coefficients and residual standard deviation of one component's regression, of y or of the log weight."""
+def _regression(records: KernelRecords, state: State, k: int, of_weight: bool) -> Regression:
+    """The regression of y, or of the log weight, in component k; that of the zeros' weight is the last one."""
     zeros = k == state.log_share.size
     if of_weight:
         coefficients, sds, scale, centre = state.c[k], state.sd_w, state.scale_w, state.centre_w
@@ -369,66 +403,98 @@ def _draw_regression(
         now, other = state.y_log[k], (state.w_log[k] if records.w.size else state.y_log[k, :0])
     least = records.least_sd_w if of_weight else records.least_sd
     exact = records.exact or (zeros and np.isinf(records.clamp))
-    new, left = np.empty(t.size), 0.0
+    return Regression(k, zeros, exact, coefficients, sds, scale, centre, row, t, u, v, z, now, other, least)
 
-    # coefficients: elliptical slice around their normal distribution given z
-    mean, root = _reference(records.x, row, t, u, v, z, k, sds[k], scale, centre)
+
+@_compiled
+def _left_of(records: KernelRecords, state: State, of: Regression, others: Floats, log_p: Floats) -> float:
+    """What is left of the target, where the log densities of this regression are ``log_p``."""
+    if of.zeros:
+        return _left_of_zeros(records, state, log_p)
+    return _left(records, state, others, of.k, log_p, of.other)
+
+
+@_compiled
+def _draw_regression(
+    records: KernelRecords, state: State, k: int, of_weight: bool, others: Floats, rng: np.random.Generator
+) -> None:
+    """Coefficients and residual standard deviation of one component's regression, of y or of the log weight."""
+    of = _regression(records, state, k, of_weight)
+    left = _draw_coefficients(records, state, of, others, rng)
+    _draw_sd(records, state, of, others, left, rng)
+    _normal_logs(records.x, of.row, of.t, of.u, of.coefficients, of.sds[k], of.now)
+    if not of.zeros:
+        exp_of(of.now + of.other if of.other.size else of.now, state.density[k])
+
+
+@_compiled
+def _draw_coefficients(
+    records: KernelRecords, state: State, of: Regression, others: Floats, rng: np.random.Generator
+) -> float:
+    """Coefficients: elliptical slice around their normal distribution given z; what is left of the target there."""
+    mean, root = _reference(records.x, of.row, of.t, of.u, of.v, of.z, of.k, of.sds[of.k], of.scale, of.centre)
     nu = _normal(root, rng)
-    if exact:
-        coefficients[:] = mean + nu
-    else:
-        level = (
-            _left_of_zeros(records, state, now) if zeros else _left(records, state, others, k, now, other)
-        ) + np.log(rng.random())
-        away = coefficients - mean
-        angle = 2 * np.pi * rng.random()
-        low, high = angle - 2 * np.pi, angle
-        while True:
-            proposed = mean + away * np.cos(angle) + nu * np.sin(angle)
-            _normal_logs(records.x, row, t, u, proposed, sds[k], new)
-            left = _left_of_zeros(records, state, new) if zeros else _left(records, state, others, k, new, other)
-            if left > level:
-                break
-            if high - low < 1e-12:
-                proposed = coefficients.copy()
-                left = level
-                break
-            if angle < 0:
-                low = angle
-            else:
-                high = angle
-            angle = low + (high - low) * rng.random()
-        coefficients[:] = proposed
+    if of.exact:
+        of.coefficients[:] = mean + nu
+        return 0.0
+    new, left = np.empty(of.t.size), 0.0
+    level = _left_of(records, state, of, others, of.now) + np.log(rng.random())
+    away = of.coefficients - mean
+    angle = 2 * np.pi * rng.random()
+    low, high = angle - 2 * np.pi, angle
+    while True:
+        proposed = mean + away * np.cos(angle) + nu * np.sin(angle)
+        _normal_logs(records.x, of.row, of.t, of.u, proposed, of.sds[of.k], new)
+        left = _left_of(records, state, of, others, new)
+        if left > level:
+            break
+        if high - low < 1e-12:
+            proposed = of.coefficients.copy()
+            left = level
+            break
+        if angle < 0:
+            low = angle
+        else:
+            high = angle
+        angle = low + (high - low) * rng.random()
+    of.coefficients[:] = proposed
+    return left
 
-    # residual standard deviation: the same for its logarithm, around a normal approximation
-    _normal_logs(records.x, row, t, u, coefficients, 1.0, new)
+
+@_compiled
+def _draw_sd(
+    records: KernelRecords, state: State, of: Regression, others: Floats, left: float, rng: np.random.Generator
+) -> None:
+    """Residual standard deviation: elliptical slice of its logarithm around a normal approximation."""
+    new = np.empty(of.t.size)
+    _normal_logs(records.x, of.row, of.t, of.u, of.coefficients, 1.0, new)
     weight = squares = 0.0
-    residual = np.empty(t.size)
-    for i in range(t.size):
+    residual = np.empty(of.t.size)
+    for i in range(of.t.size):
         residual[i] = -2 * (new[i] + HALF_LOG_2PI)  # squared
-        if zeros or z[i] == k:
-            weight += v[i]
-            squares += v[i] * residual[i]
+        if of.zeros or of.z[i] == of.k:
+            weight += of.v[i]
+            squares += of.v[i] * residual[i]
     mode, width = 0.5 * np.log(squares / weight), 1 / np.sqrt(2 * weight)
     if not (weight > 0.5 and np.isfinite(mode)):
         mode, width = 0.0, 1.0
-    mode = max(mode, np.log(least))
-    away, nu_sd = np.log(sds[k]) - mode, width * rng.standard_normal()
+    mode = max(mode, np.log(of.least))
+    away, nu = np.log(of.sds[of.k]) - mode, width * rng.standard_normal()
     log_sd = mode + away
-    conjugate = _of_sd(log_sd, weight, squares, least) + 0.5 * (away / width) ** 2
-    if not exact:
+    conjugate = _of_sd(log_sd, weight, squares, of.least) + 0.5 * (away / width) ** 2
+    if not of.exact:
         conjugate += left
     level = conjugate + np.log(rng.random())
     angle = 2 * np.pi * rng.random()
     low, high = angle - 2 * np.pi, angle
     while high - low > 1e-12:
-        step = away * np.cos(angle) + nu_sd * np.sin(angle)
-        value = _of_sd(mode + step, weight, squares, least) + 0.5 * (step / width) ** 2
-        if not exact and value > -np.inf:
+        step = away * np.cos(angle) + nu * np.sin(angle)
+        value = _of_sd(mode + step, weight, squares, of.least) + 0.5 * (step / width) ** 2
+        if not of.exact and value > -np.inf:
             half = 0.5 * np.exp(-2 * (mode + step))
-            for i in range(t.size):
+            for i in range(of.t.size):
                 new[i] = -(mode + step) - HALF_LOG_2PI - half * residual[i]
-            value += _left_of_zeros(records, state, new) if zeros else _left(records, state, others, k, new, other)
+            value += _left_of(records, state, of, others, new)
         if value > level:
             log_sd = mode + step
             break
@@ -437,10 +503,7 @@ def _draw_regression(
         else:
             high = angle
         angle = low + (high - low) * rng.random()
-    sds[k] = np.exp(log_sd)
-    _normal_logs(records.x, row, t, u, coefficients, sds[k], now)
-    if not zeros:
-        exp_of(now + other if other.size else now, state.density[k])
+    of.sds[of.k] = np.exp(log_sd)
 
 
 @_compiled
@@ -723,10 +786,9 @@ def fill(records: KernelRecords, state: State) -> None:
 @_compiled
 def sample(
     records: KernelRecords, state: State, mode: Floats, root: Floats, warmup: int, draws: int, sweeps: int,
-    rng: np.random.Generator, share: Floats, b: Floats, sd: Floats, gamma: Floats, c: Floats, sd_w: Floats,
-    zero: Floats,
+    rng: np.random.Generator, kept: Kept,
 ) -> None:  # fmt: skip
-    """One chain of ``sweeps`` a draw; the draws are written to ``share`` (draws, K) and so on.
+    """One chain of ``sweeps`` a draw; the draws are written to ``kept``.
 
     ``mode`` and ``root`` are of a normal approximation of the coefficients of the log odds of a zero.
     """
@@ -763,8 +825,9 @@ def sample(
             _draw_zeros(records, state, mode, root, rng)
         s = step // sweeps - warmup
         if s >= 0 and (step + 1) % sweeps == 0:
-            share[s], b[s], sd[s], gamma[s] = np.exp(state.log_share), state.b, state.sd, state.gamma[0]
+            kept.share[s], kept.b[s], kept.sd[s] = np.exp(state.log_share), state.b, state.sd
+            kept.gamma[s] = state.gamma[0]
             if records.w.size:
-                c[s], sd_w[s] = state.c, state.sd_w
+                kept.c[s], kept.sd_w[s] = state.c, state.sd_w
             if records.zeros:
-                zero[s] = state.zero
+                kept.zero[s] = state.zero
