@@ -23,9 +23,10 @@ from surveysynth import (
     synthesize,
 )
 from surveysynth.models.base import Draws, Sampler
-from surveysynth.models.mixture import model as mixture
+from surveysynth.models.mixture import chain, components
+from surveysynth.models.mixture.mathematics import exp_of, log_of
 from surveysynth.models.mixture.model import Mixture
-from surveysynth.models.mixture.sampler import exp_of, fill, log_of
+from surveysynth.models.mixture.sampler import fill
 from surveysynth.models.shared import row_density
 
 KINDS = [(False, False), (True, False), (False, True), (True, True)]  # (weight modelled, zeros)
@@ -145,7 +146,7 @@ def test_the_sampler_s_densities_are_the_same(modelled, zeros):
     model, data, _, X = prepared(modelled, zeros)
     alpha = alphas(60)
     records = model._records(data, alpha, np.inf)
-    state = mixture._start(records, 3, np.random.default_rng(1))
+    state = chain.start(records, 3, np.random.default_rng(1))
     state.zero[:] = [0.4, -0.3]
     fill(records, state)
     values = {"share": np.exp(state.log_share), "b": state.b, "sd": state.sd}
@@ -294,12 +295,12 @@ def test_one_component_is_weighted_least_squares():
 
 def chains_of(model, data, records, draws, seed=1, chains=4, warmup=300):
     """Draws of the sampler itself, whatever the records say."""
-    odds, values = mixture._odds(records), []
+    odds, values = chain.zero_odds(records), []
     for rng in np.random.default_rng(seed).spawn(chains):
         own = records._replace(part=records.part.copy(), part0=records.part0.copy())
-        state = mixture._start(own, model.components, rng)
+        state = chain.start(own, model.components, rng)
         fill(own, state)
-        values.append(mixture._chain(own, state, odds, settings_of(draws=draws, warmup=warmup), rng))
+        values.append(chain.run_chain(own, state, odds, settings_of(draws=draws, warmup=warmup), rng))
     return {name: np.concatenate([one[name] for one in values]) for name in values[0]}
 
 
@@ -449,7 +450,7 @@ def test_allocation_given_a_record_has_the_probabilities_of_e_eq_7():
     v = {name: x[0] for name, x in posterior.values.items()}
     p = v["share"] * norm.pdf(data.y[:, None], X @ v["b"].T, v["sd"])
     p /= p.sum(axis=1, keepdims=True)
-    z = np.array([mixture._given(data, v, rng) for _ in range(3000)])
+    z = np.array([components.components_given(data, v, rng) for _ in range(3000)])
     for k in range(3):
         error = np.sqrt(p[:, k] * (1 - p[:, k]) / 3000) + 1e-4
         assert (np.abs((z == k).mean(axis=0) - p[:, k]) < 4.5 * error).all()

@@ -6,7 +6,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from .sampler import HALF_LOG_2PI, exp_of
+from .mathematics import HALF_LOG_2PI, exp_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

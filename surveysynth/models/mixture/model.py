@@ -20,16 +20,14 @@ confidential one, unless the paper's ``allocation="posterior"`` is asked for.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from os import cpu_count
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri_exp
+from scipy.special import expit, log_expit, ndtr
 
 from ...choices import Allocation, Clusters
 from ...design.survey_design import SurveyDesign
@@ -37,25 +35,26 @@ from ...engines import Diagnostics
 from ...engines.base import diagnose
 from ...errors import InputError, ModelError
 from ...validation import positive, rows, whole
-from ..base import EACH, PUBLIC_WEIGHT, Boundable, Draws, Public, Sampler, Synthetic, present, said_of_numbers
-from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
+from ..base import PUBLIC_WEIGHT, Boundable, Draws, Public, Sampler, Synthetic, present, said_of_numbers
+from ..one_outcome import OneOutcome, checked_bounds, standardized
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks
 from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
+from .chain import ODDS_SD, run_chain, start, zero_odds
+from .components import Between, components_given, drawn, matched, responsibilities
 from .density import log_densities
-from .sampler import Kept, KernelRecords, State, fill, sample
+from .records import MixtureRecords
+from .sampler import fill
+from .state import KernelRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["common", "paper"]
 
-SWEEPS, PLAIN_SWEEPS = 5, 30  # of the sampler a draw; those of the plain Gibbs sampler are cheap, and reach less far
-ODDS_SD = 2.5  # prior standard deviation of the coefficients of the log odds of a zero
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # of the file, where the synthetic distribution is watched
 WATCHED = 1000  # draws of a chain that the synthetic distribution is computed for
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
 MOST_LEAST_SD = 10.0
-NEWTON = 100
 
 PRIORS: dict[str, str] = {
     "common": (
@@ -67,19 +66,6 @@ PRIORS: dict[str, str] = {
         "diag(half-t(3, 0, 1)), D the same for all components (Hu, Savitsky & Williams 2022b, eq. 5 with Omega = I)"
     ),
 }
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class MixtureRecords(Standardized):
-    """The records of a mixture; y is 0 for those that are ``zero``.
-
-    Attributes
-    ----------
-    zero : bool array (n,)
-        Whether the outcome is exactly 0 and zeros have a probability of their own.
-    """
-
-    zero: NDArray[np.bool_] = field(metadata=EACH)
 
 
 @dataclass(frozen=True)
@@ -290,13 +276,13 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
                 f"too little is left to fit {records.X.shape[1]} coefficients to the records that are not zero, each "
                 "counted by its privacy weight: ask for a larger epsilon or a smaller m, or use fewer predictors"
             )
-        odds = _odds(kernel)
+        odds = zero_odds(kernel)
 
         def chain(rng: np.random.Generator) -> dict[str, Floats]:
             own = kernel._replace(part=kernel.part.copy(), part0=kernel.part0.copy())
-            state = _start(own, self.components, rng)
+            state = start(own, self.components, rng)
             fill(own, state)
-            return _chain(own, state, odds, sampler, rng)
+            return run_chain(own, state, odds, sampler, rng)
 
         with ThreadPoolExecutor(min(sampler.chains, cpu_count() or 1)) as threads:  # numba lets go of the lock
             chains = list(threads.map(chain, sampler.rng.spawn(sampler.chains)))
@@ -425,12 +411,12 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         values, X, pattern = {name: v[0] for name, v in draw.values.items()}, public.X, public.row
         n, mean = len(pattern), X @ values["b"].T
         zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)
-        between = _Between(mean, values["sd"], *self._limits)
+        between = Between(mean, values["sd"], *self._limits)
         mass = np.exp(between.log_mass - between.log_mass.max(axis=1, keepdims=True))
-        z = _drawn(values["share"] * mass, pattern, rng)
+        z = drawn(values["share"] * mass, pattern, rng)
         if self.from_records:  # the one model that is given more than what is public, and promises nothing
             assert isinstance(public, MixtureRecords)
-            z = np.where(public.zero, z, _given(public, values, rng))
+            z = np.where(public.zero, z, components_given(public, values, rng))
         y = between.draw(pattern, z, rng)
         with np.errstate(over="ignore"):
             outcome = np.where(zero, 0.0, self._scale.inverse(y))
@@ -442,7 +428,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             return Synthetic(outcome[:, None], public.public_weights)
         c = values["c"]
         log_weight = (X @ c[:, :-1].T)[pattern]
-        given = _responsibilities(values, mean[pattern], y)
+        given = responsibilities(values, mean[pattern], y)
         smooth = (given * (log_weight[:, :-1] + c[:-1, -1] * y[:, None])).sum(axis=1)
         return Synthetic(outcome[:, None], np.exp(np.where(zero, log_weight[:, -1], smooth)))
 
@@ -466,7 +452,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             (``share_low``, ``share_high``), and means of the ``location`` (at the mean of the predictors, on the
             working scale) and of ``sd``.
         """
-        return _matched(records, draws)
+        return matched(records, draws)
 
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
@@ -512,163 +498,3 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
 
 # ---- chains
-
-
-def _chain(
-    kernel: KernelRecords, state: State, odds: tuple[Floats, Floats], sampler: Sampler, rng: np.random.Generator
-) -> dict[str, Floats]:
-    """The draws of one chain."""
-    K, R, S = len(state.b), kernel.x.shape[1], sampler.draws
-    weighted = S if len(state.c) > 0 else 0
-    kept = Kept(
-        share=np.empty((S, K)), b=np.empty((S, K, R)), sd=np.empty((S, K)), gamma=np.empty(S),
-        c=np.empty((weighted, K + 1, R + 1)), sd_w=np.empty((weighted, K + 1)),
-        zero=np.empty((S if kernel.zeros else 0, R)),
-    )  # fmt: skip
-    sweeps = PLAIN_SWEEPS if kernel.exact else SWEEPS
-    sample(kernel, state, *odds, sampler.warmup, S, sweeps, rng, kept)
-    return {name: v for name, v in kept._asdict().items() if len(v)}
-
-
-def _start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
-    """Somewhere: components that share a regression, but for levels at random residuals."""
-    x, n, R = kernel.x[kernel.row], kernel.y.size, kernel.x.shape[1]
-    b = _ridge(x, kernel.y, kernel.alpha)
-    residual = kernel.y - x @ b
-    levels = rng.choice(residual, K)
-    z = np.abs(residual[:, None] - levels).argmin(axis=1)
-    size = np.bincount(z, minlength=K)
-    squares = np.bincount(z, (residual - levels[z]) ** 2, K)
-    sd = np.maximum(np.sqrt((squares + residual.var()) / (size + 1)), max(kernel.least_sd, 0.3 * residual.std()))
-    coefficients = np.tile(b, (K, 1))
-    coefficients[:, 0] += levels
-    weighted = kernel.w.size > 0
-    c = np.zeros((K + 1 if weighted else 0, R + 1))
-    if weighted:
-        c[: len(c) if kernel.zeros else K, :R] = _ridge(x, kernel.w, kernel.alpha)
-    log_share = np.log((size + 1) / (n + K))
-    G, empty = len(kernel.x), np.empty(0)
-    return State(
-        log_share=log_share, b=coefficients, sd=sd, c=c, sd_w=np.ones(len(c)),
-        scale=np.ones(R), scale_w=np.ones(R + 1), centre=np.zeros(R), centre_w=np.zeros(R + 1), zero=np.zeros(R),
-        log_zero=np.zeros(G), log_other=np.zeros(G), other=np.zeros(n), y_log=np.empty((K, n)),
-        w_log=np.empty((K, n)) if weighted else np.empty((0, n)), density=np.empty((K, n)),
-        w0_log=np.empty(kernel.w0.size) if weighted else empty, z=z.astype(np.intp), takes=np.ones(n),
-        gamma=np.ones(1),
-    )  # fmt: skip
-
-
-def _ridge(x: Floats, t: Floats, alpha: Floats) -> Floats:
-    weighted = x * alpha[:, None]
-    return np.asarray(np.linalg.solve(weighted.T @ x + np.eye(x.shape[1]), weighted.T @ t))
-
-
-def _odds(kernel: KernelRecords) -> tuple[Floats, Floats]:
-    """Mode of the coefficients of the log odds of a zero, and the factor of their precision there."""
-    x, G = kernel.x, len(kernel.x)
-    d, root = np.zeros(x.shape[1]), np.eye(x.shape[1])
-    if not kernel.zeros:
-        return d, root
-    zeros = np.bincount(kernel.row0, kernel.alpha0, G)
-    both = zeros + np.bincount(kernel.row, kernel.alpha, G)
-    for _ in range(NEWTON):
-        p = expit(x @ d)
-        precision = (x * (both * p * (1 - p))[:, None]).T @ x + np.eye(len(d)) / ODDS_SD**2
-        root = np.asarray(np.linalg.cholesky(precision))
-        move = np.linalg.solve(precision, x.T @ (zeros - both * p) - d / ODDS_SD**2)
-        d = d + move
-        if np.abs(move).max() < 1e-9:
-            break
-    return d, root
-
-
-# ---- of one draw
-
-
-@dataclass(frozen=True)
-class _Between:
-    """Normal distributions of rows and components, N(mean (G, K), sd (K,)^2), between two limits."""
-
-    mean: Floats
-    sd: Floats
-    low: float
-    high: float
-
-    @cached_property
-    def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Log probabilities below both limits, of the mirror image where that is the smaller tail."""
-        a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
-        mirrored = a > 0
-        return mirrored, log_ndtr(np.where(mirrored, -b, a)), log_ndtr(np.where(mirrored, -a, b))
-
-    @cached_property
-    def log_mass(self) -> Floats:
-        """Log probability to be between them: (G, K)."""
-        _, below, above = self._ends
-        with np.errstate(divide="ignore"):
-            return np.asarray(above + np.log1p(-np.exp(below - above)))
-
-    def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
-        """One value for each record, of its row and component: (n,)."""
-        mirrored, below, _ = (x[row, k] for x in self._ends)
-        with np.errstate(divide="ignore"):
-            logs = np.logaddexp(below, np.log(rng.random(row.size)) + self.log_mass[row, k])
-        z = ndtri_exp(np.minimum(logs, 0))
-        y = self.mean[row, k] + self.sd[k] * np.where(mirrored, -z, z)
-        return np.asarray(np.clip(y, self.low, self.high))
-
-
-def _drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """A component for each record, in proportion to p (G, K) of its row."""
-    cumulated = p.cumsum(axis=1)
-    return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
-
-
-def _responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, beside: Floats | float = 0.0) -> Floats:
-    """Probabilities (n, K) of the components given y (n,), their means (n, K), and other log densities beside."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + beside
-    p = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
-def _given(records: MixtureRecords, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
-    """Components given the records' own values (eq. 7)."""
-    beside: Floats | float = 0.0
-    if records.log_w is not None:
-        c, sd = values["c"][:-1], values["sd_w"][:-1]
-        r = records.log_w[:, None] - (records.X @ c[:, :-1].T)[records.row] - c[:, -1] * records.y[:, None]
-        beside = -np.log(sd) - 0.5 * (r / sd) ** 2
-    p = _responsibilities(values, (records.X @ values["b"].T)[records.row], records.y, beside)
-    return _drawn(p, np.arange(len(p)), rng)
-
-
-def _matched(records: MixtureRecords, draws: Draws) -> pd.DataFrame:
-    values, some = draws.values, np.flatnonzero(~records.zero)
-    S, K = values["share"].shape
-
-    def of(s: int) -> Floats:
-        draw = {name: values[name][s] for name in ("share", "sd")}
-        return _responsibilities(draw, (records.X @ values["b"][s].T)[records.row[some]], records.y[some])
-
-    chosen = np.unique(np.linspace(0, S - 1, min(S, 1000)).astype(int))
-    log_likelihood = np.zeros(chosen.size)
-    for block in blocks(np.arange(some.size), 1, chosen.size):
-        here = some[block]
-        log_likelihood += log_densities(
-            records.X, records.row[here], records.y[here], np.empty(0), np.log(values["share"][chosen] + 1e-300),
-            values["b"][chosen], values["sd"][chosen], np.empty((0, 0, 0)), np.empty((0, 0)),
-        ).sum(axis=0)  # fmt: skip
-    pivot = of(int(chosen[log_likelihood.argmax()]))
-    own = np.empty((chosen.size, K), dtype=np.intp)
-    for at, s in enumerate(chosen.tolist()):
-        own[at] = linear_sum_assignment(-(pivot.T @ of(s)))[1]
-    share, location, sd = (
-        np.take_along_axis(v[chosen], own, axis=1) for v in (values["share"], values["b"][:, :, 0], values["sd"])
-    )
-    low, high = np.quantile(share, (0.025, 0.975), axis=0)
-    table = pd.DataFrame(
-        {"share": share.mean(0), "share_low": low, "share_high": high, "location": location.mean(0), "sd": sd.mean(0)}
-    )
-    table = table[table["share"] > 0.001].sort_values("share", ascending=False, ignore_index=True)
-    return table.rename_axis("component")

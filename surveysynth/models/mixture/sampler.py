@@ -20,191 +20,32 @@ densities below 1e-290 and shares of 1e-14 of a density, which count as these or
 
 What moves slowly, the labels of components, matters to nothing that is released; diagnostics are of what does not
 depend on labels (see :mod:`surveysynth.models.mixture.model`).
+
+The steps of a sweep are in one module because numba's cache sees only changes in the file of the function that is called
+from Python: of a step elsewhere an old version would be run.
 """
 
 from __future__ import annotations
 
 from math import lgamma
-from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from .mathematics import HALF_LOG_2PI, back, compiled, exp_of, forward, log_of, normal, vectorised_sum
+from .state import Kept, KernelRecords, Regression, State
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 LEAST = 1e-290  # a density that is smaller counts as this: only far away from any posterior
-HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 NOTHING = 1e-14  # what a component adds to a density that is no more than rounding
 PAIRINGS = 3  # of components whose shares are split anew in a sweep
 CENTRE_SD = 5.0  # of the common mean of coefficients
 DEGREES = 3.0  # of the half-t priors of scales (eq. 5-6)
 
 
-_compiled = nb.njit(cache=True, nogil=True, error_model="numpy")
-# sums that may be reordered, so that they vectorise; nothing that draws random numbers may be
-_sum = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-
-
-class KernelRecords(NamedTuple):
-    """The records that say something, those that are not zero sorted by predictor row, and the priors.
-
-    ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) are of records that are not zero,
-    and ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) of zeros; ``w`` is empty where the weight is public.  ``part`` is
-    the probability of taking part; zeros, whose component is known, take part in proportion to ``part0`` instead.
-    """
-
-    x: Floats
-    row: Codes
-    y: Floats
-    w: Floats
-    alpha: Floats
-    part: Floats
-    row0: Codes
-    w0: Floats
-    alpha0: Floats
-    part0: Floats
-    clamp: float
-    exact: bool  # every alpha is 1, and there is no clamp
-    zeros: bool  # have a probability of their own
-    common: bool  # coefficients have a common mean that is not 0
-    least_sd: float  # of y
-    least_sd_w: float  # of the log weight
-    a_gamma: float
-    b_gamma: float
-    odds_sd: float  # prior of coefficients of the log odds of a zero
-
-
-class State(NamedTuple):
-    """One point of a chain, changed in place.
-
-    Of each of K components ``share`` and the regression of y (``b``, ``sd``); of each, and of the zeros, that of the
-    log weight on (x, y) (``c``, ``sd_w``).  ``scale``, ``scale_w`` are the prior scales of coefficients.  ``y_log``,
-    ``w_log`` (K, n) are log densities, ``density`` (K, n) their product; ``w0_log`` (n0,) of zeros.  ``zero``
-    (R,) are coefficients of the log odds of a zero, ``log_zero`` (G,) and ``log_other`` (G,) the log probabilities.
-    ``z`` (n,) are the components, -1 of who takes no part, ``takes`` (n,) is 1 or 0.  ``gamma`` (1,) is the
-    concentration.
-    """
-
-    log_share: Floats
-    b: Floats
-    sd: Floats
-    c: Floats
-    sd_w: Floats
-    scale: Floats
-    scale_w: Floats
-    centre: Floats
-    centre_w: Floats
-    zero: Floats
-    log_zero: Floats
-    log_other: Floats
-    other: Floats
-    y_log: Floats
-    w_log: Floats
-    density: Floats
-    w0_log: Floats
-    z: Codes
-    takes: Floats
-    gamma: Floats
-
-
-class Regression(NamedTuple):
-    """One component's regression of t (y, or the log weight) on the predictor rows and u (nothing, or y).
-
-    ``v`` are weights of records that take part, in component ``z``; ``now`` their log densities, and ``other`` those of
-    the same component's other regression.  Of the ``zeros`` all take part.  ``exact``: nothing is left of the target.
-    """
-
-    k: int
-    zeros: bool
-    exact: bool
-    coefficients: Floats
-    sds: Floats
-    scale: Floats
-    centre: Floats
-    row: Codes
-    t: Floats
-    u: Floats
-    v: Floats
-    z: Codes
-    now: Floats
-    other: Floats
-    least: float
-
-
-class Kept(NamedTuple):
-    """Where the draws of a chain are written: ``share`` (draws, K) and so on, by the names of :class:`State`."""
-
-    share: Floats
-    b: Floats
-    sd: Floats
-    gamma: Floats
-    c: Floats
-    sd_w: Floats
-    zero: Floats
-
-
-# Nearly all of the time goes into exp and log of n numbers.  Without branches and calls the compiler does several at
-# a time.
-
-LOG_2, LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
-WHOLE = 1.5 * 2.0**52  # added to a number it leaves the nearest integer in the last bits
-MANTISSA, ONE, TWO_52 = (1 << 52) - 1, 1023 << 52, 1075 << 52
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")  # no reassociation: x + WHOLE - WHOLE is not x
-def exp_of(x: Floats, out: Floats) -> None:
-    """out_i = exp(x_i), for x_i below 700; 1e-304 below -700."""
-    bits = out.view(np.int64)
-    for i in range(x.size):
-        y = max(x[i], -700.0)
-        shifted = y * 1.4426950408889634 + WHOLE
-        k = shifted - WHOLE
-        r = (y - k * LOG_2) - k * LOG_2_LOW
-        out[i] = shifted
-        p = 1 / 479001600.0
-        p = p * r + 1 / 39916800.0
-        p = p * r + 1 / 3628800.0
-        p = p * r + 1 / 362880.0
-        p = p * r + 1 / 40320.0
-        p = p * r + 1 / 5040.0
-        p = p * r + 1 / 720.0
-        p = p * r + 1 / 120.0
-        p = p * r + 1 / 24.0
-        p = p * r + 1 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        bits[i] = (bits[i] + 1023) << 52
-        out[i] *= p
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def log_of(x: Floats, out: Floats) -> None:
-    """out_i = log(x_i), for x_i above 1e-300 and finite; x is lost."""
-    bits, exponent = x.view(np.int64), out.view(np.int64)
-    for i in range(x.size):
-        exponent[i] = (bits[i] >> 52) | TWO_52
-        bits[i] = (bits[i] & MANTISSA) | ONE
-        high = x[i] > 1.4142135623730951
-        m = 0.5 * x[i] if high else x[i]
-        k = out[i] - (2.0**52 + 1023.0) + (1.0 if high else 0.0)
-        u = (m - 1) / (m + 1)
-        w = u * u
-        p = 1 / 19.0
-        p = p * w + 1 / 17.0
-        p = p * w + 1 / 15.0
-        p = p * w + 1 / 13.0
-        p = p * w + 1 / 11.0
-        p = p * w + 1 / 9.0
-        p = p * w + 1 / 7.0
-        p = p * w + 1 / 5.0
-        p = p * w + 1 / 3.0
-        out[i] = k * LOG_2 + (k * LOG_2_LOW + 2 * u * w * p + 2 * u)
-
-
-@_compiled
+@compiled
 def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floats, sd: float, out: Floats) -> None:
     """out_i = log N(t_i; x_i b + b' u_i, sd^2); the last coefficient is that of u, where there is one."""
     R = x.shape[1]
@@ -215,7 +56,7 @@ def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floa
         out[i] = c + half * r * r
 
 
-@_sum
+@vectorised_sum
 def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: float) -> float:
     """Sum of h_i, clamp(alpha_i (log_p_i + other_i), -M, M)."""
     total = 0.0
@@ -228,7 +69,7 @@ def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: fl
     return total
 
 
-@_sum
+@vectorised_sum
 def _less(takes: Floats, log_S: Floats) -> float:
     """Sum of log S_i over who takes part."""
     total = 0.0
@@ -237,7 +78,7 @@ def _less(takes: Floats, log_S: Floats) -> float:
     return total
 
 
-@_compiled
+@compiled
 def _others(state: State, k: int, out: Floats) -> None:
     """out_i = S_i - a_ik, as a sum, for a difference cancels."""
     out[:] = 0.0
@@ -248,7 +89,7 @@ def _others(state: State, k: int, out: Floats) -> None:
                 out[i] += share * density[i]
 
 
-@_compiled
+@compiled
 def _left(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
     """Log of what is left of the target, the second factor, if component k had these log densities."""
     n, share = y_log.size, np.exp(state.log_share[k])
@@ -260,14 +101,14 @@ def _left(records: KernelRecords, state: State, others: Floats, k: int, y_log: F
     return _sum_of_contributions(records.alpha, log_S, state.other, records.clamp) - _less(state.takes, log_S)
 
 
-@_compiled
+@compiled
 def _left_of_zeros(records: KernelRecords, state: State, w_log: Floats) -> float:
     """The same of the regression of the zeros' log weight."""
     total = _sum_of_contributions(records.alpha0, w_log, state.log_zero[records.row0], records.clamp)
     return total - _less(records.part0, w_log)
 
 
-@_compiled
+@compiled
 def _reference(
     x: Floats, row: Codes, t: Floats, u: Floats, v: Floats, z: Codes, k: int, sd: float, scale: Floats, centre: Floats
 ) -> tuple[Floats, Floats]:
@@ -308,39 +149,10 @@ def _reference(
         precision[a, a] += 1 / scale[a] ** 2
         h[a] += centre[a] / scale[a] ** 2
     root: Floats = np.linalg.cholesky(precision).astype(np.float64)
-    return _back(root, _forward(root, h)), root
+    return back(root, forward(root, h)), root
 
 
-@_compiled
-def _forward(root: Floats, h: Floats) -> Floats:
-    out = h.copy()
-    for a in range(h.size):
-        for b in range(a):
-            out[a] -= root[a, b] * out[b]
-        out[a] /= root[a, a]
-    return out
-
-
-@_compiled
-def _back(root: Floats, h: Floats) -> Floats:
-    out = h.copy()
-    for a in range(h.size - 1, -1, -1):
-        for b in range(a + 1, h.size):
-            out[a] -= root[b, a] * out[b]
-        out[a] /= root[a, a]
-    return out
-
-
-@_compiled
-def _normal(root: Floats, rng: np.random.Generator) -> Floats:
-    """A draw from N(0, (root root')^-1)."""
-    z = np.empty(len(root))
-    for a in range(z.size):
-        z[a] = rng.standard_normal()
-    return _back(root, z)
-
-
-@_compiled
+@compiled
 def _log_prior_of_scale(log_sd: float, least: float) -> float:
     """Half-t of a scale, above its least value, as a density of its logarithm."""
     sd = np.exp(log_sd)
@@ -349,7 +161,7 @@ def _log_prior_of_scale(log_sd: float, least: float) -> float:
     return log_sd - (DEGREES + 1) / 2 * np.log1p(sd * sd / DEGREES)
 
 
-@_compiled
+@compiled
 def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np.random.Generator) -> None:
     """Means and scales of the prior of the coefficients b (K, P), scales by a slice on their logarithms."""
     K, width = len(b), 2.0 / np.sqrt(2.0 * len(b))
@@ -379,12 +191,12 @@ def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np
         scale[a] = np.exp(new)
 
 
-@_compiled
+@compiled
 def _of_scale(log_scale: float, K: int, squares: float) -> float:
     return _log_prior_of_scale(log_scale, 0.0) - K * log_scale - squares / 2 * np.exp(-2 * log_scale)
 
 
-@_compiled
+@compiled
 def _regression(records: KernelRecords, state: State, k: int, of_weight: bool) -> Regression:
     """The regression of y, or of the log weight, in component k; that of the zeros' weight is the last one."""
     zeros = k == state.log_share.size
@@ -406,7 +218,7 @@ def _regression(records: KernelRecords, state: State, k: int, of_weight: bool) -
     return Regression(k, zeros, exact, coefficients, sds, scale, centre, row, t, u, v, z, now, other, least)
 
 
-@_compiled
+@compiled
 def _left_of(records: KernelRecords, state: State, of: Regression, others: Floats, log_p: Floats) -> float:
     """What is left of the target, where the log densities of this regression are ``log_p``."""
     if of.zeros:
@@ -414,7 +226,7 @@ def _left_of(records: KernelRecords, state: State, of: Regression, others: Float
     return _left(records, state, others, of.k, log_p, of.other)
 
 
-@_compiled
+@compiled
 def _draw_regression(
     records: KernelRecords, state: State, k: int, of_weight: bool, others: Floats, rng: np.random.Generator
 ) -> None:
@@ -427,13 +239,13 @@ def _draw_regression(
         exp_of(of.now + of.other if of.other.size else of.now, state.density[k])
 
 
-@_compiled
+@compiled
 def _draw_coefficients(
     records: KernelRecords, state: State, of: Regression, others: Floats, rng: np.random.Generator
 ) -> float:
     """Coefficients: elliptical slice around their normal distribution given z; what is left of the target there."""
     mean, root = _reference(records.x, of.row, of.t, of.u, of.v, of.z, of.k, of.sds[of.k], of.scale, of.centre)
-    nu = _normal(root, rng)
+    nu = normal(root, rng)
     if of.exact:
         of.coefficients[:] = mean + nu
         return 0.0
@@ -461,7 +273,7 @@ def _draw_coefficients(
     return left
 
 
-@_compiled
+@compiled
 def _draw_sd(
     records: KernelRecords, state: State, of: Regression, others: Floats, left: float, rng: np.random.Generator
 ) -> None:
@@ -506,14 +318,14 @@ def _draw_sd(
     of.sds[of.k] = np.exp(log_sd)
 
 
-@_compiled
+@compiled
 def _of_sd(log_sd: float, weight: float, squares: float, least: float) -> float:
     """Log density of the logarithm of a standard deviation given coefficients and z: the conjugate part."""
     prior = _log_prior_of_scale(log_sd, least)
     return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)
 
 
-@_compiled
+@compiled
 def _half_t(least: float, rng: np.random.Generator) -> float:
     while True:
         sd = abs(rng.standard_normal()) / np.sqrt(rng.standard_gamma(DEGREES / 2) / (DEGREES / 2))
@@ -521,7 +333,7 @@ def _half_t(least: float, rng: np.random.Generator) -> float:
             return sd
 
 
-@_compiled
+@compiled
 def _draw_empty(
     records: KernelRecords, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator
 ) -> bool:
@@ -562,7 +374,7 @@ def _draw_empty(
     return counts
 
 
-@_compiled
+@compiled
 def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
     """Shares: Dirichlet given z, accepted by what is left of the target."""
     K = state.log_share.size
@@ -582,7 +394,7 @@ def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator)
     state.log_share[:] = log_share
 
 
-@_compiled
+@compiled
 def _left_of_shares(records: KernelRecords, state: State, log_share: Floats) -> float:
     S, log_S = np.full(records.y.size, LEAST), np.empty(records.y.size)
     for k in range(log_share.size):
@@ -593,13 +405,13 @@ def _left_of_shares(records: KernelRecords, state: State, log_share: Floats) -> 
     return _sum_of_contributions(records.alpha, log_S, state.other, records.clamp) - _less(state.takes, log_S)
 
 
-@_compiled
+@compiled
 def _log_of_gamma(shape: float, rng: np.random.Generator) -> float:
     """Log of a standard gamma variate; those of small shapes are too small for floating point."""
     return np.log(rng.standard_gamma(shape + 1)) + np.log(1 - rng.random()) / shape
 
 
-@_compiled
+@compiled
 def _draw_gamma(state: State, a: float, b: float, steps: int, rng: np.random.Generator) -> None:
     """The concentration given the shares."""
     total = state.log_share.sum()
@@ -611,12 +423,12 @@ def _draw_gamma(state: State, a: float, b: float, steps: int, rng: np.random.Gen
             state.gamma[0], here = gamma, there
 
 
-@_compiled
+@compiled
 def _of_gamma(gamma: float, total: float, K: int, a: float, b: float) -> float:
     return a * np.log(gamma) - b * gamma + lgamma(gamma) - K * lgamma(gamma / K) + gamma / K * total
 
 
-@_compiled
+@compiled
 def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
     """How pairs of components share what they have together: a slice on the log odds, whatever z is.
 
@@ -658,7 +470,7 @@ def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator)
         state.log_share[k] = both - np.log1p(np.exp(new)) if new < 700 else both - new
 
 
-@_compiled
+@compiled
 def _of_split(records: KernelRecords, state: State, base: Floats, j: int, k: int, odds: float, both: float) -> float:
     s, n = 1 / (1 + np.exp(-odds)), base.size
     one, two = np.exp(both) * s, np.exp(both) / (1 + np.exp(odds))
@@ -671,7 +483,7 @@ def _of_split(records: KernelRecords, state: State, base: Floats, j: int, k: int
     return prior + _sum_of_contributions(records.alpha, log_S, state.other, records.clamp)
 
 
-@_compiled
+@compiled
 def _draw_allocations(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
     """Who takes part, and in which component."""
     K, n = state.density.shape
@@ -691,7 +503,7 @@ def _draw_allocations(records: KernelRecords, state: State, rng: np.random.Gener
         state.z[i] = k
 
 
-@_compiled
+@compiled
 def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> None:
     odds = x @ zero
     for g in range(odds.size):
@@ -700,7 +512,7 @@ def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> N
         log_other[g] = -max(odds[g], 0.0) - e
 
 
-@_compiled
+@compiled
 def _of_zeros(
     records: KernelRecords, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
 ) -> float:
@@ -712,7 +524,7 @@ def _of_zeros(
     return total + _sum_of_contributions(records.alpha0, weight, log_zero[records.row0], records.clamp)
 
 
-@_compiled
+@compiled
 def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats, rng: np.random.Generator) -> None:
     """Coefficients of the log odds of a zero: elliptical slice around a normal approximation, precision root root'."""
     G = len(records.x)
@@ -734,7 +546,7 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
         return _of_zeros(records, ones, zeros, logs, state, log_zero, log_other) + beside
 
     level = left(state.zero) + np.log(rng.random())
-    nu, away = _normal(root, rng), state.zero - mode
+    nu, away = normal(root, rng), state.zero - mode
     angle = 2 * np.pi * rng.random()
     low, high = angle - 2 * np.pi, angle
     while high - low > 1e-12:
@@ -751,7 +563,7 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
         angle = low + (high - low) * rng.random()
 
 
-@_compiled
+@compiled
 def _inside(records: KernelRecords, state: State) -> None:
     """Only records inside the clamp take part: where these are decides what the first factor looks like, no more."""
     S = np.zeros(records.y.size)
@@ -765,7 +577,7 @@ def _inside(records: KernelRecords, state: State) -> None:
         records.part0[i] = records.alpha0[i] if abs(records.alpha0[i] * log_p) < records.clamp else 0.0
 
 
-@_compiled
+@compiled
 def fill(records: KernelRecords, state: State) -> None:
     """Every log density of a state whose parameters are given."""
     _log_odds(records.x, state.zero, state.log_zero, state.log_other)
@@ -783,7 +595,7 @@ def fill(records: KernelRecords, state: State) -> None:
         _normal_logs(records.x, records.row0, records.w0, records.y[:0], state.c[K], state.sd_w[K], state.w0_log)
 
 
-@_compiled
+@compiled
 def sample(
     records: KernelRecords, state: State, mode: Floats, root: Floats, warmup: int, draws: int, sweeps: int,
     rng: np.random.Generator, kept: Kept,

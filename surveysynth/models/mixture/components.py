@@ -1,0 +1,110 @@
+"""Components of a mixture: drawn for records, and matched across draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import log_ndtr, ndtri_exp
+
+from ..base import Draws
+from ..shared.row_density import blocks
+from .density import log_densities
+from .records import MixtureRecords
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Between:
+    """Normal distributions of rows and components, N(mean (G, K), sd (K,)^2), between two limits."""
+
+    mean: Floats
+    sd: Floats
+    low: float
+    high: float
+
+    @cached_property
+    def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """Log probabilities below both limits, of the mirror image where that is the smaller tail."""
+        a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
+        mirrored = a > 0
+        return mirrored, log_ndtr(np.where(mirrored, -b, a)), log_ndtr(np.where(mirrored, -a, b))
+
+    @cached_property
+    def log_mass(self) -> Floats:
+        """Log probability to be between them: (G, K)."""
+        _, below, above = self._ends
+        with np.errstate(divide="ignore"):
+            return np.asarray(above + np.log1p(-np.exp(below - above)))
+
+    def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
+        """One value for each record, of its row and component: (n,)."""
+        mirrored, below, _ = (x[row, k] for x in self._ends)
+        with np.errstate(divide="ignore"):
+            logs = np.logaddexp(below, np.log(rng.random(row.size)) + self.log_mass[row, k])
+        z = ndtri_exp(np.minimum(logs, 0))
+        y = self.mean[row, k] + self.sd[k] * np.where(mirrored, -z, z)
+        return np.asarray(np.clip(y, self.low, self.high))
+
+
+def drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
+    """A component for each record, in proportion to p (G, K) of its row."""
+    cumulated = p.cumsum(axis=1)
+    return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
+
+
+def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, beside: Floats | float = 0.0) -> Floats:
+    """Probabilities (n, K) of the components given y (n,), their means (n, K), and other log densities beside."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + beside
+    p = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
+    """Components given the records' own values (eq. 7)."""
+    beside: Floats | float = 0.0
+    if records.log_w is not None:
+        c, sd = values["c"][:-1], values["sd_w"][:-1]
+        r = records.log_w[:, None] - (records.X @ c[:, :-1].T)[records.row] - c[:, -1] * records.y[:, None]
+        beside = -np.log(sd) - 0.5 * (r / sd) ** 2
+    p = responsibilities(values, (records.X @ values["b"].T)[records.row], records.y, beside)
+    return drawn(p, np.arange(len(p)), rng)
+
+
+def matched(records: MixtureRecords, draws: Draws) -> pd.DataFrame:
+    """Shares, locations and standard deviations of components, matched to those of the likeliest draw."""
+    values, some = draws.values, np.flatnonzero(~records.zero)
+    S, K = values["share"].shape
+
+    def of(s: int) -> Floats:
+        draw = {name: values[name][s] for name in ("share", "sd")}
+        return responsibilities(draw, (records.X @ values["b"][s].T)[records.row[some]], records.y[some])
+
+    chosen = np.unique(np.linspace(0, S - 1, min(S, 1000)).astype(int))
+    log_likelihood = np.zeros(chosen.size)
+    for block in blocks(np.arange(some.size), 1, chosen.size):
+        here = some[block]
+        log_likelihood += log_densities(
+            records.X, records.row[here], records.y[here], np.empty(0), np.log(values["share"][chosen] + 1e-300),
+            values["b"][chosen], values["sd"][chosen], np.empty((0, 0, 0)), np.empty((0, 0)),
+        ).sum(axis=0)  # fmt: skip
+    pivot = of(int(chosen[log_likelihood.argmax()]))
+    own = np.empty((chosen.size, K), dtype=np.intp)
+    for at, s in enumerate(chosen.tolist()):
+        own[at] = linear_sum_assignment(-(pivot.T @ of(s)))[1]
+    share, location, sd = (
+        np.take_along_axis(v[chosen], own, axis=1) for v in (values["share"], values["b"][:, :, 0], values["sd"])
+    )
+    low, high = np.quantile(share, (0.025, 0.975), axis=0)
+    table = pd.DataFrame(
+        {"share": share.mean(0), "share_low": low, "share_high": high, "location": location.mean(0), "sd": sd.mean(0)}
+    )
+    table = table[table["share"] > 0.001].sort_values("share", ascending=False, ignore_index=True)
+    return table.rename_axis("component")
