@@ -43,27 +43,34 @@ TILE = 512  # draws that a core works on at a time: they stay in its cache
 
 # loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
+    """e_s = column d of W_s y - mean_s, for a tile of draws."""
+    m = mean[d, s0 : s0 + width]
+    for s in range(width):
+        e[s] = -m[s]
+    for k in range(d + 1):
+        value, w = y[k], W[d, k, s0 : s0 + width]
+        for s in range(width):
+            e[s] += w[s] * value
+
+
+@nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
     """twice_s -= |W_s y - mean_s|^2 for a tile of draws; ``e`` is room for it."""
     for d in range(y.size):
-        m = mean[d, s0 : s0 + width]
-        for s in range(width):
-            e[s] = -m[s]
-        for k in range(d + 1):
-            value, w = y[k], W[d, k, s0 : s0 + width]
-            for s in range(width):
-                e[s] += w[s] * value
+        _residual(e, d, y, mean, W, s0, width)
         for s in range(width):
             twice[s] -= e[s] * e[s]
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, out: Floats) -> None:
-    """out_i = max_s |base_i + log p_is|, infinite where one is not finite.
+def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
+    """max_s |base_i + log p_is| of every record, infinite where one is not finite.
 
     mean (cells, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1.  const (cells, S), or (1, S) for all.
     """
     n, S = len(Y), const.shape[1]
+    out = np.empty(n)
     chunk = 256
     for c in nb.prange((n + chunk - 1) // chunk):
         twice = np.empty(TILE)  # 2 log p of a tile of draws
@@ -82,14 +89,14 @@ def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, bas
                     total += twice[s]  # max and min pass over NaN, a sum does not
             highest, lowest = highest / 2 + base[i], lowest / 2 + base[i]
             out[i] = max(highest, -lowest) if np.isfinite(total) else np.inf
+    return out
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _max_abs_sum(
-    Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, out: Floats
-) -> None:
-    """out_g = max_s |sum of base_i + log p_is over the records of unit g|, from start_g to before start_(g+1)."""
+def _max_abs_sum(Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
+    """max_s |sum of base_i + log p_is over the records of unit g|, from start_g to before start_(g+1)."""
     S = const.shape[1]
+    out = np.empty(start.size - 1)
     for g in nb.prange(out.size):
         twice = np.empty(TILE)
         e = np.empty(TILE)
@@ -106,18 +113,48 @@ def _max_abs_sum(
                 largest = max(largest, abs(twice[s]))
                 total += twice[s]
         out[g] = largest / 2 if np.isfinite(total) else np.inf
+    return out
+
+
+@nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _add_effect(
+    twice: Floats, spread: Floats, first: Floats, second: Floats, n: int, alpha: float, a: float, S: Floats,
+    tau: Floats, s0: int, width: int,
+) -> None:  # fmt: skip
+    """What a PSU's effect, integrated out, makes of its n records of a unit: the last line of the module's formula.
+
+    ``first`` and ``second`` (D, tile) are sums of r and of r^2 over these records; a and S (D, draws) are sums over the
+    whole PSU; ``spread`` is room.
+    """
+    spread[:] = 1.0
+    for d in range(len(first)):
+        for s in range(width):
+            t, r = tau[d, s0 + s], first[d, s] / n
+            without = 1 + (a - alpha * n) * t  # v = t / without, 1 + alpha n v = whole / without
+            whole = without + alpha * n * t
+            apart = r * whole - t * S[d, s0 + s]  # of r from v S', times without
+            each = 1 / (without * whole)
+            twice[s] -= second[d, s] - n * r * r + n * apart * apart * each
+            if alpha > LEAST:
+                spread[s] *= whole * whole * each
+            else:
+                twice[s] -= n * t / without
+    if alpha > LEAST:
+        for s in range(width):
+            twice[s] -= np.log(spread[s]) / alpha
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_integrated(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, psu: Codes,
-    alpha: Floats, a: Floats, S: Floats, tau: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """out_g = max_s |log of the ratio of pseudo likelihoods with and without unit g| / alpha_g.
+    alpha: Floats, a: Floats, S: Floats, tau: Floats,
+) -> Floats:  # fmt: skip
+    """max_s |log of the ratio of pseudo likelihoods with and without unit g| / alpha_g.
 
     Records of a unit are sorted by PSU.  a (P,), S (P, D, S) are sums over whole PSUs; tau (D, S).
     """
     D, draws = Y.shape[1], const.shape[1]
+    out = np.empty(start.size - 1)
     for g in nb.prange(out.size):
         twice, e = np.empty(TILE), np.empty(TILE)
         first, second = np.empty((D, TILE)), np.empty((D, TILE))  # sums of r and of r^2 over records of unit and PSU
@@ -135,36 +172,14 @@ def _max_abs_integrated(
                 for s in range(width):
                     twice[s] += 2 * (const[row, s0 + s] + base[i])
                 for d in range(D):
-                    m = mean[cell[i], d, s0 : s0 + width]
-                    for s in range(width):
-                        e[s] = -m[s]
-                    for k in range(d + 1):
-                        value, w = Y[i, k], W[d, k, s0 : s0 + width]
-                        for s in range(width):
-                            e[s] += w[s] * value
+                    _residual(e, d, Y[i], mean[cell[i]], W, s0, width)
                     for s in range(width):
                         first[d, s] += e[s]
                         second[d, s] += e[s] * e[s]
                 c = psu[i]
                 if i + 1 < start[g + 1] and psu[i + 1] == c:
                     continue
-                weight = alpha[i]
-                spread[:] = 1.0
-                for d in range(D):
-                    for s in range(width):
-                        t, r = tau[d, s0 + s], first[d, s] / n
-                        without = 1 + (a[c] - weight * n) * t  # v = t / without, 1 + alpha n v = whole / without
-                        whole = without + weight * n * t
-                        apart = r * whole - t * S[c, d, s0 + s]  # of r from v S', times without
-                        each = 1 / (without * whole)
-                        twice[s] -= second[d, s] - n * r * r + n * apart * apart * each
-                        if weight > LEAST:
-                            spread[s] *= whole * whole * each
-                        else:
-                            twice[s] -= n * t / without
-                if weight > LEAST:
-                    for s in range(width):
-                        twice[s] -= np.log(spread[s]) / weight
+                _add_effect(twice, spread, first, second, n, alpha[i], a[c], S[c], tau, s0, width)
                 n = 0
                 first[:] = 0.0
                 second[:] = 0.0
@@ -172,6 +187,7 @@ def _max_abs_integrated(
                 largest = max(largest, abs(twice[s]))
                 total += twice[s]
         out[g] = largest / 2 if np.isfinite(total) else np.inf
+    return out
 
 
 @dataclass(frozen=True)
@@ -338,21 +354,19 @@ def max_abs_log_density(
         values = np.ascontiguousarray(Y[records])
         arguments = (block.cell, block.mean, W, block.const, base[records])
         if unit is None and psus is None:
-            part = np.empty(records.size)
-            _max_abs(values, *arguments, part)
-            out[records] = part
+            out[records] = _max_abs(values, *arguments)
             continue
         there, start = records, np.arange(records.size)
         if unit is not None:
             there, start = np.unique(unit[records], return_index=True)
-        part, start = np.empty(there.size), np.append(start, records.size)
+        start = np.append(start, records.size)
         if psus is None:
-            _max_abs_sum(values, start, *arguments, part)
+            out[there] = _max_abs_sum(values, start, *arguments)
         else:
             a = psus.a[np.unique(psus.psu[records])]
             tau = np.ascontiguousarray(psus.tau.T)
-            _max_abs_integrated(values, start, *arguments, block.psu, psus.alpha[records], a, block.sums, tau, part)
-        out[there] = part
+            alpha = psus.alpha[records]
+            out[there] = _max_abs_integrated(values, start, *arguments, block.psu, alpha, a, block.sums, tau)
     return out
 
 
