@@ -8,8 +8,8 @@ normal given x(k), the log share is part of the risk and weights press on rare c
 **Risks.**  Shares behind the risks are Beta, as a Dirichlet posterior's are: a record of category k is itself one of
 its cell's n_g, so the category has 1 + (n_g - 1) p_g[k] of them.
 
-**The prior** counts as one record a cell, 1 / K in each category, beside the A_g = n_g E[alpha] of the data: that is
-taken off, too, as far as a share is larger than what the prior gives it.
+**The prior** counts as one record a cell, 1 / K in each category, beside the A_g = n_g E[alpha] of the data.  The
+correction removes it, too, as far as a share is larger than what the prior gives it.
 
 **Effects of PSUs.**  Where PSUs tilt the shares, p_gc[k] ~ p_g[k] exp(b_c[k]), a category that is common in a PSU is
 less risky there, so log E[alpha | g, k, c] rises with b_c[k]: about log kept_g[k] + slope b_c[k].  Then
