@@ -21,8 +21,8 @@ densities below 1e-290 and shares of 1e-14 of a density, which count as these or
 What moves slowly, the labels of components, matters to nothing that is released; diagnostics are of what does not
 depend on labels (see :mod:`surveysynth.models.mixture.model`).
 
-The steps of a sweep are in one module because numba's cache sees only changes in the file of the function that is called
-from Python: of a step elsewhere an old version would be run.
+The steps of a sweep are in one module because numba's cache sees only changes in the file of the function that Python
+calls: of a step elsewhere an old version would be run.
 """
 
 from __future__ import annotations
