@@ -99,7 +99,7 @@ def tabular_command(
     if strangers:
         why = "only with --data" if data is None else "not with --data"
         raise InputError(f"{', '.join(strangers)}: {why}")
-    chosen: Any = list(methods or get_args(StudyMethod))
+    chosen: Any = list(get_args(StudyMethod) if methods is None else methods)
     if data is None:
         try:
             study = repeated_sampling(
