@@ -232,6 +232,7 @@ def test_samples_estimate_the_population(populations):
     assert (constant.max() < constant.min() * (1 + 1e-9)).all()
 
 
+@pytest.mark.slow
 def test_samples_of_universities(populations):
     """100 of them, allocated in proportion, 10 units of each; pi proportional to size, estimates unbiased."""
     p = populations["clustered"]

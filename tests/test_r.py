@@ -162,6 +162,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_design_comes_back_as_it_was(r, name):
     design = DESIGNS[name]()

@@ -77,6 +77,7 @@ def test_sampled_fit_meets_its_epsilon_too(sampled):
     assert not sampled.weighted.posterior.diagnostics.exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exact", "sampled"])
 def test_delta_is_the_largest_weighted_log_density_of_the_draws(name, request):
     """Recomputed from the frame and the draws alone, by scipy's density."""

@@ -68,9 +68,8 @@ def test_there_are_vignettes():
     assert sorted(v.name for v in VIGNETTES.glob("*.py")) == sorted(SAYS)
 
 
-@pytest.mark.parametrize(
-    "vignette", [v if v == "first_release.py" else pytest.param(v, marks=pytest.mark.slow) for v in SAYS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("vignette", SAYS)
 def test_vignette_runs(vignette, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(VIGNETTES / vignette), run_name="__main__")

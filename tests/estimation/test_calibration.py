@@ -52,6 +52,7 @@ def r_tables(r_frame, design, outcome, by):
     ])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_raked_weights_and_standard_errors_equal_r(surveys, known, r, r_frame):
     """Weights also R's rake, whose variance centres on one margin after the other ten times: not yet the end."""
     r.r(f"""

@@ -164,6 +164,7 @@ def test_known_totals_as_after_poststratify(post, family, r, r_frame, to_r, svyg
     assert (np.abs(plain.table["se"] / theirs[0]["se"].to_numpy() - 1) > 1e-3).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", R_FAMILY)
 @pytest.mark.parametrize("mse", [True, False])
 @pytest.mark.parametrize("kind", ["JKn", "BRR"])

@@ -58,6 +58,7 @@ def with_replicates(request, r, r_frame, to_r):
     return name, design
 
 
+@pytest.mark.slow
 def test_given_replicates_equal_r(with_replicates, r_frame):
     name, design = with_replicates
     outcome, by = ("HI_CHOL", "agecat") if name in ("BRR", "Fay") else ("api00", "stype")
@@ -89,6 +90,7 @@ def test_quantiles_ratios_and_differences_of_replicates_equal_r(with_replicates,
     np.testing.assert_allclose(ours[["estimate", "se"]], contrast, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_intervals_of_proportions_are_svyciprops_xlogit_with_replicates(with_replicates, r, r_frame):
     """R's "logit", its default, takes the variance from the log odds of every replicate; ours is that of the share."""
     name, design = with_replicates

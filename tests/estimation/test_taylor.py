@@ -199,6 +199,7 @@ def r_adjusted(r_estimates, frame, roles, outcome, by):
     return pd.concat([r_estimates(frame, roles, outcome, by, "adjust", ["mean"]), sums])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("option", ["remove", "adjust", "average"])
 @pytest.mark.parametrize("fpc", [{}, {"fpc": "size"}], ids=["", "fpc"])
@@ -275,6 +276,7 @@ POST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POST)
 def test_weights_that_are_calibrated_to_known_totals_as_after_r_s_poststratify(name, r, r_frame, to_r):
     dataset, roles, post, totals, outcome, by = POST[name]
@@ -450,6 +452,7 @@ def assert_close(a, b, factor=1.0, rtol=1e-10):
 FEW = settings(max_examples=30, deadline=None)
 
 
+@pytest.mark.slow
 @FEW
 @given(designs())
 def test_samplics_equals_onepass(made):
@@ -481,6 +484,7 @@ def test_row_order_and_the_names_of_strata_and_psus_do_not_matter(made, random):
     assert_close(table, table_of(renamed, roles))
 
 
+@pytest.mark.slow
 @FEW
 @given(designs())
 def test_renamed_levels_keep_their_numbers(made):
@@ -493,6 +497,7 @@ def test_renamed_levels_keep_their_numbers(made):
     assert_close(*(t.astype(dict.fromkeys(keys, str)).sort_values(keys, ignore_index=True) for t in (table, other)))
 
 
+@pytest.mark.slow
 @FEW
 @given(designs())
 def test_margins_of_counts_and_totals_add_up(made):

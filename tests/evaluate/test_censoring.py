@@ -183,6 +183,7 @@ def test_every_sample_gets_every_file(written):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_clamped_never_exceeds_half_of_epsilon(written):
     bounds = written[0].bounds
     clamped = bounds[bounds["synthesizer"].isin(["censor_w", "censor_uw"])]
@@ -192,6 +193,7 @@ def test_what_is_clamped_never_exceeds_half_of_epsilon(written):
     assert ((clamped["invocations"] > 0) == at_the_clamp).all() and at_the_clamp.any()
 
 
+@pytest.mark.slow
 def test_distances_are_between_the_file_and_its_synthetic_one(written):
     """Of the first file and of its first mechanism, made again."""
     study = written[0]
@@ -204,6 +206,7 @@ def test_distances_are_between_the_file_and_its_synthetic_one(written):
     assert rows.loc["unweighted", "median"] == np.median(made.values)
 
 
+@pytest.mark.slow
 def test_invocations_are_tabled_as_in_the_paper(written):
     study, out, _ = written
     table = pd.read_csv(out / "table1.csv")
@@ -219,6 +222,7 @@ def test_invocations_are_tabled_as_in_the_paper(written):
     assert row["sd"] == pytest.approx(abs(np.diff(counts)[0]) / np.sqrt(2)) and table["paper_mean"].isna().all()
 
 
+@pytest.mark.slow
 @with_the_papers
 def test_the_papers_figures_stand_beside(written):
     printed = pd.read_csv(PRINTED / "censoring_table1_invocations.csv")
@@ -232,6 +236,7 @@ def test_the_papers_figures_stand_beside(written):
     assert table.loc[table["downscale_c1"] < 1, "paper_mean"].isna().all()  # the paper scales down at epsilon 4
 
 
+@pytest.mark.slow
 def test_tables_figures_and_a_summary_are_written(written):
     study, out, files = written
     statistics, ecdf = ["mean", "median", "q15", "q90"], ["max_ecdf", "avg_ecdf"]
@@ -259,6 +264,7 @@ def same(first, second):
         pd.testing.assert_frame_equal(a, b, check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_stopped_study_goes_on_and_ends_the_same(written, tmp_path):
     study, out, _ = written
     shutil.copytree(out, tmp_path / "out")
@@ -270,6 +276,7 @@ def test_a_stopped_study_goes_on_and_ends_the_same(written, tmp_path):
     assert sorted(os.listdir(tmp_path / "out" / "replicates")) == ["00001", "00002"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_study_is_refused(written, tmp_path):
     out = written[1]
     with pytest.raises(ss.InputError, match=r"other settings \(n\)"):

@@ -68,6 +68,7 @@ def test_both_choices_see_the_same_samples(done):
     assert [s.pop("fit") for s in fits] == [{"clusters": "model"}, {"clusters": "ignore"}] and fits[0] == fits[1]
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_the_domains(done):
     """One row, method and subset, from the estimates by hand; the grand total of counts is left out."""
     studies, _ = done
@@ -137,6 +138,7 @@ def test_expected_ratios():
     np.testing.assert_allclose(clusters._expected(pd.Series(["count"] * 3), m, public=True), 1)
 
 
+@pytest.mark.slow
 def test_effects_of_psus_lengthen_what_would_be_too_short(done):
     """Margins and total of means at an icc of 0.15, where PSUs multiply the variance by about three."""
     table = evaluate.clusters.by_domain(done[0])

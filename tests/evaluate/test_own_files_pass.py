@@ -58,6 +58,7 @@ def test_samples_of_the_study_of_clusters(icc, second_stage):
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_files_of_the_study_of_censoring():
     """Unweighted, weighted under two c1, three kinds at three epsilons and two of them under the other c1, too."""
     reach_the_fits(

@@ -151,6 +151,7 @@ def test_every_sample_gets_every_fit(written):
     assert files.groupby(["replicate", "data", "synthesizer"]).size().drop("data", level=2).eq(20).all()
 
 
+@pytest.mark.slow
 def test_re_weighting_never_raises_the_bound(written):
     bounds = written[0].bounds.assign(risk=lambda t: t["synthesizer"].str.partition("_")[0])
     keys = ["replicate", "part", "data", "n", "epsilon", "risk"]
@@ -163,6 +164,7 @@ def test_re_weighting_never_raises_the_bound(written):
     assert (2 * reweighting.SDR_M * sdr["lipschitz"] <= sdr["epsilon"]).all()
 
 
+@pytest.mark.slow
 def test_columns_of_every_file(written):
     _, out, files = written
     fits = ["lipschitz", "k", "steps", "flatness", "weighted_down", "mean_alpha", "diagnostics"]
@@ -192,6 +194,7 @@ def test_columns_of_every_file(written):
     assert said.endswith("Failures: none.\n")
 
 
+@pytest.mark.slow
 def test_the_first_table_has_the_papers_rows(written):
     """Ends are means over files and replicates; the paper's figures only at its n."""
     study = written[0]
@@ -205,6 +208,7 @@ def test_the_first_table_has_the_papers_rows(written):
     assert table["paper_low"].isna().all()
 
 
+@pytest.mark.slow
 @with_the_papers
 def test_the_papers_figures_stand_beside(written):
     study, printed = written[0], pd.read_csv(PRINTED).set_index("statistic")
@@ -218,6 +222,7 @@ def test_the_papers_figures_stand_beside(written):
             assert [row["paper_low"], row["paper_high"]] == ends
 
 
+@pytest.mark.slow
 def test_the_curve_compares_with_the_confidential_file(written):
     """RMSE ratio and overlap of one statistic, again and by hand."""
     study = written[0]
@@ -245,11 +250,13 @@ def test_a_stopped_study_goes_on_and_ends_the_same(written, tmp_path):
     assert sorted(os.listdir(tmp_path / "out" / "replicates")) == ["00001", "00002"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_study_is_refused(written):
     with pytest.raises(ss.InputError, match=r"other settings \(sizes\)"):
         reweighting_study(out=written[1], **SMALL | {"sizes": (400,)})
 
 
+@pytest.mark.slow
 def test_what_fails_is_recorded_and_the_others_go_on(monkeypatch):
     def fails(*_, **settings):
         raise ss.PrivacyError("no such weights")

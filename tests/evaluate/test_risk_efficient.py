@@ -288,6 +288,7 @@ def keys_of(table):
     return list(table[["synthesizer", "c1", "c2"]].astype(object).fillna("").itertuples(index=False, name=None))
 
 
+@pytest.mark.slow
 def test_every_kind_of_file_is_there(study):
     assert keys_of(outputs.profile(study)) == LINES
     worth = outputs.utility(study)
@@ -301,6 +302,7 @@ def test_every_kind_of_file_is_there(study):
         assert row["mean_alpha"] == pytest.approx(own[row["c1"], row["c2"]])
 
 
+@pytest.mark.slow
 def test_utility_stands_beside_the_data(study):
     for _, part in outputs.utility(study).groupby("statistic"):
         own = part.iloc[0]
@@ -311,6 +313,7 @@ def test_utility_stands_beside_the_data(study):
         np.testing.assert_allclose(part["overlap"], sum(shared / length for length in lengths) / 2)
 
 
+@pytest.mark.slow
 def test_every_radius_is_looked_at(study):
     table = outputs.effect_of_radius(study)
     same = table[table["radius"].isna() | (table["radius"] == 0.2)]
@@ -323,6 +326,7 @@ def test_every_radius_is_looked_at(study):
     assert data[0.1] > data[0.2]  # a smaller ball around a true value that is there holds fewer others
 
 
+@pytest.mark.slow
 def test_tables_of_single_records_show_ranges_only(study):
     wide = study.records[study.records["synthesizer"] == "data"]
     riskiest, largest = outputs.riskiest(study), outputs.largest(study)
@@ -356,6 +360,7 @@ def test_ranges_begin_at_powers_of_ten(value, said):
 # findings
 
 
+@pytest.mark.slow
 def test_findings_follow_the_results(study):
     """With the columns of Marginal and Pairwise changed for each other, what was true of one is true of the other."""
     found = outputs.findings(study).set_index("finding")
@@ -378,6 +383,7 @@ def test_findings_follow_the_results(study):
         assert again.at[name, "holds"] == (off["marginal"] < off["pairwise"])
 
 
+@pytest.mark.slow
 def test_a_finding_is_no_where_the_numbers_say_so(study):
     profile = study.profile.copy()
     profile.loc[profile["synthesizer"].isin(["marginal", "pairwise"]), ["mean", "raised"]] = [0.9, 0]
@@ -386,6 +392,7 @@ def test_a_finding_is_no_where_the_numbers_say_so(study):
     assert len(decided) == 2 and not decided.any()
 
 
+@pytest.mark.slow
 @with_the_papers
 def test_the_papers_figures_stand_beside(study):
     printed = pd.read_csv(PRINTED).rename(columns={"c": "c1", "g": "c2"})

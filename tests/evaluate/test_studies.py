@@ -105,6 +105,7 @@ def test_estimates_are_tidy_and_complete(done, population):
     assert confidential["truth"].tolist() == population.truths["truth"].tolist()
 
 
+@pytest.mark.slow
 def test_a_fit_is_tuned_to_delta_and_its_bounds_are_kept(done):
     bounds = done[0].bounds
     assert list(bounds) == ["replicate", "n", "method", "delta", "unweighted", "weighted", "untuned"]
@@ -121,6 +122,7 @@ def test_a_fit_is_tuned_to_delta_and_its_bounds_are_kept(done):
         assert part["weighted"].max() == first["weighted"][method]
 
 
+@pytest.mark.slow
 def test_synthesized_weights_scatter_around_the_smoothed_ones(done):
     """Mean and spread of log(synthesized / smoothed) are those of a normal variable of a few tenths."""
     scatter = done[0].scatter
@@ -162,6 +164,7 @@ def test_a_method_is_not_touched_by_what_else_is_run(done, population):
     pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
+@pytest.mark.slow
 def test_settings_of_one_fit_share_their_draws(done):
     """FBP weights the records of a cell equally under either setting, so the cells' means are the same."""
     e = done[0].estimates
@@ -219,6 +222,7 @@ def test_without_a_seed_the_folder_keeps_the_one_from_the_system(population, tmp
     assert other.settings["seed"] != first.settings["seed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -233,6 +237,7 @@ def test_a_folder_of_a_study_with_other_settings_is_refused(change, named, done,
         repeated_sampling(population, out=done[1], **settings | change)
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_population_is_refused(done, population):
     other = replace(population, frame=population.frame.assign(salary=lambda f: f["salary"] * 1.0001))
     settings = SMALL | WITH_LAPLACE
@@ -240,6 +245,7 @@ def test_a_folder_of_another_population_is_refused(done, population):
         repeated_sampling(other, out=done[1], **settings)
 
 
+@pytest.mark.slow
 def test_folders_that_are_no_study_and_damaged_ones_are_refused(done, population, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.doc").touch()
@@ -354,6 +360,7 @@ def no_children_are_left():
     return not active_children()
 
 
+@pytest.mark.slow
 def test_worker_processes_end_without_a_warning_where_a_result_cannot_be_kept(recwarn):
     with pytest.raises(OSError, match="disk full"):
         for _ in run(slow_square, None, [0, 1, 2, 3], workers=2):
@@ -367,6 +374,7 @@ def fails_at_two(shared, number):
     return number
 
 
+@pytest.mark.slow
 def test_an_error_of_a_task_is_raised_here():
     with pytest.raises(ss.ModelError, match="no mode"):
         list(run(fails_at_two, None, [0, 1, 2, 3], workers=2))

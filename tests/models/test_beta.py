@@ -77,6 +77,7 @@ def rowwise_log_density(y, X, posterior):
 # ---- the programs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeated", [False, True])
 @pytest.mark.parametrize("bound", [None, 1.5, 0.3])
 def test_target_is_the_rowwise_one(bound, repeated):
@@ -136,6 +137,7 @@ def quadrature(y, alpha, bound, b, log_excess):
     return means, [np.sqrt((p * (v - m) ** 2).sum()) for v, m in zip((B, np.log(lam)), means, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [None, 2.5, 0.5])
 def test_posterior_is_that_of_quadrature(bound):
     y = skewed(200, 3)
@@ -205,6 +207,7 @@ def test_a_density_that_is_not_finite_has_no_bound():
     assert np.isinf(PLAIN.lipschitz(data, posterior)).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(8, 40))
 def test_order_of_records_changes_nothing(seed, n):

@@ -316,6 +316,7 @@ def program(data):
     return stanli.Model(stan_file=str(base.program_path("categories")), data=data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_density_is_that_of_the_records_one_by_one(K, levels):
@@ -387,6 +388,7 @@ def test_the_parabola_is_that_of_the_likelihood_at_its_mode():
             assert (2 * middle - high - low) / h**2 == pytest.approx(information[c, j], abs=1e-3)
 
 
+@pytest.mark.slow
 @given(st.permutations(range(4)))
 @settings(max_examples=10, deadline=None)
 def test_the_posterior_does_not_depend_on_the_names_of_the_categories(order):

@@ -177,6 +177,7 @@ def test_without_a_clamp_the_posterior_is_the_collapsed_one(model):
 FIXTURES = [HealthCheck.function_scoped_fixture]
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=5, deadline=None, suppress_health_check=FIXTURES)
 @given(seed=st.integers(0, 2**31))
 def test_the_order_of_records_does_not_matter_and_same_ones_count_twice(monkeypatch, seed):

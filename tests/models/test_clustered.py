@@ -178,6 +178,7 @@ def test_fbp_carries_the_effects_of_selection_in_the_weights():
 # ---- weights that belong to PSUs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("synthesizer", [model("gender"), population_model("gender")], ids=lambda s: s.name)
 def test_weights_that_are_constant_within_psus_are_kept_and_predict(synthesizer):
     """Equal probabilities within PSUs, the commonest two-stage design: the weight is the PSU's, and public."""
@@ -242,6 +243,7 @@ def test_psus_as_units_count_their_labels_within_strata():
     assert unit_of(design, None).of_record is None
 
 
+@pytest.mark.slow
 def test_a_unit_of_one_record_each_is_a_record():
     frame = clustered_frame().assign(person=lambda f: f["id"].astype(str))
     one, other = (
@@ -285,6 +287,7 @@ def test_predictors_that_tell_the_psu_leave_it_no_effect():
     assert groups_of(same, ["gender", "town"]) is None
 
 
+@pytest.mark.slow
 def test_categories_alone_with_effects_and_a_public_weight():
     """No number at all is modelled, and the PSUs' effects are those on the categories."""
     frame = clustered_frame().assign(k=lambda f: (np.random.default_rng(1).random(len(f)) < 0.4).astype(int), one=10.0)
@@ -296,6 +299,7 @@ def test_categories_alone_with_effects_and_a_public_weight():
         assert release.tables(statistic="proportion")["estimate"].between(0, 1).all()
 
 
+@pytest.mark.slow
 def test_corrections_do_not_know_whose_category_is_which():
     frame = clustered_frame().assign(k=lambda f: (np.random.default_rng(1).random(len(f)) < 0.4).astype(int))
     synthesizer = ss.FBS(["C(k)", "income"], "gender", prior="flat")

@@ -61,6 +61,7 @@ def test_nodes_have_the_first_two_moments_of_the_normal_and_its_tails(dim):
                                np.diff(chi2.cdf([*edges, np.inf], dim)), atol=1e-12)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [0.5, 1.8, 3.0])
 @pytest.mark.parametrize("D", [1, 2, 3, 4])
 def test_shrinkage_is_the_chi_squared_integral(D, c):
@@ -96,6 +97,7 @@ def weighted_fit(X, size, B, Sigma, nodes, weight_of):
     return B_lim, (e.T * a) @ e / a.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_base", [none, minus_log_pi])
 @pytest.mark.parametrize("D", [1, 2])
 def test_the_limit_of_the_corrected_draw_is_the_draw(D, log_base):
@@ -170,6 +172,7 @@ def test_full_weights_change_nothing():
         np.testing.assert_allclose(ours, draw, rtol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), split=st.integers(0, 4), unit=st.floats(1e-5, 1e5), at=st.floats(-3, 3))
 def test_order_copies_and_units_of_predictor_rows_do_not_matter(seed, split, unit, at):
@@ -220,6 +223,7 @@ def test_several_draws_are_each_their_own():
             np.testing.assert_allclose(one[0], all_of_them[s], atol=5e-4)
 
 
+@pytest.mark.slow
 def test_many_rows_are_sampled():
     """Of 2,000 different rows a sample stands for all: the same correction within its sampling error."""
     rng = np.random.default_rng(4)
@@ -343,6 +347,7 @@ def test_patterns_of_a_cell_and_the_order_of_categories_do_not_matter(D):
     np.testing.assert_allclose(np.exp(log_p[0])[::-1, ::-1], expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_patterns_of_a_cell_are_sampled():
     """Of 600 rows with a number, in 3 cells, a sample of each cell stands for all."""
     rng = np.random.default_rng(8)
@@ -462,6 +467,7 @@ def test_corrected_draws_have_the_true_covariance(known):
     assert (better.std(axis=0, ddof=1)[i] / np.sqrt(FITS) < 0.06).all()
 
 
+@pytest.mark.slow
 def test_corrected_draws_have_the_true_coefficients(known):
     """FBS's risk is symmetric and its B right before and after; FBP's is not in log pi, and its B moves."""
     model, found = known

@@ -62,6 +62,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [2.0, 4.0])
 @pytest.mark.parametrize("phi", [None, 0.7, 6.0])
 @pytest.mark.parametrize("case", CASES)
@@ -133,6 +134,7 @@ def test_the_weight_s_regression_comes_along(phi):
     assert truth["sigma"] > 0.62
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [25, 60])
 def test_risks_are_those_of_real_fits_in_small_cells(n):
     """Poisson means of cells with n records: exact gamma posteriors of real files, in which records pull their own."""
@@ -152,6 +154,7 @@ def test_risks_are_those_of_real_fits_in_small_cells(n):
         assert shift > 0.1
 
 
+@pytest.mark.slow
 def test_risks_are_maxima_over_draws():
     """Of a negative binomial's posterior near a known theta: normal draws, by brute force."""
     size, S, repeats, alpha = 400.0, 300, 40, inverse(2.5)
@@ -205,6 +208,7 @@ def test_risks_with_a_weight_are_maxima_over_draws():
     assert np.log(sigma / point["sigma"]) > 0.02
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     st.integers(1, 5), st.integers(1, 30), st.sampled_from([None, 0.05, 0.7, 50.0, 1e9]), st.booleans(),

@@ -280,6 +280,7 @@ def test_the_code_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     assert "to rounding" in capsys.readouterr().out and given["release"].method["method"] == "pay"
 
 
+@pytest.mark.slow
 def test_a_model_in_a_file_from_the_shell(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     file(200).frame.to_csv("f.csv", index=False)

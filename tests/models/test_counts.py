@@ -90,6 +90,7 @@ def place(sent, t, z, u, Omega_root):
     return np.concatenate([s, sent["basis"] @ a, sent["l_centre"] + sent["l_scale"] * u])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["paper", "independent"])
 @pytest.mark.parametrize(("kind", "empty"), [("nb", False), ("nb", True), ("poisson", True)])
 def test_target_is_the_rowwise_one(kind, empty, prior):
@@ -178,6 +179,7 @@ def quadrature(y, alpha, dispersed, b, log_a):
     return means, [np.sqrt((p * (g - m) ** 2).sum()) for g, m in zip(grids, means, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "phi"), [("nb", 1.5), ("nb", 1e6), ("poisson", 1e6)])
 def test_posterior_is_that_of_quadrature(kind, phi):
     """Dispersed counts, and counts that are Poisson, so that phi may be anything that is large."""
@@ -225,6 +227,7 @@ def test_hard_files_sample_well(kind, y, g, alpha):
 # ---- densities
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(MODELS))
 @pytest.mark.parametrize("modelled", [False, True])
 @pytest.mark.parametrize("small_blocks", [False, True])
@@ -253,6 +256,7 @@ def test_a_density_that_is_not_finite_has_no_bound():
     assert np.isinf(PoissonRegression("y").lipschitz(data, posterior)).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(10, 40))
 def test_order_of_records_changes_nothing(seed, n):
@@ -324,6 +328,7 @@ def test_public_mean_weight_divides():
 # ---- others' fits
 
 
+@pytest.mark.slow
 def test_posterior_mean_is_that_of_glm_nb(r, to_r):
     frame, _ = file(5000, mean=30, phi=4)
     to_r("counts", frame)

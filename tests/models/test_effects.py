@@ -83,6 +83,7 @@ def priors_of(data, v, L, tau):
     return total, block_diag(*[f @ f.T for f in root])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["paper", "independent"])
 @pytest.mark.parametrize(("D", "levels"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])
 def test_density_is_that_of_the_whole_file_as_one_normal_vector(D, levels, prior):
@@ -212,6 +213,7 @@ def flat_log_density(X, pattern, Y, alpha, groups, tau):
     return -(log_det + (alpha.sum() - design.shape[1]) * np.log(quadratic) + (tau**2).sum()) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [1, 2])
 def test_flat_prior_draws_follow_their_density(levels):
     """Marginal distributions of tau and of the residual variance against quadrature of the dense density."""

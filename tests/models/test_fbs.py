@@ -147,6 +147,7 @@ def test_both_engines_have_the_same_posterior():
 # ---- exact draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("empty_cell", [False, True])
 @pytest.mark.parametrize("D", [1, 2, 3])
 def test_coefficients_are_drawn_from_their_conditional(D, empty_cell):
@@ -217,6 +218,7 @@ def test_collinear_predictors_change_nothing(prior):
         assert np.abs(means[0].mean(axis=(0, 1)) - means[1].mean(axis=(0, 1))).max() < 0.05
 
 
+@pytest.mark.slow
 def test_cell_without_weight():
     """A flat prior knows nothing of it and refuses; a proper one has a posterior there, wide."""
     alpha = alphas(empty_cell=True)
@@ -315,6 +317,7 @@ def dense_log_density(X, Y, posterior):
     return np.array([multivariate_normal(np.zeros(Y.shape[1]), L @ L.T).logpdf(Y - X @ B) for B, L in draws])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("D", [1, 2, 3])
 def test_record_densities_are_those_of_the_stan_program(D):
     """log p(record) is what one record with alpha = 1 adds to the row-by-row program."""
@@ -334,6 +337,7 @@ def test_record_densities_are_those_of_the_stan_program(D):
     np.testing.assert_allclose(model.lipschitz(data, posterior), np.abs(stan).max(axis=0), rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("S", [1, 511, 512, 1300])
 @pytest.mark.parametrize("D", [1, 2, 3])

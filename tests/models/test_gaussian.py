@@ -46,6 +46,7 @@ BASE = np.linspace(-2, 3, n)
 UNIT = np.random.default_rng(4).integers(U, size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 10**4, 10**9])
 def test_densities_and_bounds_are_those_of_scipy(case, block, monkeypatch):
     given, expected = case
@@ -55,6 +56,7 @@ def test_densities_and_bounds_are_those_of_scipy(case, block, monkeypatch):
     np.testing.assert_allclose(bounds, np.abs(BASE + expected).max(axis=0), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 10**4, 10**9])
 def test_the_log_densities_of_a_unit_add_up(case, block, monkeypatch):
     given, expected = case

@@ -89,6 +89,7 @@ def test_synthetic_records_follow_the_shares_and_the_rows_of_their_own_categorie
     assert employment.dtype == design.frame["employment"].dtype and synthetic.labels["disabled"].dtype == np.int64
 
 
+@pytest.mark.slow
 def test_a_release_has_the_categories_and_tables_by_them(tmp_path):
     frame = labelled_frame(4000)
     design = labelled(frame)
@@ -129,6 +130,7 @@ def test_a_private_design_variable_may_be_in_the_formula():
         both("gender + income").prepare(labelled(frame))
 
 
+@pytest.mark.slow
 def test_categories_alone_with_a_public_weight_and_with_a_synthetic_one():
     frame = labelled_frame().assign(one=10.0)
     for weights, columns in (("wt", 1), ("one", 0)):
@@ -211,6 +213,7 @@ def test_the_ways_to_write_a_category(text):
     )
 
 
+@pytest.mark.slow
 def test_numbers_of_many_values_make_no_cells_and_the_report_says_so():
     frame = labelled_frame()
     release = ss.synthesize(labelled(frame), both("gender + hours"), epsilon=60, m=1, seed=1)

@@ -114,6 +114,7 @@ def test_exp_and_log_on_a_grid():
 # ---- densities
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("modelled", "zeros"), KINDS)
 @pytest.mark.parametrize("small_blocks", [False, True])
 def test_densities_are_those_of_scipy(monkeypatch, modelled, zeros, small_blocks):
@@ -268,6 +269,7 @@ def test_one_component_has_the_posterior_of_quadrature(prior, zeros, clamp, ones
     assert np.abs(z).max() < 4
 
 
+@pytest.mark.slow
 def test_one_component_is_weighted_least_squares():
     """Three coefficients and many records, beside which the prior says nothing."""
     rng = np.random.default_rng(2)
@@ -459,6 +461,7 @@ def test_allocation_given_a_record_has_the_probabilities_of_e_eq_7():
 # ---- components
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_labels_of_components_change_nothing(fit_of_components, seed):
     model, data, posterior = fit_of_components

@@ -101,6 +101,7 @@ def rugged(draw):
     return NormalScores(sorted(amounts), [k / 10_000 for k in sorted(p)], "s")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(rugged(), st.lists(st.floats(-6, 6), min_size=1, max_size=20), st.randoms(use_true_random=False))
 def test_monotone_and_inverse_of_each_other(scores, z, random):

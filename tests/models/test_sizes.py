@@ -55,6 +55,7 @@ def villages(kept, seed=2, psus=80):
     return pd.DataFrame({"psu": psu, "sex": rng.choice(["f", "m"], psu.size), "wealth": wealth, "wt": weight})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False], ids=["weights of PSUs", "weights of records"])
 @pytest.mark.parametrize("make", [ss.FBS, ss.FBP])
 def test_what_goes_with_the_size_of_psus_stays_in_means_and_totals(make, kept):

@@ -207,6 +207,7 @@ def by_policy(epsilon, m):
     return {"policy": policy}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "m", "replaced", "settings"),
     [
@@ -229,6 +230,7 @@ def test_censored_beta(epsilon, m, replaced, settings):
     attack(claim, losses(1), losses(WRONG), GRID_DRAWS)
 
 
+@pytest.mark.slow
 def test_what_a_record_does_to_the_target_of_censored_beta_is_its_clamped_term():
     for M in (0.5, 1.0, 2.0):
         here, there = (beta_masses(caught(design_of(y), **censored(2 * M, 1))) for y in (WITH, WITHOUT))
@@ -375,6 +377,7 @@ def by_own_mean(design, model, M):
     return engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["normal", "independent", "paper"])
 def test_exact_loss_of_censored_fbs_with_modelled_weights(monkeypatch, prior):
     """A record's outcome and weight replaced: the target moves by its two clamped terms, 4 M at most, which is reached.

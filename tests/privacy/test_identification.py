@@ -76,6 +76,7 @@ def test_the_measures_are_their_definition(drawn):
     check(original, files, known, value, **ball)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "ball"),
     [(["income"], {}), (["income"], {"radius": 0.03, "floor": 900.0}), (["hours", "income"], {}),
@@ -272,6 +273,7 @@ def test_what_cannot_be_is_refused_without_a_value_in_the_message(arguments, mes
 # releases
 
 
+@pytest.mark.slow
 def test_a_release_is_put_back_in_the_order_of_the_file():
     """Records are followed by their hours, one value each and public."""
     frame = make_frame(80)

@@ -258,6 +258,7 @@ def test_a_killed_writer_loses_no_entry_that_it_was_told_of(path, round):
     assert Fraction(ledger.spent.blank) == Fraction(found + 1, 10)
 
 
+@pytest.mark.slow
 def test_a_torn_last_line_is_not_counted_reported_and_put_aside_by_the_next_entry(path):
     """Cut off after every single byte; an entry that lacks only the end of its line counts."""
     ledger = begun(path, cap=10)

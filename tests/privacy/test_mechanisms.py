@@ -99,6 +99,7 @@ def test_a_record_moves_no_other_record_s_term():
     assert (free[0].Y[rest, 1] != free[1].Y[rest, 1]).all()  # weights relative to their own mean do move
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("map", ["inverse", "linear"])
 def test_privacy_weights_of_a_policy_depend_on_the_record_alone(map):
     policy = ss.Policy.from_historical(
@@ -197,6 +198,7 @@ def workers(seed, n=150):
     return file(n, seed).assign(age=age, tenure=tenure)
 
 
+@pytest.mark.slow
 def test_a_policy_evaluates_center_and_bs_with_the_values_of_its_historical_file(tmp_path):
     """A record's predictors move its own row and risk, and nobody else's: mean and knots are last year's."""
     past, now = workers(2), workers(9)

@@ -93,6 +93,7 @@ def test_one_draw_in_a_normal_model_by_quadrature():
     assert attack.others == pytest.approx(np.sort(found)[-4])
 
 
+@pytest.mark.slow
 def test_draws_of_unequal_weight_stand_for_the_posterior():
     """An even grid, weighted by the posterior's density, gives the same."""
     toy = NormalMean(Y, ALPHA)

@@ -57,6 +57,7 @@ class NormalMean:
         return tune(alpha, self, target, **options), alpha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAPS)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(

@@ -84,6 +84,7 @@ def test_probabilities_of_every_kind_of_sizes_are_those_of_r(r_probabilities):
     assert certain > 100
 
 
+@pytest.mark.slow
 def test_probabilities_of_a_million_units_are_those_of_r(r_probabilities):
     rng = np.random.default_rng(19)
     for size in (rng.lognormal(3, 2, 10**6), 10 ** rng.uniform(-6, 6, 10**6)):

@@ -98,6 +98,7 @@ def test_brewer_draws_by_its_tree():
         assert_frequencies((chosen.T @ chosen)[upper], DRAWS, pairs(samples, 5)[upper])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size", [[1, 2, 3, 4, 5, 9], [1, 1, 1, 1, 20, 21], [1, 2, 2, 3, 3, 3], [1, 5, 30, 200, 900, 999]]
 )
@@ -110,6 +111,7 @@ def test_tille_eliminates_by_its_definition(size):
     assert_samples(indicators(lambda: tille(pi, rng), 6, DRAWS), samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_maximum_entropy_samples_have_the_products_of_odds(n):
     """Of 6 units and of 40 (where a part of the units is drawn before the others), against all samples."""
