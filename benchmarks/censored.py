@@ -22,7 +22,7 @@ from fit_cost import design
 
 import surveysynth as ss
 from surveysynth.engines import base, get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 from surveysynth.models.normal.censored_fit import coordinates, distinct_records, only_mode
 from surveysynth.studies import sdr
 

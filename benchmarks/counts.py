@@ -19,8 +19,8 @@ import stanli
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Sampler
 from surveysynth.models.counts.model import CountRecords, NegativeBinomialRegression
+from surveysynth.models.draws import Sampler
 
 MODEL = NegativeBinomialRegression("y", "field + gender")
 ROWWISE = Path(__file__).parents[1] / "tests" / "reference" / "counts_rowwise.stan"

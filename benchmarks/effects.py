@@ -17,7 +17,7 @@ from fit_cost import seconds
 
 from surveysynth import FBS, SurveyDesign
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Draws, Sampler
+from surveysynth.models.draws import Draws, Sampler
 from surveysynth.models.normal.records import JointRecords
 
 MODEL = FBS("y", "field + gender")

@@ -19,7 +19,7 @@ import stanli
 
 from surveysynth import FBS, SurveyDesign
 from surveysynth.engines import base, get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 
 MODEL = FBS("y", "field + gender")
 
@@ -47,7 +47,7 @@ class Recording:
         self.engine, self.data = get_engine("embedded"), {}
         self.name, self.version = self.engine.name, self.engine.version
 
-    def sample(self, program: str, data: dict, **settings: int) -> base.Draws:
+    def sample(self, program: str, data: dict, **settings: int) -> base.Samples:
         """Sample, and remember the data."""
         self.data = data
         return self.engine.sample(program, data, **settings)

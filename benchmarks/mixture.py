@@ -22,7 +22,7 @@ import stanli
 import surveysynth as ss
 from surveysynth.engines import get_engine
 from surveysynth.engines.base import diagnose
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 from surveysynth.models.mixture.model import Mixture, MixtureRecords
 
 ROWWISE = Path(__file__).parents[1] / "tests" / "reference" / "mixture_rowwise.stan"

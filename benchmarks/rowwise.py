@@ -27,7 +27,7 @@ import pandas as pd
 import surveysynth as ss
 from surveysynth.engines import get_engine
 from surveysynth.engines.base import diagnose
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 
 PROGRAMS = Path(__file__).parents[1] / "tests" / "reference"
 FULL = 2000  # iterations of a chain, half of them warm-up

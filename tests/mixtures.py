@@ -8,7 +8,7 @@ import stanli
 from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import norm
 
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 
 PROGRAM = Path(__file__).parent / "reference" / "mixture_rowwise.stan"
 FACTS = (0.1, 0.4, 0.6, 0.9)  # quantiles of the file, where the synthetic distribution is compared

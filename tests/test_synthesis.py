@@ -13,7 +13,7 @@ from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Draws, Sampler, Streams
+from surveysynth.models.draws import Draws, Sampler, Streams
 from surveysynth.synthesis import fit as fit_module
 from surveysynth.synthesis import fitting as synthesis
 from surveysynth.synthesis.fit import choose_draws

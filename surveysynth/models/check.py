@@ -14,7 +14,9 @@ from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..engines.embedded import log_target
 from ..errors import InputError, ModelError
-from .base import Draws, Public, Records, Sampler, Synthesizer
+from .base import Synthesizer
+from .draws import Draws, Sampler
+from .records import Public, Records
 from .stan_model import StanModel
 
 Floats = NDArray[np.float64]

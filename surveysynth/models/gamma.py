@@ -17,8 +17,9 @@ from scipy.special import gammaln
 
 from ..errors import InputError, ModelError
 from ..validation import rows
-from .base import Draws, Public, Sampler, Synthetic
+from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized
+from .records import Public
 from .shared.sufficient_statistics import sufficient_statistics
 from .shared.weight_regression import draw_weights, weight_log_density
 

@@ -14,7 +14,9 @@ from ..design.formula import formula_columns, sides_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import one_of
-from .base import Draws, Portable, Records
+from .base import Portable
+from .draws import Draws
+from .records import Records
 from .shared.predictors import Constants
 
 Floats = NDArray[np.float64]

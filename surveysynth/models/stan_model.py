@@ -22,7 +22,9 @@ from ..design.survey_design import SurveyDesign
 from ..engines.embedded import check_data, check_program
 from ..errors import InputError, ModelError
 from ..validation import as_list, one_of
-from .base import Draws, Public, Records, Sampler, Synthesizer, Synthetic
+from .base import Synthesizer
+from .draws import Draws, Sampler, Synthetic
+from .records import Public, Records
 from .shared.predictors import Constants
 
 Floats = NDArray[np.float64]

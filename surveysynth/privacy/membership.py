@@ -48,7 +48,7 @@ from scipy.special import expit
 from scipy.stats import rankdata
 
 from ..errors import InputError, SurveySynthError
-from ..models.base import Draws
+from ..models.draws import Draws
 from ..validation import check_seed, rows, whole
 from .budget import Budget
 from .protected_fit import ProtectedFit

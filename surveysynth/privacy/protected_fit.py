@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.base import Boundable, Draws, Records, Sampler, Synthesizer
+from ..models.base import Boundable, Synthesizer
+from ..models.draws import Draws, Sampler
+from ..models.records import Records
 from .units import Unit
 
 Floats = NDArray[np.float64]

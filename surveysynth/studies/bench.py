@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
-from ..models.base import Sampler
+from ..models.draws import Sampler
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Mechanism
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ..choices import StudyMethod, StudyPrior
 from ..design.survey_design import SurveyDesign
 from ..estimation import estimate
-from ..models.base import Streams
+from ..models.draws import Streams
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..privacy.budget import Budget

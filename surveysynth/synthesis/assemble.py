@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ..design.columns import codes
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
-from ..models.base import Synthesizer, Synthetic
+from ..models.base import Synthesizer
+from ..models.draws import Synthetic
 from ..privacy.report import PUBLIC_SUM
 from ..validation import as_list, positive, rows
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import PrivacyError
-from ..models.base import Draws
+from ..models.draws import Draws
 
 
 def choose_draws(

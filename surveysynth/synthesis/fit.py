@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError
-from ..models.base import Boundable, Debiasable, Draws, Records, Sampler, Streams, Synthesizer, Synthetic
+from ..models.base import Boundable, Debiasable, Synthesizer
+from ..models.draws import Draws, Sampler, Streams, Synthetic
+from ..models.records import Records
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import Budget
 from ..privacy.mechanisms.base import Mechanism

@@ -25,7 +25,8 @@ from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError
 from ..estimation.tables import OWN
-from ..models.base import Draws, Sampler, Streams, Synthesizer
+from ..models.base import Synthesizer
+from ..models.draws import Draws, Sampler, Streams
 from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger

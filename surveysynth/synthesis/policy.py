@@ -25,7 +25,8 @@ from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
-from ..models.base import Boundable, Draws, Portable, Sampler, Synthesizer
+from ..models.base import Boundable, Portable, Synthesizer
+from ..models.draws import Draws, Sampler
 from ..models.registry import MODELS
 from ..models.shared.normal_scores import NormalScores
 from ..models.shared.predictors import Constants, predictor_constants

@@ -26,7 +26,7 @@ from surveysynth import (
 )
 from surveysynth.engines import base, get_engine
 from surveysynth.engines.cmdstan import cmdstan_version
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 
 ROOT = Path(base.__file__).parents[2]
 PROGRAMS = sorted(base.program_path("fbs").parent.glob("*.stan*"))

@@ -17,7 +17,7 @@ import surveysynth as ss
 from surveysynth import datasets
 from surveysynth.datasets.consumer_units import AGES
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 from surveysynth.privacy.protected_fit import PseudoLikelihood
 from surveysynth.privacy.units import Unit
 from surveysynth.studies import RiskEfficientPlan, consumer_units_study, risk_efficient_study

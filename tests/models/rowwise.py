@@ -9,7 +9,7 @@ import pytest
 import stanli
 
 from surveysynth.engines import base, get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 EFFECT = np.array([[10.0, -2.0, 3.0], [1.0, 1.5, -1.0], [2.0, -1.5, 1.0], [-1.0, 1.0, 2.0]])  # K x (y, h, w)

@@ -11,9 +11,9 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import logistic, norm, pareto
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models.base import Draws
 from surveysynth.models.beta import model as beta
 from surveysynth.models.beta.model import EDGE, BetaRegression
+from surveysynth.models.draws import Draws
 from surveysynth.models.shared import row_density
 from surveysynth.privacy.weight_maps import MAPS
 

@@ -7,7 +7,7 @@ from surveys import make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Draws, Sampler
+from surveysynth.models.draws import Draws, Sampler
 
 
 def clustered_frame(n=360, psus=30, sd=0.4, seed=5):

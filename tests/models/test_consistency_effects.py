@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surveysynth import ModelError
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.cluster_effects import grouped_statistics
 from surveysynth.models.normal.debias_effects import RECORDS, ClusteredFile, _some_psus, correct_with_effects

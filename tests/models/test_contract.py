@@ -13,7 +13,9 @@ from scipy.stats import gamma, lognorm, norm
 
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Draws, Public, Synthesizer, Synthetic
+from surveysynth.models.base import Synthesizer
+from surveysynth.models.draws import Draws, Synthetic
+from surveysynth.models.records import Public
 from surveysynth.models.registry import MODELS, model_from_file
 from surveysynth.studies.risk_efficient.study import consumer_units_study
 from surveysynth.studies.tabular.own_file import compare_methods

@@ -13,10 +13,10 @@ from scipy.stats import halfcauchy, invgamma, nbinom, norm, poisson
 from scipy.stats import t as student_t
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models.base import Draws
 from surveysynth.models.counts import likelihood as count_likelihood
 from surveysynth.models.counts import model as counts
 from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
+from surveysynth.models.draws import Draws
 from surveysynth.models.shared import row_density
 
 MODELS = {"nb": NegativeBinomialRegression, "poisson": PoissonRegression}

@@ -10,7 +10,7 @@ from scipy.linalg import block_diag
 from scipy.stats import binom, kstest, multivariate_normal
 
 from surveysynth.engines import base
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 from surveysynth.models.normal import variance_components
 from surveysynth.models.normal.cluster_effects import draw_strata, grouped_statistics, new_effects
 from surveysynth.models.normal.variance_components import draw_coefficients, sample_with_effects

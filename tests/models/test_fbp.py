@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 
 from surveysynth import FBP, FBS, InputError, SurveyDesign
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Draws
+from surveysynth.models.draws import Draws
 from surveysynth.models.normal.fbp import to_population, to_sample
 
 E = np.array([1.0, 0, 0, 0])  # X E = 1

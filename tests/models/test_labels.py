@@ -11,7 +11,7 @@ from test_clustered import normal_with_effects
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 
 
 def labelled_frame(n=600, seed=7):

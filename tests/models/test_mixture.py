@@ -22,7 +22,7 @@ from surveysynth import (
     read_release,
     synthesize,
 )
-from surveysynth.models.base import Draws, Sampler
+from surveysynth.models.draws import Draws, Sampler
 from surveysynth.models.mixture import chain, components
 from surveysynth.models.mixture.mathematics import exp_of, log_of
 from surveysynth.models.mixture.model import Mixture

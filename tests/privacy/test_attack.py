@@ -34,7 +34,7 @@ import surveysynth as ss
 from surveysynth import BetaRegression, Censored, Policy, SurveyDesign
 from surveysynth.design.replicates.preston import preston
 from surveysynth.engines import base, get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 from surveysynth.release import laplace as noise
 from surveysynth.synthesis import fitting as synthesis
 from surveysynth.synthesis import histogram

@@ -16,7 +16,7 @@ from surveys import make_design, make_frame, model
 
 import surveysynth as ss
 from surveysynth import InputError
-from surveysynth.models.base import Streams
+from surveysynth.models.draws import Streams
 from surveysynth.privacy import membership
 from surveysynth.privacy.budget import Budget
 from surveysynth.privacy.membership import (

@@ -12,7 +12,7 @@ from surveys import make_design, model
 
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Draws
+from surveysynth.models.draws import Draws
 from surveysynth.privacy.protected_fit import times
 from surveysynth.privacy.tuning import reweight, weighted_fit
 from surveysynth.privacy.units import Unit

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from surveysynth import FBS, PrivacyError, SurveyDesign
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Draws, Sampler
+from surveysynth.models.draws import Draws, Sampler
 from surveysynth.privacy.protected_fit import times
 from surveysynth.privacy.tuning import tune, weighted_fit
 from surveysynth.privacy.weight_maps import MAPS

@@ -12,7 +12,7 @@ import stanli
 from batches import moments
 
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 from surveysynth.models.normal.categories import Categories
 from surveysynth.models.normal.category_effects import grouped_counts, sample_with_effects
 from surveysynth.models.shared.groups import Groups

@@ -11,8 +11,8 @@ from batches import moments
 
 from surveysynth import SurveyDesign
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Sampler
 from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
+from surveysynth.models.draws import Sampler
 
 pytestmark = pytest.mark.reference
 N, DRAWS = 60, 5000

@@ -12,7 +12,7 @@ import stanli
 from batches import moments
 
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 from surveysynth.models.normal.cluster_effects import draw_strata, grouped_statistics
 from surveysynth.models.normal.variance_components import sample_with_effects
 from surveysynth.models.shared.groups import Groups

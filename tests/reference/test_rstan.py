@@ -11,7 +11,7 @@ from batches import moments
 
 from surveysynth import FBS, SurveyDesign
 from surveysynth.engines import get_engine
-from surveysynth.models.base import Sampler
+from surveysynth.models.draws import Sampler
 
 pytestmark = pytest.mark.reference
 N, DRAWS = 60, 5000

@@ -37,8 +37,10 @@ from ...choices import Clusters
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import PUBLIC_WEIGHT, Boundable, Draws, Public, Sampler, Synthetic, present, said_of_numbers
+from ..base import PUBLIC_WEIGHT, Boundable, present, said_of_numbers
+from ..draws import Draws, Sampler, Synthetic
 from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
+from ..records import Public
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.public_weights import public_weight
 from ..shared.row_density import blocks, max_abs_log_density

@@ -36,8 +36,10 @@ from ...choices import Clusters
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import EACH, PUBLIC_WEIGHT, Debiasable, Draws, Public, Sampler, Synthetic, present, said_of_numbers
+from ..base import PUBLIC_WEIGHT, Debiasable, present, said_of_numbers
+from ..draws import Draws, Sampler, Synthetic
 from ..one_outcome import OneOutcome, Standardized, standardized
+from ..records import EACH, Public
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks, max_abs_log_density
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ..base import Sampler
+from ..draws import Sampler
 from .sampler import sample
 from .state import Kept, KernelRecords, State
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr, ndtri_exp
 
-from ..base import Draws
+from ..draws import Draws
 from ..shared.row_density import blocks
 from .density import log_densities
 from .records import MixtureRecords

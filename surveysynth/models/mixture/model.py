@@ -35,8 +35,10 @@ from ...engines import Diagnostics
 from ...engines.base import diagnose
 from ...errors import InputError, ModelError
 from ...validation import positive, rows, whole
-from ..base import PUBLIC_WEIGHT, Boundable, Draws, Public, Sampler, Synthetic, present, said_of_numbers
+from ..base import PUBLIC_WEIGHT, Boundable, present, said_of_numbers
+from ..draws import Draws, Sampler, Synthetic
 from ..one_outcome import OneOutcome, checked_bounds, standardized
+from ..records import Public
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks
 from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform

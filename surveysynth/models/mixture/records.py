@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import EACH
 from ..one_outcome import Standardized
+from ..records import EACH
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -41,7 +41,8 @@ from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import check_keywords
-from ..base import Draws, Public, Sampler, Synthetic
+from ..draws import Draws, Sampler, Synthetic
+from ..records import Public
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
 from ..shared.transforms import Transform
 from . import shares

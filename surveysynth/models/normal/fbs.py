@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ...choices import Clusters, FBSPrior
 from ...design.survey_design import SurveyDesign
 from ...errors import ModelError, guarded
-from ..base import Draws, Public, Sampler, Synthetic
+from ..draws import Draws, Sampler, Synthetic
+from ..records import Public
 from ..shared.predictors import Constants
 from ..shared.transforms import Transform
 from . import shares

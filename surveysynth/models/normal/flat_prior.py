@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import invwishart
 
 from ...engines import Diagnostics
-from ..base import Draws, Sampler
+from ..draws import Draws, Sampler
 from ..shared.sufficient_statistics import SufficientStatistics
 from .identifiability import refuse_unseen
 from .records import JointRecords

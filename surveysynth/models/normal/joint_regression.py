@@ -33,7 +33,9 @@ from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
 from ...validation import as_list
-from ..base import Boundable, Clustered, Debiasable, Draws, Portable, Public, Sampler
+from ..base import Boundable, Clustered, Debiasable, Portable
+from ..draws import Draws, Sampler
+from ..records import Public
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
 from ..shared.predictors import (
     LOG_SIZE,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..base import EACH, Public, Records
+from ..records import EACH, Public, Records
 from ..shared.groups import Groups
 from .categories import Categories, Cells
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import Draws, Sampler
+from ..draws import Draws, Sampler
 from . import categories, category_effects
 from .categories import Categories
 from .debias_shares import Shares, Tilts

@@ -37,7 +37,7 @@ from scipy.special import logsumexp
 
 from ...engines import Diagnostics
 from ...errors import ModelError, guarded
-from ..base import Sampler
+from ..draws import Sampler
 from .cluster_effects import BLOCK, GroupedStatistics, membership
 
 Floats = NDArray[np.float64]

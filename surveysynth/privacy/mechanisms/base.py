@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ...choices import MapName
 from ...errors import InputError
-from ...models.base import Draws, Synthesizer
+from ...models.base import Synthesizer
+from ...models.draws import Draws
 from ...validation import one_of, positive
 from .. import tuning
 from ..budget import Budget

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ...models.base import Draws, Synthesizer
+from ...models.base import Synthesizer
+from ...models.draws import Draws
 from ..neighbourhoods import ends, sizes
 from ..units import Unit
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ...design.columns import codes
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ...models.base import Draws, Synthesizer
+from ...models.base import Synthesizer
+from ...models.draws import Draws
 from ...validation import as_list, rows, whole
 from ..neighbourhoods import Balls, balls_of, marginal, pairwise
 from ..units import Unit

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...design.survey_design import SurveyDesign
-from ...models.base import Draws, Synthesizer
+from ...models.base import Synthesizer
+from ...models.draws import Draws
 from ..units import Unit
 
 Floats = NDArray[np.float64]

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...models.base import Draws
 from ...models.counts.model import CountRecords, NegativeBinomialRegression, PoissonRegression
+from ...models.draws import Draws
 from ...privacy.budget import Budget
 from ...privacy.mechanisms import PseudoPosterior
 from ...privacy.protected_fit import ProtectedFit

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ...design.survey_design import SurveyDesign
 from ...estimation.combining import combine, interval
 from ...estimation.regression import regressions
-from ...models.base import Draws, Synthesizer
+from ...models.base import Synthesizer
+from ...models.draws import Draws
 from ...privacy.mechanisms import PseudoPosterior
 from ...privacy.protected_fit import ProtectedFit
 from ...privacy.risks.identification import MarginalRisk, PairwiseRisk

@@ -14,7 +14,8 @@ from ...design.columns import listing, numeric
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation import regression
-from ...models.base import Sampler, Synthesizer
+from ...models.base import Synthesizer
+from ...models.draws import Sampler
 from ...models.mixture.model import Mixture
 from ...models.shared.transforms import Transform
 from ...privacy.risks.identification import MarginalRisk

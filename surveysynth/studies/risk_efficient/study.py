@@ -48,7 +48,8 @@ from ...datasets.consumer_units import INCOMES, consumer_units
 from ...design.columns import codes
 from ...design.survey_design import SurveyDesign
 from ...engines import get_engine
-from ...models.base import Sampler, Synthesizer
+from ...models.base import Synthesizer
+from ...models.draws import Sampler
 from ...models.shared.transforms import AsinhTransform
 from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ...privacy.units import Unit
