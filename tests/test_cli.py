@@ -450,6 +450,7 @@ def test_a_policy_is_made_on_one_file_and_sets_the_release_of_another(file, run)
     assert code == 2 and "'f.csv' is not a policy" in err
 
 
+@pytest.mark.slow
 def test_the_ledger_counts_what_is_released_and_stops_at_its_cap(file, run, monkeypatch):
     recorded = {"ledger": "l.jsonl", "survey": "lfs", "m": "1"}
     assert run("ledger", "l.jsonl", "--survey", "lfs", "--create")[0] == 0
@@ -647,6 +648,7 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
     assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "message"),
     [(["synthesize", "f.csv"], "Missing option '--out'"),

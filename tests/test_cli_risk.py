@@ -203,6 +203,7 @@ def test_a_file_of_another_length_or_none_is_refused(people, run):
 # risks and the rule in synthesize and privacy-cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "risk"),
     [("--risk marginal --known gender --radius 0.3", ss.MarginalRisk(["gender"], 0.3)),

@@ -39,6 +39,7 @@ def wheel(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_wheel_carries_every_stan_program(wheel):
     with zipfile.ZipFile(wheel) as archive:
         shipped = {n: archive.read(n) for n in archive.namelist() if n.endswith(".stan")}

@@ -90,6 +90,7 @@ class Noting:
         return self.engine.sample(program, data, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["embedded", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
 @pytest.mark.parametrize("case", SMALLEST)
 def test_every_program_runs_on_the_smallest_files(case, engine):

@@ -73,6 +73,7 @@ def test_raked_weights_and_standard_errors_equal_r(surveys, known, r, r_frame):
     assert (counts["se"] == 0).all()  # of sch.wide, and of all: known
 
 
+@pytest.mark.slow
 def test_poststratified_by_crossed_columns_equals_r(surveys, known, r, r_frame):
     names = ["sch.wide", "comp.imp"]
     if surveys._frame[names].drop_duplicates().shape[0] < 4:

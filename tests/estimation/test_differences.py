@@ -17,6 +17,7 @@ SCENARIOS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("statistic", ["mean", "total"])
 def test_differences_of_two_domains_equal_r(name, statistic, r, r_frame, to_r):

@@ -82,6 +82,7 @@ SCENARIOS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_coefficients_and_their_covariance_equal_svyglm(name, r, r_frame, to_r, svyglm):
     dataset, roles, formula, family = SCENARIOS[name]

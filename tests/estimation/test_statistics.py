@@ -132,6 +132,7 @@ def test_ratios_equal_r(scenario, r_frame, estimator):
     assert_same(table, expected.assign(statistic="ratio"), by)
 
 
+@pytest.mark.slow
 def test_quantiles_and_woodruff_intervals_equal_r(scenario, r_frame):
     _, design, by, _, _, outcome = scenario
     probs = f"c({', '.join(map(str, PROBS))})"

@@ -253,6 +253,7 @@ def test_lonely_psus_fail_as_in_r(lonely, r, r_estimates):
         r_estimates(lonely, NHANES, "HI_CHOL", [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["fail", "remove", "adjust", "average"])
 def test_a_complete_lonely_stratum_fails_nowhere(lonely, r_estimates, option):
     strata = np.sort(lonely["SDMVSTRA"].unique())

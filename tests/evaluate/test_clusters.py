@@ -41,6 +41,7 @@ def test_iccs_differ_by_nothing_else():
     assert np.corrcoef(np.log(low["salary"]), np.log(high["salary"]))[0, 1] < 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second_stage", ["pps", "srs"])
 def test_samples_have_two_stages(second_stage):
     population = two_stage(0.05, "model", second_stage=second_stage)

@@ -119,6 +119,7 @@ def test_one_step_is_the_algorithm_of_the_paper(file):
         assert 0.9 * first.delta < final.delta <= first.delta and final.alpha.sum() > first.alpha.sum()
 
 
+@pytest.mark.slow
 def test_the_curve_spends_what_it_is_given(file):
     for name in reweighting.ON_THE_CURVE:
         fitted = file.fitted(name, Budget(6.0, 1))

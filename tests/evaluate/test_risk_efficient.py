@@ -95,6 +95,7 @@ def test_consumer_units_are_like_a_survey_of_incomes():
     assert sizes.max() > 100 * sizes.min()
 
 
+@pytest.mark.slow
 def test_all_incomes_lie_within_the_public_limits():
     """Whatever the seed: without limits one file of this size in four had an income above two millions."""
     for seed in range(200):

@@ -512,6 +512,7 @@ def test_a_folder_that_is_there_is_not_touched(file, run_cli, tmp_path):
     assert code == 2 and "'side' exists" in complaint and not any((tmp_path / "side").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [

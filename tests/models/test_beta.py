@@ -160,6 +160,7 @@ def test_regression_samples_well(bound):
     assert fitted(MODEL, data, np.ones(1500), bound, sampler(3)).failures == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 8])
 def test_far_modes_are_found(seed):
     """Uniform data under a tight clamp: the largest mode is far from the one without the clamp."""
@@ -232,6 +233,7 @@ def test_units_change_nothing(low, width):
 # ---- figures of the paper
 
 
+@pytest.mark.slow
 def test_lipschitz_bounds_of_the_paper():
     """Section 4.2: bounds of Beta(0.5, 3), n = 2000, from about 7.5 to 15; weighted (linear map) 2 to 3.5."""
     unweighted, weighted = [], []

@@ -96,6 +96,7 @@ def test_fbs_target_is_the_row_by_row_clamped_sum(D, n):
     np.testing.assert_allclose(constants, constants[0], atol=2e-4)  # finite differences
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["paper", "independent"])
 def test_the_clamp_is_all_that_differs_under_the_other_priors(prior):
     """With and without a clamp the target differs by the clamped sum less the sum, whatever the prior."""
@@ -119,6 +120,7 @@ def test_the_clamp_is_all_that_differs_under_the_other_priors(prior):
         assert -1e-9 <= wider.log_prob_grad(theta)[0] - without.log_prob_grad(theta)[0] <= point + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [True, False])
 def test_fbp_target_is_the_row_by_row_clamped_sum_of_equation_6(weights):
     """Given (beta, kappa, sigma), what the clamp takes off is what it takes off eq. 6 record by record."""

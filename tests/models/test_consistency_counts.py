@@ -94,6 +94,7 @@ def at_any_mean(mean, phi):
     return corrected({"b": np.log([mean]), "phi": phi}, np.ones((1, 1)), [HUGE], lambda f: 1 / f)
 
 
+@pytest.mark.slow
 def test_hundreds_of_thousands_of_counts_are_a_gamma_distribution():
     """log p = log of the gamma density of y / mu, less log mu: alpha = 1 / (log mu - log density) is a number's."""
     mean, phi = 200_000.0, 2.0

@@ -125,6 +125,7 @@ def test_full_weights_change_nothing(sizes, unit):
     np.testing.assert_allclose(T, np.diag([0.1, 0.2]), atol=4 * np.sqrt(2 / 5000))
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None, derandomize=True)
 @given(a=st.floats(0.01, 100), b=st.floats(0.01, 100), c=st.floats(-5, 5), level=st.floats(-20, 20))
 def test_units_and_level_of_the_outcomes_do_not_matter(a, b, c, level):

@@ -271,6 +271,7 @@ def test_order_of_records_changes_nothing(seed, n):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000), share=st.floats(0.01, 0.99))
 def test_a_record_may_be_split(seed, share):
@@ -301,6 +302,7 @@ def test_coefficients_in_the_predictors_own_units():
 # ---- the weight
 
 
+@pytest.mark.slow
 def test_weight_part_has_its_closed_form():
     """Moments of the normal inverse gamma posterior, from matrices with a row a record."""
     frame, X = file(modelled=True)

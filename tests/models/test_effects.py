@@ -266,6 +266,7 @@ def test_intervals_cover_the_true_intraclass_correlation(levels, icc):
     assert (binom.cdf(covered, 80, 0.9) > 1e-3).all()
 
 
+@pytest.mark.slow
 def test_ranks_of_the_truth_are_uniform():
     """tau from its prior, a file given tau, a posterior given the file: the truth is one more draw of it."""
     rng, ranks = np.random.default_rng(12), []

@@ -210,6 +210,7 @@ def test_flat_prior_has_the_posterior_of_fbs(D):
 # ---- synthesis
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["full", "paper"])
 @pytest.mark.parametrize("d", [1, 2])
 def test_synthetic_outcomes_are_the_population_s_and_weights_what_selection_leaves(d, weights):

@@ -162,6 +162,7 @@ def test_coefficients_are_drawn_from_their_conditional(D, empty_cell):
     moments_agree(draws.transpose(0, 2, 1).reshape(S, -1), mean, np.linalg.inv(precision))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("D", [1, 2, 3])
 def test_flat_prior_draws_inverse_wishart_and_matrix_normal(D):
     model, data, X, Y = model_of(D, prior="flat")
@@ -184,6 +185,7 @@ def test_flat_prior_draws_inverse_wishart_and_matrix_normal(D):
     assert min(kstest(e[:, a, d], t(df - D + 1).cdf).pvalue for a in range(4) for d in range(D)) > 1e-4
 
 
+@pytest.mark.slow
 def test_flat_prior_intervals_cover():
     """With public weights and alpha = 1 the credible intervals are the t intervals: 95% means 95%."""
     frame, X, _ = sample(n=12, weights=False)

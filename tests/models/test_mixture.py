@@ -29,6 +29,8 @@ from surveysynth.models.mixture.model import Mixture
 from surveysynth.models.mixture.sampler import fill
 from surveysynth.models.shared import row_density
 
+pytestmark = pytest.mark.slow  # numba compiles the sampler for half a minute
+
 KINDS = [(False, False), (True, False), (False, True), (True, True)]  # (weight modelled, zeros)
 
 
@@ -114,7 +116,6 @@ def test_exp_and_log_on_a_grid():
 # ---- densities
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("modelled", "zeros"), KINDS)
 @pytest.mark.parametrize("small_blocks", [False, True])
 def test_densities_are_those_of_scipy(monkeypatch, modelled, zeros, small_blocks):
@@ -140,7 +141,6 @@ def test_densities_are_those_of_scipy(monkeypatch, modelled, zeros, small_blocks
         np.testing.assert_allclose(found, np.clip(before * log_p, -clamp, clamp).sum(axis=1), rtol=1e-10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("modelled", "zeros"), KINDS)
 def test_the_sampler_s_densities_are_the_same(modelled, zeros):
     """What a chain starts from and looks at: densities of its own, by record and component."""
@@ -242,7 +242,6 @@ def quadrature(y, zero, alpha, clamp, least, zeros, common):
     return np.array(means), np.array([(p * (g - m) ** 2).sum() for g, m in zip(grids, means, strict=True)])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prior", "zeros", "clamp", "ones"),
     [
@@ -269,7 +268,6 @@ def test_one_component_has_the_posterior_of_quadrature(prior, zeros, clamp, ones
     assert np.abs(z).max() < 4
 
 
-@pytest.mark.slow
 def test_one_component_is_weighted_least_squares():
     """Three coefficients and many records, beside which the prior says nothing."""
     rng = np.random.default_rng(2)
@@ -306,7 +304,6 @@ def chains_of(model, data, records, draws, seed=1, chains=4, warmup=300):
     return {name: np.concatenate([one[name] for one in values]) for name in values[0]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("clamp", [np.inf, 3.0])
 def test_without_likelihood_the_prior_is_left(clamp):
     """Privacy weights of 1e-9, which a fit refuses."""
@@ -342,7 +339,6 @@ def test_without_likelihood_the_prior_is_left(clamp):
     assert (np.abs(v["share"].mean(axis=0) - 0.25) < 4.5 * v["share"].std(axis=0) / np.sqrt(apart.size)).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("modelled", "zeros"), [(False, False), (True, True)])
 def test_both_paths_are_one_posterior(modelled, zeros):
     """alpha = 1: the Gibbs sampler, and the one for any alpha."""
@@ -358,7 +354,6 @@ def test_both_paths_are_one_posterior(modelled, zeros):
     assert np.abs(z_scores(a, b)).max() < AGREE
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prior", "modelled", "zeros", "clamp"),
     [("common", False, False, None), ("paper", True, True, None), ("common", False, True, 4.0)],
@@ -461,7 +456,6 @@ def test_allocation_given_a_record_has_the_probabilities_of_e_eq_7():
 # ---- components
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_labels_of_components_change_nothing(fit_of_components, seed):
     model, data, posterior = fit_of_components
@@ -488,7 +482,6 @@ def fit_of_components():
     return model, data, model.fit(data, np.ones(150), settings_of(1, chains=2, draws=150))
 
 
-@pytest.mark.slow
 def test_components_far_apart_are_found():
     rng = np.random.default_rng(4)
     z = rng.random(300) < 0.3
@@ -579,7 +572,6 @@ SETTINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("modelled", "zeros"), [(True, True), (False, False)])
 def test_release_end_to_end(modelled, zeros, tmp_path):
     frame, _ = file(250, 1, modelled, zeros)
@@ -602,7 +594,6 @@ def test_release_end_to_end(modelled, zeros, tmp_path):
     assert read.method == release.method or read.method["method"] == "Mixture"
 
 
-@pytest.mark.slow
 def test_a_censored_release():
     frame, _ = file(150, 1, True)
     total = round(frame["w"].sum())

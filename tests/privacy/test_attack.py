@@ -271,6 +271,7 @@ def clamp_from_the_file(y, M):
     return beta_masses(engine), engine.data["bound"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism", [unweighted, clamp_of_the_sum, weights_from_the_file, clamp_from_the_file], ids=lambda f: f.__name__
 )

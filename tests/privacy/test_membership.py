@@ -78,6 +78,7 @@ Y = [-1.9, -0.4, 0.1, 0.2, 0.7, 1.1, 2.6, 4.0]
 ALPHA = [0.9, 1.0, 1.0, 0.3, 0.8, 1.0, 0.6, 0.35]
 
 
+@pytest.mark.slow
 def test_one_draw_in_a_normal_model_by_quadrature():
     """Every record's advantage is the distance between two known normal distributions."""
     toy = NormalMean(Y, ALPHA)

@@ -169,6 +169,7 @@ def test_records_without_weight_have_no_bound():
     np.testing.assert_array_equal(fit.posterior.values["x"], GRID)
 
 
+@pytest.mark.slow
 def test_carried_draws_have_the_moments_of_the_new_pseudo_posterior():
     """FBS with the flat prior: means and variances of B, means of Sigma, in closed form at the new alpha."""
     rng, n, draws = np.random.default_rng(5), 90, 40_000

@@ -101,6 +101,7 @@ def add_up(x):
     return m, e
 
 
+@pytest.mark.slow
 @example([1.0, 2.0**-63, 1.0])  # a tie that is carried: to even, down
 @example([1.0, 3 * 2.0**-63, 1.0])  # and up
 @example([1.0, 2.0**-63, 1.0 + 2.0**-52])

@@ -57,6 +57,7 @@ def twenty_units(rng):
     return pi
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [*FIXED_SIZE, poisson])
 def test_units_and_pairs_come_as_often_as_they_should(method):
     rng = np.random.default_rng(FIXED_SIZE.index(method) if method in FIXED_SIZE else 9)
