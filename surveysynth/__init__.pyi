@@ -17,6 +17,7 @@ from .models.stan_model import StanModel
 from .privacy.accounting.ledger import Ledger
 from .privacy.mechanisms.censored import Censored
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
+from .privacy.mechanisms.strict import Strict
 from .privacy.mechanisms.weighted_e import WeightedE
 from .privacy.membership import MembershipAttack, membership_attack
 from .privacy.release_rule import IdentificationRule
@@ -64,6 +65,7 @@ __all__ = [
     "Regression",
     "Release",
     "StanModel",
+    "Strict",
     "SurveyDesign",
     "SurveySynthError",
     "Synthesizer",

@@ -7,7 +7,8 @@ from typing import Literal
 LonelyPSU = Literal["fail", "remove", "adjust", "average"]  # what a stratum with one PSU does to a variance
 Clusters = Literal["model", "ignore"]  # whether PSUs and strata have effects
 MapName = Literal["inverse", "linear"]  # from risks to privacy weights
-FBSPrior = Literal["paper", "independent", "normal", "flat"]
+FBSPrior = Literal["paper", "independent", "normal", "flat", "reference"]
+WeightModel = Literal["linear", "curved"]  # how the log weight goes with the outcome
 Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
 SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]

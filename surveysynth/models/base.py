@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
         """
         given = records if self.from_records else records.public
         return (self.simulate(given, draws.some([s]), rng) for s in chosen)
+
+    @property
+    def spent(self) -> tuple[tuple[str, float], ...]:
+        """What was computed from this very file under an epsilon of its own before the fit, and that epsilon."""
+        return ()
 
     def pilot(self) -> Synthesizer | None:
         """A relative of the model that fits the same records in no time, to start the tuning; None if there is none."""
@@ -296,6 +301,37 @@ class Boundable(Synthesizer[R]):
     ) -> float | None:
         """How many times as variable the clamp makes means as files from some draws say; None where it is not known."""
         return None
+
+
+class Relative(Synthesizer[R]):
+    """A synthesizer whose records' densities can be measured against a reference: for the strict mechanism."""
+
+    def under_reference(self) -> Self:
+        """The model as it is fitted there: under the prior that goes with a reference."""
+        return self
+
+    @abstractmethod
+    def dimensions(self, records: R) -> tuple[int, int]:
+        """Confidential numbers of a record, and parameters, for the public constants of the mechanism.
+
+        Raises
+        ------
+        ModelError
+            The records have what the model cannot measure against a reference.
+        """
+
+    @abstractmethod
+    def broad_reference(self, records: R) -> Draws:
+        """One draw that is made from public facts alone (InputError where there are none)."""
+
+    @abstractmethod
+    def clipped(
+        self, records: R, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
+    ) -> Draws:
+        """Draw under the clipped log likelihood ratio, a_i (clamp(log p / p_ref, -clamp, clamp) - C_B) a record.
+
+        ``tempering`` is a_i (n,).  ``first`` is the wide set of parameters of a first draw, whose reference is broad.
+        """
 
 
 class Debiasable(Synthesizer[R]):

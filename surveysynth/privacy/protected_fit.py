@@ -67,6 +67,10 @@ class ProtectedFit:
         Of the last step of re-weighting; c1 is that of the weights it began with.
     steps, asked : int
         Of re-weighting: taken, and asked for.
+    parts : tuple of (str, float)
+        What else was computed under an epsilon of its own.
+    reference : Draws or None
+        What log densities were measured against.
     risk : float array (U,)
         Risks that the privacy weights were made of; NaN where they were not.
     """
@@ -80,6 +84,8 @@ class ProtectedFit:
     k: float | None = None
     steps: int = 0
     asked: int = 0
+    parts: tuple[tuple[str, float], ...] = ()
+    reference: Draws | None = None
     risk: Floats = field(default_factory=lambda: np.empty(0))
 
     @property

@@ -35,6 +35,12 @@ GUARANTEES: dict[str, str] = {
         "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
         "from a policy set on a historical file, or without weights, the guarantee is strict."
     ),
+    "strict": (
+        "Strict differential privacy at this sample size: for the stated public predictors, counts, reference and "
+        "constants, blanking any one {unit}'s outcome and weight changes the probability of any release by at most a "
+        "factor e^epsilon, replacing it by at most e^(2 epsilon). This assumes what is listed below, above all exact "
+        "draws."
+    ),
     "perturbed histogram": (
         "Strict differential privacy: Laplace noise in the counts of bins that do not depend on the file; all data "
         "sets come from one noisy histogram. The number of records is public: epsilon holds for files that differ in "

@@ -18,6 +18,7 @@ from ..models.records import Records
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import Budget
 from ..privacy.mechanisms.base import Mechanism
+from ..privacy.mechanisms.privacy_weights import PrivacyWeights
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood, times
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.report import LEAST_INFORMATION, Kind, public_epsilon
@@ -282,7 +283,7 @@ class Fit:
         self._enforce(rule, simulated)
         entered = self._enter(ledger, of)
         # only now: what the ledger refuses is not released, and no later report is to count it
-        self.spent.extend([np.inf if self.kind == "none" else self.budget_of(1).spent(self.delta)] * of.m)
+        self.spent.extend(self._spent_by(of.m))
         roles = roles_of(self.design, self.synthesizer.outcomes, public, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*public.columns, *self.synthesizer.outcomes])
         orders = [self.streams.order.permutation(self.design.n) for _ in simulated]
@@ -324,7 +325,7 @@ class Fit:
         if self.mechanism.clamps:
             assert isinstance(model, Boundable) and self.weighted.clamp is not None
             return Chosen(positions, model.uncensored(records, self.draws, positions, self.weighted.clamp), chosen)
-        assert isinstance(model, Debiasable)  # as check_debias sees to
+        assert isinstance(model, Debiasable) and isinstance(self.mechanism, PrivacyWeights)  # as check_debias sees to
         alpha = self.mechanism.weigh_again(self.weighted, self.budget.bound)
         corrected = model.debias_draws(
             records, self.draws, positions, alpha, self.unit.of_record, self.streams.draws, debias=debias
@@ -395,8 +396,15 @@ class Fit:
         return self.records.public_weights is not None
 
     def budget_of(self, m: int) -> Budget:
-        """That of m data sets of this fit."""
-        return Budget(None, m)
+        """That of m data sets of this fit; the first release counts what was spent beside its draws."""
+        return Budget(None, m, () if self.spent else self.budget.parts)
+
+    def _spent_by(self, m: int) -> list[float]:
+        """Epsilon of each of m data sets."""
+        if self.kind == "none":
+            return [np.inf] * m
+        first, each = self.budget_of(1).spent(self.delta), Budget(None, 1).spent(self.delta)
+        return [first] + [each] * (m - 1)
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:
         """Epsilon of m data sets from what was asked for, rounded up: the one that was reached tells of the file.

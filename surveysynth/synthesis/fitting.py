@@ -33,6 +33,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Mechanism, PseudoPosterior
 from ..privacy.mechanisms.censored import Censored
+from ..privacy.mechanisms.privacy_weights import PrivacyWeights
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
@@ -78,8 +79,8 @@ def fit(
     engine: str = "auto",
     tolerance: float = 0.01,
     chains: int = 4,
-    warmup: int = 1000,
-    draws: int = 1000,
+    warmup: int | None = None,
+    draws: int | None = None,
     seed: int | None = None,
 ) -> Fit:
     """Fit a synthesizer under privacy weights tuned to an epsilon, without releasing anything.
@@ -126,7 +127,7 @@ def fit(
     tolerance : float
         How far below epsilon the result may stay, as a share of it.
     chains, warmup, draws : int
-        Sampler settings.
+        Sampler settings; the default is the mechanism's: 1,000 each, under ``Strict`` 300 and 1,000.
     seed : int, optional
         For tests only: a seeded run is marked "reproducible, not for publication".
 
@@ -147,10 +148,11 @@ def fit(
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
         synthesizer, m, mechanism = _of_policy(policy, given)
     synthesizer, mechanism = _check_kinds(design, synthesizer, mechanism)
-    budget = _budget(epsilon, m, synthesizer, mechanism)
+    budget = replace(_budget(epsilon, m, synthesizer, mechanism), parts=synthesizer.spent)
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
-    for name, number in (("chains", chains), ("warmup", warmup), ("draws", draws)):
+    chain = [own if given is None else given for given, own in zip((warmup, draws), mechanism.chain, strict=True)]
+    for name, number in zip(("chains", "warmup", "draws"), (chains, *chain), strict=True):
         whole(number, name)
     check_seed(seed)
     reweight = check_steps(reweight, mechanism)
@@ -159,6 +161,7 @@ def fit(
     one_of(clusters, get_args(Clusters), "clusters")
     _check_names(synthesizer, unit)
     mechanism.check_model(synthesizer, unit)
+    synthesizer = mechanism.under(synthesizer)
 
     file = design
     design, rows, absent = without_missing(file, synthesizer)
@@ -172,7 +175,7 @@ def fit(
 
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
     streams, chosen_engine = Streams.of(seed), get_engine(engine)
-    sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
+    sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
     with stages() as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
@@ -182,7 +185,8 @@ def fit(
         protect = partial(_protect, design, mechanism, policy, budget, tolerance, reweight)
         weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
     return Fit(
-        design, rows, synthesizer, mechanism, policy, records, protected, weighted, budget,
+        design, rows, synthesizer, mechanism, policy, records, protected, weighted,
+        replace(budget, parts=weighted.parts or budget.parts),
         population_total, notes, sampler, streams, protect, seed is not None,
     )  # fmt: skip
 
@@ -196,6 +200,7 @@ def _protect(
     def risks(unweighted: Callable[[], Draws]) -> Floats:
         if policy is not None:
             return policy.risk(design, pseudo.records)
+        assert isinstance(mechanism, PrivacyWeights)  # who else asks for no risks
         rng = pseudo.sampler.rng
         return mechanism.risk.compute(design, pseudo.model, pseudo.records, pseudo.unit, unweighted, rng)
 

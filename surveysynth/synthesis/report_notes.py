@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from .._version import __version__
+from ..privacy.mechanisms.privacy_weights import PrivacyWeights
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.report import BY_GIVEN_CONSTANTS, SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
-from ..privacy.risks.lipschitz import LipschitzRisk
 from ..privacy.units import CLASS
 from .assemble import public_columns, said_of_total
 from .draws import verdict
@@ -65,20 +67,16 @@ def report(
 ) -> PrivacyReport:
     """The privacy report of a release: what is guaranteed, what is taken as given, and what stays internal."""
     said = notes(fit, of, debias, factor)
-    d, lipschitz = fit.draws.diagnostics, isinstance(fit.mechanism.risk, LipschitzRisk)
-    unweighted = float(fit.weighted.risk.max()) if lipschitz else np.nan
+    d = fit.draws.diagnostics
     internal = {
-        "epsilon_exact": None if fit.kind == "none" else fit.budget_of(of.m).spent(fit.delta), "delta": fit.delta,
-        "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has no other numbers
-        "c1": fit.weighted.c1, "c2": fit.mechanism.c2, "map": fit.mechanism.map, "delta_target": fit.budget.bound,
+        "epsilon_exact": None if fit.kind == "none" else math.fsum(fit.spent[-of.m :]), "delta": fit.delta,
+        "delta_target": fit.budget.bound,
         "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
         "released_draws_lag_correlation": of.lag,
         "epsilon_spent_by_this_fit": None if fit.kind == "none" else fit.epsilon_spent,
         "releases_blocked_by_a_rule_before": len(fit.blocked),
         "mean_alpha": fit.mean_alpha,
-        "weighted_down": fit.weighted.weighted_down,
-        "reweighting_steps": fit.weighted.steps, "k": fit.weighted.k,
-        "clamp": fit.weighted.clamp, "invocations": fit.weighted.invocations,
+        **fit.mechanism.internal(fit.weighted),
     }  # fmt: skip
     return PrivacyReport(
         kind=fit.kind, epsilon=np.inf if of.epsilon is None else of.epsilon, epsilon_requested=of.asked, m=of.m,
@@ -113,7 +111,9 @@ def notes(fit: Fit, of: Spending, debias: bool, factor: float | None) -> list[st
         )
     earlier = len(fit.spent) - of.m
     if earlier and fit.kind != "none":
-        reached = fit.budget_of(len(fit.spent)).spent(fit.budget.bound) if fit.within_request else fit.epsilon_spent
+        reached = (
+            replace(fit.budget, m=len(fit.spent)).spent(fit.budget.bound) if fit.within_request else fit.epsilon_spent
+        )
         together = public_epsilon(reached, None)
         where = "from the same fit before"
         if len(fit.spent) > len(fit.used):  # of other privacy weights, which have draws of their own
@@ -155,16 +155,14 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     ``reached``: whether an epsilon that was not asked for is printed.
     """
     passed = [] if rule is None else [rule.describe()]
-    found = [ONLY_WHETHER, fit.mechanism.refuses, PUBLIC_OR_NOT, *passed]
+    found = [ONLY_WHETHER, *fit.mechanism.refuses, PUBLIC_OR_NOT, *passed]
     if fit.kind == "strict":
         return found
-    tuned = " and their scale c1, tuned on this file" if fit.mechanism.c1 is None else "; their scale c1 was given"
-    found_here = [f"the privacy weights (map {fit.mechanism.map} of {fit.mechanism.risk.describe()}){tuned}"]
+    found_here = fit.mechanism.depends()
     if fit.unit.classes > 1:
         found_here.append(EVENED)
     if fit.mechanism.clamps:
         return [*found_here, *found]
-    found_here += fit.mechanism.depends()
     if fit.weighted.asked:
         found_here.append(
             "the privacy weights again: they were raised where bounds lay below the overall one "
@@ -185,12 +183,11 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
 def method(fit: Fit, debias: bool) -> dict[str, Any]:
     """Public facts about package, engine, model and corrections, for the manifest."""
     posterior = fit.draws
-    c = fit.mechanism
     constants: dict[str, Any] = {"covered_by_epsilon": fit.constants_given}
     if fit.mechanism.clamps:
         constants |= {"clamp": fit.weighted.clamp}
-    else:
-        constants |= {"map": c.map, "c2": c.c2}
+    elif isinstance(fit.mechanism, PrivacyWeights):
+        constants |= {"map": fit.mechanism.map, "c2": fit.mechanism.c2}
         constants |= {"c1": fit.weighted.c1, "target": fit.budget.bound} if fit.constants_given else {}
     return {
         "package": {"surveysynth": __version__},
@@ -205,9 +202,7 @@ def internal(fit: Fit) -> dict[str, Any]:
     """Record-level risks and weights, and the draws that were not released."""
     posterior = fit.draws
     unused = np.setdiff1d(np.arange(posterior.size), fit.used)
-    risk = fit.mechanism.risk.name
-    columns = {risk: fit.weighted.risk, "alpha": fit.weighted.alpha, "bound": fit.weighted.bounds}
-    of_records = {name: fit.unit.spread(values) for name, values in columns.items()}
+    of_records = {name: fit.unit.spread(column) for name, column in fit.mechanism.of_records(fit.weighted).items()}
     records = pd.DataFrame(of_records, index=pd.Index(fit.rows, name="row"))
     values = posterior.values | {"weight": posterior.weight}
     return {"records": records, "draws": {name: draws[unused] for name, draws in values.items()}}

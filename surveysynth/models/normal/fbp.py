@@ -51,11 +51,12 @@ from .censored_fit import Pilot
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
 from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
+from .relative import REFERENCE_PRIOR
 from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Prior = Literal["paper", "flat"]
+Prior = Literal["paper", "flat", "reference"]
 
 BETA_VARIANCE = 100.0  # appendix D: beta, kappa_y and kappa_x ~ N(0, 100)
 MOST_LEVELS = 50  # a numeric predictor with more distinct values does not make cells
@@ -110,6 +111,7 @@ class FBP(JointRegression[PopulationRecords]):
         "paper": "beta, kappa_y, kappa_x ~ N(0, 100), sigma_y, sigma_pi ~ half-Cauchy(0, 1) "
         "(Hu, Savitsky & Williams 2022a, appendix D)",
         "flat": FLAT,
+        "reference": REFERENCE_PRIOR,
     }
 
     def __post_init__(self) -> None:

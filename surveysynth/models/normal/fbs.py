@@ -11,15 +11,16 @@ samples (B, Sigma) themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...choices import Clusters, FBSPrior
+from ...choices import Clusters, FBSPrior, WeightModel
 from ...design.survey_design import SurveyDesign
 from ...errors import ModelError, guarded
+from ...validation import one_of
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import Constants
@@ -30,9 +31,12 @@ from .censored_fit import Pilot
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
 from .records import JointPublic, JointRecords
+from .relative import REFERENCE_PRIOR
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+LOG_WEIGHTS = np.log(0.05), np.log(50.0)  # under a reference: of a synthetic weight over the mean, public
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,9 @@ class FBS(JointRegression[JointRecords]):
         ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)`` or ``surveysynth.AsinhTransform(scale=)``.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
+    weight : {"linear", "curved"}, optional
+        How the log weight goes with the outcomes: "linear", as in the paper, or "curved", quadratic in their
+        innovations with a log-linear spread.  Default: "curved" under :class:`Strict`, else "linear".
 
     Raises
     ------
@@ -74,6 +81,7 @@ class FBS(JointRegression[JointRecords]):
     prior: FBSPrior = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
     missing: Literal["fail", "drop"] = "fail"
+    weight: WeightModel | None = None
 
     name: ClassVar[str] = "FBS"
     priors: ClassVar[dict[str, str]] = {
@@ -82,7 +90,22 @@ class FBS(JointRegression[JointRecords]):
         "independent": "as the paper's, with Omega = I",
         "normal": "coefficients ~ N(0, 100)",
         "flat": FLAT,
+        "reference": REFERENCE_PRIOR,
     }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight is not None:
+            one_of(self.weight, get_args(WeightModel), "weight")
+
+    @property
+    def curved(self) -> bool:
+        """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
+        return self.weight == "curved"
+
+    def under_reference(self) -> FBS:
+        """With the prior around the reference, and a weight that is curved if nothing else was said."""
+        return replace(self, prior="reference", weight=self.weight or "curved")
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
@@ -143,7 +166,11 @@ class FBS(JointRegression[JointRecords]):
         y = mean[:, :d] + z @ L[:d, :d].T  # L is triangular: its first d rows are the outcomes' own factor
         weights = public.public_weights
         if weights is None:
-            weights = np.exp(mean[:, d] + z @ L[d, :d])  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+            log_weight = mean[:, d] + z @ L[d, :d]  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+            if self.curved:
+                log_weight += L[d, d] * (z**2 - 1) @ draw["kappa"][0]
+                log_weight += (L[d, d] * np.exp(z @ draw["eta"][0])) ** 2 / 2  # E(w | y~) of a lognormal
+            weights = np.exp(np.clip(log_weight, *LOG_WEIGHTS) if self.prior == "reference" else log_weight)
         return Synthetic(self.back(y), weights, public.labels(category))
 
     def assumptions(self, public: Public) -> list[str]:
@@ -152,7 +179,7 @@ class FBS(JointRegression[JointRecords]):
         prior = f"prior {self.prior}: {self.priors[self.prior]}"
         if self.prior == "flat":
             prior += ", drawn without Markov chains"
-        else:
+        elif self.prior != "reference":
             prior += "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
         said = [*shared_assumptions(self, public), prior]
         if public.public_weights is None:

@@ -63,6 +63,7 @@ from .flat_prior import draw_flat
 from .identifiability import refuse_censored, refuse_constant_within, refuse_degenerate, refuse_singular, refuse_unseen
 from .outcomes import category, working_scale
 from .records import JointPublic, JointRecords
+from .relative import RelativeRegression
 from .uncensored import uncensored, variance_factor
 from .variance_components import sample_with_effects
 
@@ -74,7 +75,7 @@ J = TypeVar("J", bound=JointRecords)
 
 
 @dataclass(frozen=True)
-class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
+class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], RelativeRegression[J]):
     """A synthesizer that models outcomes and log weight jointly, given public predictors: FBS and FBP.
 
     Posteriors hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma; with
@@ -145,6 +146,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def measure(self) -> str:  # type: ignore[override]  # of the transforms
         """Scale of the density."""
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
+
+    @property
+    def curved(self) -> bool:
+        """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
+        return False
 
     def pilot(self) -> Self | None:
         """The model under the flat prior, whose draws are exact and take milliseconds."""
@@ -227,6 +233,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         ModelError
             alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
         """
+        if self.prior == "reference" or self.curved:
+            raise ModelError(f"prior='reference' and weight='curved' of {self.name} go with mechanism=Strict()")
         numeric = self._fit_numeric(records, alpha, sampler)
         if records.categories is None:
             return numeric

@@ -17,7 +17,8 @@ from ..report import BY_GIVEN_CONSTANTS, Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import censored_fit
-from .base import DEBIASED, Assessment, Mechanism, Say, unweighted_fit, with_risk
+from .base import Assessment, Say
+from .privacy_weights import DEBIASED, PrivacyWeights, unweighted_fit, with_risk
 
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
@@ -30,7 +31,7 @@ MODES = (
 
 
 @dataclass(frozen=True)
-class Censored(Mechanism):
+class Censored(PrivacyWeights):
     """The censored mechanism: every alpha_i log p_i is clamped to [-epsilon/(2m), epsilon/(2m)].
 
     Source: Hu, Williams & Savitsky 2025, section 3.
@@ -152,6 +153,6 @@ class Censored(Mechanism):
         return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
 
     @property
-    def refuses(self) -> str:
+    def refuses(self) -> list[str]:
         """Several modes of the posterior, for the report."""
-        return MODES
+        return [MODES]

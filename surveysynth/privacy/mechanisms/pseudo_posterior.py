@@ -13,11 +13,12 @@ from ..report import Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import weighted_fit
-from .base import Assessment, Mechanism, Say, reweighted, tuned, unweighted_fit, with_risk
+from .base import Assessment, Say
+from .privacy_weights import PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
 
 
 @dataclass(frozen=True)
-class PseudoPosterior(Mechanism):
+class PseudoPosterior(PrivacyWeights):
     """The pseudo posterior mechanism: record i's likelihood is raised to alpha_i.
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; "Weighted" in Hu, Williams & Savitsky (2025).

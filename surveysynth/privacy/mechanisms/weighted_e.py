@@ -16,11 +16,12 @@ from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import truncated
 from ..units import Unit
-from .base import Assessment, Mechanism, Say, reweighted, tuned, unweighted_fit, with_risk
+from .base import Assessment, Say
+from .privacy_weights import PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
 
 
 @dataclass(frozen=True)
-class WeightedE(Mechanism):
+class WeightedE(PrivacyWeights):
     """The pseudo posterior with weights cut off.
 
     Source: Hu, Williams & Savitsky 2025, section 2.2, "Weighted-e".
@@ -84,5 +85,6 @@ class WeightedE(Mechanism):
             )
 
     def depends(self) -> list[str]:
-        """Which records have weight 0, and the factor of the others."""
-        return ["which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"]
+        """The privacy weights, which records have weight 0, and the factor of the others."""
+        cut = "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
+        return [*super().depends(), cut]

@@ -1,0 +1,181 @@
+"""Draws of (B, Sigma) under the clipped log likelihood ratio, in coordinates in which the reference is standard normal.
+
+    target(t) = prior(t) exp( sum_i a_i [clamp(l_i(t), -B, B) - C_B(t, x_i)] )
+
+With the reference's B_ref, Sigma_ref = L_ref L_ref' and whitened predictors W = X Q, W'W / n = I, a record's
+coordinates are v = L_ref^-1 (y - B_ref' x) and their means are beta' W: so beta = 0, Lambda = I is the reference.
+The prior is public: beta ~ N(0, 4), lambda and delta flat where the eigenvalues of Lambda Lambda' lie within public
+limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engines.hamiltonian import Target
+from .clipped_ratio import Form, clipped_ratio, rule
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+PRIOR_SD = 2.0  # of coefficients of whitened predictors, in the reference's standard deviations
+CURVATURE_SD, SPREAD_SD = 0.2, 0.12  # of kappa and eta; free, the density has spikes in which chains stick
+# Step of the rule for C_B, by the number of coordinates, where the sum of a is STEP_AT.  The rule's error goes with its
+# square, since the clamp has kinks, and the error of a maximum, in posterior standard deviations, with the square root
+# of the sum: tried, it stays below .1 of these.
+STEP, STEP_AT, MOST_NODES = {1: 0.4, 2: 0.4, 3: 0.6, 4: 0.8}, 700.0, 5000
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show draws
+class Density:
+    """The normal model's parameters: of a reference, or of one draw.
+
+    Attributes
+    ----------
+    B : float array (K, d)
+    L : float array (d, d)
+    kappa, eta : float arrays (d - 1,)
+        Curvature of the last column given the innovations of the others, in its standard deviations; of its log spread.
+    """
+
+    B: Floats
+    L: Floats
+    kappa: Floats
+    eta: Floats
+
+
+@dataclass(frozen=True, repr=False)
+class ClippedTarget:
+    """The target's ingredients: public ones, and the records in the order of their rows."""
+
+    W: Floats
+    Q: Floats
+    reference: Density
+    curved: bool
+    B: float
+    limits: tuple[float, float]
+    v: Floats
+    log_ref: Floats
+    a: Floats
+    start: Codes
+    tempering: Floats  # of each row: the sum of a over its records
+
+    @property
+    def d(self) -> int:
+        """Number of coordinates of a record."""
+        return self.v.shape[1]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of beta, delta, lambda, kappa, eta."""
+        d = self.d
+        return self.W.shape[1] * d, d, d * (d - 1) // 2, *((d - 1, d - 1) if self.curved else (0, 0))
+
+    @property
+    def scale(self) -> Floats:
+        """Public standard deviations of the parameters, about: from n a at the reference."""
+        known = self.tempering.sum()
+        prior = (PRIOR_SD, np.inf, np.inf, CURVATURE_SD, SPREAD_SD)
+        information = (1, 2, 1, 2, 2)
+        return np.concatenate([
+            np.full(size, (k * known + 1 / sd**2) ** -0.5)
+            for size, k, sd in zip(self.sizes, information, prior, strict=True)
+        ])  # fmt: skip
+
+    def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:
+        """Where chains start: at the reference, and spread around it; nothing of the file decides."""
+        beta, delta, lam, kappa, eta = self.sizes
+        bent = [self.reference.kappa, self.reference.eta] if self.curved else []
+        centre = np.concatenate([np.zeros(beta + delta + lam), *bent])
+        spread = np.concatenate([
+            np.full(beta, 0.3 / np.sqrt(self.W.shape[1])), np.full(delta, 0.1), np.full(lam, 0.1),
+            np.full(kappa, CURVATURE_SD / 2), np.full(eta, SPREAD_SD / 2),
+        ])  # fmt: skip
+        return [centre + spread * rng.uniform(-1, 1, centre.size) * (chain > 0) for chain in range(chains)]
+
+    def split(self, point: Floats) -> tuple[Floats, Form]:
+        """beta (r, d), and everything else."""
+        beta, delta, lower, kappa, eta = np.split(point, np.cumsum(self.sizes)[:-1])
+        lam = np.zeros((self.d, self.d))
+        lam[np.tril_indices(self.d, -1)] = lower
+        return beta.reshape(-1, self.d), Form(delta, lam, kappa, eta)
+
+    def function(self) -> Target:
+        """The log target and its gradient, with memory of its own: one a chain."""
+        (G, _), d = self.W.shape, self.d
+        g_mu, g_offset, g = np.empty((G, d)), np.empty(G), Form.zeros(d, curved=self.curved)
+        nodes, weights = public_rule(d, float(self.tempering.sum()))
+        lower, (low, high), none = np.tril_indices(d, -1), self.limits, np.zeros(G)
+        reference = Form.zeros(d, curved=self.curved)
+        if self.curved:
+            reference = reference._replace(kappa=self.reference.kappa, eta=self.reference.eta)
+
+        def target(point: Floats) -> tuple[float, Floats]:
+            beta, form = self.split(point)
+            root = form.lam + np.diag(np.exp(form.delta))
+            eigenvalues = np.linalg.eigvalsh(root @ root.T)
+            if not (low <= eigenvalues[0] and eigenvalues[-1] <= high):
+                return -np.inf, point
+            value = clipped_ratio(
+                self.W @ beta, none, form, reference, self.B, nodes, weights, self.v, self.log_ref, self.a, self.start,
+                self.tempering, g_mu, g_offset, g,
+            )  # fmt: skip
+            kappa, eta = form.kappa - reference.kappa, form.eta - reference.eta
+            value -= float((beta**2).sum()) / (2 * PRIOR_SD**2)
+            value -= float((kappa**2).sum()) / (2 * CURVATURE_SD**2) + float((eta**2).sum()) / (2 * SPREAD_SD**2)
+            return value, np.concatenate([
+                (self.W.T @ g_mu - beta / PRIOR_SD**2).ravel(), g.delta, g.lam[lower],
+                g.kappa - kappa / CURVATURE_SD**2, g.eta - eta / SPREAD_SD**2,
+            ])  # fmt: skip
+
+        return target
+
+    def density(self, point: Floats) -> Density:
+        """A point's parameters in the file's own units."""
+        beta, form = self.split(point)
+        none = np.zeros(self.d - 1)
+        B = self.reference.B + self.Q @ beta @ self.reference.L.T
+        L = self.reference.L @ (form.lam + np.diag(np.exp(form.delta)))
+        return Density(B, L, form.kappa, form.eta) if self.curved else Density(B, L, none, none)
+
+
+def public_rule(d: int, known: float) -> tuple[Floats, Floats]:
+    """Nodes and weights of the rule for C_B, from the number of coordinates and the sum of a alone."""
+    step = STEP[d] * min(1.5, (STEP_AT / known) ** 0.25)
+    nodes, weights = rule(d - 1, step)
+    return (nodes, weights) if len(weights) <= MOST_NODES else rule(d - 1, STEP[d] / 2)
+
+
+def parameters(rank: int, d: int, curved: bool) -> int:
+    """How many there are: coefficients, covariance, curvature."""
+    return rank * d + d * (d + 1) // 2 + (2 * (d - 1) if curved else 0)
+
+
+def whitening(X: Floats, size: Floats) -> Floats:
+    """Q (K, r) with W = X Q and W' diag(size) W / sum(size) = I, r the rank of X."""
+    values, vectors = np.linalg.eigh((X.T * (size / size.sum())) @ X)
+    seen = values > 1e-10 * values[-1]
+    return np.asarray(vectors[:, seen] / np.sqrt(values[seen]))
+
+
+def clipped_target(
+    X: Floats, pattern: Codes, Y: Floats, reference: Density, a: Floats, B: float, limits: tuple[float, float],
+    curved: bool,
+) -> ClippedTarget:  # fmt: skip
+    """The target of a file, from distinct predictor rows (G, K), each record's (n,), and working-scale Y (n, d)."""
+    size = np.bincount(pattern, minlength=len(X)).astype(np.float64)
+    Q = whitening(X, size)
+    order = np.argsort(pattern, kind="stable")
+    v = np.ascontiguousarray(np.linalg.solve(reference.L, (Y - (X @ reference.B)[pattern]).T).T[order])
+    before, last = v[:, :-1], v[:, -1]
+    log_spread = before @ reference.eta * curved
+    centre = (before**2 - 1) @ reference.kappa * curved
+    log_ref = -(before**2).sum(axis=1) / 2 - log_spread - ((last - centre) / np.exp(log_spread)) ** 2 / 2
+    start = np.concatenate([[0], np.cumsum(size)]).astype(np.intp)
+    return ClippedTarget(
+        np.ascontiguousarray(X @ Q), Q, reference, curved, B, limits, v, log_ref, a[order], start,
+        np.asarray(np.bincount(pattern, a, len(X)), dtype=np.float64),
+    )  # fmt: skip

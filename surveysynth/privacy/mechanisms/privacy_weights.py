@@ -1,0 +1,157 @@
+"""Mechanisms that weight records down: alpha_i is a map of the record's risk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...choices import MapName
+from ...errors import InputError
+from ...models.draws import Draws
+from ...validation import one_of, positive
+from .. import tuning
+from ..protected_fit import ProtectedFit, PseudoLikelihood
+from ..report import LEAST_INFORMATION
+from ..risks.base import Risk, Span
+from ..risks.lipschitz import LipschitzRisk
+from ..units import Unit, even
+from ..weight_maps import MAPS
+from .base import Assessment, Mechanism, Say
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+NARROWED = (
+    "privacy weights bear hardest on the tails, which narrows the fitted distribution: where it is skewed, as under a "
+    "log transform or of counts, means are off, low or high as outcome and weight go together, and intervals of broad "
+    "domains can cover less than they say"
+)
+DEBIASED = (
+    "the released draws were corrected for the effect of {} on the model (Fisher-consistent draws): the correction "
+    "takes the model at its word; it falls short where tails are heavier than the model's, and can add to the error of "
+    "means where residuals are skewed otherwise"
+)
+WHETHER_ENOUGH = f"whether the privacy weights keep at least {LEAST_INFORMATION:.0%} of the file's information"
+
+
+class PrivacyWeights(Mechanism):
+    """A mechanism by privacy weights alpha_i: a map of risks, its scale c1 and its shift c2."""
+
+    map: MapName
+    c1: float | None
+    c2: float
+    risk: Risk
+
+    def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
+        """What protection does to the model, and what was corrected, for the report."""
+        return [DEBIASED.format("the privacy weights") if debias else NARROWED]
+
+    @property
+    def refuses(self) -> list[str]:
+        """Too little information, for the report."""
+        return [WHETHER_ENOUGH]
+
+    def depends(self) -> list[str]:
+        """The privacy weights, for the report."""
+        tuned = " and their scale c1, tuned on this file" if self.c1 is None else "; their scale c1 was given"
+        return [f"the privacy weights (map {self.map} of {self.risk.describe()}){tuned}"]
+
+    def of_records(self, fitted: ProtectedFit) -> dict[str, Floats]:
+        """Risks, privacy weights and bounds."""
+        return {self.risk.name: fitted.risk, **super().of_records(fitted)}
+
+    def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
+        """The map's constants, and what they were tuned to."""
+        unweighted = float(fitted.risk.max()) if isinstance(self.risk, LipschitzRisk) else np.nan
+        return {
+            "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has no other numbers
+            "c1": fitted.c1, "c2": self.c2, "map": self.map,
+            "weighted_down": fitted.weighted_down, "reweighting_steps": fitted.steps, "k": fitted.k,
+            **super().internal(fitted),
+        }  # fmt: skip
+
+    def alpha(self, f: Floats, c1: float, target: float, span: Span = None) -> Floats:
+        """Privacy weights (n,) of records with Lipschitz bounds ``f``, for a target bound.
+
+        ``span`` is the least and the largest risk, where a policy sets them.
+        """
+        return MAPS[self.map](f, c1, self.c2, target, self.risk.span if span is None else span)
+
+    def weigh(self, risk: Floats, unit: Unit, assessment: Assessment, target: float) -> Callable[[float], Floats]:
+        """Privacy weights (U,) as a function of c1, even over sizes of units."""
+        return lambda c1: unit.even(self.alpha(risk, c1, target, assessment.span), assessment.present)
+
+    def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
+        """The map of a fit as a function of risk; of units of several records, of their numbers of records, too."""
+
+        def alpha(f: Floats, size: Codes | None = None) -> Floats:
+            weights = self.alpha(f, fitted.c1, target)
+            return weights if size is None else even(weights, size)
+
+        return alpha
+
+    def _check(self) -> None:
+        lacking = [name for name in ("name", "span", "compute", "describe") if not hasattr(self.risk, name)]
+        if isinstance(self.risk, type) or lacking:
+            raise InputError(
+                "risk must be a measure: surveysynth.LipschitzRisk(), CountRisk(radius=0.2), MarginalRisk(known=[...]) "
+                "or PairwiseRisk(known=[...])"
+            )
+        one_of(self.map, MAPS, "map")
+        if self.c1 is not None and not (_is_number(self.c1) and self.c1 > 0):
+            raise InputError("c1 must be a positive number")
+        if not (_is_number(self.c2) and abs(self.c2) <= 1):
+            raise InputError("c2 must be a number between -1 and 1")
+
+    def _check_fixed(self) -> None:
+        if self.epsilon is not None:
+            positive(self.epsilon, "epsilon")
+        if self.c1 is None:
+            raise InputError(f"{type(self).__name__} needs a c1: it is policy, and is not tuned")
+        self._check()
+
+    @property
+    def by_risk(self) -> bool:
+        """Whether alpha is a function of the Lipschitz bound, c1, c2 and the target; of units, of their sizes, too."""
+        return self.map != "linear" and type(self.risk) is LipschitzRisk
+
+
+def reweighted(
+    fitted: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float, say: Say
+) -> ProtectedFit:
+    """The fit with weights raised where bounds lie below the overall one, if any steps were asked for."""
+    if steps:
+        say("re-weighted fits")
+    return tuning.reweight(fitted, pseudo, steps, tolerance=tolerance)
+
+
+def tuned(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float, tolerance: float) -> ProtectedFit:
+    """The fit whose c1 was tuned to a target bound."""
+    start = tuning.first_guess(alpha, pseudo, target)
+    return tuning.tune(alpha, pseudo, target, start=start, tolerance=tolerance)
+
+
+def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -> Callable[[], Draws]:
+    """The fit under alpha = 1, made when it is first asked for, and once."""
+    done: list[Draws] = []
+
+    def fitted() -> Draws:
+        if not done:
+            say("unweighted fit: the records' risks")
+            done.append(pseudo.fit(assessment.present))
+        return done[0]
+
+    return fitted
+
+
+def with_risk(fitted: ProtectedFit, risk: Floats) -> ProtectedFit:
+    """The fit with the risks that its weights were made of."""
+    return replace(fitted, risk=risk)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(np.isfinite(value))

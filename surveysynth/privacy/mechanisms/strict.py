@@ -1,0 +1,191 @@
+"""The strict mechanism: the clipped log likelihood ratio."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InputError, ModelError, PrivacyError
+from ...models.base import Relative, Synthesizer
+from ...models.draws import Draws
+from ...validation import positive
+from ..budget import Budget
+from ..protected_fit import ProtectedFit, PseudoLikelihood
+from ..report import Kind
+from .base import Assessment, Mechanism, Say
+
+Floats = NDArray[np.float64]
+
+LEAST_CLAMP = (1.0, 1.4, 1.8)  # of one, two, three and more numbers a record: below, too much of the score is cut off
+FIRST_CLAMP = 2.0
+FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
+MEASURED = (
+    "log densities of records are measured against a reference ({}), clamped to plus or minus {:.3g}, and multiplied "
+    "by {:.3g}; the expectation of the clamped ratio under the reference is subtracted, which makes the fit "
+    "consistent whatever the reference is. The posterior widens, and the variance between the data sets shows it"
+)
+FIRST = "a first draw of this file, under an epsilon of its own of {:.3g}"
+
+
+@dataclass(frozen=True)
+class Strict(Mechanism):
+    """The clipped log likelihood ratio: pure differential privacy at the file's own number of records.
+
+    With l_i the log density of a record less that under a reference, draws are from
+
+        prior x exp( a sum_i [clamp(l_i, -B, B) - C_B] ),    a = b / B,  b = epsilon / (2 m),  B = max(b, B0),
+
+    C_B the expectation of clip(e^l, e^-B, e^B) under the reference, which depends on public things alone.  Blanking
+    one record's outcome and weight changes the probability of any release by at most a factor e^epsilon, replacing
+    it by at most e^(2 epsilon), for exact draws.  The number of records and their predictors are public.
+
+    It widens the posterior by a public factor instead of weighting single records down: means are not biased, and the
+    variance between the data sets is right.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        For the whole release of m data sets; may stand here instead of in ``synthesize``.
+    reference : Draws, optional
+        What log densities are measured against; by default a first draw of this file, under a part of epsilon.
+
+    Raises
+    ------
+    InputError
+        An epsilon that is no positive number.
+
+    Notes
+    -----
+    The mechanism is this package's.  Its parts are known: tempered posterior draws (Wang, Fienberg & Smola 2015), the
+    range of the exponential mechanism (Dong, Durfee & Rogers 2020), clamped likelihood ratios (Canonne et al. 2019),
+    and proper scores (Gneiting & Raftery 2007).
+    """
+
+    epsilon: float | None = None
+    reference: Draws | None = None
+
+    name: ClassVar[str] = "strict"
+    kind: ClassVar[Kind] = "strict"
+    chain: ClassVar[tuple[int, int]] = (300, 1000)
+    clamps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None:
+            positive(self.epsilon, "epsilon")
+
+    @property
+    def weights_from_file(self) -> bool:
+        """Records have the same weight."""
+        return False
+
+    @property
+    def constants_given(self) -> bool:
+        """Every constant is public."""
+        return True
+
+    def fit(
+        self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
+        tolerance: float, reweight: int, say: Say,
+    ) -> ProtectedFit:  # fmt: skip
+        """A first draw, where there is no reference, and the draws: see :meth:`Mechanism.fit`; nothing is tuned."""
+        model, records, unit = pseudo.model, pseudo.records, pseudo.unit
+        assert isinstance(model, Relative)  # as check_model sees to
+        share = assessment.present / _sizes(pseudo)  # of a record in the budget of its unit
+        d, parameters = model.dimensions(records)
+        reference, parts = self.reference, budget.parts
+        if reference is None:
+            epsilon = first_epsilon(parameters, len(share), budget)
+            say("a first draw")
+            b = Budget(epsilon, 1).bound
+            draws = model.clipped(
+                records, model.broad_reference(records), unit.spread(b / FIRST_CLAMP * share), FIRST_CLAMP,
+                pseudo.sampler, first=True,
+            )  # fmt: skip
+            _refuse_failed(draws)
+            reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
+            parts = (*parts, ("first draw", epsilon))
+        b = replace(budget, parts=parts).bound
+        clamp = max(b, LEAST_CLAMP[min(d, len(LEAST_CLAMP)) - 1])
+        alpha = b / clamp * share
+        say("draws")
+        draws = model.clipped(records, reference, unit.spread(alpha), clamp, pseudo.sampler, first=False)
+        bounds = np.full(len(share), b)
+        return ProtectedFit(math.nan, alpha, draws, bounds, clamp=b, parts=parts, reference=reference)
+
+    def check_model(self, model: Synthesizer, unit: str | None) -> None:
+        """Refuse a model that cannot be measured against a reference (ModelError)."""
+        if not isinstance(model, Relative):
+            raise ModelError(
+                f"{model.name} is not fitted under Strict(): use FBS or FBP, or mechanism=PseudoPosterior(), whose "
+                "guarantee is asymptotic"
+            )
+
+    def under(self, model: Synthesizer) -> Synthesizer:
+        """With the prior around the reference."""
+        return model.under_reference() if isinstance(model, Relative) else model
+
+    def check_reweight(self) -> None:
+        """Refuse: records have the same weight (InputError)."""
+        raise InputError("re-weighting raises privacy weights of single records, and Strict() has none: leave it out")
+
+    def check_rule(self) -> None:
+        """Refuse: what a rule lets through is not strictly private (InputError)."""
+        raise InputError(
+            "a rule looks at the confidential file, and data sets that were let through by it are no longer strictly "
+            "private: leave the rule out, or use the pseudo posterior"
+        )
+
+    def check_accepted(self, accepted: Sequence[str]) -> None:
+        """Refuse failed diagnostics that were accepted (InputError)."""
+        if accepted:
+            raise InputError(
+                "a strict release is one of exact draws, for which only chains that passed can stand in: leave "
+                "accept_diagnostics out, and run more draws if need be"
+            )
+
+    def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
+        """What records are measured against, for the report."""
+        assert fitted.clamp is not None
+        first = dict(fitted.parts).get("first draw")
+        what = "given" if first is None else FIRST.format(first)
+        a = float(fitted.alpha.max())
+        return [MEASURED.format(what, fitted.clamp / a, a)]
+
+
+def first_epsilon(parameters: int, n: int, budget: Budget) -> float:
+    """Epsilon of the first draw, from public numbers: below 27 p / n one in twenty is far off, and ruins the release.
+
+    Raises
+    ------
+    PrivacyError
+        It is more than 30% of the whole.
+    """
+    assert budget.epsilon is not None  # as synthesize sees to
+    epsilon = max(FIRST_LEAST, FIRST_PER_PARAMETER * parameters / n)
+    if epsilon > FIRST_SHARE * budget.epsilon:
+        raise PrivacyError(
+            f"{parameters} parameters and {n:,} records need epsilon = {epsilon:.2g} for a first draw, and that is "
+            f"more than {FIRST_SHARE:.0%} of epsilon = {budget.epsilon:g}: ask for epsilon = "
+            f"{epsilon / FIRST_SHARE:.2g} or more, use fewer predictors, or give Strict(reference=...)"
+        )
+    return epsilon
+
+
+def _sizes(pseudo: PseudoLikelihood) -> Floats:
+    """Records of each unit."""
+    of_record = pseudo.unit.of_record
+    return np.ones(pseudo.records.n) if of_record is None else np.bincount(of_record).astype(np.float64)
+
+
+def _refuse_failed(draws: Draws) -> None:
+    """Refuse to go on from chains that do not agree."""
+    if draws.failures:
+        raise PrivacyError(
+            f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), so nothing is "
+            "released: run more draws (draws=, warmup=), or use fewer predictors"
+        )
