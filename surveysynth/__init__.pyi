@@ -20,6 +20,7 @@ from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from .privacy.mechanisms.strict import Strict
 from .privacy.mechanisms.weighted_e import WeightedE
 from .privacy.membership import MembershipAttack, membership_attack
+from .privacy.reference import Reference
 from .privacy.release_rule import IdentificationRule
 from .privacy.risks.count import CountRisk
 from .privacy.risks.identification import MarginalRisk, PairwiseRisk
@@ -62,6 +63,7 @@ __all__ = [
     "PrivacyCost",
     "PrivacyError",
     "PseudoPosterior",
+    "Reference",
     "Regression",
     "Release",
     "StanModel",

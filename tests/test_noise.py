@@ -16,8 +16,9 @@ import surveysynth as ss
 from surveysynth import InputError, SurveyDesign
 from surveysynth.design.replicates.preston import preston
 from surveysynth.estimation.tables import partitions_of
+from surveysynth.noise import laplace
 from surveysynth.release import laplace as noise
-from surveysynth.release.laplace import LaplaceTables, add_up, laplace, laplace_tables
+from surveysynth.release.laplace import LaplaceTables, add_up, laplace_tables
 from surveysynth.release.sensitivity import strict
 
 BY = ["field", "gender"]

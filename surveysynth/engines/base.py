@@ -30,13 +30,14 @@ class Diagnostics:
     ess_bulk: float = np.inf
     ess_tail: float = np.inf
     exact: bool = False
+    rhat_limit: float = RHAT_LIMIT
 
     @property
     def failures(self) -> tuple[str, ...]:
         """The names of the checks that failed: divergences, rhat, ess_bulk, ess_tail."""
         checks = {
             "divergences": self.divergences > 0,
-            "rhat": not self.rhat <= RHAT_LIMIT,
+            "rhat": not self.rhat <= self.rhat_limit,
             "ess_bulk": not self.ess_bulk >= ESS_LIMIT,
             "ess_tail": not self.ess_tail >= ESS_LIMIT,
         }
@@ -47,7 +48,7 @@ class Diagnostics:
         return Diagnostics(
             self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
             float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
-            self.exact and other.exact,
+            self.exact and other.exact, max(self.rhat_limit, other.rhat_limit),
         )  # fmt: skip
 
 

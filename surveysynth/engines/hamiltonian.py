@@ -1,11 +1,12 @@
 """Hamiltonian Monte Carlo for a density whose gradient was written by hand.
 
-Trajectories of random length (Bou-Rabee & Sanz-Serna 2017), leapfrog steps, a dense metric; the step is adapted by dual
-averaging (Hoffman & Gelman 2014, section 3.2) and the metric twice, all in the warm-up, which is discarded.
+Trajectories of random length (Bou-Rabee & Sanz-Serna 2017), leapfrog steps; the step is adapted by dual averaging
+(Hoffman & Gelman 2014, section 3.2) and the metric twice, all in the warm-up, which is discarded.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Target = Callable[[Floats], tuple[float, Floats]]
 
-ACCEPT = 0.8  # the mean probability of acceptance that the step is adapted to
-LONGEST = 1.5 * np.pi  # of a trajectory, in standard deviations
-MOST_STEPS = 200
+ACCEPT = 0.7  # the mean probability of acceptance that the step is adapted to
+LONGEST = np.pi  # of a trajectory, in standard deviations
+LOG_STEPS = np.log(0.1), np.log(2.0)  # no step is short enough for what leaves the set, or meets a kink
 DIVERGED = 50.0  # an error of the energy beyond this: the integrator has left the density
 
 
@@ -37,13 +38,13 @@ class _DualAveraging:
     def update(self, accepted: float) -> None:
         self.count += 1
         self.error += (ACCEPT - accepted - self.error) / (self.count + 10)
-        self.log_step = self.aim - np.sqrt(self.count) / 0.05 * self.error
+        self.log_step = np.clip(self.aim - np.sqrt(self.count) / 0.05 * self.error, *LOG_STEPS)
         self.mean_log_step += self.count**-0.75 * (self.log_step - self.mean_log_step)
 
 
 def sample_chains(
     target: Callable[[], Target], starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *,
-    warmup: int, draws: int,
+    warmup: int, draws: int, groups: tuple[int, int] = (0, 1),
 ) -> tuple[Floats, int]:  # fmt: skip
     """Draws of chains that run side by side.
 
@@ -59,6 +60,8 @@ def sample_chains(
     rng : numpy.random.Generator
         Every chain gets a stream of its own.
     warmup, draws : int
+    groups : (int, int)
+        So many groups of so many parameters come first whose covariances are alike: the metric estimates one for all.
 
     Returns
     -------
@@ -67,9 +70,9 @@ def sample_chains(
         Trajectories after the warm-up whose energy was not kept.
     """
     streams = rng.spawn(len(starts))
-    with ThreadPoolExecutor(len(starts)) as threads:
+    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as threads:
         runs = [
-            threads.submit(_chain, target(), start, scale, stream, warmup, draws)
+            threads.submit(_chain, target(), start, scale, groups, stream, warmup, draws)
             for start, stream in zip(starts, streams, strict=True)
         ]
         done = [run.result() for run in runs]
@@ -77,15 +80,21 @@ def sample_chains(
 
 
 def _chain(
-    target: Target, start: Floats, scale: Floats, rng: np.random.Generator, warmup: int, draws: int
+    target: Target,
+    start: Floats,
+    scale: Floats,
+    groups: tuple[int, int],
+    rng: np.random.Generator,
+    warmup: int,
+    draws: int,
 ) -> tuple[Floats, int]:
     position, (value, gradient) = start, target(start)
     kept, visited, divergences = np.empty((draws, start.size)), list[Floats](), 0
     root = np.diag(scale)
-    adaptation, measured = _DualAveraging(np.log(0.5)), (warmup // 4, warmup // 2, 7 * warmup // 8)
+    adaptation, measured = _DualAveraging(np.log(0.5)), (warmup // 5, 2 * warmup // 5, 7 * warmup // 10)
     for i in range(warmup + draws):
         step = np.exp(adaptation.log_step if i < warmup else adaptation.mean_log_step)
-        steps = min(1 + int(rng.uniform(0, LONGEST) / step), MOST_STEPS)
+        steps = 1 + int(rng.uniform(0, LONGEST) / step)
         momentum = rng.standard_normal(start.size)
         energy = value - momentum @ momentum / 2
         there, proposed, proposed_gradient, ended = _leapfrog(target, position, momentum, gradient, root, step, steps)
@@ -101,7 +110,7 @@ def _chain(
         visited.append(position)
         if i + 1 in measured:
             if i + 1 > measured[0]:
-                root = _root(np.array(visited), scale)
+                root = _root(np.array(visited), scale, groups)
                 adaptation = _DualAveraging(adaptation.mean_log_step)
             visited.clear()
     return kept, divergences
@@ -122,9 +131,13 @@ def _leapfrog(
     return position, value, gradient, momentum
 
 
-def _root(visited: Floats, scale: Floats) -> Floats:
-    """Cholesky factor of the covariance of the points that were visited, drawn towards independence and ``scale``."""
-    n, p = visited.shape
-    covariance = np.cov(visited.T).reshape(p, p) * n
-    covariance += np.diag(np.diag(covariance)) * p / n + 10 * np.diag(scale**2)
-    return np.linalg.cholesky(covariance / (n + p + 10))
+def _root(visited: Floats, scale: Floats, groups: tuple[int, int]) -> Floats:
+    """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``."""
+    n, (many, size) = len(visited), groups
+    root = np.diag(np.sqrt((n * visited.var(axis=0) + 10 * scale**2) / (n + 10)))
+    if many:
+        centred = (visited - visited.mean(axis=0))[:, : many * size].reshape(-1, size)
+        prior = 10 * np.diag((scale[: many * size].reshape(many, size) ** 2).mean(axis=0))
+        alike = np.linalg.cholesky((centred.T @ centred + prior) / (len(centred) + 10))
+        root[: many * size, : many * size] = np.kron(np.eye(many), alike)
+    return root

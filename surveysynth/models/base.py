@@ -324,6 +324,41 @@ class Relative(Synthesizer[R]):
     def broad_reference(self, records: R) -> Draws:
         """One draw that is made from public facts alone (InputError where there are none)."""
 
+    def scored(
+        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None
+    ) -> Self:
+        """The model on normal scores of this very file, all of which together spend epsilon.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+        bounds : (float, float), or mapping of outcome to such
+            Public.
+        epsilon : float
+        each : int
+            Largest public number of records of a unit.
+        rng : numpy.random.Generator, optional
+            For tests only; else noise is OpenDP's.
+
+        Raises
+        ------
+        InputError, PrivacyError
+            As :meth:`surveysynth.NormalScores.private`; the model has a scale of its own, or none: the default.
+        """
+        raise InputError(f"bounds= makes normal scores, and {self.name} has none: leave it out")
+
+    def for_later_files(self) -> Self:
+        """The model as later files can take it: without what was made from this very file at a cost."""
+        return self
+
+    @abstractmethod
+    def unprotected(self, records: R, sampler: Sampler) -> Draws:
+        """Independent draws given the records of a file that is public."""
+
+    @abstractmethod
+    def pooled(self, draws: Draws) -> Draws:
+        """One draw in the middle of some."""
+
     @abstractmethod
     def clipped(
         self, records: R, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool

@@ -32,6 +32,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.combining import Combined, interval
 from ..estimation.tables import TOTAL, Partition, partitions_of
+from ..noise import laplace
 from ..privacy.accounting.ledger import Ledger
 from ..validation import as_list, positive, rows
 from .sensitivity import Bounds, Exact, local, strict
@@ -265,38 +266,6 @@ def _strict_guarantee(epsilon: float, outcomes: list[str], names: list[str], box
         bounds=", ".join(f"{name} {low:.15g} to {high:.15g}" for name, (low, high) in box.items()),
         blanking=BLANKED if may_be_blank(box) else NOT_BLANKED,
     )
-
-
-def laplace(values: Floats, sensitivity: float, epsilon: float) -> tuple[Floats, float]:
-    """Values with Laplace noise of scale sensitivity / epsilon by OpenDP, and the variance of that noise.
-
-    Parameters
-    ----------
-    values : float array
-        Each gets noise of its own.
-    sensitivity : float
-        0: the values are returned as they are.
-    epsilon : float
-        Spent by one record that moves one value by the sensitivity.
-
-    Raises
-    ------
-    InputError
-        A value or the variance is not finite.
-    """
-    if sensitivity == 0:
-        return values, 0.0
-    with np.errstate(over="ignore"):
-        scale = float(np.nextafter(np.float64(sensitivity) / epsilon, np.inf))  # rounding never adds to epsilon
-    noise = 2 * scale * scale
-    if not (np.isfinite(noise) and np.isfinite(values).all()):
-        raise InputError("a total or its noise overflows: give the outcome in a larger unit, or more epsilon")
-    import opendp.prelude as dp  # half a second, and nothing else needs it
-
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
-    noisy = dp.m.make_laplace(*space, scale=scale)(values.ravel().tolist())
-    return np.reshape(np.array(noisy, dtype=np.float64), values.shape), noise
 
 
 def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:

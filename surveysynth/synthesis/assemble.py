@@ -77,8 +77,8 @@ def public_mean_weight(design: SurveyDesign, total: Total) -> float:
     """
     if total is None:
         raise InputError(
-            "the censored mechanism needs population_total=, a public number: the sum of the survey weights would tell "
-            "of every record's weight"
+            "a strict guarantee needs population_total=, a public number: the sum of the survey weights would tell of "
+            "every record's weight"
         )
     return float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
 

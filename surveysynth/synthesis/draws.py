@@ -65,4 +65,5 @@ def verdict(posterior: Draws) -> str:
         return "The draws are independent, without Markov chains."
     if failed:
         return f"Sampler diagnostics failed: {', '.join(failed)}."
-    return "Sampler diagnostics passed: no divergences, R-hat at most 1.01, bulk and tail ESS at least 400."
+    limit = posterior.diagnostics.rhat_limit
+    return f"Sampler diagnostics passed: no divergences, R-hat at most {limit:g}, bulk and tail ESS at least 400."

@@ -299,7 +299,7 @@ class Fit:
             predictors=tuple(c for c in public.columns if c in self.synthesizer.predictor_columns),
             outcomes=self.synthesizer.outcomes,
             categorical=self.synthesizer.categorical,
-            method=report_notes.method(self, debias) | found | entered,
+            method=report_notes.method(self, debias) | found | entered | self._published(positions),
             internal=report_notes.internal(self) | {"rows": self.rows[np.array(orders)]},
             count_roles=count_roles,
         )
@@ -398,6 +398,11 @@ class Fit:
     def budget_of(self, m: int) -> Budget:
         """That of m data sets of this fit; the first release counts what was spent beside its draws."""
         return Budget(None, m, () if self.spent else self.budget.parts)
+
+    def _published(self, positions: Sequence[int]) -> dict[str, Any]:
+        """What the manifest says of the released draws."""
+        pseudo = PseudoLikelihood(self.synthesizer, self.records, self.unit, self.sampler)
+        return self.mechanism.published(pseudo, self.draws.some(positions))
 
     def _spent_by(self, m: int) -> list[float]:
         """Epsilon of each of m data sets."""

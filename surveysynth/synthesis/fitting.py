@@ -25,13 +25,13 @@ from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError
 from ..estimation.tables import OWN
-from ..models.base import Synthesizer
+from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams
 from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Assessment, Mechanism, PseudoPosterior
+from ..privacy.mechanisms import Assessment, Mechanism, PseudoPosterior, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.privacy_weights import PrivacyWeights
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
@@ -57,6 +57,7 @@ UNEVEN = (
     "the units that epsilon protects have different numbers of records, and are too few to make their privacy weights "
     "the same at every size: large ones count less, and means that go with their size can be off"
 )
+SCORES = 0.5, 0.2  # epsilon of normal scores of the file: so much, and at most this share of the whole
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
     "so that standard errors do not carry what members of a unit have in common"
@@ -65,13 +66,14 @@ INDEPENDENT = (
 
 def fit(
     design: SurveyDesign,
-    synthesizer: Synthesizer | None = None,
+    synthesizer: Synthesizer | str | None = None,
     *,
     epsilon: float | None = None,
     m: int | None = None,
     mechanism: Mechanism | None = None,
     policy: Policy | None = None,
     population_total: float | Mapping[Any, float] | None = None,
+    bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
     public: Sequence[str] | None = None,
     clusters: Clusters = "model",
     unit: str | None = None,
@@ -89,17 +91,17 @@ def fit(
     ----------
     design : SurveyDesign
         The confidential file.
-    synthesizer : Synthesizer
-        For example ``FBS("salary", "field + gender")``.
+    synthesizer : Synthesizer or str
+        For example ``FBS("salary ~ field + gender")``; of the formula alone FBS is made.
     epsilon : float
         Privacy budget of a release of m data sets, for one record added or removed, or, under ``Censored``,
         for one record's confidential values taken out; never exceeded.  Not needed where the mechanism
         fixes c1.
     m : int
         Number of synthetic data sets; default 3.
-    mechanism : PseudoPosterior, WeightedE or Censored, optional
-        How records are protected; default ``PseudoPosterior()``.  ``Censored`` is the one whose guarantee is
-        strict; it needs a population_total.
+    mechanism : PseudoPosterior, WeightedE, Censored or Strict, optional
+        How records are protected; default ``PseudoPosterior()``, and ``Strict()`` where there are ``bounds``.  The
+        guarantees of ``Strict`` and ``Censored`` are strict; they need a population_total.
     policy : Policy, optional
         Everything that a historical file set: the model, epsilon, m and the privacy weights of ``Censored``.
         Nothing of this file sets them, and none of them is given here.
@@ -107,6 +109,9 @@ def fit(
         Public number of population units that the synthetic weights add up to, in all or in
         each stratum (such totals then have no standard error); the default is the sum of the
         survey weights, which is computed from the file and not covered by epsilon: the report says so.
+    bounds : (float, float) or mapping of outcome to such, optional
+        Public lowest and highest amount of the outcomes.  Normal scores of this file are made from them, under an
+        epsilon of their own that is a part of the whole, and the mechanism is ``Strict()`` if nothing else was said.
     public : list of str, optional
         The columns that you declare public, by name.  Given, it must hold every column of the
         public files that is not synthesized; without it the formula and the design name them.
@@ -147,8 +152,9 @@ def fit(
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
         synthesizer, m, mechanism = _of_policy(policy, given)
+    mechanism = Strict() if mechanism is None and bounds is not None else mechanism
     synthesizer, mechanism = _check_kinds(design, synthesizer, mechanism)
-    budget = replace(_budget(epsilon, m, synthesizer, mechanism), parts=synthesizer.spent)
+    budget = _budget(epsilon, m, synthesizer, mechanism)
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
     chain = [own if given is None else given for given, own in zip((warmup, draws), mechanism.chain, strict=True)]
@@ -174,7 +180,11 @@ def fit(
     notes += _said_of_units(design, protected)
 
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
-    streams, chosen_engine = Streams.of(seed), get_engine(engine)
+    streams = Streams.of(seed)
+    if bounds is not None:
+        synthesizer = _scored(design, synthesizer, bounds, budget, protected, None if seed is None else streams.draws)
+    budget = replace(budget, parts=synthesizer.spent)
+    chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
     with stages() as say:
         say("reading the file")
@@ -189,6 +199,20 @@ def fit(
         replace(budget, parts=weighted.parts or budget.parts),
         population_total, notes, sampler, streams, protect, seed is not None,
     )  # fmt: skip
+
+
+def _scored(
+    design: SurveyDesign, synthesizer: Synthesizer, bounds: Any, budget: Budget, protected: Unit,
+    rng: np.random.Generator | None,
+) -> Synthesizer:  # fmt: skip
+    """The model on private normal scores of the file, under a part of the budget."""
+    if not isinstance(synthesizer, Relative):
+        raise InputError(f"bounds= makes normal scores, and {synthesizer.name} has none: leave it out")
+    if budget.epsilon is None:
+        raise InputError("bounds= makes normal scores under a part of epsilon: say epsilon=")
+    epsilon = min(SCORES[0], SCORES[1] * budget.epsilon)
+    each = 1 if protected.of_record is None else int(np.bincount(protected.of_record).max())
+    return synthesizer.scored(design, bounds, epsilon, each, rng)
 
 
 def _protect(
@@ -259,6 +283,8 @@ def synthesize(
     """
     check_keywords(synthesize, settings, fit)
     check_accepted(accept_diagnostics)
+    if isinstance(settings.get("mechanism"), Mechanism):
+        settings["mechanism"].check_accepted(accept_diagnostics)
     if rule is not None:
         _check_rule(rule, design, synthesizer, **{name: settings.get(name) for name in ("mechanism", "policy")})
     if debias:
@@ -374,16 +400,21 @@ def _check_rule(
 
 
 def _check_kinds(
-    design: SurveyDesign, synthesizer: Synthesizer | None, mechanism: Mechanism | None
+    design: SurveyDesign, synthesizer: Synthesizer | str | None, mechanism: Mechanism | None
 ) -> tuple[Synthesizer, Mechanism]:
     """Refuse what is no design, model or mechanism; the model, and the mechanism or the default one."""
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
-    if not isinstance(synthesizer, Synthesizer):
-        raise InputError("the second argument is a model: surveysynth.FBS('salary', 'field + gender')")
     if not isinstance(mechanism, Mechanism | None):
-        raise InputError("mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...) or Censored(...)")
-    return synthesizer, PseudoPosterior() if mechanism is None else mechanism
+        raise InputError(
+            "mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...), Censored(...) or Strict(...)"
+        )
+    mechanism = PseudoPosterior() if mechanism is None else mechanism
+    if isinstance(synthesizer, str) and "~" in synthesizer:
+        synthesizer = mechanism.model_of(synthesizer)
+    if not isinstance(synthesizer, Synthesizer):
+        raise InputError("the second argument is a model, or its formula: surveysynth.FBS('salary ~ field + gender')")
+    return synthesizer, mechanism
 
 
 def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:

@@ -23,9 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 from .._version import __version__
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
+from ..noise import laplace
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.report import PrivacyReport
-from ..release.laplace import finite_outcome, laplace
+from ..release.laplace import finite_outcome
 from ..release.release import Release
 from ..validation import positive, whole
 from .assemble import check_total

@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,12 +25,10 @@ from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
+from ..models.as_json import as_json, from_json
 from ..models.base import Boundable, Portable, Synthesizer
 from ..models.draws import Draws, Sampler
-from ..models.registry import MODELS
-from ..models.shared.normal_scores import NormalScores
 from ..models.shared.predictors import Constants, predictor_constants
-from ..models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, PseudoPosterior
 from ..privacy.mechanisms.censored import Censored
@@ -43,8 +41,6 @@ from .missing import without_missing
 
 Floats = NDArray[np.float64]
 
-TRANSFORMS = (NormalScores, AsinhTransform, IdentityTransform, LogTransform)
-CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*(model.kind for model in MODELS.values()), *TRANSFORMS)}
 FORMAT = "surveysynth policy 2"
 
 
@@ -251,9 +247,9 @@ class Policy:
         if not path.parent.is_dir():
             raise InputError(f"{str(path.parent)!r} is not a folder")
         said = {
-            "format": FORMAT, "synthesizer": _plain(self.synthesizer), "epsilon": self.epsilon, "m": self.m,
+            "format": FORMAT, "synthesizer": as_json(self.synthesizer), "epsilon": self.epsilon, "m": self.m,
             "map": self.mechanism.map, "c1": self.mechanism.c1, "c2": self.mechanism.c2, "span": self.span,
-            "columns": self.columns, "levels": self.levels, "constants": _plain(self.constants),
+            "columns": self.columns, "levels": self.levels, "constants": as_json(self.constants),
             "public_weights": self.public_weights, "digest": self.digest, "source": self.source, "delta": self.delta,
             "mean_alpha": self.mean_alpha,
         }  # fmt: skip
@@ -282,8 +278,8 @@ class Policy:
             mechanism = Censored(said["epsilon"], weighted=True, map=said["map"], c1=said["c1"], c2=said["c2"])
             low, high = said["span"]
             return cls(
-                _object(said["synthesizer"]), said["epsilon"], said["m"], mechanism, (low, high),
-                tuple(said["columns"]), said["levels"], _object(said["constants"]), said["public_weights"],
+                from_json(said["synthesizer"]), said["epsilon"], said["m"], mechanism, (low, high),
+                tuple(said["columns"]), said["levels"], from_json(said["constants"]), said["public_weights"],
                 said["digest"], values, said["source"], said["delta"], said["mean_alpha"],
             )  # fmt: skip
         except Exception as error:  # whatever a damaged file makes of zip, JSON and the classes
@@ -330,28 +326,3 @@ def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:
 
 def _arrays(values: Mapping[str, Floats]) -> dict[str, Any]:
     return {f"draws_{name}": array for name, array in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    """A model and its transforms as JSON."""
-    if is_dataclass(value) and not isinstance(value, type):
-        name = type(value).__name__
-        if CLASSES.get(name) is not type(value):
-            raise InputError(f"a policy cannot be saved with a {name}: it can with {', '.join(CLASSES)}")
-        return {"class": name} | {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.init}
-    if isinstance(value, Mapping):
-        return {"items": [[_plain(k), _plain(v)] for k, v in value.items()]}
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
-        return [_plain(v) for v in value]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _object(said: Any) -> Any:
-    if isinstance(said, list):
-        return [_object(v) for v in said]
-    if not isinstance(said, dict):
-        return said
-    if "items" in said:
-        return {_object(k): _object(v) for k, v in said["items"]}
-    arguments = {name: _object(v) for name, v in said.items() if name != "class"}
-    return CLASSES[said["class"]](**arguments)

@@ -11,22 +11,23 @@ limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...engines.hamiltonian import Target
-from .clipped_ratio import Form, clipped_ratio, rule
+from .clipped_ratio import Form, clipped_ratio, extremes, rule
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 PRIOR_SD = 2.0  # of coefficients of whitened predictors, in the reference's standard deviations
 CURVATURE_SD, SPREAD_SD = 0.2, 0.12  # of kappa and eta; free, the density has spikes in which chains stick
-# Step of the rule for C_B, by the number of coordinates, where the sum of a is STEP_AT.  The rule's error goes with its
-# square, since the clamp has kinks, and the error of a maximum, in posterior standard deviations, with the square root
-# of the sum: tried, it stays below .1 of these.
-STEP, STEP_AT, MOST_NODES = {1: 0.4, 2: 0.4, 3: 0.6, 4: 0.8}, 700.0, 5000
+# Step of the rule for C_B, by the number of coordinates, where the sum of a is STEP_AT.  The rule's error goes with
+# less than its square, since the clamp has kinks, and the error of a maximum, in posterior standard deviations, with
+# the square root of the sum: tried, it stays below .1 of these.
+STEP, STEP_AT, MOST_NODES = {1: 0.4, 2: 0.4, 3: 0.5, 4: 0.8}, 700.0, 5000
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show draws
@@ -74,6 +75,16 @@ class ClippedTarget:
         d = self.d
         return self.W.shape[1] * d, d, d * (d - 1) // 2, *((d - 1, d - 1) if self.curved else (0, 0))
 
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where each of them ends in a point."""
+        return tuple(np.cumsum(self.sizes).tolist())
+
+    @cached_property
+    def below(self) -> tuple[Codes, Codes]:
+        """Places below the diagonal."""
+        return np.tril_indices(self.d, -1)
+
     @property
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about: from n a at the reference."""
@@ -98,26 +109,26 @@ class ClippedTarget:
 
     def split(self, point: Floats) -> tuple[Floats, Form]:
         """beta (r, d), and everything else."""
-        beta, delta, lower, kappa, eta = np.split(point, np.cumsum(self.sizes)[:-1])
-        lam = np.zeros((self.d, self.d))
-        lam[np.tril_indices(self.d, -1)] = lower
-        return beta.reshape(-1, self.d), Form(delta, lam, kappa, eta)
+        d, ends = self.d, self.ends
+        lam = np.zeros((d, d))
+        lam[self.below] = point[ends[1] : ends[2]]
+        form = Form(point[ends[0] : ends[1]], lam, point[ends[2] : ends[3]], point[ends[3] :])
+        return point[: ends[0]].reshape(-1, d), form
 
     def function(self) -> Target:
         """The log target and its gradient, with memory of its own: one a chain."""
         (G, _), d = self.W.shape, self.d
         g_mu, g_offset, g = np.empty((G, d)), np.empty(G), Form.zeros(d, curved=self.curved)
         nodes, weights = public_rule(d, float(self.tempering.sum()))
-        lower, (low, high), none = np.tril_indices(d, -1), self.limits, np.zeros(G)
+        lower, (low, high), none = self.below, self.limits, np.zeros(G)
         reference = Form.zeros(d, curved=self.curved)
         if self.curved:
             reference = reference._replace(kappa=self.reference.kappa, eta=self.reference.eta)
 
         def target(point: Floats) -> tuple[float, Floats]:
             beta, form = self.split(point)
-            root = form.lam + np.diag(np.exp(form.delta))
-            eigenvalues = np.linalg.eigvalsh(root @ root.T)
-            if not (low <= eigenvalues[0] and eigenvalues[-1] <= high):
+            least, largest = extremes(form)
+            if not (low <= least and largest <= high):
                 return -np.inf, point
             value = clipped_ratio(
                 self.W @ beta, none, form, reference, self.B, nodes, weights, self.v, self.log_ref, self.a, self.start,
@@ -144,7 +155,7 @@ class ClippedTarget:
 
 def public_rule(d: int, known: float) -> tuple[Floats, Floats]:
     """Nodes and weights of the rule for C_B, from the number of coordinates and the sum of a alone."""
-    step = STEP[d] * min(1.5, (STEP_AT / known) ** 0.25)
+    step = STEP[d] * min(1.2, (STEP_AT / known) ** 0.3)
     nodes, weights = rule(d - 1, step)
     return (nodes, weights) if len(weights) <= MOST_NODES else rule(d - 1, STEP[d] / 2)
 

@@ -37,6 +37,7 @@ from ..base import Boundable, Clustered, Debiasable, Portable
 from ..draws import Draws, Sampler
 from ..records import Public
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
+from ..shared.normal_scores import PrivateScores
 from ..shared.predictors import (
     LOG_SIZE,
     LOG_UNIT,
@@ -151,6 +152,12 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     def curved(self) -> bool:
         """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
         return False
+
+    @property
+    def spent(self) -> tuple[tuple[str, float], ...]:
+        """Epsilon of normal scores that were made from this very file."""
+        scored = zip(self.numeric, self.transforms(), strict=True)
+        return tuple((f"normal scores of {o}", t.epsilon) for o, t in scored if isinstance(t, PrivateScores))
 
     def pilot(self) -> Self | None:
         """The model under the flat prior, whose draws are exact and take milliseconds."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._version import __version__
+from ...design.survey_design import SurveyDesign
 from ...engines.base import Diagnostics, diagnose
 from ...engines.hamiltonian import sample_chains
 from ...errors import InputError, ModelError
 from ..base import Relative
 from ..draws import Draws, Sampler
-from ..shared.normal_scores import NormalScores
+from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.transforms import Transform
 from .clipped_fit import Density, clipped_target, parameters
 from .records import JointRecords
@@ -23,6 +25,7 @@ from .records import JointRecords
 Floats = NDArray[np.float64]
 
 WIDE, NARROW = (0.1, 4.0), (0.4, 2.5)  # eigenvalues of the covariance over the reference's: a first draw's, the others'
+RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 REFERENCE_PRIOR = (
     "coefficients of whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2), the covariance "
@@ -36,6 +39,7 @@ class RelativeRegression(Relative[J]):
     """Draws of (B, Sigma), and of the curvature of the weight, measured against a reference of the same form."""
 
     prior: str
+    transform: Any
     outcomes: tuple[str, ...]
 
     @property
@@ -55,6 +59,29 @@ class RelativeRegression(Relative[J]):
     def under_reference(self) -> Self:
         """With the prior around the reference."""
         return replace(self, prior="reference")  # type: ignore[type-var]  # subclasses are dataclasses
+
+    def scored(
+        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None
+    ) -> Self:
+        """With private normal scores of every numeric outcome."""
+        if self.transform != "log":
+            raise InputError("bounds= makes normal scores, and transform= is another scale: leave one of them out")
+        if isinstance(bounds, Mapping) and set(bounds) != set(self.numeric):
+            raise InputError(f"bounds= names other columns than the numeric outcomes: {', '.join(self.numeric)}")
+        scores = {
+            outcome: NormalScores.private(
+                design, outcome, bounds=bounds[outcome] if isinstance(bounds, Mapping) else bounds,
+                epsilon=epsilon / len(self.numeric), each=each, rng=rng,
+            )
+            for outcome in self.numeric
+        }  # fmt: skip
+        return replace(self, transform=scores)  # type: ignore[type-var]
+
+    def for_later_files(self) -> Self:
+        """With normal scores that cost nothing any more."""
+        scored = zip(self.numeric, self.transforms(), strict=True)
+        kept = {o: t.kept() if isinstance(t, PrivateScores) else t for o, t in scored}
+        return replace(self, transform=kept)  # type: ignore[type-var]
 
     def dimensions(self, records: J) -> tuple[int, int]:
         """Outcomes and weight; coefficients, covariance and curvature."""
@@ -88,6 +115,19 @@ class RelativeRegression(Relative[J]):
         straight = np.zeros(sd.size - 1)
         return as_draws([Density(np.outer(intercept, centre), np.diag(sd), straight, straight)])
 
+    def unprotected(self, records: J, sampler: Sampler) -> Draws:
+        """Under the flat prior, with a weight that is straight."""
+        plain = replace(self, prior="flat", **({"weight": None} if self.curved else {}))  # type: ignore[type-var]
+        drawn = plain.fit(records, np.ones(records.n), sampler)
+        straight = np.zeros((drawn.size, records.Y.shape[1] - 1))
+        return replace(drawn, values=drawn.values | {"kappa": straight, "eta": straight})
+
+    def pooled(self, draws: Draws) -> Draws:
+        """Means of the coefficients, of the covariance, and of the curvature."""
+        v = draws.values
+        L = np.linalg.cholesky(np.einsum("sij,skj->ik", v["L"], v["L"]) / draws.size)
+        return as_draws([Density(v["B"].mean(axis=0), L, v["kappa"].mean(axis=0), v["eta"].mean(axis=0))])
+
     def clipped(
         self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
     ) -> Draws:
@@ -100,11 +140,12 @@ class RelativeRegression(Relative[J]):
         )  # fmt: skip
         values, divergences = sample_chains(
             target.function, target.starts(sampler.chains, sampler.rng), target.scale, sampler.rng,
-            warmup=sampler.warmup, draws=sampler.draws,
+            warmup=sampler.warmup, draws=sampler.draws, groups=(target.Q.shape[1], target.d),
         )  # fmt: skip
         drawn = as_draws([target.density(point) for point in values.reshape(-1, values.shape[-1])])
         return replace(
-            drawn, chain=sampler.chain_of_draws, diagnostics=diagnose({"parameters": values}, divergences),
+            drawn, chain=sampler.chain_of_draws,
+            diagnostics=replace(diagnose({"parameters": values}, divergences), rhat_limit=RHAT_LIMIT),
         )  # fmt: skip
 
     def _bent(self, records: J) -> bool:

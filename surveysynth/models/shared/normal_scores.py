@@ -19,8 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicHermiteSpline, PchipInterpolator, PPoly
 from scipy.special import ndtri
 
-from ...errors import InputError, guarded
-from ...validation import rows
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError, PrivacyError, guarded
+from ...noise import laplace
+from ...validation import positive, rows, whole
+from .noisy_histogram import BINS, asinh_of, bin_limits, determined, smooth_density
+from .score_curve import effective_size, mid_distribution, solve
 from .transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 
 Floats = NDArray[np.float64]
@@ -59,6 +63,8 @@ class NormalScores:
     base : transform
         ``surveysynth.LogTransform()``, ``surveysynth.AsinhTransform(scale=)`` for amounts that can be zero or
         negative, or ``surveysynth.IdentityTransform(scale=)``.
+    bounds : (float, float), optional
+        Public lowest and highest value: what lies beyond is moved to them, on the way there and back.
 
     Raises
     ------
@@ -82,6 +88,7 @@ class NormalScores:
     probabilities: Sequence[float]
     source: str
     base: Transform = LOG
+    bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source.strip():
@@ -153,7 +160,7 @@ class NormalScores:
             )
         if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < LEAST_KNOTS:
             raise InputError(f"knots must be a whole number, {LEAST_KNOTS} or more")
-        n, needed = _effective_size(w), max(LEAST_RECORDS, RECORDS_PER_KNOT * knots)
+        n, needed = effective_size(w), max(LEAST_RECORDS, RECORDS_PER_KNOT * knots)
         if n < needed:
             raise InputError(
                 f"{knots} knots need a historical file of {needed:,} records; this one has {y.size:,}"
@@ -161,7 +168,7 @@ class NormalScores:
             )
         outer = np.arcsin(np.sqrt(max(OUTER_SHARE, OUTER_RECORDS / n)))
         p = np.sin(np.linspace(outer, np.pi / 2 - outer, knots)) ** 2
-        value, F = _mid_distribution(u, w)
+        value, F = mid_distribution(u, w)
         amount = scale.inverse(np.interp(p, F, value))
         rounded = np.unique([float(f"{a:.{DIGITS}g}") for a in amount])
         if min(rounded.size, value.size) < LEAST_KNOTS:
@@ -171,13 +178,66 @@ class NormalScores:
         share = np.interp(scale.forward(rounded), value, F)
         return cls(rounded.tolist(), np.round(share, 6).tolist(), source, scale)
 
+    @staticmethod
+    def private(
+        design: SurveyDesign, outcome: str, *, bounds: tuple[float, float], epsilon: float, each: int = 1,
+        rng: np.random.Generator | None = None,
+    ) -> PrivateScores:  # fmt: skip
+        """Scores of the file itself, from a histogram with Laplace noise: differentially private, at this epsilon.
+
+        ``synthesize`` makes them by itself where it gets ``bounds``.  Epsilon is for blanking one record's value,
+        twice that for replacing it; the number of records is public.  Made by hand and given to a model as
+        ``transform=``, their epsilon is a part of the release's.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            The confidential file.
+        outcome : str
+            A numeric column; missing values are left out.
+        bounds : (float, float)
+            Public lowest and highest value.  What lies beyond is moved to them; nothing public says how much does.
+        epsilon : float
+        each : int
+            The largest public number of records of a unit, where epsilon protects units of several records.
+        rng : numpy.random.Generator, optional
+            For tests only: noise that anyone who knows the seed can take off.  Default: OpenDP's.
+
+        Returns
+        -------
+        PrivateScores
+
+        Raises
+        ------
+        InputError
+            Bounds that are not two rising numbers; an epsilon that is not positive; a column that is not numeric.
+        PrivacyError
+            Too much noise for the number of records, or bounds so wide that nearly everything lies in a few bins.
+        """
+        epsilon, each = positive(epsilon, "epsilon"), whole(each, "each")
+        low, high = public_bounds(bounds, outcome)
+        y = design.numeric(outcome)
+        y = np.clip(y[~np.isnan(y)], low, high)
+        edges = bin_limits((low, high))
+        counts = np.histogram(asinh_of((low, high)).forward(y), edges)[0].astype(np.float64)
+        if rng is None:
+            noisy, _ = laplace(counts, float(each), epsilon)
+        else:
+            noisy = counts + rng.laplace(0, each / epsilon, counts.size)
+        source = f"a histogram of this file's {outcome} with Laplace noise"
+        return _smoothed(noisy, y.size, epsilon, each, (low, high), source)
+
     def forward(self, y: Floats) -> Floats:
         """The normal score of y; NaN where y has no image on the base scale."""
-        return np.asarray(self._curve(self.base.forward(np.asarray(y, dtype=np.float64))))
+        return np.asarray(self._curve(self.base.forward(self._within(np.asarray(y, dtype=np.float64)))))
 
     def inverse(self, z: Floats) -> Floats:
         """The amount whose score is z."""
-        return self.base.inverse(_solve(self._curve, np.asarray(z, dtype=np.float64)))
+        return self._within(self.base.inverse(solve(self._curve, np.asarray(z, dtype=np.float64))))
+
+    def _within(self, y: Floats) -> Floats:
+        """Amounts held within the public bounds."""
+        return y if self.bounds is None else np.clip(y, *self.bounds)
 
     def describe(self) -> str:
         """Name, base measure and source, for the report."""
@@ -226,6 +286,7 @@ class NormalScores:
         base = {"name": _name(self.base)} | vars(self.base)
         said = {"format": FORMAT, "source": self.source, "base": base}
         said |= {"amounts": self.amounts, "probabilities": self.probabilities}
+        said |= {} if self.bounds is None else {"bounds": self.bounds}
         try:
             Path(path).write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
@@ -248,14 +309,16 @@ class NormalScores:
         if not isinstance(said, dict) or said.get("format") != FORMAT:
             raise InputError(f"{str(path)!r} is not a file of {FORMAT}")
         fields = {"format", "source", "base", "amounts", "probabilities"}
-        if set(said) != fields:
+        if not fields <= set(said) <= fields | {"bounds"}:
             raise InputError(f"{str(path)!r} must have the fields {', '.join(sorted(fields))} and no others")
         base = said["base"]
         if not isinstance(base, dict) or not {"name"} <= set(base) <= {"name", "scale"}:
             raise InputError(f"{str(path)!r}: base must have a name, and a scale unless it is log")
         if not isinstance(base["name"], str):
             raise InputError(f"{str(path)!r}: the name of the base must be a text")
-        return cls(said["amounts"], said["probabilities"], said["source"], as_transform(**base))
+        bounds = said.get("bounds")
+        bounds = None if bounds is None else public_bounds(bounds, str(path))
+        return NormalScores(said["amounts"], said["probabilities"], said["source"], as_transform(**base), bounds)
 
     @cached_property
     def _curve(self) -> PPoly:
@@ -278,38 +341,26 @@ class NormalScores:
 
     def _distance(self, u: Floats, w: Floats) -> float:
         """W^2 between the knots and a file of base-scale values u with weights w."""
-        value, F = _mid_distribution(u, w)
+        value, F = mid_distribution(u, w)
         p = np.array(self.probabilities)
         gap = np.interp(self.base.forward(np.array(self.amounts)), value, F) - p
-        return float(_effective_size(w) * np.trapezoid(gap**2, p))
+        return float(effective_size(w) * np.trapezoid(gap**2, p))
 
 
-def _solve(curve: PPoly, z: Floats) -> Floats:
-    """The u with curve(u) = z: Newton's steps within the piece that holds z, halving where one leaves it.
-
-    Parameters
-    ----------
-    curve : scipy.interpolate.PPoly
-        Cubic pieces, strictly increasing; the first and last are straight.
-    z : float array, any shape
-    """
-    start, length = curve.x[:-1], np.diff(curve.x)
-    at = curve(curve.x)
-    piece = np.clip(np.searchsorted(at, z, side="right") - 1, 0, start.size - 1)
-    a, b, c, d = (coefficient[piece] for coefficient in curve.c)
-    rest = d - z
-    straight = (piece == 0) | (piece == start.size - 1)
-    step = -rest * (length / np.diff(at))[piece]
-    low, high = np.where(straight, step, 0.0), np.where(straight, step, length[piece])
-    for _ in range(60):  # 4 to 8 are enough; 60 halvings would be without Newton
-        value = ((a * step + b) * step + c) * step + rest
-        low, high = np.where(value <= 0, step, low), np.where(value >= 0, step, high)
-        newton = step - value / ((3 * a * step + 2 * b) * step + c)
-        following = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
-        change, step = np.abs(following - step), following
-        if not (change > 1e-9 * length[piece]).any():  # the error is about its square
-            break
-    return start[piece] + step
+def public_bounds(bounds: object, outcome: str) -> tuple[float, float]:
+    """Lowest and highest value as numbers (InputError)."""
+    message = (
+        f"bounds of {outcome!r} are two public numbers, the lowest and the highest value, that are not taken from the "
+        "file: bounds=(0, 1_000_000)"
+    )
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
+        raise InputError(message)
+    if any(isinstance(x, bool) or not isinstance(x, int | float | np.number) or not np.isfinite(x) for x in bounds):
+        raise InputError(message)
+    low, high = float(bounds[0]), float(bounds[1])
+    if low >= high:
+        raise InputError(message)
+    return low, high
 
 
 def _name(base: Transform) -> str:
@@ -355,13 +406,62 @@ def _floats(column: ArrayLike, name: str) -> Floats:
     return guarded(numbers, (TypeError, ValueError), lambda kind: InputError(f"{name} must be a column of numbers"))
 
 
-def _mid_distribution(u: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """Different values in order, and the share of the weight below each plus half its own."""
-    value, code = np.unique(u, return_inverse=True)
-    share = np.bincount(code, weights=w) / w.sum()
-    return value, np.cumsum(share) - share / 2
+@dataclass(frozen=True)
+class PrivateScores(NormalScores):
+    """Normal scores from a noisy histogram of the file itself; made by :meth:`NormalScores.private`.
+
+    Attributes
+    ----------
+    counts : tuple of float
+        Noisy, one a bin: public.
+    n : int
+        Records in the histogram: public.
+    epsilon : float
+        Spent on the histogram.
+    each : int
+        Largest number of records of a unit.
+    """
+
+    counts: Sequence[float] = ()
+    n: int = 0
+    epsilon: float = 0.0
+    each: int = 1
+
+    def redrawn(self, rng: np.random.Generator) -> PrivateScores:
+        """Scores as other noise would have made them, were the smooth density the file's own.
+
+        What the noise does to tables is the spread over such scores: post-processing.
+        """
+        assert self.bounds is not None  # as NormalScores.private sees to
+        scale = self.each / self.epsilon
+        expected = self.n * smooth_density(np.array(self.counts), self.n, 2 * scale**2)
+        noisy = expected + rng.laplace(0, scale, expected.size)
+        return _smoothed(noisy, self.n, self.epsilon, self.each, self.bounds, self.source)
+
+    def kept(self) -> NormalScores:
+        """The same map for later files, where it costs nothing."""
+        return NormalScores(self.amounts, self.probabilities, self.source, self.base, self.bounds)
+
+    def made_from(self, values: ArrayLike, weights: ArrayLike | None = None) -> bool:
+        """They may come from this very file: epsilon covers it."""
+        return False
 
 
-def _effective_size(w: Floats) -> float:
-    """How many records of equal weight these are worth (Kish)."""
-    return float(w.sum() ** 2 / (w**2).sum())
+def _smoothed(
+    counts: Floats, n: int, epsilon: float, each: int, bounds: tuple[float, float],
+    source: str,
+) -> PrivateScores:  # fmt: skip
+    """Knots at the limits of bins, between the outer shares."""
+    noise = 2 * (each / epsilon) ** 2
+    share = smooth_density(counts, n, noise)
+    F, inner = np.cumsum(share)[:-1], determined(share, n, noise)
+    if inner.sum() < LEAST_KNOTS:
+        raise PrivacyError(
+            f"{source}: epsilon = {epsilon:g} and {n:,} records leave fewer than {LEAST_KNOTS} of the {BINS} bins "
+            f"between {bounds[0]:g} and {bounds[1]:g} above the noise: give narrower public bounds, a larger epsilon, "
+            "or normal scores of an earlier file"
+        )
+    amounts = asinh_of(bounds).inverse(bin_limits(bounds)[1:-1][inner])
+    return PrivateScores(
+        amounts.tolist(), F[inner].tolist(), source, asinh_of(bounds), bounds, counts.tolist(), n, epsilon, each
+    )  # fmt: skip

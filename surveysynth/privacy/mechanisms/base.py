@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...errors import InputError
 from ...models.base import Synthesizer
 from ...models.draws import Draws
+from ...models.normal.fbs import FBS
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
 from ..report import Kind
@@ -125,6 +126,10 @@ class Mechanism(ABC):
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
         """Refuse a model, or units of several records, that the mechanism does not have (InputError, ModelError)."""
 
+    def model_of(self, formula: str) -> Synthesizer:
+        """The model of a formula, where nothing else was said: FBS."""
+        return FBS(formula)
+
     def under(self, model: Synthesizer) -> Synthesizer:
         """The model as it is fitted here: its priors, where the mechanism has its own."""
         return model
@@ -156,6 +161,10 @@ class Mechanism(ABC):
     def depends(self) -> list[str]:
         """What it computed from the file that is not covered by epsilon, for the report."""
         return []
+
+    def published(self, pseudo: PseudoLikelihood, draws: Draws) -> dict[str, Any]:
+        """What the manifest says of the released draws; nothing, as a rule."""
+        return {}
 
     def of_records(self, fitted: ProtectedFit) -> dict[str, Floats]:
         """What the agency may look at, of each record or unit: columns (U,)."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 from ...errors import InputError, ModelError, PrivacyError
 from ...models.base import Relative, Synthesizer
 from ...models.draws import Draws
+from ...models.normal.fbs import FBS
 from ...validation import positive
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
+from ..reference import Published, Reference, published
 from ..report import Kind
 from .base import Assessment, Mechanism, Say
 
@@ -51,13 +54,14 @@ class Strict(Mechanism):
     ----------
     epsilon : float, optional
         For the whole release of m data sets; may stand here instead of in ``synthesize``.
-    reference : Draws, optional
-        What log densities are measured against; by default a first draw of this file, under a part of epsilon.
+    reference : Reference, release or path, optional
+        What log densities are measured against: an earlier strict release (or its folder), or a
+        :class:`surveysynth.Reference`; by default a first draw of this file, under a part of epsilon.
 
     Raises
     ------
     InputError
-        An epsilon that is no positive number.
+        An epsilon that is no positive number; a release that holds no reference.
 
     Notes
     -----
@@ -67,7 +71,7 @@ class Strict(Mechanism):
     """
 
     epsilon: float | None = None
-    reference: Draws | None = None
+    reference: Reference | Published | str | Path | None = None
 
     name: ClassVar[str] = "strict"
     kind: ClassVar[Kind] = "strict"
@@ -77,6 +81,8 @@ class Strict(Mechanism):
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             positive(self.epsilon, "epsilon")
+        if not isinstance(self.reference, Reference | None):
+            object.__setattr__(self, "reference", Reference.from_release(self.reference))
 
     @property
     def weights_from_file(self) -> bool:
@@ -97,8 +103,10 @@ class Strict(Mechanism):
         assert isinstance(model, Relative)  # as check_model sees to
         share = assessment.present / _sizes(pseudo)  # of a record in the budget of its unit
         d, parameters = model.dimensions(records)
-        reference, parts = self.reference, budget.parts
-        if reference is None:
+        parts = budget.parts
+        if isinstance(self.reference, Reference):
+            reference = self.reference.draws(model, records)
+        else:
             epsilon = first_epsilon(parameters, len(share), budget)
             say("a first draw")
             b = Budget(epsilon, 1).bound
@@ -125,6 +133,14 @@ class Strict(Mechanism):
                 "guarantee is asymptotic"
             )
 
+    def model_of(self, formula: str) -> Synthesizer:
+        """FBS, on the scale of the reference where there is one."""
+        model = FBS(formula)
+        if not isinstance(self.reference, Reference):
+            return model
+        earlier = self.reference.synthesizer
+        return replace(model, transform=earlier.transform) if isinstance(earlier, FBS) else model
+
     def under(self, model: Synthesizer) -> Synthesizer:
         """With the prior around the reference."""
         return model.under_reference() if isinstance(model, Relative) else model
@@ -148,11 +164,16 @@ class Strict(Mechanism):
                 "accept_diagnostics out, and run more draws if need be"
             )
 
+    def published(self, pseudo: PseudoLikelihood, draws: Draws) -> dict[str, Any]:
+        """The parameters of the released draws, which later releases can be measured against."""
+        assert isinstance(pseudo.model, Relative)
+        return {"reference": published(pseudo.model, pseudo.records.public, draws, "an earlier release of this survey")}
+
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What records are measured against, for the report."""
         assert fitted.clamp is not None
         first = dict(fitted.parts).get("first draw")
-        what = "given" if first is None else FIRST.format(first)
+        what = str(self.reference) if first is None else FIRST.format(first)
         a = float(fitted.alpha.max())
         return [MEASURED.format(what, fitted.clamp / a, a)]
 

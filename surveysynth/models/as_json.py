@@ -1,0 +1,49 @@
+"""Models and transforms as JSON, and back: for policies and references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from .registry import MODELS
+from .shared.normal_scores import NormalScores
+from .shared.transforms import AsinhTransform, IdentityTransform, LogTransform
+
+TRANSFORMS = (NormalScores, AsinhTransform, IdentityTransform, LogTransform)
+CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*(model.kind for model in MODELS.values()), *TRANSFORMS)}
+
+
+def as_json(value: Any) -> Any:
+    """A model or a transform as plain numbers, texts, lists and mappings.
+
+    Raises
+    ------
+    InputError
+        An object of a class that the package does not have.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        name = type(value).__name__
+        if CLASSES.get(name) is not type(value):
+            raise InputError(f"a {name} cannot be written to a file: {', '.join(CLASSES)} can")
+        return {"class": name} | {f.name: as_json(getattr(value, f.name)) for f in fields(value) if f.init}
+    if isinstance(value, Mapping):
+        return {"items": [[as_json(k), as_json(v)] for k, v in value.items()]}
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        return [as_json(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def from_json(said: Any) -> Any:
+    """What :func:`as_json` made, as it was; its classes are the package's own."""
+    if isinstance(said, list):
+        return [from_json(v) for v in said]
+    if not isinstance(said, dict):
+        return said
+    if "items" in said:
+        return {from_json(k): from_json(v) for k, v in said["items"]}
+    arguments = {name: from_json(v) for name, v in said.items() if name != "class"}
+    return CLASSES[said["class"]](**arguments)

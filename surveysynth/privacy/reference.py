@@ -1,0 +1,165 @@
+"""What log densities are measured against under the strict mechanism: parameters that this file did not set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..engines import Diagnostics
+from ..errors import InputError
+from ..models.as_json import as_json, from_json
+from ..models.base import Relative, Synthesizer
+from ..models.draws import Draws, Sampler
+from ..models.records import Public
+from ..validation import line_of_text
+
+Floats = NDArray[np.float64]
+
+PUBLIC_DRAWS = 400  # of a public file's posterior, whose mean is the reference
+
+
+@runtime_checkable
+class Published(Protocol):
+    """What a reference reads of a release."""
+
+    @property
+    def method(self) -> dict[str, Any]:
+        """Public facts, the parameters of the released draws among them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Parameters of a model, fixed before the file was looked at, or by an earlier strict release.
+
+    Parameters
+    ----------
+    synthesizer : Synthesizer
+        The model that the parameters are of.
+    columns : tuple of str
+        Columns of its predictors.
+    values : dict of float arrays
+        The parameters.
+    source : str
+        Where they come from; it is published.
+
+    Notes
+    -----
+    People behind a reference are protected by the release that it comes from; for those who are in both files the
+    budgets add up.  A fit of last year's confidential file is no reference.
+    """
+
+    synthesizer: Synthesizer
+    columns: tuple[str, ...]
+    values: dict[str, Floats]
+    source: str
+
+    @classmethod
+    def from_release(cls, release: Published | str | Path) -> Self:
+        """The parameters of a strict release: an object, or its folder.
+
+        Raises
+        ------
+        InputError
+            There is no such folder; the release is not one of ``Strict``.
+        """
+        said = release.method if isinstance(release, Published) else _manifest(Path(release))
+        if "reference" not in said:
+            raise InputError(
+                "this release holds no parameters that a reference could be made of: only releases of Strict() do"
+            )
+        kept = said["reference"]
+        values = {name: np.asarray(value, dtype=np.float64) for name, value in kept["values"].items()}
+        return cls(from_json(kept["synthesizer"]), tuple(kept["columns"]), values, kept["source"])
+
+    @classmethod
+    def from_public(
+        cls, design: SurveyDesign, synthesizer: Synthesizer, *, source: str, population_total: float | None = None
+    ) -> Self:
+        """The parameters of a **public** file, by the model's posterior mean under a flat prior.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            A file that anyone may have; never last year's confidential one.
+        synthesizer : Synthesizer
+            ``FBS`` or ``FBP``.
+        source : str
+            What to call the file; it is published.
+        population_total : float, optional
+            As for :func:`surveysynth.synthesize`.
+
+        Raises
+        ------
+        InputError, ModelError
+            The file does not suit the model, or the model is none of these.
+        """
+        source = line_of_text(source, "source")
+        if not isinstance(synthesizer, Relative):
+            raise InputError(f"{synthesizer.name} cannot be measured against a reference: use FBS or FBP")
+        mean = None if population_total is None else population_total / design.n
+        records = synthesizer.prepare(design, "ignore", mean)
+        drawn = synthesizer.unprotected(records, Sampler(_no_engine, np.random.default_rng(), 1, 0, PUBLIC_DRAWS))
+        values = {name: value[0] for name, value in synthesizer.pooled(drawn).values.items()}
+        return cls(synthesizer, records.columns, values, source)
+
+    def draws(self, model: Synthesizer, public: Public) -> Draws:
+        """The parameters as one draw, for a model and the predictors of a file.
+
+        Raises
+        ------
+        InputError
+            The model has other outcomes or another scale; the predictors have other columns.
+        """
+        mine, theirs = self.synthesizer, model
+        if mine.outcomes != theirs.outcomes or mine.measure != theirs.measure:
+            raise InputError(
+                f"the reference {self.source!r} is of {', '.join(mine.outcomes)} on the scale {mine.measure}; the "
+                f"model has {', '.join(theirs.outcomes)} on the scale {theirs.measure}: use the reference's own model, "
+                "reference.synthesizer"
+            )
+        lacking = [c for c in public.columns if c not in self.columns]
+        beyond = [c for c in self.columns if c not in public.columns]
+        if lacking or beyond:
+            raise InputError(
+                f"the predictors of the reference {self.source!r} are not those of this file: without "
+                f"{', '.join(lacking) or 'nothing'} of the file, with {', '.join(beyond) or 'nothing'} beside them. "
+                "Recode the file, or leave the reference out: a first draw then takes its place"
+            )
+        values = {name: value[None] for name, value in self.values.items()}
+        values["B"] = values["B"][:, [self.columns.index(c) for c in public.columns]]
+        return Draws(values, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "reference", "")
+
+    def __repr__(self) -> str:
+        return f"Reference({self.source!r}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)})"
+
+
+def published(model: Relative[Any], public: Public, draws: Draws, source: str) -> dict[str, Any]:
+    """What the manifest of a strict release says, for :meth:`Reference.from_release`."""
+    values = {name: value[0].tolist() for name, value in model.pooled(draws).values.items()}
+    return {
+        "synthesizer": as_json(model.for_later_files()),
+        "columns": list(public.columns),
+        "values": values,
+        "source": source,
+    }
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a release's folder, or of its public part."""
+    for path in (folder / "public" / "manifest.json", folder / "manifest.json"):
+        if path.is_file():
+            said = json.loads(path.read_text(encoding="utf-8"))
+            assert isinstance(said, dict)
+            return said
+    raise InputError(f"{str(folder)!r} is not the folder of a release: it has no manifest.json")
+
+
+def _no_engine() -> Any:
+    raise InputError("a reference is made without Markov chains: use FBS or FBP")

@@ -1,0 +1,217 @@
+"""The clamped log likelihood ratio: its value, its gradient, C_B, and that its maximum is the truth."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from surveysynth.engines.base import diagnose
+from surveysynth.engines.hamiltonian import sample_chains
+from surveysynth.models.normal.clipped_fit import Density, clipped_target, public_rule
+from surveysynth.models.normal.clipped_ratio import Form, clipped_ratio, rule
+
+CASES = [(1, False), (2, False), (2, True), (3, True), (4, False), (4, True)]
+
+
+def parameters(rng, d, curved, G=3, by=0.25):
+    """Means, form and reference."""
+    bent = d - 1 if curved else 0
+    form = Form(rng.normal(0, by, d), np.tril(rng.normal(0, by, (d, d)), -1), *rng.normal(0, by / 2, (2, bent)))
+    reference = Form.zeros(d, curved=curved)._replace(kappa=rng.normal(0, 0.2, bent), eta=rng.normal(0, 0.1, bent))
+    return rng.normal(0, by, (G, d)), rng.normal(0, by, G), form, reference
+
+
+def log_density(v, mu, form):
+    """log p(v | mu, form) up to a constant, record by record, as the module's docstring has it: (n,)."""
+    out, d = np.zeros(len(v)), v.shape[1]
+    e = np.zeros_like(v)
+    for j in range(d):
+        x, log_sd = v[:, j] - mu[j] - e[:, :j] @ form.lam[j, :j], np.full(len(v), form.delta[j])
+        if j == d - 1 and form.kappa.size:
+            x = x - (e[:, :j] ** 2 - 1) @ form.kappa
+            log_sd = log_sd + e[:, :j] @ form.eta
+        e[:, j] = x / np.exp(log_sd)
+        out -= e[:, j] ** 2 / 2 + log_sd
+    return out
+
+
+def from_reference(rng_or_normals, reference):
+    """Coordinates of the reference from standard normals (n, d)."""
+    v = rng_or_normals.copy()
+    before = v[:, :-1]
+    if reference.kappa.size:
+        v[:, -1] = (before**2 - 1) @ reference.kappa + np.exp(before @ reference.eta) * v[:, -1]
+    return v
+
+
+def evaluate(mu, offset, form, reference, B, v, row, a, tempering, step=0.4):
+    """The sum and its gradient, by the package."""
+    G, d = mu.shape
+    order = np.argsort(row, kind="stable")
+    start = np.searchsorted(row[order], np.arange(G + 1))
+    g_mu, g_offset, g = np.empty((G, d)), np.empty(G), Form.zeros(d, curved=form.kappa.size > 0)
+    ref = Form.zeros(d, curved=False)._replace(kappa=reference.kappa, eta=reference.eta)
+    log_ref = log_density(v, np.zeros(d), ref)
+    value = clipped_ratio(mu, offset, form, reference, B, *rule(d - 1, step), v[order], log_ref[order], a[order],
+                          start, tempering, g_mu, g_offset, g)  # fmt: skip
+    return value, g_mu, g_offset, g
+
+
+@pytest.mark.parametrize(("d", "curved"), CASES)
+def test_records_are_clamped_one_by_one(d, curved):
+    """Without C_B: a sum that numpy computes from the formula."""
+    rng = np.random.default_rng(1)
+    mu, offset, form, reference = parameters(rng, d, curved)
+    v, row, a, B = rng.normal(0, 2, (60, d)), rng.integers(0, 3, 60), rng.uniform(0.2, 1, 60), 1.4
+    ref = Form.zeros(d, curved=curved)._replace(kappa=reference.kappa, eta=reference.eta)
+    expected = 0.0
+    for g in range(3):
+        here = row == g
+        ratio = offset[g] + log_density(v[here], mu[g], form) - log_density(v[here], np.zeros(d), ref)
+        expected += a[here] @ np.clip(ratio, -B, B)
+    assert evaluate(mu, offset, form, reference, B, v, row, a, np.zeros(3))[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("d", "curved"), CASES)
+def test_the_gradient_is_that_of_the_value(d, curved):
+    rng = np.random.default_rng(2)
+    mu, offset, form, reference = parameters(rng, d, curved)
+    v, row, a = rng.normal(0, 1.5, (40, d)), rng.integers(0, 3, 40), rng.uniform(0.2, 1, 40)
+    tempering, h = rng.uniform(1, 5, 3), 1e-5
+
+    def value(mu=mu, offset=offset, form=form):
+        return evaluate(mu, offset, form, reference, 1.4, v, row, a, tempering, step=0.8)[0]
+
+    _, g_mu, g_offset, g = evaluate(mu, offset, form, reference, 1.4, v, row, a, tempering, step=0.8)
+    for found, name in [(g_mu, "mu"), (g_offset, "offset"), *((getattr(g, name), name) for name in Form._fields)]:
+        for place in np.ndindex(found.shape):
+            if name == "lam" and place[0] <= place[1]:
+                continue
+            sides = []
+            for sign in (1, -1):
+                moved = {"mu": mu, "offset": offset, **form._asdict()}
+                moved[name] = moved[name].copy()
+                moved[name][place] += sign * h
+                sides.append(value(moved.pop("mu"), moved.pop("offset"), Form(**moved)))
+            assert found[place] == pytest.approx((sides[0] - sides[1]) / (2 * h), abs=2e-4 * max(1, a.sum()))
+
+
+def constant(mu, form, reference, B, step=0.4):
+    """C_B of one row, by the package: what is left where there are no records."""
+    d = mu.size
+    none = np.zeros((0, d)), np.zeros(0, dtype=np.intp), np.zeros(0)
+    return -evaluate(mu[None], np.zeros(1), form, reference, B, *none, np.ones(1), step)[0]
+
+
+def test_the_constant_of_one_number_is_an_integral():
+    rng = np.random.default_rng(3)
+    x = np.linspace(-12, 12, 200_001)
+    for _ in range(20):
+        mu, form, B = rng.normal(0, 1.2, 1), Form.zeros(1, curved=False)._replace(delta=rng.normal(0, 0.4, 1)), 1.4
+        ratio = norm.pdf(x, mu[0], np.exp(form.delta[0])) / norm.pdf(x)
+        expected = np.trapezoid(norm.pdf(x) * np.clip(ratio, np.exp(-B), np.exp(B)), x)
+        assert constant(mu, form, Form.zeros(1, curved=False), B) == pytest.approx(expected, abs=2e-6)
+
+
+@pytest.mark.parametrize(("d", "curved"), [(2, False), (2, True), (3, True), (4, True)])
+def test_the_constant_of_several_is_an_expectation(d, curved):
+    rng, size, B = np.random.default_rng(4), 400_000, 1.8
+    mu, _, form, reference = parameters(rng, d, curved, G=1, by=0.4)
+    v = from_reference(rng.standard_normal((size, d)), reference)
+    ref = Form.zeros(d, curved=curved)._replace(kappa=reference.kappa, eta=reference.eta)
+    ratio = np.clip(log_density(v, mu[0], form) - log_density(v, np.zeros(d), ref), -B, B)
+    found = constant(mu[0], form, reference, B, 0.4 if d < 4 else 0.6)
+    assert found == pytest.approx(np.exp(ratio).mean(), abs=4 * np.exp(ratio).std() / size**0.5)
+
+
+@pytest.mark.parametrize(("d", "known"), [(2, 700.0), (2, 1e4), (2, 1e5), (3, 700.0)])
+def test_the_rule_moves_a_maximum_by_less_than_a_tenth_of_a_standard_error(d, known):
+    """Against a rule of half the step: the gradient's change over the root of the information, which is 1 or more."""
+    rng = np.random.default_rng(5)
+    none = np.zeros((0, d)), np.zeros(0, dtype=np.intp), np.zeros(0)
+    nodes, _ = public_rule(d, known)
+    step = np.diff(np.unique(nodes[:, -1])).min()
+    for _ in range(5):
+        mu, _, form, reference = parameters(rng, d, curved=True, G=1, by=0.15)
+
+        def gradient(step, mu=mu, form=form, reference=reference):
+            _, g_mu, _, g = evaluate(mu, np.zeros(1), form, reference, 1.4, *none, np.ones(1), step)
+            per_root = 2**-0.5  # the information on logs of spreads and on curvature is 2, else 1
+            spreads = np.concatenate([g.delta, g.kappa, g.eta]) * per_root
+            return np.concatenate([g_mu.ravel(), g.lam[np.tril_indices(d, -1)], spreads])
+
+        assert np.abs(gradient(step) - gradient(step / 2)).max() * known**0.5 < 0.1
+
+
+@pytest.mark.parametrize("B", [0.7, 1.4, 3.0])
+@pytest.mark.parametrize(("centre", "sd"), [(0.1, 1.1), (0.4, 1.3), (-1.0, 0.8)])
+def test_its_expectation_is_largest_at_the_truth_whatever_the_reference(B, centre, sd):
+    """A Bregman score; the clamp alone is not."""
+    x = np.linspace(-14, 14, 40_001)  # in units of the reference
+    true = norm.pdf(x, centre, sd)
+
+    def loss(theta, with_constant=1.0):
+        mu, delta = theta
+        form = Form.zeros(1, curved=False)._replace(delta=np.array([delta]))
+        ratio = np.clip(norm.logpdf(x, mu, np.exp(delta)) - norm.logpdf(x), -B, B)
+        c = constant(np.array([mu]), form, Form.zeros(1, curved=False), B)
+        return -np.trapezoid(true * ratio, x) + with_constant * c
+
+    best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10}).x
+    np.testing.assert_allclose(best, [centre, np.log(sd)], atol=2e-3)
+    if B < 1 and abs(centre) > 0.3:
+        alone = minimize(loss, [centre, np.log(sd)], args=(0.0,), method="Nelder-Mead").x
+        assert np.abs(alone - [centre, np.log(sd)]).max() > 0.05
+
+
+def test_chains_sample_a_correlated_normal_and_stay_within_bounds():
+    """Means, covariances and a half normal's quantiles, within Monte Carlo error."""
+    L = np.array([[1.0, 0, 0], [0.8, 0.5, 0], [-0.3, 0.2, 2.0]])
+    precision = np.linalg.inv(L @ L.T)
+
+    def normal():
+        return lambda x: (float(-x @ precision @ x / 2), -precision @ x)
+
+    rng = np.random.default_rng(6)
+    values, divergences = sample_chains(normal, [np.zeros(3)] * 4, np.ones(3), rng, warmup=300, draws=1000)
+    found = diagnose({"x": values}, divergences)
+    flat, scale = values.reshape(-1, 3), np.sqrt(np.diag(L @ L.T))
+    assert found.failures == ()
+    np.testing.assert_array_less(np.abs(flat.mean(axis=0)) / scale, 4 / found.ess_bulk**0.5)
+    correlation = (L @ L.T) / np.outer(scale, scale)
+    np.testing.assert_allclose(np.cov((flat / scale).T), correlation, atol=6 / found.ess_bulk**0.5)
+
+    def half():
+        return lambda x: (float(-x[0] ** 2 / 2) if x[0] > 0 else -np.inf, -x)
+
+    values, _ = sample_chains(half, [np.ones(1)] * 4, np.ones(1), rng, warmup=300, draws=1000)
+    assert values.min() > 0
+    shares = [(values < norm.ppf(0.5 + p / 2)).mean() for p in (0.1, 0.5, 0.9)]
+    np.testing.assert_allclose(shares, [0.1, 0.5, 0.9], atol=4 * 0.5 / 500**0.5)
+
+
+def one_number(y, a, B=1.0):
+    """The target of numbers around a standard normal reference, and the same by plain quadrature on a grid."""
+    one, reference = np.ones((1, 1)), Density(np.zeros((1, 1)), np.eye(1), np.empty(0), np.empty(0))
+    n = len(y)
+    return clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.full(n, a), B, (0.4, 2.5), False)
+
+
+@pytest.mark.slow
+def test_of_two_modes_chains_sample_what_the_density_says_whichever_record_decides():
+    """Half of the file lies at -2, half at +2, or a record more on one side: chains agree with a grid."""
+    mu, delta = np.meshgrid(np.linspace(-4, 4, 121), np.linspace(*np.log((0.4, 2.5)), 41) / 2, indexing="ij")
+    for more in (0, 1):
+        y = np.random.default_rng(8).normal(0, 0.3, 40 + more) + np.where(np.arange(40 + more) < 20, 2, -2)
+        target = one_number(y, 0.1)
+        at = target.function()
+        log_p = np.array([at(np.array(point))[0] for point in zip(mu.ravel(), delta.ravel(), strict=True)])
+        p = np.exp(log_p - log_p.max())
+        below = p[mu.ravel() < 0].sum() / p.sum()
+        rng = np.random.default_rng(7)
+        starts = target.starts(4, rng)
+        values, divergences = sample_chains(target.function, starts, target.scale, rng, warmup=300, draws=500)
+        ess = diagnose({"mu": values[:, :, :1]}, divergences).ess_bulk
+        assert (values[:, :, 0] < 0).mean() == pytest.approx(below, abs=4 * 0.5 / ess**0.5)
+        mirrored = one_number(-y, 0.1).starts(4, np.random.default_rng(7))
+        np.testing.assert_array_equal(starts, mirrored)  # nothing of the file sets them

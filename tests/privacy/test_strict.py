@@ -1,0 +1,214 @@
+"""Strict(): its bound on exact grids, wrong variants, the budget, what it says and what it refuses."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import surveysynth as ss
+from surveysynth.models.normal.clipped_fit import Density, clipped_target
+from surveysynth.privacy.budget import Budget
+from surveysynth.privacy.mechanisms.strict import first_epsilon
+from tests.surveys import make_frame
+
+NASTY = np.array([0.0, 1.0, -1.0, 10.0, -10.0, 1e3, 1e6])
+SCORES = ss.NormalScores([5_000, 20_000, 40_000, 80_000, 300_000], [0.02, 0.2, 0.5, 0.8, 0.98], "a made-up table")
+STRICT = {"epsilon": 9.0, "m": 2, "population_total": 22_000, "mechanism": ss.Strict()}
+
+
+def make_design(n=400, seed=3):
+    return ss.SurveyDesign(make_frame(n, seed), weights="wt")
+
+
+def model(**settings):
+    return ss.FBS("income ~ gender", transform=SCORES, **settings)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return ss.fit(make_design(), model(), **STRICT)
+
+
+@pytest.fixture(scope="module")
+def release(fitted):
+    return fitted.release()
+
+
+def normalized(y, a, B, centre=0.0, with_constant=True):
+    """Log of the posterior of (mean, log sd) on a grid within the confined set, from the package's target."""
+    one, n = np.ones((1, 1)), len(y)
+    reference = Density(np.full((1, 1), centre), np.eye(1), np.empty(0), np.empty(0))
+    target = clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.asarray(a), B, (0.4, 2.5), False)
+    if not with_constant:
+        target = replace(target, tempering=np.full(1, 1e-12))
+    at = target.function()
+    grid = [np.array([m, d]) for m in np.linspace(-3, 3, 25) for d in np.linspace(-0.45, 0.45, 7)]
+    log_p = np.array([at(point)[0] for point in grid])
+    return log_p - np.logaddexp.reduce(log_p)
+
+
+def largest_ratio(files, **how):
+    """max over pairs of files of the range of the log ratio of their posteriors' probabilities."""
+    posteriors = [normalized(y, **how) for y in files]
+    return max(np.abs(p - q).max() for p in posteriors for q in posteriors)
+
+
+def test_replacing_one_record_moves_no_probability_by_more_than_twice_epsilon():
+    """Nearly attained, with values as far apart as they can be."""
+    b, B = 0.3, 1.0
+    files = [np.append([0.3, -0.5, 0.1, 4.0], value) for value in NASTY]
+    found = largest_ratio(files, a=np.full(5, b / B), B=B)
+    assert found <= 4 * b
+    assert found > 1.5 * b
+
+
+def test_blanking_one_record_moves_no_probability_by_more_than_epsilon():
+    """Its term is left out; C_B, which is public, stays: a record of a = 0 beside the same sum of a."""
+    b, B = 0.3, 1.0
+    kept, worst = np.array([0.3, -0.5, 0.1, 4.0]), 0.0
+    a = np.full(5, b / B)
+
+    def posterior(y, taking_part):
+        one = np.ones((1, 1))
+        reference = Density(np.zeros((1, 1)), np.eye(1), np.empty(0), np.empty(0))
+        target = clipped_target(one, np.zeros(5, dtype=np.intp), y[:, None], reference, a * taking_part, B, (0.4, 2.5),
+                                False)  # fmt: skip
+        at = replace(target, tempering=np.full(1, a.sum())).function()
+        log_p = np.array([at(np.array([m, d]))[0] for m in np.linspace(-3, 3, 25) for d in np.linspace(-0.45, 0.45, 7)])
+        return log_p - np.logaddexp.reduce(log_p)
+
+    blank = posterior(np.append(kept, 0.0), np.array([1, 1, 1, 1, 0.0]))
+    for value in NASTY:
+        worst = max(worst, np.abs(posterior(np.append(kept, value), np.ones(5)) - blank).max())
+    assert worst <= 2 * b
+    assert worst > 0.75 * b
+
+
+def test_wrong_variants_exceed_the_bound():
+    """A clamp without tempering; a reference that is fitted on the file, the record among them."""
+    b, B = 0.3, 1.0
+    files = [np.append([0.3, -0.5, 0.1, 4.0], value) for value in NASTY]
+    assert largest_ratio(files, a=np.ones(5), B=B) > 4 * b
+    # a reference at the file's mean: its confined set, and all that is released, lies within 3 sd of that
+    assert np.ptp([y.mean() for y in files]) > 6
+
+
+def test_of_units_every_record_counts_by_their_number():
+    """A unit of k records with a / k each: all of them replaced at once move no more than one record does."""
+    b, B, k = 0.3, 1.0, 3
+    a = np.concatenate([np.full(3, b / B), np.full(k, b / B / k)])
+    files = [np.concatenate([[0.3, -0.5, 0.1], np.full(k, value)]) for value in NASTY]
+    found = largest_ratio(files, a=a, B=B)
+    assert 1.5 * b < found <= 4 * b
+    single = np.full(6, b / B)  # without the division
+    assert largest_ratio(files, a=single, B=B) > 4 * b
+
+
+def test_a_membership_attack_wins_no_more_than_epsilon_lets_it():
+    """By brute force: the posterior without the record, total variation over both."""
+    b, B = 0.5, 1.0
+    with_it = np.exp(normalized(np.array([0.2, -0.3, 0.4, 9.0]), a=np.full(4, b / B), B=B))
+    without = np.exp(normalized(np.array([0.2, -0.3, 0.4]), a=np.full(3, b / B), B=B))
+    distance = np.abs(with_it - without).sum() / 2
+    # the constant of the record that is left out changes with it here: replacing is what holds, at 4 b
+    assert distance <= np.tanh(4 * b / 2)
+    assert distance > 0.01
+
+
+def test_the_parts_of_the_budget_add_up_to_epsilon(release):
+    report = release.privacy
+    assert (report.kind, report.epsilon, report.epsilon_replace_one) == ("strict", 9.0, 18.0)
+    assert report.internal["epsilon_exact"] <= 9.0
+    assert report.internal["epsilon_exact"] == pytest.approx(9.0)
+    first = first_epsilon(2 * 2 + 3 + 2, 400, Budget(9.0, 2))  # coefficients, covariance, curvature
+    assert report.internal["delta"] == pytest.approx((9.0 - first) / 4)
+    assert f"{first:.3g}" in str(report)
+    assert "blanking any one record's outcome and weight" in report.guarantee
+    assert list(report.neighbours) == [f"{what} one record's confidential values" for what in ("blank", "replace")]
+
+
+def test_a_second_release_from_one_fit_does_not_pay_for_the_first_draw_again(fitted, release):
+    before, second = fitted.epsilon_spent, fitted.release(m=1)
+    assert second.privacy.internal["epsilon_exact"] == pytest.approx(2 * fitted.delta)
+    assert fitted.epsilon_spent == pytest.approx(before + 2 * fitted.delta)
+
+
+def test_epsilon_of_the_first_draw_goes_by_parameters_and_records():
+    """27 p / n, .25 at least, and no more than 30% of the whole."""
+    assert first_epsilon(31, 2000, Budget(5.0, 4)) == pytest.approx(27 * 31 / 2000)
+    assert first_epsilon(5, 10_000, Budget(5.0, 4)) == 0.25
+    with pytest.raises(ss.PrivacyError, match=r"31 parameters and 500 records need epsilon = 1.7 .* epsilon = 5.6 or"):
+        first_epsilon(31, 500, Budget(5.0, 4))
+
+
+@pytest.mark.parametrize(
+    ("synthesizer", "settings", "message"),
+    [
+        (ss.GammaRegression("income ~ gender"), {}, "gamma regression is not fitted under Strict"),
+        (model(), {"accept_diagnostics": ["rhat"]}, "leave accept_diagnostics out"),
+        (model(), {"reweight": 1}, "re-weighting raises privacy weights"),
+        (model(), {"debias": True}, "debias corrects for"),
+        (model(), {"population_total": None}, "a strict guarantee needs population_total="),
+        (ss.FBS("income ~ gender"), {}, "nothing public says where income lies"),
+        (model(), {"bounds": (0, 1e6)}, "leave one of them out"),
+        (ss.GammaRegression("income ~ gender"), {"bounds": (0, 1), "mechanism": None}, "not fitted under Strict"),
+        (ss.FBS("income ~ gender"), {"bounds": (5, 5)}, "bounds of 'income' are two public numbers"),
+        (ss.FBS("income ~ gender"), {"bounds": {"wage": (0, 5)}}, "other columns than the numeric outcomes: income"),
+        (ss.FBS("income + C(employed) ~ gender", transform=SCORES), {}, "categories are not modelled under Strict"),
+    ],
+)
+def test_what_it_cannot_have_is_refused_with_what_to_do(synthesizer, settings, message):
+    frame = make_frame()
+    design = ss.SurveyDesign(frame.assign(employed=np.where(frame["hours"] > 40, "yes", "no")), weights="wt")
+    with pytest.raises((ss.InputError, ss.ModelError), match=message):
+        ss.synthesize(design, synthesizer, **(STRICT | settings))
+
+
+@pytest.mark.parametrize("option", [{"prior": "reference"}, {"weight": "curved"}])
+def test_what_belongs_to_it_is_refused_elsewhere(option):
+    with pytest.raises(ss.ModelError, match=r"go with mechanism=Strict\(\)"):
+        ss.synthesize(make_design(), model(**option), epsilon=9)
+
+
+@pytest.mark.slow
+def test_bounds_alone_make_scores_and_a_strict_release():
+    """The parts: scores, first draw, draws."""
+    settings = {name: value for name, value in STRICT.items() if name != "mechanism"} | {"population_total": 43_000}
+    done = ss.synthesize(make_design(n=800), "income ~ gender", bounds=(0, 1_000_000), **settings)
+    assert done.privacy.kind == "strict"
+    first = first_epsilon(9, 800, Budget(9.0, 2))
+    assert done.privacy.internal["delta"] == pytest.approx((9.0 - 0.5 - first) / 4)
+    y = done.datasets[0].frame["income"]
+    assert 0 <= y.min() <= y.max() <= 1_000_000
+    mean = (w := done.datasets[0].weights) / w.mean()
+    assert 0.04 < mean.min() <= mean.max() < 60  # public limits of weights, before the mean is set to N / n
+
+
+def test_a_release_is_the_reference_of_the_next_one(release, tmp_path):
+    """From the object and from its folder: the same; people in both files add budgets up, and that is said."""
+    folder = release.write(tmp_path / "release")
+    references = [ss.Reference.from_release(of) for of in (release, folder, tmp_path / "release")]
+    plain = [json.dumps({k: v.tolist() for k, v in r.values.items()}) for r in references]
+    assert len(set(plain)) == 1
+    mechanism = ss.Strict(reference=references[0])
+    done = ss.synthesize(make_design(seed=4), references[0].synthesizer, **(STRICT | {"mechanism": mechanism}))
+    assert done.privacy.internal["delta"] == pytest.approx(9.0 / 4)  # no first draw
+    assert "an earlier release" in str(done.privacy)
+    with pytest.raises(ss.InputError, match="the predictors of the reference"):
+        ss.synthesize(make_design(), ss.FBS("income ~ field", transform=SCORES), **(STRICT | {"mechanism": mechanism}))
+    with pytest.raises(ss.InputError, match="on the scale"):
+        other = ss.NormalScores([1, 2, 3, 4, 5e5], [0.1, 0.2, 0.5, 0.8, 0.9], "another")
+        ss.synthesize(make_design(), ss.FBS("income ~ gender", transform=other), **(STRICT | {"mechanism": mechanism}))
+    with pytest.raises(ss.InputError, match="only releases of Strict"):
+        ss.Strict(reference=ss.synthesize(make_design(), ss.FBS("income ~ gender", prior="flat"), epsilon=10))
+
+
+def test_a_public_file_makes_a_reference():
+    """Its least-squares fit, about."""
+    design = make_design(n=3000)
+    found = ss.Reference.from_public(design, model(), source="a public file", population_total=160_000)
+    y = SCORES.forward(design.numeric("income"))
+    men = design.frame["gender"] == design.frame["gender"].unique()[0]
+    gap = abs(found.values["B"][1, 0])
+    assert gap == pytest.approx(abs(y[men].mean() - y[~men].mean()), abs=0.02)
