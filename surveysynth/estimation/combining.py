@@ -23,8 +23,11 @@ class Combined:
     df: Floats
 
 
-def combine(q: Floats, u: Floats, degf: float | Floats) -> Combined:
+def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None) -> Combined:
     """Combine m estimates into one: T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
+
+    What moves all m data sets together, such as the noise of normal scores, is not in b: its variance, over estimates
+    under noise that was drawn again, is added to T, and the degrees of freedom are Satterthwaite's.
 
     Parameters
     ----------
@@ -34,6 +37,9 @@ def combine(q: Floats, u: Floats, degf: float | Floats) -> Combined:
         Design degrees of freedom; the t degrees of freedom (m - 1)(1 + u_bar/(b/m))^2 never
         exceed them.
 
+    redrawn : float array (R, D), optional
+        Estimates from one data set under noise that was drawn again R times.
+
     Returns
     -------
     Combined
@@ -42,12 +48,24 @@ def combine(q: Floats, u: Floats, degf: float | Floats) -> Combined:
     m = q.shape[0]
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
     if m == 1:
-        return Combined(q_bar, np.sqrt(u_bar), np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy())
+        all_of_them = np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy()
+        return _with_noise(Combined(q_bar, np.sqrt(u_bar), all_of_them), degf, redrawn)
     between = np.where(np.ptp(q, axis=0) > 0, q.var(axis=0, ddof=1) / m, 0.0)  # equal means exactly none
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (m - 1) * (1 + u_bar / between) ** 2
     df = np.where(between > 0, df, np.inf)
-    return Combined(q_bar, np.sqrt(u_bar + between), np.minimum(df, degf))
+    return _with_noise(Combined(q_bar, np.sqrt(u_bar + between), np.minimum(df, degf)), degf, redrawn)
+
+
+def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:
+    """With the variance of noise that all data sets share."""
+    if redrawn is None:
+        return combined
+    noise, T = redrawn.var(axis=0, ddof=1), combined.se**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = (T + noise) ** 2 / (T**2 / combined.df + noise**2 / (len(redrawn) - 1))
+    df = np.where(noise > 0, np.minimum(df, degf), combined.df)
+    return Combined(combined.estimate, np.sqrt(T + noise), df)
 
 
 def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:

@@ -116,16 +116,19 @@ def tabulate(
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
+    redrawn: Sequence[SurveyDesign] = (),
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
     The designs share the values of ``by`` columns, row order aside, except those that are
-    ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.
+    ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.  ``redrawn`` are the first
+    design under noise that was drawn again: the variance over them is added.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
     asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
     ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
+    noisy = list(zip(*asked(redrawn, as_list(outcome)), strict=True)) if redrawn else [()] * len(ordinary[0])
     partitions = shared_partitions(designs, names, synthesized=synthesized)
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
@@ -134,7 +137,7 @@ def tabulate(
     )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
-    for same_quantity in zip(*ordinary, strict=True):
+    for same_quantity, under_noise in zip(zip(*ordinary, strict=True), noisy, strict=True):
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
         degf = min(design.degf for design in surveys)
@@ -145,7 +148,13 @@ def tabulate(
                 used.add(which)
                 results.append(estimator_of(which)(design, each, present(each, partition), len(partition.labels)))
             cell = [present(*each) for each in zip(same_quantity, same, strict=True)]
-            parts.append(columns_of(quantity, same[0].labels, statistics, results, degf, cell))
+            again = [
+                estimator_of(which)(design, each, present(each, same[0]), len(same[0].labels)).estimate
+                for design, each in zip(redrawn, under_noise, strict=True)
+                if quantity.statistic != "count"
+            ]
+            noise = np.array(again) if again else None
+            parts.append(columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     return table
@@ -171,6 +180,7 @@ def columns_of(
     degf: float | NDArray[np.float64],
     domain: Sequence[NDArray[np.intp]],
     contrast: str = "",
+    noise: NDArray[np.float64] | None = None,
 ) -> pd.DataFrame:
     """Rows of a table: one quantity in the domains of one partition, from m data sets.
 
@@ -192,7 +202,7 @@ def columns_of(
     same_everywhere = np.ptp(q, axis=0) <= FIXED * np.abs(q[0])
     q = np.where(same_everywhere, q[0], q)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
-    both = combining.combine(q, u, degf)
+    both = combining.combine(q, u, degf, noise)
     low, high = combining.interval(both)
     if quantity.statistic == "proportion" and not contrast:
         low, high = combining.logit_interval(both)

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..errors import InputError
 from .registry import MODELS
-from .shared.normal_scores import NormalScores
+from .shared.normal_scores import NormalScores, PrivateScores
 from .shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 
-TRANSFORMS = (NormalScores, AsinhTransform, IdentityTransform, LogTransform)
+TRANSFORMS = (NormalScores, PrivateScores, AsinhTransform, IdentityTransform, LogTransform)
 CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*(model.kind for model in MODELS.values()), *TRANSFORMS)}
 
 

@@ -25,6 +25,7 @@ from ..validation import check_keywords, rows
 from .draws import Draws, Sampler, Synthetic
 from .records import Public, Records
 from .shared.groups import groups_of
+from .shared.normal_scores import PrivateScores
 from .shared.predictors import Constants, numeric_columns, predictor_rows, with_unit_size
 from .shared.public_weights import public_weight, refuse_proportional
 
@@ -124,9 +125,14 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return (self.simulate(given, draws.some([s]), rng) for s in chosen)
 
     @property
+    def private_scores(self) -> dict[str, PrivateScores]:
+        """Normal scores that were made from this very file, by outcome."""
+        return {}
+
+    @property
     def spent(self) -> tuple[tuple[str, float], ...]:
         """What was computed from this very file under an epsilon of its own before the fit, and that epsilon."""
-        return ()
+        return tuple((f"normal scores of {outcome}", t.epsilon) for outcome, t in self.private_scores.items())
 
     def pilot(self) -> Synthesizer | None:
         """A relative of the model that fits the same records in no time, to start the tuning; None if there is none."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..design.calibration import Totals
@@ -15,12 +17,15 @@ from ..errors import InputError
 from ..estimation.differences import differences
 from ..estimation.regression import Family, Regression, regressions
 from ..estimation.tables import stacked, tabulate
+from ..models.as_json import from_json
+from ..models.shared.normal_scores import under_other_noise
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..validation import as_list
 from .folder import read_folder, write_folder
 from .manifest import manifest_of
 from .suppression import flag
 
+REDRAWN = 24  # times that noise is drawn again, for its variance
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -60,7 +65,8 @@ class Release:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: the public part."""
-        return vars(self) | {"internal": {}, "privacy": replace(self.privacy, internal={})}
+        kept = {name: value for name, value in vars(self).items() if name != "_redrawn"}
+        return kept | {"internal": {}, "privacy": replace(self.privacy, internal={})}
 
     @property
     def m(self) -> int:
@@ -130,6 +136,7 @@ class Release:
                 estimator=estimator,
                 count_designs=self.count_designs(),
                 synthesized=self.categorical,
+                redrawn=self._redrawn,
             )
             for outcomes, statistics in self._asked(outcome, statistic, names)
         ]
@@ -226,6 +233,23 @@ class Release:
         depends = [text for text in self.privacy.data_dependent if text != SUM_OF_WEIGHTS]
         privacy = replace(self.privacy, assumptions=[*before, said], data_dependent=depends)
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
+
+    @cached_property
+    def _redrawn(self) -> tuple[SurveyDesign, ...]:
+        """The first data set as other noise in the histograms behind private normal scores would have made it.
+
+        That noise moves all data sets together, so the variance between them does not hold it.  Other scores are fitted
+        to the values that other noise turns them into: what of a map is a shift or a scale, the model undoes.
+        """
+        if "private_scores" not in self.method:
+            return ()
+        scores = {outcome: from_json(said) for outcome, said in self.method["private_scores"].items()}
+        rng, first = np.random.default_rng(0), self.datasets[0]  # public: every reader has the same table
+        designs = []
+        for _ in range(REDRAWN):
+            columns = {outcome: under_other_noise(t, first.numeric(outcome), rng) for outcome, t in scores.items()}
+            designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles()))
+        return tuple(designs)
 
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError
+from ..models.as_json import as_json
 from ..models.base import Boundable, Debiasable, Synthesizer
 from ..models.draws import Draws, Sampler, Streams, Synthetic
 from ..models.records import Records
@@ -402,7 +403,9 @@ class Fit:
     def _published(self, positions: Sequence[int]) -> dict[str, Any]:
         """What the manifest says of the released draws."""
         pseudo = PseudoLikelihood(self.synthesizer, self.records, self.unit, self.sampler)
-        return self.mechanism.published(pseudo, self.draws.some(positions))
+        scores = {outcome: as_json(t) for outcome, t in self.synthesizer.private_scores.items()}
+        said = self.mechanism.published(pseudo, self.draws.some(positions))
+        return said | ({"private_scores": scores} if scores else {})
 
     def _spent_by(self, m: int) -> list[float]:
         """Epsilon of each of m data sets."""

@@ -98,7 +98,7 @@ def fit(
         for one record's confidential values taken out; never exceeded.  Not needed where the mechanism
         fixes c1.
     m : int
-        Number of synthetic data sets; default 3.
+        Number of synthetic data sets; default 3, and 3 to 5 under ``Strict``, by epsilon.
     mechanism : PseudoPosterior, WeightedE, Censored or Strict, optional
         How records are protected; default ``PseudoPosterior()``, and ``Strict()`` where there are ``bounds``.  The
         guarantees of ``Strict`` and ``Censored`` are strict; they need a population_total.
@@ -430,7 +430,8 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
     """What may be spent: an epsilon, if there can be one, that is given once."""
     if epsilon is not None and mechanism.epsilon is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
-    budget = Budget(mechanism.epsilon if epsilon is None else epsilon, 3 if m is None else m)
+    asked = mechanism.epsilon if epsilon is None else epsilon
+    budget = Budget(asked, mechanism.data_sets(asked) if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
     elif budget.epsilon is None and mechanism.needs_epsilon:

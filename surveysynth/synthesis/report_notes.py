@@ -102,7 +102,7 @@ def notes(fit: Fit, of: Spending, debias: bool, factor: float | None) -> list[st
         *fit.report_notes,
     ]
     if not posterior.diagnostics.exact:
-        what = "censored" if fit.mechanism.clamps else "pseudo"
+        what = fit.mechanism.posterior
         said.append(f"draws by Markov chain Monte Carlo stand in for exact draws from the {what} posterior")
     if fit.weighted.asked or not (fit.constants_given or fit.kind == "none"):  # said whether or not it was done
         said.append(

@@ -1,6 +1,7 @@
 """Strict(): its bound on exact grids, wrong variants, the budget, what it says and what it refuses."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import surveysynth as ss
 from surveysynth.models.normal.clipped_fit import Density, clipped_target
 from surveysynth.privacy.budget import Budget
-from surveysynth.privacy.mechanisms.strict import first_epsilon
+from surveysynth.privacy.mechanisms.strict import first_epsilon, refuse_modes
 from tests.surveys import make_frame
 
 NASTY = np.array([0.0, 1.0, -1.0, 10.0, -10.0, 1e3, 1e6])
@@ -140,6 +141,16 @@ def test_epsilon_of_the_first_draw_goes_by_parameters_and_records():
     assert first_epsilon(5, 10_000, Budget(5.0, 4)) == 0.25
     with pytest.raises(ss.PrivacyError, match=r"31 parameters and 500 records need epsilon = 1.7 .* epsilon = 5.6 or"):
         first_epsilon(31, 500, Budget(5.0, 4))
+
+
+def test_a_budget_that_leaves_room_for_a_second_mode_is_refused_by_public_numbers():
+    """And the epsilon that is named is enough."""
+    refuse_modes(Budget(5.0, 4), 2000, 2, 31)
+    with pytest.raises(ss.PrivacyError, match="fewer data sets") as refused:
+        refuse_modes(Budget(1.0, 3), 400, 2, 31)
+    enough = float(re.search(r"ask for epsilon = ([\d.]+)", str(refused.value))[1])
+    assert enough > 1
+    refuse_modes(Budget(1.05 * enough, 3), 400, 2, 31)
 
 
 @pytest.mark.parametrize(

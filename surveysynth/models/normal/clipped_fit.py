@@ -24,6 +24,7 @@ Codes = NDArray[np.intp]
 
 PRIOR_SD = 2.0  # of coefficients of whitened predictors, in the reference's standard deviations
 CURVATURE_SD, SPREAD_SD = 0.2, 0.12  # of kappa and eta; free, the density has spikes in which chains stick
+MANY_ROWS, NEAR = 256, 1e-3  # beyond so many predictor rows, C_B is that of groups; their mean square, at the least
 # Step of the rule for C_B, by the number of coordinates, where the sum of a is STEP_AT.  The rule's error goes with
 # less than its square, since the clamp has kinks, and the error of a maximum, in posterior standard deviations, with
 # the square root of the sum: tried, it stays below .1 of these.
@@ -62,7 +63,7 @@ class ClippedTarget:
     log_ref: Floats
     a: Floats
     start: Codes
-    tempering: Floats  # of each row: the sum of a over its records
+    tempering: Floats  # of each row, for C_B: the sum of a over its records
 
     @property
     def d(self) -> int:
@@ -153,6 +154,27 @@ class ClippedTarget:
         return Density(B, L, form.kappa, form.eta) if self.curved else Density(B, L, none, none)
 
 
+def alike(W: Floats, tempering: Floats) -> tuple[Floats, Floats]:
+    """Groups of rows that C_B takes as one: their weighted means (groups, r), and sums of ``tempering``.
+
+    The group with the largest sum of squares is halved at the median of its widest column, until all are near their
+    means or there are MANY_ROWS.  Rows and numbers of records are public.
+    """
+    groups, spread = [np.arange(len(W))], [np.inf]
+    while len(groups) < MANY_ROWS and max(spread) > NEAR * tempering.sum() / MANY_ROWS:
+        widest = int(np.argmax(spread))
+        rows = groups.pop(widest)
+        spread.pop(widest)
+        column = int(np.argmax(W[rows].var(axis=0)))
+        order = rows[np.argsort(W[rows, column], kind="stable")]
+        for half in (order[: len(rows) // 2], order[len(rows) // 2 :]):
+            centre = np.average(W[half], axis=0, weights=tempering[half] + 1e-12)
+            groups.append(half)
+            spread.append(float(tempering[half] @ ((W[half] - centre) ** 2).sum(axis=1)) if len(half) > 1 else 0.0)
+    centres = np.array([np.average(W[rows], axis=0, weights=tempering[rows] + 1e-12) for rows in groups])
+    return centres, np.array([tempering[rows].sum() for rows in groups])
+
+
 def public_rule(d: int, known: float) -> tuple[Floats, Floats]:
     """Nodes and weights of the rule for C_B, from the number of coordinates and the sum of a alone."""
     step = STEP[d] * min(1.2, (STEP_AT / known) ** 0.3)
@@ -186,7 +208,12 @@ def clipped_target(
     centre = (before**2 - 1) @ reference.kappa * curved
     log_ref = -(before**2).sum(axis=1) / 2 - log_spread - ((last - centre) / np.exp(log_spread)) ** 2 / 2
     start = np.concatenate([[0], np.cumsum(size)]).astype(np.intp)
+    W, tempering = np.ascontiguousarray(X @ Q), np.asarray(np.bincount(pattern, a, len(X)), dtype=np.float64)
+    if len(W) > MANY_ROWS:  # rows with records and without C_B, then groups of rows with C_B and without records
+        centres, of_groups = alike(W, tempering)
+        W, tempering = np.vstack([W, centres]), np.concatenate([np.zeros(len(W)), of_groups])
+        start = np.concatenate([start, np.full(len(centres), start[-1])])
     return ClippedTarget(
-        np.ascontiguousarray(X @ Q), Q, reference, curved, B, limits, v, log_ref, a[order], start,
-        np.asarray(np.bincount(pattern, a, len(X)), dtype=np.float64),
+        W, Q, reference, curved, B, limits, v, log_ref, a[order], start,
+        tempering,
     )  # fmt: skip

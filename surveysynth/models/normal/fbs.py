@@ -36,6 +36,11 @@ from .relative import REFERENCE_PRIOR
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+STRAIGHT = "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
+CURVED = (
+    "the log survey weight is quadratic in what the predictors leave of the outcome, with a spread that is log-linear "
+    "in it; the expected weight given the outcome is released, held within .05 and 50 times the mean, which are public"
+)
 LOG_WEIGHTS = np.log(0.05), np.log(50.0)  # under a reference: of a synthetic weight over the mean, public
 
 
@@ -183,9 +188,7 @@ class FBS(JointRegression[JointRecords]):
             prior += "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
         said = [*shared_assumptions(self, public), prior]
         if public.public_weights is None:
-            said.append(
-                "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
-            )
+            said.append(CURVED if self.curved else STRAIGHT)
         return said
 
 

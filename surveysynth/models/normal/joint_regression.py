@@ -73,6 +73,7 @@ Codes = NDArray[np.intp]
 
 
 J = TypeVar("J", bound=JointRecords)
+SYNTHESIZED = {False: "synthesized (smoothed)", True: "synthesized (smoothed, curved)"}
 
 
 @dataclass(frozen=True)
@@ -154,10 +155,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         return False
 
     @property
-    def spent(self) -> tuple[tuple[str, float], ...]:
-        """Epsilon of normal scores that were made from this very file."""
+    def private_scores(self) -> dict[str, PrivateScores]:
+        """Normal scores that were made from this very file, by outcome."""
         scored = zip(self.numeric, self.transforms(), strict=True)
-        return tuple((f"normal scores of {o}", t.epsilon) for o, t in scored if isinstance(t, PrivateScores))
+        return {outcome: t for outcome, t in scored if isinstance(t, PrivateScores)}
 
     def pilot(self) -> Self | None:
         """The model under the flat prior, whose draws are exact and take milliseconds."""
@@ -464,7 +465,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             "predictors": self.predictors,
             "prior": self.prior,
             "transform": [t.describe() for t in self.transforms()],
-            "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
+            "weights": "public" if public.public_weights is not None else SYNTHESIZED[self.curved],
             **({} if public.groups is None else {"effects": public.groups.describe()}),
         }
 

@@ -447,6 +447,14 @@ class PrivateScores(NormalScores):
         return False
 
 
+def under_other_noise(scores: PrivateScores, y: Floats, rng: np.random.Generator) -> Floats:
+    """Amounts (n,) as a model on other scores would have them: normal where these are, with least squares between."""
+    other = scores.redrawn(rng)
+    z = scores.forward(y)
+    slope, level = np.polyfit(z, other.forward(y), 1)
+    return other.inverse(level + slope * z)
+
+
 def _smoothed(
     counts: Floats, n: int, epsilon: float, each: int, bounds: tuple[float, float],
     source: str,

@@ -60,6 +60,12 @@ class Mechanism(ABC):
     chain: ClassVar[tuple[int, int]] = (1000, 1000)  # warm-up and draws of a chain, where nothing else was asked for
     clamps: ClassVar[bool] = False  # contributions to the log likelihood are clamped: the bound holds for every draw
 
+    posterior: ClassVar[str] = "pseudo"  # what draws are from, in a word
+
+    def data_sets(self, epsilon: float | None) -> int:
+        """How many are released where nothing was said, from public numbers alone."""
+        return 3
+
     @property
     @abstractmethod
     def kind(self) -> Kind:

@@ -70,6 +70,7 @@ class Censored(PrivacyWeights):
 
     name: ClassVar[str] = "censored"
     clamps: ClassVar[bool] = True
+    posterior: ClassVar[str] = "censored"
 
     def __post_init__(self) -> None:
         if not isinstance(self.weighted, bool):
