@@ -15,6 +15,7 @@ from .models.shared.normal_scores import NormalScores
 from .models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from .models.stan_model import StanModel
 from .privacy.accounting.ledger import Ledger
+from .privacy.expected_accuracy import expected_se
 from .privacy.mechanisms.censored import Censored
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from .privacy.mechanisms.strict import Strict
@@ -78,6 +79,7 @@ __all__ = [
     "datasets",
     "difference",
     "estimate",
+    "expected_se",
     "fit",
     "identification_risk",
     "laplace_tables",

@@ -34,6 +34,7 @@ from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Mechanism, PseudoPosterior, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.privacy_weights import PrivacyWeights
+from ..privacy.mechanisms.strict import SCORES
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
@@ -57,7 +58,6 @@ UNEVEN = (
     "the units that epsilon protects have different numbers of records, and are too few to make their privacy weights "
     "the same at every size: large ones count less, and means that go with their size can be off"
 )
-SCORES = 0.5, 0.2  # epsilon of normal scores of the file: so much, and at most this share of the whole
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
     "so that standard errors do not carry what members of a unit have in common"

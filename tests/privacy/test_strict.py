@@ -153,6 +153,19 @@ def test_a_budget_that_leaves_room_for_a_second_mode_is_refused_by_public_number
     refuse_modes(Budget(1.05 * enough, 3), 400, 2, 31)
 
 
+@pytest.mark.parametrize(("epsilon", "ratio"), [(0.33, 1.93), (1.0, 1.45), (3.6, 1.29)])
+def test_the_expected_accuracy_is_near_what_was_simulated(epsilon, ratio):
+    """One number a record, a reference near the truth, m = 3, 200 samples of 2,000 by an earlier prototype."""
+    expected = ss.expected_se(2000, 2, 3 * epsilon, 3, numbers=1, reference=True, scores=False)
+    assert expected == pytest.approx(ratio, rel=0.06)
+
+
+def test_the_expected_accuracy_names_what_would_be_refused():
+    assert ss.expected_se(2000, 31, 5) > ss.expected_se(2000, 31, 5, reference=True, scores=False) > 1
+    with pytest.raises(ss.PrivacyError, match="need epsilon = "):
+        ss.expected_se(2000, 31, 1)
+
+
 @pytest.mark.parametrize(
     ("synthesizer", "settings", "message"),
     [

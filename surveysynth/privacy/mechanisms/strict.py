@@ -28,6 +28,7 @@ LEAST_CLAMP = (1.0, 1.4, 1.8)  # of one, two, three and more numbers a record: b
 # Score that a record loses, on average, at the nearest rival mode under that clamp: by quadrature in one dimension,
 # with t errors of 5 degrees of freedom, references up to 1 standard deviation off; beyond 1.8 there is none.
 GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
+SCORES = 0.5, 0.2  # epsilon of normal scores of the file: so much, and at most this share of the whole
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
 MEASURED = (
