@@ -654,7 +654,7 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
     [(["synthesize", "f.csv"], "Missing option '--out'"),
      (["synthesize", "f.csv", "--out", "release"], "Missing option '--outcome', '--predictors', '--epsilon'"),
      (["synthesize"], "Missing argument"),
-     (words(prior="jeffreys"), "'jeffreys' is not one of 'paper', 'independent', 'normal', 'flat', 'common'"),
+     (words(prior="jeffreys"), "not one of 'paper', 'independent', 'normal', 'flat', 'reference', 'common'"),
      (words(transform="sqrt"), "not one of log, identity, asinh"),
      (words(transform="none.json"), "'none.json' cannot be read as normal scores (FileNotFoundError)"),
      (words(model="fba"), "not one of 'fbs', 'fbp', 'fbp-paper'"),

@@ -118,6 +118,11 @@ class Reference:
             The model has other outcomes or another scale; the predictors have other columns.
         """
         mine, theirs = self.synthesizer, model
+        if theirs.categorical:
+            raise InputError(
+                f"{', '.join(theirs.categorical)}: categories and their cells are not carried from a reference to "
+                "another file yet. Leave the reference out: a first draw takes its place"
+            )
         if mine.outcomes != theirs.outcomes or mine.measure != theirs.measure:
             raise InputError(
                 f"the reference {self.source!r} is of {', '.join(mine.outcomes)} on the scale {mine.measure}; the "

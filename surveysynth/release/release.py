@@ -256,6 +256,8 @@ class Release:
     ) -> list[tuple[list[str], list[str]]]:
         """Outcomes and their statistics: means are of numbers, proportions of categories."""
         outcomes = self._synthesized(outcome)
+        if outcome is None:
+            outcomes = [name for name in outcomes if name not in by]
         numbers = [name for name in outcomes if name not in self.categorical]
         labels = [name for name in outcomes if name in self.categorical and name not in by]
         if statistic is None:

@@ -156,8 +156,10 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     """
     passed = [] if rule is None else [rule.describe()]
     found = [ONLY_WHETHER, *fit.mechanism.refuses, PUBLIC_OR_NOT, *passed]
+    categories = [f"which categories of {', '.join(fit.synthesizer.categorical)} occur"]
+    categories = categories if fit.synthesizer.categorical else []
     if fit.kind == "strict":
-        return found
+        return [*categories, *found]
     found_here = fit.mechanism.depends()
     if fit.unit.classes > 1:
         found_here.append(EVENED)
@@ -173,8 +175,7 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     if not fit.public_weights:
         found_here.append("the mean of the survey weights, to which they are scaled before they are modelled")
         found_here += [SUM_OF_WEIGHTS] if fit.population_total is None else []
-    if fit.synthesizer.categorical:
-        found_here.append(f"which categories of {', '.join(fit.synthesizer.categorical)} occur")
+    found_here += categories
     if (debias or fit.corrected) and not fit.constants_given:
         found_here.append(BY_TUNED_CONSTANTS)
     return [*found_here, *found]

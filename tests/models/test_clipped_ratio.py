@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from surveysynth.engines.base import diagnose
 from surveysynth.engines.hamiltonian import sample_chains
-from surveysynth.models.normal.clipped_fit import Density, clipped_target, public_rule
+from surveysynth.models.normal.clipped_fit import Density, Places, clipped_target, public_rule
 from surveysynth.models.normal.clipped_ratio import Form, clipped_ratio, rule
 from surveysynth.privacy.mechanisms.strict import GAP, LEAST_CLAMP
 
@@ -237,3 +237,52 @@ def test_a_rival_mode_loses_at_least_the_gap_that_refusals_go_by(B, gap):
         tops = np.all([score >= around[1 + i : 42 + i, 1 + j : 24 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=0)
         best, *rivals = np.sort(score[tops])[::-1]
         assert all(best - rival >= gap for rival in rivals)
+
+
+def with_categories(category, y, a=0.2, B=1.0):
+    """Two public rows in two cells, each with 3 categories: the target of records in these, without predictors else."""
+    row = np.arange(len(y)) % 2
+    shares = np.log([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
+    places = Places(np.repeat([0, 1], 3), np.tile([0, 1, 2], 2), 3)
+    X = np.column_stack([np.ones(6), np.tile([[0, 0], [1, 0], [0, 1]], (2, 1))])
+    reference = Density(np.zeros((3, 2)), np.eye(2), np.zeros(1), np.zeros(1), shares)
+    return clipped_target(X, row * 3 + category, y, reference, np.full(len(y), a), B, (0.4, 2.5), True, places)
+
+
+def test_with_categories_the_gradient_is_that_of_the_value():
+    rng = np.random.default_rng(9)
+    target = with_categories(rng.integers(0, 3, 30), rng.normal(size=(30, 2)))
+    at, h = target.function(), 1e-5
+    point = target.starts(2, rng)[1]
+    numeric = [(at(point + h * e)[0] - at(point - h * e)[0]) / (2 * h) for e in np.eye(point.size)]
+    np.testing.assert_allclose(at(point)[1], numeric, atol=1e-3)
+    assert point.size == 3 * 2 + 3 + 2 + 2 * 2  # coefficients, covariance, curvature, contrasts
+
+
+def test_with_categories_and_values_replaced_the_target_moves_by_no_more_than_two_b():
+    """At any parameters: a B of one clamp, not one for the category and another for the rest."""
+    rng = np.random.default_rng(10)
+    y, category = rng.normal(size=(4, 2)), np.array([0, 1, 2, 0])
+    points = with_categories(category, y).starts(40, rng)
+    values = []
+    for k in range(3):
+        for extreme in (0.0, 5.0, -1e3):
+            other, cat = y.copy(), category.copy()
+            other[0], cat[0] = extreme, k
+            at = with_categories(cat, other).function()
+            values.append([at(3 * point)[0] for point in points])
+    values = np.array(values)
+    values = values[:, np.isfinite(values).all(axis=0)]
+    moved = np.ptp(values, axis=0)
+    assert values.shape[1] > 10
+    assert moved.max() <= 2 * 0.2 * 1.0 + 1e-9
+    assert moved.max() > 0.3
+
+
+def test_the_constant_does_not_look_at_who_is_in_which_category():
+    rng = np.random.default_rng(11)
+    y = rng.normal(size=(12, 2))
+    one, other = (with_categories(c, y) for c in (np.zeros(12, dtype=int), rng.integers(0, 3, 12)))
+    np.testing.assert_array_equal(one.tempering, other.tempering)
+    np.testing.assert_array_equal(one.W, other.W)
+    np.testing.assert_allclose(one.tempering.sum(), 12 * 0.2)

@@ -62,12 +62,12 @@ def test_bins_come_from_the_bounds_and_values_beyond_are_moved_to_them(counts):
 
 @pytest.mark.slow
 def test_the_noise_is_laplace_of_one_over_epsilon_and_k_times_that_for_units():
-    """OpenDP's, over 40 histograms of one file: 3,200 draws."""
-    y = incomes(300)
+    """OpenDP's, over 80 histograms of one file: 3,200 draws."""
+    y = incomes(3000)
     edges = noisy_histogram.bin_limits(BOUNDS)
     exact = np.histogram(noisy_histogram.asinh_of(BOUNDS).forward(y), edges)[0]
     for each in (1, 3):
-        noise = np.concatenate([np.array(scores(y, 0.8, each=each).counts) - exact for _ in range(40)])
+        noise = np.concatenate([np.array(scores(y, 0.8, each=each).counts) - exact for _ in range(80)])
         assert kstest(noise, laplace(0, each / 0.8).cdf).pvalue > 1e-4
         assert kstest(noise, laplace(0, 1.3 * each / 0.8).cdf).pvalue < 1e-4
 
@@ -101,9 +101,9 @@ def test_redrawn_scores_vary_as_new_noise_makes_them_vary():
     """Standard deviations of the quartiles' scores, over 40 draws of either."""
     y, at = incomes(2000), np.array([15_000.0, 22_000.0, 35_000.0])
     rng = np.random.default_rng(2)
-    again = np.array([scores(y, rng=rng).forward(at) for _ in range(40)]).std(axis=0)
+    again = np.array([scores(y, rng=rng).forward(at) for _ in range(80)]).std(axis=0)
     one = scores(y, rng=np.random.default_rng(3))
-    simulated = np.array([one.redrawn(rng).forward(at) for _ in range(40)]).std(axis=0)
+    simulated = np.array([one.redrawn(rng).forward(at) for _ in range(80)]).std(axis=0)
     assert ((0.5 < simulated / again) & (simulated / again < 2)).all()  # four Monte Carlo errors are 45%
 
 

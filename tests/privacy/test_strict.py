@@ -179,7 +179,6 @@ def test_the_expected_accuracy_names_what_would_be_refused():
         (ss.GammaRegression("income ~ gender"), {"bounds": (0, 1), "mechanism": None}, "not fitted under Strict"),
         (ss.FBS("income ~ gender"), {"bounds": (5, 5)}, "bounds of 'income' are two public numbers"),
         (ss.FBS("income ~ gender"), {"bounds": {"wage": (0, 5)}}, "other columns than the numeric outcomes: income"),
-        (ss.FBS("income + C(employed) ~ gender", transform=SCORES), {}, "categories are not modelled under Strict"),
     ],
 )
 def test_what_it_cannot_have_is_refused_with_what_to_do(synthesizer, settings, message):
@@ -207,6 +206,25 @@ def test_bounds_alone_make_scores_and_a_strict_release():
     assert 0 <= y.min() <= y.max() <= 1_000_000
     mean = (w := done.datasets[0].weights) / w.mean()
     assert 0.04 < mean.min() <= mean.max() < 60  # public limits of weights, before the mean is set to N / n
+
+
+@pytest.mark.slow
+def test_categories_stand_under_the_same_clamp():
+    """Shares near the file's, and means by them."""
+    frame, rng = make_frame(1500), np.random.default_rng(1)
+    frame["job"] = np.where(rng.random(1500) < 0.3 + 0.3 * (frame["gender"] == "m"), "yes", "no")
+    frame.loc[frame["job"] == "no", "income"] *= 0.6
+    design = ss.SurveyDesign(frame, weights="wt")
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum()}
+    done = ss.synthesize(design, "income + C(job) ~ gender", **settings)
+    for statistic, outcome, by in (("proportion", "job", "gender"), ("mean", "income", "job")):
+        here = done.tables(by, outcome=outcome, statistic=statistic)
+        there = ss.estimate(design, outcome, by, statistic)
+        assert (np.abs(here["estimate"] - there["estimate"]) < 4 * np.hypot(here["se"], there["se"])).all()
+    assert "which categories of job occur" in done.privacy.data_dependent
+    with pytest.raises(ss.InputError, match="categories and their cells are not carried"):
+        ss.synthesize(design, "income + C(job) ~ gender", epsilon=9, mechanism=ss.Strict(reference=done), m=2,
+                      population_total=frame["wt"].sum())  # fmt: skip
 
 
 def test_a_release_is_the_reference_of_the_next_one(release, tmp_path):

@@ -19,7 +19,7 @@ from ..base import Relative
 from ..draws import Draws, Sampler
 from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.transforms import Transform
-from .clipped_fit import Density, clipped_target, parameters
+from .clipped_fit import Density, Places, clipped_target, parameters
 from .records import JointRecords
 
 Floats = NDArray[np.float64]
@@ -90,12 +90,13 @@ class RelativeRegression(Relative[J]):
                 f"the design has {records.groups.describe()}, whose effects are not modelled under Strict(): say "
                 "clusters='ignore', or use PseudoPosterior()"
             )
-        if records.categories is not None:
-            raise ModelError("categories are not modelled under Strict() yet: use PseudoPosterior()")
-        d = records.Y.shape[1]
-        if d > 4:
-            raise ModelError("Strict() takes up to three outcomes and the survey weight")
-        return d, parameters(int(np.linalg.matrix_rank(records.X)), d, self._bent(records))
+        d, of = records.Y.shape[1], records.categories
+        if not 1 <= d <= 4:
+            raise ModelError(
+                "Strict() takes up to three numeric outcomes and the survey weight, and one of these at least"
+            )
+        cells, K = (0, 1) if of is None else (of.cells, of.K)
+        return d, parameters(int(np.linalg.matrix_rank(records.X)), d, self._bent(records), cells, K)
 
     def broad_reference(self, records: J) -> Draws:
         """Standard normal outcomes, as their normal scores are, and a log weight as most surveys have it."""
@@ -113,7 +114,9 @@ class RelativeRegression(Relative[J]):
             centre[-1], sd[-1] = WEIGHT_CENTRE, WEIGHT_SD
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
         straight = np.zeros(sd.size - 1)
-        return as_draws([Density(np.outer(intercept, centre), np.diag(sd), straight, straight)])
+        of = records.categories
+        equal = None if of is None else np.full((of.cells, of.K), -np.log(of.K))
+        return as_draws([Density(np.outer(intercept, centre), np.diag(sd), straight, straight, equal)])
 
     def unprotected(self, records: J, sampler: Sampler) -> Draws:
         """Under the flat prior, with a weight that is straight."""
@@ -126,17 +129,19 @@ class RelativeRegression(Relative[J]):
         """Means of the coefficients, of the covariance, and of the curvature."""
         v = draws.values
         L = np.linalg.cholesky(np.einsum("sij,skj->ik", v["L"], v["L"]) / draws.size)
-        return as_draws([Density(v["B"].mean(axis=0), L, v["kappa"].mean(axis=0), v["eta"].mean(axis=0))])
+        shares = np.log(np.exp(v["log_shares"]).mean(axis=0)) if "log_shares" in v else None
+        return as_draws([Density(v["B"].mean(axis=0), L, v["kappa"].mean(axis=0), v["eta"].mean(axis=0), shares)])
 
     def clipped(
         self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
     ) -> Draws:
         """Draw (B, L, kappa, eta): see :mod:`.clipped_fit`."""
         v = reference.values
-        measured = Density(v["B"][0], v["L"][0], v["kappa"][0], v["eta"][0])
+        shares = v["log_shares"][0] if "log_shares" in v else None
+        measured = Density(v["B"][0], v["L"][0], v["kappa"][0], v["eta"][0], shares)
         target = clipped_target(
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
-            self._bent(records),
+            self._bent(records), _places(records),
         )  # fmt: skip
         values, divergences = sample_chains(
             target.function, target.starts(sampler.chains, sampler.rng), target.scale, sampler.rng,
@@ -153,8 +158,19 @@ class RelativeRegression(Relative[J]):
         return self.curved and records.log_w is not None and len(self.numeric) > 0
 
 
+def _places(records: JointRecords) -> Places | None:
+    """Cell and category of every predictor row; the cell is that of the records with the public row."""
+    if records.categories is None:
+        return None
+    K = records.categories.K
+    of_public = np.empty(len(records.X) // K, dtype=np.intp)
+    of_public[records.row // K] = records.categories.cell
+    return Places(np.repeat(of_public, K), np.tile(np.arange(K), len(of_public)), K)
+
+
 def as_draws(densities: list[Density]) -> Draws:
     """Draws of parameters, one a density."""
-    values = {name: np.array([getattr(each, name) for each in densities]) for name in ("B", "L", "kappa", "eta")}
+    names = ["B", "L", "kappa", "eta", *([] if densities[0].log_shares is None else ["log_shares"])]
+    values = {name: np.array([getattr(each, name) for each in densities]) for name in names}
     none = np.zeros(len(densities), dtype=np.intp)
     return Draws(values, none, Diagnostics(exact=True), "surveysynth", __version__)
