@@ -357,6 +357,29 @@ class Relative(Synthesizer[R]):
         """The model as later files can take it: without what was made from this very file at a cost."""
         return self
 
+    def lacks_psu_shares(self, records: R, reference: Draws) -> bool:
+        """Whether PSUs have effects of whose size the reference says nothing: by default never."""
+        return False
+
+    def with_psu_shares(
+        self, records: R, reference: Draws, share: float | None, *,
+        epsilon: float, each: int, known: float, rng: np.random.Generator | None,
+    ) -> Draws:  # fmt: skip
+        """The reference with the share of the variance that lies between PSUs.
+
+        Parameters
+        ----------
+        share : float or None
+            Public; None: estimated from the file, at ``epsilon``.
+        each : int
+            Largest public number of records of a unit.
+        known : float
+            How many records' worth of information the reference was drawn from; inf: it was fixed before.
+        rng : numpy.random.Generator, optional
+            For tests only; else noise is OpenDP's.
+        """
+        raise NotImplementedError  # of models of PSUs alone
+
     @abstractmethod
     def unprotected(self, records: R, sampler: Sampler) -> Draws:
         """Independent draws given the records of a file that is public."""

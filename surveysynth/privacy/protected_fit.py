@@ -21,13 +21,15 @@ class PseudoLikelihood:
 
     Source: Hu, Savitsky & Williams 2022a, eq. 1.
 
-    Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.
+    Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.  ``noise``
+    is where Laplace noise comes from in tests; None: from OpenDP.
     """
 
     model: Synthesizer
     records: Records
     unit: Unit
     sampler: Sampler
+    noise: np.random.Generator | None = None
 
     def fit(self, alpha: Floats) -> Draws:
         """Draws under privacy weights."""

@@ -138,7 +138,9 @@ class Reference:
                 "Recode the file, or leave the reference out: a first draw then takes its place"
             )
         values = {name: value[None] for name, value in self.values.items()}
-        values["B"] = values["B"][:, [self.columns.index(c) for c in public.columns]]
+        order = [self.columns.index(c) for c in public.columns]
+        for name in values.keys() & {"B", "zero", "B_zero"}:
+            values[name] = values[name][:, order]
         return Draws(values, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "reference", "")
 
     def __repr__(self) -> str:

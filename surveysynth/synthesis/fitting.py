@@ -181,8 +181,9 @@ def fit(
 
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
     streams = Streams.of(seed)
+    noise = None if seed is None else streams.draws
     if bounds is not None:
-        synthesizer = _scored(design, synthesizer, bounds, budget, protected, None if seed is None else streams.draws)
+        synthesizer = _scored(design, synthesizer, bounds, budget, protected, noise)
     budget = replace(budget, parts=synthesizer.spent)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
@@ -191,7 +192,7 @@ def fit(
         constants = None if policy is None else policy.constants
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
         notes += [SIZE_OF_UNITS] if LOG_UNIT in records.columns else []
-        pseudo = PseudoLikelihood(synthesizer, records, protected, sampler)
+        pseudo = PseudoLikelihood(synthesizer, records, protected, sampler, noise)
         protect = partial(_protect, design, mechanism, policy, budget, tolerance, reweight)
         weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
     return Fit(

@@ -286,3 +286,99 @@ def test_the_constant_does_not_look_at_who_is_in_which_category():
     np.testing.assert_array_equal(one.tempering, other.tempering)
     np.testing.assert_array_equal(one.W, other.W)
     np.testing.assert_allclose(one.tempering.sum(), 12 * 0.2)
+
+
+def with_zeros(zero, y, a=0.2, B=1.0, *, categories=False):
+    """Records (log amount, log weight) in two rows; some amounts are zero."""
+    X = np.column_stack([np.ones(6), np.repeat([0, 1], 3), *np.tile([[0, 0], [1, 0], [0, 1]], (2, 1)).T])
+    row, K = np.arange(len(y)) % 6, X.shape[1]
+    if not categories:
+        X, row, K = X[[0, 3], :2], row % 2, 2
+    reference = Density(
+        np.zeros((K, 2)), np.eye(2), np.full(1, 0.1), np.full(1, -0.1),
+        np.log([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]]) if categories else None,
+        zero=np.full(K, -0.5), B_zero=np.full((K, 1), 0.2), L_zero=np.full((1, 1), 0.8),
+    )  # fmt: skip
+    places = Places(np.repeat([0, 1], 3), np.tile([0, 1, 2], 2), 3) if categories else None
+    return clipped_target(X, row, y, reference, np.full(len(y), a), B, (0.4, 2.5), True, places, zero)
+
+
+@pytest.mark.parametrize("categories", [False, True])
+def test_with_zeros_the_gradient_is_that_of_the_value(categories):
+    rng = np.random.default_rng(12)
+    target = with_zeros(rng.random(40) < 0.3, rng.normal(size=(40, 2)), categories=categories)
+    at, h = target.function(), 1e-5
+    point = target.starts(2, rng)[1]
+    numeric = [(at(point + h * e)[0] - at(point - h * e)[0]) / (2 * h) for e in np.eye(point.size)]
+    np.testing.assert_allclose(at(point)[1], numeric, atol=1e-3)
+    assert at(point)[1].size == target.scale.size == target.ends[-1]
+
+
+def test_zeros_amounts_and_weights_share_one_clamp():
+    """Whatever replaces a record moves the target by 2 a B at the most; two clamps would let it move by twice that."""
+    rng = np.random.default_rng(13)
+    y, zero = rng.normal(size=(4, 2)), np.array([True, False, False, True])
+    points = with_zeros(zero, y).starts(60, rng)
+    values, apart = [], []
+    for is_zero in (False, True):
+        for extreme in (0.0, 5.0, -1e3):
+            other, whose = y.copy(), zero.copy()
+            other[1], whose[1] = extreme, is_zero
+            target = with_zeros(whose, other)
+            values.append([target.function()(3 * point)[0] for point in points])
+            apart.append([two_clamps(target, 3 * point, other[1], is_zero) for point in points])
+    values = np.array(values)
+    here = np.isfinite(values).all(axis=0)
+    moved, wrong = np.ptp(values[:, here], axis=0).max(), np.ptp(np.array(apart)[:, here], axis=0).max()
+    assert here.sum() > 10
+    assert 0.3 < moved <= 2 * 0.2 * 1.0 + 1e-9 < wrong
+
+
+def two_clamps(target, point, y, zero, a=0.2, B=1.0):
+    """What a record would add under a clamp for whether it is zero, and another for its numbers: the wrong variant."""
+    density = target.density(point)
+    x = np.array([1, 1])  # the second record is in the second row
+    log_odds, before = x @ density.zero, x @ target.reference.zero
+    sign = 1 if zero else -1
+    of_zero = np.logaddexp(0, -sign * before) - np.logaddexp(0, -sign * log_odds)
+    if zero:
+        of_numbers = norm.logpdf(y[1], x @ density.B_zero[:, 0], density.L_zero[0, 0]) - norm.logpdf(
+            y[1], x @ target.reference.B_zero[:, 0], 0.8
+        )
+    else:
+        sd = density.L[0, 0]
+        of_numbers = norm.logpdf(y[0], x @ density.B[:, 0], sd) - norm.logpdf(y[0], 0, 1)
+    return a * (np.clip(of_zero, -B, B) + np.clip(of_numbers, -B, B))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("public_weight", [False, True])
+def test_with_zeros_the_maximum_is_at_the_truth_beside_a_reference_that_is_off(public_weight):
+    rng, n = np.random.default_rng(14), 60_000
+    row = rng.integers(0, 2, n)
+    zero = rng.random(n) < np.where(row == 1, 0.45, 0.2)
+    amount = 0.4 + 0.3 * row + 1.2 * rng.standard_normal(n)
+    log_w = np.where(zero, 0.5 - 0.2 * row + 0.7 * rng.standard_normal(n), 0.1 - 0.3 * amount + rng.standard_normal(n))
+    y = np.column_stack([np.where(zero, 0, amount), log_w])[:, : 1 if public_weight else 2]
+    d = y.shape[1]
+    X = np.array([[1.0, 0.0], [1.0, 1.0]])
+    reference = Density(
+        np.zeros((2, d)), np.eye(d), np.zeros(d - 1), np.zeros(d - 1),
+        zero=np.zeros(2), B_zero=np.zeros((2, d - 1)), L_zero=np.eye(d - 1),
+    )  # fmt: skip
+    target = clipped_target(X, row, y, reference, np.ones(n), 1.4, (0.1, 4.0), False, None, zero)
+    function = target.function()
+
+    def negative(point):
+        value, gradient = function(point)
+        return -value / n, -gradient / n
+
+    found = target.density(minimize(negative, target.starts(1, rng)[0], jac=True, method="BFGS").x)
+    far = 4 * 1.5 * (2 / (0.2 * n)) ** 0.5
+    share = 1 / (1 + np.exp(-X @ found.zero))
+    np.testing.assert_allclose(share, [0.2, 0.45], atol=far)
+    np.testing.assert_allclose((X @ found.B)[:, 0], [0.4, 0.7], atol=far)
+    assert found.L[0, 0] == pytest.approx(1.2, abs=far)
+    if not public_weight:
+        np.testing.assert_allclose(X @ found.B_zero[:, 0], [0.5, 0.3], atol=far)
+        assert found.L_zero[0, 0] == pytest.approx(0.7, abs=far)

@@ -36,13 +36,18 @@ def release(fitted):
     return fitted.release()
 
 
+def with_tempering(target, total):
+    """As if C_B counted so many records."""
+    return replace(target, parts=(replace(target.parts[0], tempering=np.full(1, total)),))
+
+
 def normalized(y, a, B, centre=0.0, with_constant=True):
     """Log of the posterior of (mean, log sd) on a grid within the confined set, from the package's target."""
     one, n = np.ones((1, 1)), len(y)
     reference = Density(np.full((1, 1), centre), np.eye(1), np.empty(0), np.empty(0))
     target = clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.asarray(a), B, (0.4, 2.5), False)
     if not with_constant:
-        target = replace(target, tempering=np.full(1, 1e-12))
+        target = with_tempering(target, 1e-12)
     at = target.function()
     grid = [np.array([m, d]) for m in np.linspace(-3, 3, 25) for d in np.linspace(-0.45, 0.45, 7)]
     log_p = np.array([at(point)[0] for point in grid])
@@ -75,7 +80,7 @@ def test_blanking_one_record_moves_no_probability_by_more_than_epsilon():
         reference = Density(np.zeros((1, 1)), np.eye(1), np.empty(0), np.empty(0))
         target = clipped_target(one, np.zeros(5, dtype=np.intp), y[:, None], reference, a * taking_part, B, (0.4, 2.5),
                                 False)  # fmt: skip
-        at = replace(target, tempering=np.full(1, a.sum())).function()
+        at = with_tempering(target, a.sum()).function()
         log_p = np.array([at(np.array([m, d]))[0] for m in np.linspace(-3, 3, 25) for d in np.linspace(-0.45, 0.45, 7)])
         return log_p - np.logaddexp.reduce(log_p)
 
@@ -188,7 +193,22 @@ def test_what_it_cannot_have_is_refused_with_what_to_do(synthesizer, settings, m
         ss.synthesize(design, synthesizer, **(STRICT | settings))
 
 
-@pytest.mark.parametrize("option", [{"prior": "reference"}, {"weight": "curved"}])
+@pytest.mark.parametrize(
+    ("roles", "synthesizer", "message"),
+    [
+        ({"strata": "field"}, model(), "put the strata into the formula"),
+        ({"psu": "school"}, model(zeros=True), "effects on zeros and categories are not modelled"),
+        ({"psu": "school"}, ss.FBS("income + C(field) ~ gender", transform=SCORES), "effects on zeros and categories"),
+    ],
+)
+def test_effects_that_it_does_not_have_are_refused(roles, synthesizer, message):
+    frame = make_frame()
+    design = ss.SurveyDesign(frame.assign(school=np.arange(len(frame)) // 10), weights="wt", **roles)
+    with pytest.raises(ss.ModelError, match=message):
+        ss.synthesize(design, synthesizer, **STRICT)
+
+
+@pytest.mark.parametrize("option", [{"prior": "reference"}, {"weight": "curved"}, {"zeros": True}])
 def test_what_belongs_to_it_is_refused_elsewhere(option):
     with pytest.raises(ss.ModelError, match=r"go with mechanism=Strict\(\)"):
         ss.synthesize(make_design(), model(**option), epsilon=9)
@@ -206,6 +226,60 @@ def test_bounds_alone_make_scores_and_a_strict_release():
     assert 0 <= y.min() <= y.max() <= 1_000_000
     mean = (w := done.datasets[0].weights) / w.mean()
     assert 0.04 < mean.min() <= mean.max() < 60  # public limits of weights, before the mean is set to N / n
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [ss.FBS, ss.FBP])
+def test_zeros_are_an_outcome_of_their_own(kind):
+    """Shares of zeros and means of all near the file's; the histogram of scores knows amounts alone."""
+    frame, rng = make_frame(1500), np.random.default_rng(1)
+    frame.loc[rng.random(1500) < 0.2 + 0.3 * (frame["gender"] == "m"), "income"] = 0.0
+    design = ss.SurveyDesign(frame, weights="wt")
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum()}
+    done = ss.synthesize(design, kind("income ~ gender", prior="flat", zeros=True), **settings)
+    here, there = done.tables("gender", statistic="mean"), ss.estimate(design, "income", "gender", "mean")
+    assert (np.abs(here["estimate"] - there["estimate"]) < 4 * np.hypot(here["se"], there["se"])).all()
+
+    def shares(frame):
+        return frame["income"].eq(0).groupby(frame["gender"]).mean()
+
+    share = shares(frame)
+    np.testing.assert_allclose(np.mean([shares(d.frame) for d in done.datasets], axis=0), share, atol=0.1)
+    assert sum(done.method["private_scores"]["income"]["counts"]) < 1300
+    assert "zeros are an outcome of their own" in str(done.privacy)
+    kept = ss.Reference.from_release(done)
+    settings = {"epsilon": 5, "m": 2, "population_total": frame["wt"].sum()}
+    again = ss.synthesize(design, kept.synthesizer, mechanism=ss.Strict(reference=kept), **settings)
+    assert (again.datasets[0].frame["income"] == 0).mean() == pytest.approx(share.mean(), abs=0.1)
+
+
+@pytest.mark.slow
+def test_psus_have_effects_whose_size_is_paid_for_given_or_that_of_the_reference():
+    """Standard errors of the synthetic files carry them."""
+    rng = np.random.default_rng(5)
+    frame = make_frame(1600)
+    frame["school"] = np.arange(1600) // 16
+    frame["income"] *= np.exp(0.6 * rng.standard_normal(100))[frame["school"]]
+    design = ss.SurveyDesign(frame, weights="wt", psu="school")
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum()}
+    done = ss.synthesize(design, "income ~ gender", **settings)
+    assert "shares of PSUs 0.3" in str(done.privacy)
+    one = [ss.estimate(d, "income", statistic="mean")["se"].iloc[0] for d in done.datasets]
+    ignored = ss.synthesize(design, "income ~ gender", clusters="ignore", **settings)
+    none = [ss.estimate(d, "income", statistic="mean")["se"].iloc[0] for d in ignored.datasets]
+    there = ss.estimate(design, "income", statistic="mean")["se"].iloc[0]
+    assert np.mean(one) == pytest.approx(there, rel=0.4)
+    assert np.mean(none) < 0.8 * np.mean(one)
+    kept = ss.Reference.from_release(done)
+    assert kept.values["psu"].shape == (2,)
+    settings = {"epsilon": 5, "m": 2, "population_total": frame["wt"].sum()}
+    again = ss.synthesize(design, kept.synthesizer, mechanism=ss.Strict(reference=kept), **settings)
+    np.testing.assert_array_equal(again.method["reference"]["values"]["psu"], kept.values["psu"])
+    assert "shares of PSUs" not in str(again.privacy)
+    settings |= {"epsilon": 9.0, "bounds": (0, 1_000_000)}
+    given = ss.synthesize(design, "income ~ gender", mechanism=ss.Strict(between_psus=0.2), **settings)
+    assert given.method["reference"]["values"]["psu"] == [0.2, 0.2]
+    assert "0.2, was given by the agency as public" in str(given.privacy)
 
 
 @pytest.mark.slow

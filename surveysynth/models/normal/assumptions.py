@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from .joint_regression import JointRegression
 
 
+PUBLIC_PSUS = (
+    "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "
+    "and every data set has new effects of PSUs"
+)
+SHARES_OF_PSUS = (
+    "PSUs have normal effects on outcomes and weight (given the predictors, on their scales), which take the stated "
+    "share of the variance; everything else is fitted as if records were independent given the predictors"
+)
+
+
 def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list[str]:
     """What FBS and FBP both take as given."""
     said = []
@@ -22,6 +32,11 @@ def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list
         said.append(
             f"given the predictors {given} the outcome{'s are' if len(model.numeric) > 1 else ' is'} normal on the "
             f"scale: {model.measure}"
+        )
+    if model.zeros:
+        said.append(
+            "zeros are an outcome of their own, whose log odds are linear in the predictors; what is said of the "
+            "outcome is said of the other amounts, and the log weight of a zero is normal given the predictors"
         )
     if public.categories is not None:
         said += _of_categories(model, public, public.categories)
@@ -40,11 +55,11 @@ def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list
             "what goes with the size of PSUs is kept. epsilon is for these published sizes held fixed: a record "
             "that joins or leaves does not move the predictor of the others"
         )
-    return said + (
-        []
-        if public.groups is None
-        else _of_effects(public.groups, public, numbers=bool(model.numeric) or public.public_weights is None)
-    )
+    if public.groups is None:
+        return said
+    if model.prior == "reference":
+        return [*said, SHARES_OF_PSUS, PUBLIC_PSUS]
+    return said + _of_effects(public.groups, public, numbers=bool(model.numeric) or public.public_weights is None)
 
 
 def _of_categories(model: JointRegression[Any], public: JointPublic, of: Cells) -> list[str]:
@@ -77,8 +92,7 @@ def _of_effects(groups: Groups, public: JointPublic, *, numbers: bool) -> list[s
     given = "; those on categories are drawn, and densities are given these" if public.categories is not None else ""
     return [
         *said,
-        "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "
-        f"and every data set has new effects of PSUs{kept}",
+        f"{PUBLIC_PSUS}{kept}",
         "Delta bounds what a record (or unit) does to the likelihood of all that is drawn: its density given the "
         f"others of its PSU, effects of PSUs on numbers being integrated out{given}",
     ]

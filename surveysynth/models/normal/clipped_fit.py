@@ -1,32 +1,33 @@
-"""Draws of (B, Sigma) under the clipped log likelihood ratio, in coordinates in which the reference is standard normal.
+"""The target of the strict mechanism for a file: records, whitened predictors, prior and public set.
 
-    target(t) = prior(t) exp( sum_i a_i [clamp(l_i(t), -B, B) - C_B(t, x_i)] )
-
-With the reference's B_ref, Sigma_ref = L_ref L_ref' and whitened predictors W = X Q, W'W / n = I, a record's
+With the reference's B_ref, Sigma_ref = L_ref L_ref' and whitened predictors W = X Q (W'W / n = I) a record's
 coordinates are v = L_ref^-1 (y - B_ref' x) and their means are beta' W: so beta = 0, Lambda = I is the reference.
 The prior is public: beta ~ N(0, 4), lambda and delta flat where the eigenvalues of Lambda Lambda' lie within public
 limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2).
 
-Categories k, multinomial within public cells, stand in the same density and under the same clamp: their log shares are
-those of the reference plus contrasts psi ~ N(0, 4), which add up to 0 over the categories of a cell.  A record's
-predictor row is then one of its public row, one for each category, and C_B is the expectation over categories, too:
-every one of these rows, by the reference's share of it.
+Zeros, where they are an outcome of their own, and categories k, multinomial within public cells, stand in the same
+density and under the same clamp.  The log odds of a zero are those of the reference plus W psi, psi ~ N(0, 4); the log
+shares of categories are those of the reference plus contrasts ~ N(0, 4), which add up to 0 over the categories of a
+cell.  C_B is the expectation over zero or not, and over categories, too: every one of them, by the reference's
+probability of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax
 
 from ...engines.hamiltonian import Target
-from .clipped_ratio import Form, clipped_ratio, extremes, rule
+from .clipped_ratio import Form, clipped_offset, clipped_ratio, extremes, rule
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Bools = NDArray[np.bool_]
 
 PRIOR_SD = 2.0  # of coefficients of whitened predictors, in the reference's standard deviations
 CURVATURE_SD, SPREAD_SD = 0.2, 0.12  # of kappa and eta; free, the density has spikes in which chains stick
@@ -38,8 +39,8 @@ STEP, STEP_AT, MOST_NODES = {1: 0.4, 2: 0.4, 3: 0.5, 4: 0.8}, 700.0, 5000
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show draws
-class Density:
-    """The normal model's parameters: of a reference, or of one draw.
+class Normal:
+    """Parameters of the numbers of some records.
 
     Attributes
     ----------
@@ -47,15 +48,42 @@ class Density:
     L : float array (d, d)
     kappa, eta : float arrays (d - 1,)
         Curvature of the last column given the innovations of the others, in its standard deviations; of its log spread.
-    log_shares : float array (cells, K) or None
-        Of categories, where outcomes are categories.
     """
 
     B: Floats
     L: Floats
     kappa: Floats
     eta: Floats
+
+
+@dataclass(frozen=True, repr=False)
+class Density(Normal):
+    """The model's parameters: of a reference, or of one draw.
+
+    Attributes
+    ----------
+    log_shares : float array (cells, K) or None
+        Of categories, where outcomes are categories.
+    zero : float array (K,) or None
+        Coefficients of the log odds of a zero, where zeros are an outcome of their own.
+    B_zero, L_zero : float arrays (K, d - 1), (d - 1, d - 1), or None
+        Of the weight of records whose outcome is zero: nothing where it is public.
+    psu : float array (d,) or None
+        Share of each innovation's variance that lies between PSUs, where these have effects; it is not fitted.
+    """
+
     log_shares: Floats | None = None
+    zero: Floats | None = None
+    B_zero: Floats | None = None
+    L_zero: Floats | None = None
+    psu: Floats | None = None
+
+    @property
+    def of_zeros(self) -> Normal:
+        """Of the numbers of records whose outcome is zero."""
+        assert self.B_zero is not None and self.L_zero is not None  # as there are zeros
+        straight = np.zeros(max(len(self.L_zero) - 1, 0))
+        return Normal(self.B_zero, self.L_zero, straight, straight)
 
 
 @dataclass(frozen=True)
@@ -69,166 +97,279 @@ class Places:
     category: Codes
     K: int
 
+    @cached_property
+    def contrasts(self) -> Floats:
+        """Orthonormal contrasts between categories: (K, K - 1)."""
+        K = self.K
+        return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
 
-@dataclass(frozen=True, repr=False)
-class ClippedTarget:
-    """The target's ingredients: public ones, and the records in the order of their rows."""
 
-    W: Floats
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class Part:
+    """The records that hold the same numbers: all, or those whose outcome is zero, or is not, as the kernel takes them.
+
+    ``W`` (rows, r) are the whitened predictor rows, ``tempering`` (rows,) what C_B of each counts.
+    """
+
+    reference: Normal
     Q: Floats
-    reference: Density
+    W: Floats
     curved: bool
     B: float
-    limits: tuple[float, float]
+    limits: tuple[float, float]  # of the eigenvalues of Lambda Lambda'
     v: Floats
     log_ref: Floats
     a: Floats
     start: Codes
-    tempering: Floats  # of each row, for C_B: the sum of a over its records
-    places: Places | None = None
+    tempering: Floats
 
     @property
     def d(self) -> int:
-        """Number of coordinates of a record."""
-        return self.v.shape[1]
+        """Numbers of a record."""
+        return len(self.reference.L)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of beta, delta, lambda, kappa, eta, psi."""
-        d, shares = self.d, self.reference.log_shares
-        bent = d - 1 if self.curved else 0
-        return self.W.shape[1] * d, d, d * (d - 1) // 2, bent, bent, 0 if shares is None else shares.size - len(shares)
+        """Of beta, delta, lambda, kappa, eta."""
+        d = self.d
+        return self.W.shape[1] * d, d, d * (d - 1) // 2, *((d - 1, d - 1) if self.curved else (0, 0))
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
         """Where each of them ends in a point."""
-        return tuple(np.cumsum(self.sizes).tolist())
+        return tuple(int(end) for end in np.cumsum(self.sizes))
 
     @cached_property
     def below(self) -> tuple[Codes, Codes]:
-        """Places below the diagonal."""
+        """Places below the diagonal of lambda."""
         return np.tril_indices(self.d, -1)
 
     @property
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about: from n a at the reference."""
-        known, shares = self.tempering.sum(), self.sizes[-1]
-        prior = (PRIOR_SD, np.inf, np.inf, CURVATURE_SD, SPREAD_SD, PRIOR_SD)
-        information = (1, 2, 1, 2, 2, 1 / max(shares, 1))
-        return np.concatenate([
-            np.full(size, (k * known + 1 / sd**2) ** -0.5)
-            for size, k, sd in zip(self.sizes, information, prior, strict=True)
-        ])  # fmt: skip
+        known = self.tempering.sum()
+        prior = (PRIOR_SD, np.inf, np.inf, CURVATURE_SD, SPREAD_SD)
+        information = (1, 2, 1, 2, 2)
+        return np.concatenate(
+            [
+                np.full(size, (k * known + 1 / sd**2) ** -0.5)
+                for size, k, sd in zip(self.sizes, information, prior, strict=True)
+            ]
+        )
 
-    def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:
-        """Where chains start: at the reference, and spread around it; nothing of the file decides."""
-        beta, delta, lam, kappa, eta, psi = self.sizes
+    @property
+    def centre(self) -> Floats:
+        """The reference as a point."""
         bent = [self.reference.kappa, self.reference.eta] if self.curved else []
-        centre = np.concatenate([np.zeros(beta + delta + lam), *bent, np.zeros(psi)])
-        spread = np.concatenate([
-            np.full(beta, 0.3 / np.sqrt(self.W.shape[1])), np.full(delta, 0.1), np.full(lam, 0.1),
-            np.full(kappa, CURVATURE_SD / 2), np.full(eta, SPREAD_SD / 2), np.full(psi, 0.3),
-        ])  # fmt: skip
-        return [centre + spread * rng.uniform(-1, 1, centre.size) * (chain > 0) for chain in range(chains)]
+        return np.concatenate([np.zeros(sum(self.sizes[:3])), *bent])
+
+    @property
+    def spread(self) -> Floats:
+        """How far from the reference chains start at the most."""
+        far = (0.3 / np.sqrt(self.W.shape[1]), 0.1, 0.1, CURVATURE_SD / 2, SPREAD_SD / 2)
+        return np.repeat(far, self.sizes)
 
     def split(self, point: Floats) -> tuple[Floats, Form]:
-        """beta (r, d), and everything else."""
+        """Beta (r, d) and the form."""
         d, ends = self.d, self.ends
         lam = np.zeros((d, d))
         lam[self.below] = point[ends[1] : ends[2]]
-        form = Form(point[ends[0] : ends[1]], lam, point[ends[2] : ends[3]], point[ends[3] : ends[4]])
-        return point[: ends[0]].reshape(-1, d), form
+        form = Form(point[ends[0] : ends[1]], lam, point[ends[2] : ends[3]], point[ends[3] :])
+        return point[: ends[0]].reshape(self.W.shape[1], d), form
 
-    def log_shares(self, point: Floats) -> Floats | None:
-        """Log shares of categories (cells, K): the reference's plus psi, normalized."""
-        reference = self.reference.log_shares
-        if reference is None:
-            return None
-        psi = point[self.ends[4] :].reshape(len(reference), -1)
-        return np.asarray(log_softmax(reference + psi @ self.contrasts.T, axis=1))
-
-    @cached_property
-    def contrasts(self) -> Floats:
-        """Orthonormal contrasts between categories: (K, K - 1)."""
-        assert self.places is not None
-        K = self.places.K
-        return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
-
-    def function(self) -> Target:
-        """The log target and its gradient, with memory of its own: one a chain."""
+    def function(self) -> Callable[[Floats, Floats], tuple[float, Floats, Floats]]:
+        """From a point and offsets (rows,) to the log target, its gradient, and that of the offsets."""
+        if self.d == 0:
+            size = np.diff(self.start)
+            counts = np.add.reduceat(np.append(self.a, 0.0), self.start[:-1]) * (size > 0)
+            return lambda point, offset: clipped_offset(offset, counts, self.tempering, self.B, point)
         (G, _), d = self.W.shape, self.d
-        g_mu, g_offset, g = np.empty((G, d)), np.empty(G), Form.zeros(d, curved=self.curved)
         nodes, weights = public_rule(d, float(self.tempering.sum()))
-        lower, (low, high), none = self.below, self.limits, np.zeros(G)
+        g_mu, g_offset, g = np.empty((G, d)), np.empty(G), Form.zeros(d, curved=self.curved)
         reference = Form.zeros(d, curved=self.curved)
         if self.curved:
             reference = reference._replace(kappa=self.reference.kappa, eta=self.reference.eta)
+        (low, high), lower = self.limits, self.below
 
-        def target(point: Floats) -> tuple[float, Floats]:
+        def part(point: Floats, offset: Floats) -> tuple[float, Floats, Floats]:
             beta, form = self.split(point)
             least, largest = extremes(form)
             if not (low <= least and largest <= high):
-                return -np.inf, point
-            shares = self.log_shares(point)
-            offset = none if shares is None else self._offset(shares)
+                return -np.inf, point, offset
             value = clipped_ratio(
                 self.W @ beta, offset, form, reference, self.B, nodes, weights, self.v, self.log_ref, self.a,
                 self.start, self.tempering, g_mu, g_offset, g,
             )  # fmt: skip
             kappa, eta = form.kappa - reference.kappa, form.eta - reference.eta
-            psi = point[self.ends[4] :]
-            value -= float((beta**2).sum() + (psi**2).sum()) / (2 * PRIOR_SD**2)
+            value -= float((beta**2).sum()) / (2 * PRIOR_SD**2)
             value -= float((kappa**2).sum()) / (2 * CURVATURE_SD**2) + float((eta**2).sum()) / (2 * SPREAD_SD**2)
-            return value, np.concatenate([
+            gradient = np.concatenate([
                 (self.W.T @ g_mu - beta / PRIOR_SD**2).ravel(), g.delta, g.lam[lower],
                 g.kappa - kappa / CURVATURE_SD**2, g.eta - eta / SPREAD_SD**2,
-                *([] if shares is None else [self._of_shares(g_offset, shares) - psi / PRIOR_SD**2]),
             ])  # fmt: skip
+            return value, gradient, g_offset
+
+        return part
+
+    def normal(self, point: Floats) -> Normal:
+        """A point's parameters in the file's own units."""
+        beta, form = self.split(point)
+        none = np.zeros(max(self.d - 1, 0))
+        B = self.reference.B + self.Q @ beta @ self.reference.L.T
+        L = self.reference.L @ (form.lam + np.diag(np.exp(form.delta)))
+        return Normal(B, L, form.kappa, form.eta) if self.curved else Normal(B, L, none, none)
+
+
+@dataclass(frozen=True, repr=False)
+class ClippedTarget:
+    """The log target of a file.
+
+    A point holds the parameters of each part, psi, where zeros are an outcome of their own, and contrasts, where
+    outcomes are categories.  ``log_odds`` (rows,) are the reference's.
+    """
+
+    reference: Density
+    parts: tuple[Part, ...]
+    log_odds: Floats | None = None
+    places: Places | None = None
+
+    @property
+    def Q(self) -> Floats:
+        """What whitens predictors."""
+        return self.parts[0].Q
+
+    @property
+    def W(self) -> Floats:
+        """Whitened predictor rows."""
+        return self.parts[0].W
+
+    @property
+    def tempering(self) -> Floats:
+        """What C_B of each row counts, all parts together."""
+        return np.asarray(sum(part.tempering for part in self.parts))
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where the parameters of each part, psi and contrasts end in a point."""
+        psi = 0 if self.log_odds is None else self.W.shape[1]
+        shares = self.reference.log_shares
+        contrasts = 0 if shares is None else shares.size - len(shares)
+        return tuple(int(end) for end in np.cumsum([*(part.centre.size for part in self.parts), psi, contrasts]))
+
+    def split(self, point: Floats) -> tuple[Floats, ...]:
+        """The parameters of each part, psi and contrasts."""
+        return tuple(np.split(point, self.ends[:-1]))
+
+    @property
+    def scale(self) -> Floats:
+        """Public standard deviations of the parameters, about."""
+        *_, psi, contrasts = np.diff([0, *self.ends])
+        known, of_zeros = self.tempering.sum(), 0.0
+        if self.log_odds is not None:
+            p = expit(self.log_odds)
+            of_zeros = float(self.tempering @ (p * (1 - p)))
+        return np.concatenate([
+            *(part.scale for part in self.parts), np.full(psi, (of_zeros + 1 / PRIOR_SD**2) ** -0.5),
+            np.full(contrasts, (known / max(contrasts, 1) + 1 / PRIOR_SD**2) ** -0.5),
+        ])  # fmt: skip
+
+    def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:
+        """Where chains start: at the reference, and spread around it; nothing of the file decides."""
+        *_, psi, contrasts = np.diff([0, *self.ends])
+        centre = np.concatenate([*(part.centre for part in self.parts), np.zeros(psi + contrasts)])
+        spread = np.concatenate([
+            *(part.spread for part in self.parts), np.full(psi, 0.3 / np.sqrt(max(psi, 1))), np.full(contrasts, 0.3),
+        ])  # fmt: skip
+        return [centre + spread * rng.uniform(-1, 1, centre.size) * (chain > 0) for chain in range(chains)]
+
+    def function(self) -> Target:
+        """The log target and its gradient, with memory of its own: one a chain."""
+        functions = [part.function() for part in self.parts]
+        rows = len(self.W)
+
+        def target(point: Floats) -> tuple[float, Floats]:
+            *of_parts, psi, contrasts = self.split(point)
+            shares = self._log_shares(contrasts)
+            log_odds = np.zeros(rows) if self.log_odds is None else self.log_odds + self.W @ psi
+            total, gradients, of_offset = 0.0, [], np.zeros(rows)
+            for k, (function, own) in enumerate(zip(functions, of_parts, strict=True)):
+                value, gradient, g_offset = function(own, self._offset(shares, log_odds, zero=k == 1))
+                if not np.isfinite(value):
+                    return -np.inf, point
+                total += value
+                gradients.append(gradient)
+                of_offset += g_offset
+            if self.log_odds is not None:  # the last offset is that of zeros
+                p = expit(log_odds)
+                gradients.append(self.W.T @ (g_offset - p * of_offset) - psi / PRIOR_SD**2)
+            if shares is not None:
+                gradients.append(self._of_shares(of_offset, shares) - contrasts / PRIOR_SD**2)
+            total -= float((psi**2).sum() + (contrasts**2).sum()) / (2 * PRIOR_SD**2)
+            return total, np.concatenate(gradients)
 
         return target
 
-    def _offset(self, shares: Floats) -> Floats:
-        """Log of how many times as probable each row's category is as under the reference: (G,)."""
-        assert self.places is not None and self.reference.log_shares is not None  # as there are shares
-        return np.asarray((shares - self.reference.log_shares)[self.places.cell, self.places.category])
+    def _offset(self, shares: Floats | None, log_odds: Floats, *, zero: bool) -> Floats:
+        """Log of how many times as probable each row's category, and zero or not, are as under the reference."""
+        offset = np.zeros(len(self.W))
+        if shares is not None and self.reference.log_shares is not None and self.places is not None:
+            offset += (shares - self.reference.log_shares)[self.places.cell, self.places.category]
+        if self.log_odds is not None:
+            sign = 1 if zero else -1
+            offset += np.logaddexp(0, -sign * self.log_odds) - np.logaddexp(0, -sign * log_odds)
+        return offset
+
+    def _log_shares(self, contrasts: Floats) -> Floats | None:
+        """Log shares of categories (cells, K): the reference's plus contrasts, normalized."""
+        reference = self.reference.log_shares
+        if reference is None or self.places is None:
+            return None
+        moved = contrasts.reshape(len(reference), -1) @ self.places.contrasts.T
+        return np.asarray(log_softmax(reference + moved, axis=1))
 
     def _of_shares(self, g_offset: Floats, shares: Floats) -> Floats:
-        """The gradient of psi from that of the offsets."""
+        """The gradient of contrasts from that of the offsets."""
         assert self.places is not None
         at = self.places.cell * self.places.K + self.places.category
         direct = np.bincount(at, g_offset, shares.size).reshape(shares.shape)
         of_log = direct - np.exp(shares) * direct.sum(axis=1, keepdims=True)
-        return np.asarray(of_log @ self.contrasts).ravel()
+        return np.asarray(of_log @ self.places.contrasts).ravel()
 
     def density(self, point: Floats) -> Density:
         """A point's parameters in the file's own units."""
-        beta, form = self.split(point)
-        none = np.zeros(self.d - 1)
-        B = self.reference.B + self.Q @ beta @ self.reference.L.T
-        L = self.reference.L @ (form.lam + np.diag(np.exp(form.delta)))
-        kappa, eta = (form.kappa, form.eta) if self.curved else (none, none)
-        return Density(B, L, kappa, eta, self.log_shares(point))
+        *of_parts, psi, contrasts = self.split(point)
+        numbers, *of_zeros = [part.normal(own) for part, own in zip(self.parts, of_parts, strict=True)]
+        density = Density(**vars(numbers), log_shares=self._log_shares(contrasts), psu=self.reference.psu)
+        if self.reference.zero is None:
+            return density
+        zero = self.reference.zero + self.Q @ psi
+        return replace(density, zero=zero, B_zero=of_zeros[0].B, L_zero=of_zeros[0].L)
 
 
-def alike(W: Floats, tempering: Floats) -> tuple[Floats, Floats]:
-    """Groups of rows that C_B takes as one: their weighted means (groups, r), and sums of ``tempering``.
+def alike(W: Floats, tempering: Floats, group: Codes) -> list[Codes]:
+    """Groups of rows that C_B takes as one, within those of ``group``: rows of each.
 
     The group with the largest sum of squares is halved at the median of its widest column, until all are near their
     means or there are MANY_ROWS.  Rows and numbers of records are public.
     """
-    groups, spread = [np.arange(len(W))], [np.inf]
+
+    def squares(rows: Codes) -> float:
+        centre = np.average(W[rows], axis=0, weights=tempering[rows] + 1e-12)
+        return float(tempering[rows] @ ((W[rows] - centre) ** 2).sum(axis=1)) if len(rows) > 1 else 0.0
+
+    order = np.argsort(group, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    spread = [squares(rows) for rows in groups]
     while len(groups) < MANY_ROWS and max(spread) > NEAR * tempering.sum() / MANY_ROWS:
         widest = int(np.argmax(spread))
         rows = groups.pop(widest)
         spread.pop(widest)
         column = int(np.argmax(W[rows].var(axis=0)))
-        order = rows[np.argsort(W[rows, column], kind="stable")]
-        for half in (order[: len(rows) // 2], order[len(rows) // 2 :]):
-            centre = np.average(W[half], axis=0, weights=tempering[half] + 1e-12)
+        ordered = rows[np.argsort(W[rows, column], kind="stable")]
+        for half in (ordered[: len(rows) // 2], ordered[len(rows) // 2 :]):
             groups.append(half)
-            spread.append(float(tempering[half] @ ((W[half] - centre) ** 2).sum(axis=1)) if len(half) > 1 else 0.0)
-    centres = np.array([np.average(W[rows], axis=0, weights=tempering[rows] + 1e-12) for rows in groups])
-    return centres, np.array([tempering[rows].sum() for rows in groups])
+            spread.append(squares(half))
+    return groups
 
 
 def public_rule(d: int, known: float) -> tuple[Floats, Floats]:
@@ -238,9 +379,10 @@ def public_rule(d: int, known: float) -> tuple[Floats, Floats]:
     return (nodes, weights) if len(weights) <= MOST_NODES else rule(d - 1, STEP[d] / 2)
 
 
-def parameters(rank: int, d: int, curved: bool, cells: int = 0, K: int = 1) -> int:
-    """How many there are: coefficients, covariance, curvature, shares."""
-    return rank * d + d * (d + 1) // 2 + (2 * (d - 1) if curved else 0) + cells * (K - 1)
+def parameters(rank: int, d: int, *, curved: bool, cells: int = 0, K: int = 1, zeros: bool = False) -> int:
+    """How many there are: coefficients, covariance, curvature; of zeros, and of their weight; shares."""
+    of_zeros = rank + parameters(rank, d - 1, curved=False) if zeros else 0
+    return rank * d + d * (d + 1) // 2 + (2 * (d - 1) if curved else 0) + of_zeros + cells * (K - 1)
 
 
 def whitening(X: Floats, size: Floats) -> Floats:
@@ -252,28 +394,73 @@ def whitening(X: Floats, size: Floats) -> Floats:
 
 def clipped_target(
     X: Floats, pattern: Codes, Y: Floats, reference: Density, a: Floats, B: float, limits: tuple[float, float],
-    curved: bool, places: Places | None = None,
+    curved: bool, places: Places | None = None, zero: Bools | None = None,
 ) -> ClippedTarget:  # fmt: skip
-    """The target of a file, from distinct predictor rows (G, K), each record's (n,), and working-scale Y (n, d)."""
-    size = np.bincount(pattern, minlength=len(X))
+    """The target of a file.
+
+    Parameters
+    ----------
+    X : float array (G, K)
+        Distinct predictor rows.
+    pattern : int array (n,)
+        Each record's.
+    Y : float array (n, d)
+        Working scale; the weight is the last column, unless it is public.
+    reference : Density
+    a : float array (n,)
+        Tempering.
+    B : float
+    limits : (float, float)
+    curved : bool
+    places : Places, optional
+        Of the rows, where outcomes are categories.
+    zero : bool array (n,), optional
+        Records whose outcome is zero, where that is an outcome of its own: the first column of Y is not looked at.
+    """
     known, tempering = of_public_rows(len(X), pattern, a, reference, places)
     Q = whitening(X, known)
-    order = np.argsort(pattern, kind="stable")
-    v = np.ascontiguousarray(np.linalg.solve(reference.L, (Y - (X @ reference.B)[pattern]).T).T[order])
+    W, G = np.ascontiguousarray(X @ Q), len(X)
+    log_odds = None if reference.zero is None else X @ reference.zero
+    if G > MANY_ROWS:  # rows with records and without C_B, then groups of rows with C_B and without records
+        group = np.zeros(G, dtype=np.intp) if places is None else places.cell * places.K + places.category
+        groups = alike(W, tempering, group)
+
+        def with_means(x: Floats) -> Floats:
+            return np.concatenate([x, [np.average(x[g], axis=0, weights=tempering[g] + 1e-12) for g in groups]])
+
+        first = np.array([rows[0] for rows in groups])
+        W, log_odds = with_means(W), None if log_odds is None else with_means(log_odds)
+        tempering = np.concatenate([np.zeros(G), [tempering[rows].sum() for rows in groups]])
+        if places is not None:
+            cell, category = (np.concatenate([x, x[first]]) for x in (places.cell, places.category))
+            places = Places(cell, category, places.K)
+
+    def part(normal: Normal, here: Bools, columns: slice, share: Floats, curved: bool) -> Part:
+        chosen = np.flatnonzero(here)
+        chosen = chosen[np.argsort(pattern[chosen], kind="stable")]
+        residual = Y[chosen, columns] - (X @ normal.B)[pattern[chosen]]
+        v = np.ascontiguousarray(np.linalg.solve(normal.L, residual.T).T)
+        size = np.bincount(pattern[chosen], minlength=len(W))
+        start = np.concatenate([[0], np.cumsum(size)]).astype(np.intp)
+        log_ref = _log_density(v, normal, curved)
+        return Part(normal, Q, W, curved, B, limits, v, log_ref, a[chosen], start, tempering * share)
+
+    one = np.ones(len(W))
+    if zero is None or log_odds is None:
+        return ClippedTarget(reference, (part(reference, pattern >= 0, slice(None), one, curved),), None, places)
+    amounts = part(reference, ~zero, slice(None), expit(-log_odds), curved)
+    zeros = part(reference.of_zeros, zero, slice(1, None), expit(log_odds), False)
+    return ClippedTarget(reference, (amounts, zeros), log_odds, places)
+
+
+def _log_density(v: Floats, reference: Normal, curved: bool) -> Floats:
+    """Of coordinates under the reference, up to what the kernel leaves out, too: (n,)."""
+    if v.shape[1] == 0:
+        return np.zeros(len(v))
     before, last = v[:, :-1], v[:, -1]
     log_spread = before @ reference.eta * curved
     centre = (before**2 - 1) @ reference.kappa * curved
-    log_ref = -(before**2).sum(axis=1) / 2 - log_spread - ((last - centre) / np.exp(log_spread)) ** 2 / 2
-    start = np.concatenate([[0], np.cumsum(size)]).astype(np.intp)
-    W = np.ascontiguousarray(X @ Q)
-    if len(W) > MANY_ROWS and places is None:
-        # rows with records and without C_B, then groups of rows with C_B and without records
-        centres, of_groups = alike(W, tempering)
-        W, tempering = np.vstack([W, centres]), np.concatenate([np.zeros(len(W)), of_groups])
-        start = np.concatenate([start, np.full(len(centres), start[-1])])
-    return ClippedTarget(
-        W, Q, reference, curved, B, limits, v, log_ref, a[order], start, tempering, places,
-    )  # fmt: skip
+    return np.asarray(-(before**2).sum(axis=1) / 2 - log_spread - ((last - centre) / np.exp(log_spread)) ** 2 / 2)
 
 
 def of_public_rows(

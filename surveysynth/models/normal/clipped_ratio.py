@@ -277,3 +277,16 @@ def clipped_ratio(
                 g_offset[row] += factor * J0
                 _add_gradient(factor, J0, J1, J2, e, per_spread, form, inverse, adjoint, g_mu, row, g)
     return total
+
+
+def clipped_offset(
+    offset: Floats, a: Floats, tempering: Floats, B: float, point: Floats
+) -> tuple[float, Floats, Floats]:
+    """The same for records that hold nothing but what their row's offset is about: value, and both gradients.
+
+    ``a`` (G,) is the sum over the records of each row.
+    """
+    ratio = np.clip(offset, -B, B)
+    inside = (-B < offset) & (offset < B)
+    expected = tempering * np.exp(ratio)
+    return float(a @ ratio - expected.sum()), np.zeros_like(point), (a - expected) * inside

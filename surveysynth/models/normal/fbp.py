@@ -45,11 +45,12 @@ from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
 from ..shared.transforms import Transform
-from . import shares
+from . import shares, zeros
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
+from .psu_shares import within_psus
 from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
 from .relative import REFERENCE_PRIOR
 from .uncensored import uncensored_tilted
@@ -73,7 +74,7 @@ class FBP(JointRegression[PopulationRecords]):
 
     Parameters
     ----------
-    outcome, predictors, transform, missing
+    outcome, predictors, transform, missing, zeros
         As for :class:`FBS`.
     prior : {"paper", "flat"}
         That of Hu, Savitsky & Williams (2022a, appendix D), for one outcome; or p(B, Sigma) ~
@@ -278,14 +279,16 @@ class FBP(JointRegression[PopulationRecords]):
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
         """
         assert isinstance(public, PopulationPublic)
+        draw = within_psus(public, draw)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
         category = shares.simulate(public, draw, rng)
         row, labels = public.rows_of(category), public.labels(category)
         effect = self.effects_of_records(public, draw, rng)
-        beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, public.intercept, d)
+        beta, L_y, kappa_y, kappa_x, sigma_pi = to_population(B, L, public.intercept, d)
         z = rng.standard_normal((public.n, d))
         y = (public.X @ beta)[row] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
-        outcomes = self.back(y + effect[:, :d])
+        zero = zeros.simulate(public, row, draw, rng)
+        outcomes = np.where(zero[:, None], 0.0, self.back(y + effect[:, :d]))
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
         log_weight, of_psu = -y @ kappa_y, effect[:, d]
@@ -295,9 +298,12 @@ class FBP(JointRegression[PopulationRecords]):
         kappa_x = np.where(of_size, 0.0, kappa_x)
         if self.weights == "full":
             log_weight -= (public.X @ kappa_x)[row]
+        if self.zeros:  # the weight of an amount is exp(log_weight - sigma_pi^2 / 2)
+            log_weight = np.where(zero, zeros.log_weight(public, row, draw) + sigma_pi**2 / 2, log_weight)
         factor = np.broadcast_to(np.exp(of_psu), len(y))
         smoothed = np.exp(log_weight - log_weight.max()) * factor
         cell = public.cell if category is None else codes(public.cell, category)
+        cell = codes(cell, zero.astype(np.intp)) if self.zeros else cell
         mean = (np.bincount(cell, smoothed) / np.bincount(cell, factor))[cell] * factor
         return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
 

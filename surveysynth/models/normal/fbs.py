@@ -25,11 +25,12 @@ from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import Constants
 from ..shared.transforms import Transform
-from . import shares
+from . import shares, zeros
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
+from .psu_shares import new_innovations
 from .records import JointPublic, JointRecords
 from .relative import REFERENCE_PRIOR
 
@@ -67,6 +68,8 @@ class FBS(JointRegression[JointRecords]):
         ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)`` or ``surveysynth.AsinhTransform(scale=)``.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
+    zeros : bool
+        Zeros are an outcome of their own, beside amounts: with one numeric outcome, under :class:`Strict`.
     weight : {"linear", "curved"}, optional
         How the log weight goes with the outcomes: "linear", as in the paper, or "curved", quadratic in their
         innovations with a log-linear spread.  Default: "curved" under :class:`Strict`, else "linear".
@@ -166,17 +169,22 @@ class FBS(JointRegression[JointRecords]):
         assert isinstance(public, JointPublic)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
         category = shares.simulate(public, draw, rng)
-        mean = (public.X @ B)[public.rows_of(category)] + self.effects_of_records(public, draw, rng)
-        z = rng.standard_normal((public.n, d))
-        y = mean[:, :d] + z @ L[:d, :d].T  # L is triangular: its first d rows are the outcomes' own factor
+        row = public.rows_of(category)
+        mean = (public.X @ B)[row] + self.effects_of_records(public, draw, rng)
+        z, of_psu, within = new_innovations(public, draw, d, rng)
+        y = self.back(mean[:, :d] + z @ L[:d, :d].T)  # L is triangular: its first d rows are the outcomes' own factor
+        zero = zeros.simulate(public, row, draw, rng)
         weights = public.public_weights
         if weights is None:
-            log_weight = mean[:, d] + z @ L[d, :d]  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+            sd = L[d, d] * (np.exp(z @ draw["eta"][0]) if self.curved else 1.0)
+            log_weight = mean[:, d] + z @ L[d, :d] + sd * of_psu  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
             if self.curved:
                 log_weight += L[d, d] * (z**2 - 1) @ draw["kappa"][0]
-                log_weight += (L[d, d] * np.exp(z @ draw["eta"][0])) ** 2 / 2  # E(w | y~) of a lognormal
+            if self.curved or self.zeros:
+                log_weight += within * sd**2 / 2  # E(w | y~) of a lognormal
+            log_weight = np.where(zero, zeros.log_weight(public, row, draw), log_weight) if self.zeros else log_weight
             weights = np.exp(np.clip(log_weight, *LOG_WEIGHTS) if self.prior == "reference" else log_weight)
-        return Synthetic(self.back(y), weights, public.labels(category))
+        return Synthetic(np.where(zero[:, None], 0.0, y), weights, public.labels(category))
 
     def assumptions(self, public: Public) -> list[str]:
         """What FBS takes as given, in sentences."""

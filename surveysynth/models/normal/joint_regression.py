@@ -90,6 +90,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     prior: str = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
     missing: Literal["fail", "drop"] = "fail"
+    zeros: bool = False
 
     name: ClassVar[str]
     priors: ClassVar[dict[str, str]]
@@ -106,6 +107,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
         if self.missing not in ("fail", "drop"):
             raise InputError(f"missing={self.missing!r} is not one of fail, drop")
+        if not isinstance(self.zeros, bool) or (self.zeros and len(self.numeric) != 1):
+            raise InputError("zeros=True makes zeros an outcome of their own, and goes with one numeric outcome")
         both = set(self.numeric) & set(formula_columns(self.predictors))
         if both:
             raise InputError(f"{', '.join(sorted(both))}: an outcome cannot be a predictor; predictors are public")
@@ -191,7 +194,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine; an outcome
             that is nearly proportional to a size measure that is no predictor.
         """
-        working = [working_scale(design, o, t) for o, t in zip(self.numeric, self.transforms(), strict=True)]
+        scales = zip(self.numeric, self.transforms(), strict=True)
+        working = [working_scale(design, o, t, zeros=self.zeros) for o, t in scales]
+        zero = np.isnan(working[0]) if self.zeros else None
         cells = discrete_predictors(design, self.predictors, self.categorical)
         labels_of = crossed(design, self.categorical, cells) if self.categorical else None
         formula = with_categories(self.predictors, self.categorical)
@@ -212,14 +217,15 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         if working or log_w is not None:  # categories alone do not look at the rows
             X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, of_psu, each)
             X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, of_unit, each)
-        y = np.column_stack(working) if working else np.empty((design.n, 0))
+        y = np.nan_to_num(np.column_stack(working)) if working else np.empty((design.n, 0))
         row = pattern if labels_of is None else pattern - labels_of.category
         records = JointRecords(
             X=X, row=row, columns=columns, public_weights=public, y=y, log_w=log_w, groups=groups,
-            categories=labels_of, cell_columns=tuple(cells),
+            categories=labels_of, cell_columns=tuple(cells), zero=zero,
         )  # fmt: skip
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
-        refuse_singular(records.Y, X, pattern, labels)
+        amounts = records if zero is None else records.some(np.flatnonzero(~zero))
+        refuse_singular(amounts.Y, X, amounts.pattern, labels)
         if groups is not None:
             refuse_constant_within(groups, records.Y, labels)
             if self.prior == "normal":
@@ -241,8 +247,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         ModelError
             alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
         """
-        if self.prior == "reference" or self.curved:
-            raise ModelError(f"prior='reference' and weight='curved' of {self.name} go with mechanism=Strict()")
+        if self.prior == "reference" or self.curved or self.zeros:
+            raise ModelError(
+                f"prior='reference', weight='curved' and zeros=True of {self.name} go with mechanism=Strict()"
+            )
         numeric = self._fit_numeric(records, alpha, sampler)
         if records.categories is None:
             return numeric
@@ -380,7 +388,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
         D = draw.values["L"].shape[1]
-        if public.groups is None or D == 0:
+        if public.groups is None or D == 0 or ("psu" in draw.values and "T" not in draw.values):
             return np.zeros((1, D))
         strata = draw.effects["strata"][0] if "strata" in draw.effects else None
         if public.groups.sampled:
@@ -465,6 +473,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             "predictors": self.predictors,
             "prior": self.prior,
             "transform": [t.describe() for t in self.transforms()],
+            **({"zeros": True} if self.zeros else {}),
             "weights": "public" if public.public_weights is not None else SYNTHESIZED[self.curved],
             **({} if public.groups is None else {"effects": public.groups.describe()}),
         }

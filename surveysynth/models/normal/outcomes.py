@@ -22,8 +22,8 @@ def category(outcome: str) -> str | None:
     return found[1] if found else None
 
 
-def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> Floats:
-    """A numeric outcome on its working scale: (n,).
+def working_scale(design: SurveyDesign, outcome: str, transform: Transform, *, zeros: bool = False) -> Floats:
+    """A numeric outcome on its working scale: (n,); NaN for zeros, where they are an outcome of their own.
 
     Raises
     ------
@@ -42,16 +42,17 @@ def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> F
             f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
             "leave these records out (the report then says how many)"
         )
-    if isinstance(transform, NormalScores) and transform.made_from(y, design.weights):
+    amount = y != 0 if zeros else np.ones(y.size, dtype=bool)
+    if isinstance(transform, NormalScores) and transform.made_from(y[amount], design.weights[amount]):
         raise InputError(
             f"outcome {outcome!r}: the normal scores of {transform.source!r} were made from this very file, or "
             "from one that is nearly the same; make them from a historical or public file, or they give away "
             "what they are to protect"
         )
-    z = transform.forward(y)
-    if not np.isfinite(z).all():
+    z = transform.forward(np.where(amount, y, np.nan))
+    if not np.isfinite(z[amount]).all():
         raise InputError(
-            f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(~np.isfinite(z))}; "
+            f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(amount & ~np.isfinite(z))}; "
             "use transform=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative, "
             f"and write C({outcome}) if it is a category"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -19,7 +19,8 @@ from ..base import Relative
 from ..draws import Draws, Sampler
 from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.transforms import Transform
-from .clipped_fit import Density, Places, clipped_target, parameters
+from .clipped_fit import Density, Normal, Places, clipped_target, parameters
+from .psu_shares import private_shares
 from .records import JointRecords
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,7 @@ class RelativeRegression(Relative[J]):
 
     prior: str
     transform: Any
+    zeros: bool
     outcomes: tuple[str, ...]
 
     @property
@@ -71,7 +73,7 @@ class RelativeRegression(Relative[J]):
         scores = {
             outcome: NormalScores.private(
                 design, outcome, bounds=bounds[outcome] if isinstance(bounds, Mapping) else bounds,
-                epsilon=epsilon / len(self.numeric), each=each, rng=rng,
+                epsilon=epsilon / len(self.numeric), each=each, zeros=self.zeros, rng=rng,
             )
             for outcome in self.numeric
         }  # fmt: skip
@@ -85,9 +87,15 @@ class RelativeRegression(Relative[J]):
 
     def dimensions(self, records: J) -> tuple[int, int]:
         """Outcomes and weight; coefficients, covariance and curvature."""
-        if records.groups is not None:
+        groups = records.groups
+        if groups is not None and (groups.parent is not None or not groups.sampled):
             raise ModelError(
-                f"the design has {records.groups.describe()}, whose effects are not modelled under Strict(): say "
+                f"the design has {groups.describe()}, and effects of strata are not modelled under Strict(): put the "
+                "strata into the formula, or say clusters='ignore'"
+            )
+        if groups is not None and (self.zeros or records.categories is not None):
+            raise ModelError(
+                "the design has PSUs, whose effects on zeros and categories are not modelled under Strict(): say "
                 "clusters='ignore', or use PseudoPosterior()"
             )
         d, of = records.Y.shape[1], records.categories
@@ -96,7 +104,8 @@ class RelativeRegression(Relative[J]):
                 "Strict() takes up to three numeric outcomes and the survey weight, and one of these at least"
             )
         cells, K = (0, 1) if of is None else (of.cells, of.K)
-        return d, parameters(int(np.linalg.matrix_rank(records.X)), d, self._bent(records), cells, K)
+        rank = int(np.linalg.matrix_rank(records.X))
+        return d, parameters(rank, d, curved=self._bent(records), cells=cells, K=K, zeros=self.zeros)
 
     def broad_reference(self, records: J) -> Draws:
         """Standard normal outcomes, as their normal scores are, and a log weight as most surveys have it."""
@@ -113,13 +122,38 @@ class RelativeRegression(Relative[J]):
         if records.log_w is not None:
             centre[-1], sd[-1] = WEIGHT_CENTRE, WEIGHT_SD
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
-        straight = np.zeros(sd.size - 1)
-        of = records.categories
-        equal = None if of is None else np.full((of.cells, of.K), -np.log(of.K))
-        return as_draws([Density(np.outer(intercept, centre), np.diag(sd), straight, straight, equal)])
+        of, straight = records.categories, np.zeros(sd.size - 1)
+        shares = None if of is None else np.full((of.cells, of.K), -np.log(of.K))
+        normal = Normal(np.outer(intercept, centre), np.diag(sd), straight, straight)
+        if not self.zeros:
+            return as_draws([Density(**vars(normal), log_shares=shares)])
+        even = np.zeros(len(intercept))
+        return as_draws([Density(**vars(normal), log_shares=shares, zero=even, B_zero=normal.B[:, 1:],
+                                 L_zero=normal.L[1:, 1:])])  # fmt: skip
+
+    def lacks_psu_shares(self, records: J, reference: Draws) -> bool:
+        """Whether PSUs have effects of which the reference says nothing."""
+        return records.groups is not None and "psu" not in reference.values
+
+    def with_psu_shares(
+        self, records: J, reference: Draws, share: float | None, *,
+        epsilon: float, each: int, known: float, rng: np.random.Generator | None,
+    ) -> Draws:  # fmt: skip
+        """The reference with a public share for all numbers, or with private ones of this file."""
+        assert records.groups is not None  # as lacks_psu_shares says
+        density = Density(**{name: value[0] for name, value in reference.values.items()})
+        shares = np.full(len(density.L), share)
+        if share is None:
+            shares = private_shares(
+                records, records.groups, density, curved=self._bent(records), epsilon=epsilon, each=each, known=known,
+                rng=rng,
+            )  # fmt: skip
+        return replace(reference, values=reference.values | {"psu": shares[None]})
 
     def unprotected(self, records: J, sampler: Sampler) -> Draws:
         """Under the flat prior, with a weight that is straight."""
+        if self.zeros:
+            raise InputError("zeros=True takes no reference from a public file yet: a release is one, or a first draw")
         plain = replace(self, prior="flat", **({"weight": None} if self.curved else {}))  # type: ignore[type-var]
         drawn = plain.fit(records, np.ones(records.n), sampler)
         straight = np.zeros((drawn.size, records.Y.shape[1] - 1))
@@ -127,25 +161,26 @@ class RelativeRegression(Relative[J]):
 
     def pooled(self, draws: Draws) -> Draws:
         """Means of the coefficients, of the covariance, and of the curvature."""
-        v = draws.values
-        L = np.linalg.cholesky(np.einsum("sij,skj->ik", v["L"], v["L"]) / draws.size)
-        shares = np.log(np.exp(v["log_shares"]).mean(axis=0)) if "log_shares" in v else None
-        return as_draws([Density(v["B"].mean(axis=0), L, v["kappa"].mean(axis=0), v["eta"].mean(axis=0), shares)])
+        pooled = {name: value.mean(axis=0) for name, value in draws.values.items()}
+        for name in pooled.keys() & {"L", "L_zero"}:
+            L = draws.values[name]
+            pooled[name] = np.linalg.cholesky(np.einsum("sij,skj->ik", L, L) / draws.size)
+        if "log_shares" in pooled:
+            pooled["log_shares"] = np.log(np.exp(draws.values["log_shares"]).mean(axis=0))
+        return as_draws([Density(**pooled)])
 
     def clipped(
         self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
     ) -> Draws:
         """Draw (B, L, kappa, eta): see :mod:`.clipped_fit`."""
-        v = reference.values
-        shares = v["log_shares"][0] if "log_shares" in v else None
-        measured = Density(v["B"][0], v["L"][0], v["kappa"][0], v["eta"][0], shares)
+        measured = Density(**{name: value[0] for name, value in reference.values.items()})
         target = clipped_target(
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
-            self._bent(records), _places(records),
+            self._bent(records), _places(records), records.zero,
         )  # fmt: skip
         values, divergences = sample_chains(
             target.function, target.starts(sampler.chains, sampler.rng), target.scale, sampler.rng,
-            warmup=sampler.warmup, draws=sampler.draws, groups=(target.Q.shape[1], target.d),
+            warmup=sampler.warmup, draws=sampler.draws, groups=(target.Q.shape[1], target.parts[0].d),
         )  # fmt: skip
         drawn = as_draws([target.density(point) for point in values.reshape(-1, values.shape[-1])])
         return replace(
@@ -170,7 +205,7 @@ def _places(records: JointRecords) -> Places | None:
 
 def as_draws(densities: list[Density]) -> Draws:
     """Draws of parameters, one a density."""
-    names = ["B", "L", "kappa", "eta", *([] if densities[0].log_shares is None else ["log_shares"])]
+    names = [f.name for f in fields(Density) if getattr(densities[0], f.name) is not None]
     values = {name: np.array([getattr(each, name) for each in densities]) for name in names}
     none = np.zeros(len(densities), dtype=np.intp)
     return Draws(values, none, Diagnostics(exact=True), "surveysynth", __version__)

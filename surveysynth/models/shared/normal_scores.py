@@ -181,7 +181,7 @@ class NormalScores:
     @staticmethod
     def private(
         design: SurveyDesign, outcome: str, *, bounds: tuple[float, float], epsilon: float, each: int = 1,
-        rng: np.random.Generator | None = None,
+        zeros: bool = False, rng: np.random.Generator | None = None,
     ) -> PrivateScores:  # fmt: skip
         """Scores of the file itself, from a histogram with Laplace noise: differentially private, at this epsilon.
 
@@ -200,6 +200,8 @@ class NormalScores:
         epsilon : float
         each : int
             The largest public number of records of a unit, where epsilon protects units of several records.
+        zeros : bool
+            Whether zeros are an outcome of their own, and left out.
         rng : numpy.random.Generator, optional
             For tests only: noise that anyone who knows the seed can take off.  Default: OpenDP's.
 
@@ -217,15 +219,18 @@ class NormalScores:
         epsilon, each = positive(epsilon, "epsilon"), whole(each, "each")
         low, high = public_bounds(bounds, outcome)
         y = design.numeric(outcome)
-        y = np.clip(y[~np.isnan(y)], low, high)
+        y = y[~np.isnan(y) & ~(zeros & (y == 0))]
+        y, n = np.clip(y, low, high), y.size
         edges = bin_limits((low, high))
         counts = np.histogram(asinh_of((low, high)).forward(y), edges)[0].astype(np.float64)
         if rng is None:
             noisy, _ = laplace(counts, float(each), epsilon)
         else:
             noisy = counts + rng.laplace(0, each / epsilon, counts.size)
+        if zeros:  # how many are left is confidential
+            n = int(np.clip(noisy.sum(), 1, design.n))
         source = f"a histogram of this file's {outcome} with Laplace noise"
-        return _smoothed(noisy, y.size, epsilon, each, (low, high), source)
+        return _smoothed(noisy, n, epsilon, each, zeros, (low, high), source)
 
     def forward(self, y: Floats) -> Floats:
         """The normal score of y; NaN where y has no image on the base scale."""
@@ -420,12 +425,15 @@ class PrivateScores(NormalScores):
         Spent on the histogram.
     each : int
         Largest number of records of a unit.
+    zeros : bool
+        Whether zeros were left out, as an outcome of their own.
     """
 
     counts: Sequence[float] = ()
     n: int = 0
     epsilon: float = 0.0
     each: int = 1
+    zeros: bool = False
 
     def redrawn(self, rng: np.random.Generator) -> PrivateScores:
         """Scores as other noise would have made them, were the smooth density the file's own.
@@ -436,7 +444,7 @@ class PrivateScores(NormalScores):
         scale = self.each / self.epsilon
         expected = self.n * smooth_density(np.array(self.counts), self.n, 2 * scale**2)
         noisy = expected + rng.laplace(0, scale, expected.size)
-        return _smoothed(noisy, self.n, self.epsilon, self.each, self.bounds, self.source)
+        return _smoothed(noisy, self.n, self.epsilon, self.each, self.zeros, self.bounds, self.source)
 
     def kept(self) -> NormalScores:
         """The same map for later files, where it costs nothing."""
@@ -449,16 +457,17 @@ class PrivateScores(NormalScores):
 
 def under_other_noise(scores: PrivateScores, y: Floats, rng: np.random.Generator) -> Floats:
     """Amounts (n,) as a model on other scores would have them: normal where these are, with least squares between."""
-    other = scores.redrawn(rng)
-    z = scores.forward(y)
-    slope, level = np.polyfit(z, other.forward(y), 1)
-    return other.inverse(level + slope * z)
+    other, moved = scores.redrawn(rng), y.astype(np.float64)
+    amount = ~(scores.zeros & (y == 0))
+    z = scores.forward(y[amount])
+    slope, level = np.polyfit(z, other.forward(y[amount]), 1)
+    moved[amount] = other.inverse(level + slope * z)
+    return moved
 
 
 def _smoothed(
-    counts: Floats, n: int, epsilon: float, each: int, bounds: tuple[float, float],
-    source: str,
-) -> PrivateScores:  # fmt: skip
+    counts: Floats, n: int, epsilon: float, each: int, zeros: bool, bounds: tuple[float, float], source: str
+) -> PrivateScores:
     """Knots at the limits of bins, between the outer shares."""
     noise = 2 * (each / epsilon) ** 2
     share = smooth_density(counts, n, noise)
@@ -471,5 +480,6 @@ def _smoothed(
         )
     amounts = asinh_of(bounds).inverse(bin_limits(bounds)[1:-1][inner])
     return PrivateScores(
-        amounts.tolist(), F[inner].tolist(), source, asinh_of(bounds), bounds, counts.tolist(), n, epsilon, each
+        amounts.tolist(), F[inner].tolist(), source, asinh_of(bounds), bounds, counts.tolist(), n, epsilon, each,
+        zeros,
     )  # fmt: skip

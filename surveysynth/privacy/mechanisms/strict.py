@@ -29,6 +29,7 @@ LEAST_CLAMP = (1.0, 1.4, 1.8)  # of one, two, three and more numbers a record: b
 # with t errors of 5 degrees of freedom, references up to 1 standard deviation off; beyond 1.8 there is none.
 GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
 SCORES = 0.5, 0.2  # epsilon of normal scores of the file: so much, and at most this share of the whole
+PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
 MEASURED = (
@@ -37,6 +38,7 @@ MEASURED = (
     "consistent whatever the reference is. The posterior widens, and the variance between the data sets shows it"
 )
 PARTS = "epsilon is spent on several things, which add up: {}; the rest on the draws"
+GIVEN_SHARE = "the share of the variance that lies between PSUs, {:g}, was given by the agency as public"
 FIRST = "a first draw of this file, under an epsilon of its own of {:.3g}"
 
 
@@ -62,11 +64,14 @@ class Strict(Mechanism):
     reference : Reference, release or path, optional
         What log densities are measured against: an earlier strict release (or its folder), or a
         :class:`surveysynth.Reference`; by default a first draw of this file, under a part of epsilon.
+    between_psus : float, optional
+        Public share of the variance, given the predictors, that lies between PSUs, for outcomes and weight alike; by
+        default that of the reference, or one that is estimated from this file, under a part of epsilon.
 
     Raises
     ------
     InputError
-        An epsilon that is no positive number; a release that holds no reference.
+        An epsilon that is no positive number; a release that holds no reference; a share that is not below 1.
 
     Notes
     -----
@@ -77,6 +82,7 @@ class Strict(Mechanism):
 
     epsilon: float | None = None
     reference: Reference | Published | str | Path | None = None
+    between_psus: float | None = None
 
     name: ClassVar[str] = "strict"
     kind: ClassVar[Kind] = "strict"
@@ -87,6 +93,8 @@ class Strict(Mechanism):
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             positive(self.epsilon, "epsilon")
+        if self.between_psus is not None and not 0 <= self.between_psus < 1:
+            raise InputError("between_psus is a share of the variance: at least 0 and below 1")
         if not isinstance(self.reference, Reference | None):
             object.__setattr__(self, "reference", Reference.from_release(self.reference))
 
@@ -113,18 +121,27 @@ class Strict(Mechanism):
         assert isinstance(model, Relative)  # as check_model sees to
         share = assessment.present / _sizes(pseudo)  # of a record in the budget of its unit
         d, parameters = model.dimensions(records)
-        epsilon = 0.0 if isinstance(self.reference, Reference) else first_epsilon(parameters, len(share), budget)
-        rest = replace(budget, parts=(*budget.parts, *([("first draw", epsilon)] if epsilon else [])))
+        earlier = self.reference if isinstance(self.reference, Reference) else None
+        measured = model.broad_reference(records) if earlier is None else earlier.draws(model, records)
+        epsilon = first_epsilon(parameters, len(share), budget) if earlier is None else 0.0
+        asks = model.lacks_psu_shares(records, measured)
+        of_psus = psu_epsilon(budget) if asks and self.between_psus is None else 0.0
+        parts = [("first draw", epsilon), ("shares of PSUs", of_psus)]
+        rest = replace(budget, parts=(*budget.parts, *((name, spent) for name, spent in parts if spent)))
         refuse_modes(rest, len(share), d, parameters)
-        if isinstance(self.reference, Reference):
-            reference = self.reference.draws(model, records)
-        else:
+        known, reference = math.inf, measured
+        if earlier is None:
             say("a first draw")
             a = Budget(epsilon, 1).bound / FIRST_CLAMP * share
-            broad = model.broad_reference(records)
-            draws = model.clipped(records, broad, unit.spread(a), FIRST_CLAMP, pseudo.sampler, first=True)
+            known = float(unit.spread(a).sum())
+            draws = model.clipped(records, measured, unit.spread(a), FIRST_CLAMP, pseudo.sampler, first=True)
             _refuse_failed(draws)
             reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
+        if asks:
+            reference = model.with_psu_shares(
+                records, reference, self.between_psus, epsilon=of_psus, each=int(_sizes(pseudo).max()), known=known,
+                rng=pseudo.noise,
+            )  # fmt: skip
         b, clamp = rest.bound, clamp_of(rest, d)
         alpha = b / clamp * share
         say("draws")
@@ -183,6 +200,8 @@ class Strict(Mechanism):
         what = str(self.reference) if first is None else FIRST.format(first)
         a = float(fitted.alpha.max())
         said = [MEASURED.format(what, fitted.clamp / a, a)]
+        if self.between_psus is not None:
+            said.append(GIVEN_SHARE.format(self.between_psus))
         if fitted.parts:
             said.append(PARTS.format("; ".join(f"{name} {epsilon:.3g}" for name, epsilon in fitted.parts)))
         return said
@@ -205,6 +224,12 @@ def first_epsilon(parameters: int, n: int, budget: Budget) -> float:
             f"{epsilon / FIRST_SHARE:.2g} or more, use fewer predictors, or give Strict(reference=...)"
         )
     return epsilon
+
+
+def psu_epsilon(budget: Budget) -> float:
+    """Epsilon of the shares of the variance between PSUs, from public numbers."""
+    assert budget.epsilon is not None  # as synthesize sees to
+    return min(PSU_SHARES[0], PSU_SHARES[1] * budget.epsilon)
 
 
 def clamp_of(budget: Budget, d: int) -> float:
