@@ -177,6 +177,14 @@ class Part:
         form = Form(point[ends[0] : ends[1]], lam, point[ends[2] : ends[3]], point[ends[3] :])
         return point[: ends[0]].reshape(self.W.shape[1], d), form
 
+    def some(self, share: float, rng: np.random.Generator) -> Part:
+        """A share of the records, at random, each of which counts for those that are left out; C_B as of all."""
+        chosen = np.flatnonzero(rng.random(len(self.a)) < share)
+        return replace(
+            self, v=self.v[chosen], log_ref=self.log_ref[chosen], a=self.a[chosen] / share,
+            start=np.searchsorted(chosen, self.start),
+        )  # fmt: skip
+
     def function(self) -> Callable[[Floats, Floats], tuple[float, Floats, Floats]]:
         """From a point and offsets (rows,) to the log target, its gradient, and that of the offsets."""
         if self.d == 0:
@@ -281,6 +289,10 @@ class ClippedTarget:
             *(part.spread for part in self.parts), np.full(psi, 0.3 / np.sqrt(max(psi, 1))), np.full(contrasts, 0.3),
         ])  # fmt: skip
         return [centre + spread * rng.uniform(-1, 1, centre.size) * (chain > 0) for chain in range(chains)]
+
+    def some(self, share: float, rng: np.random.Generator) -> ClippedTarget:
+        """A share of the records, at random, each of which counts for those that are left out."""
+        return replace(self, parts=tuple(part.some(share, rng) for part in self.parts))
 
     def function(self) -> Target:
         """The log target and its gradient, with memory of its own: one a chain."""

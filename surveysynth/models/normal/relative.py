@@ -14,6 +14,7 @@ from ..._version import __version__
 from ...design.survey_design import SurveyDesign
 from ...engines.base import Diagnostics, diagnose
 from ...engines.hamiltonian import sample_chains
+from ...engines.near_normal import sample_near_normal
 from ...errors import InputError, ModelError
 from ..base import Relative
 from ..draws import Draws, Sampler
@@ -27,6 +28,12 @@ Floats = NDArray[np.float64]
 
 WIDE, NARROW = (0.1, 4.0), (0.4, 2.5)  # eigenvalues of the covariance over the reference's: a first draw's, the others'
 RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
+# From so many records and so large a sum of a on, proposals are normal; records of the pilot.
+MANY, KNOWN, PILOT = 8_000, 4_000.0, 5_000
+LEAST_DRAWS, EVALUATIONS = (
+    400,
+    5e7,
+)  # draws a chain then: more, where fewer records make proposals less alike the target
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 REFERENCE_PRIOR = (
     "coefficients of whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2), the covariance "
@@ -178,13 +185,22 @@ class RelativeRegression(Relative[J]):
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
             self._bent(records), _places(records), records.zero,
         )  # fmt: skip
-        values, divergences = sample_chains(
-            target.function, target.starts(sampler.chains, sampler.rng), target.scale, sampler.rng,
-            warmup=sampler.warmup, draws=sampler.draws, groups=(target.Q.shape[1], target.parts[0].d),
-        )  # fmt: skip
+        starts, groups = target.starts(sampler.chains, sampler.rng), (target.Q.shape[1], target.parts[0].d)
+        if records.n <= MANY or tempering.sum() <= KNOWN:
+            values, divergences = sample_chains(
+                target.function, starts, target.scale, sampler.rng, warmup=sampler.warmup, draws=sampler.draws,
+                groups=groups,
+            )  # fmt: skip
+        else:
+            some, divergences = target.some(PILOT / records.n, sampler.rng), 0
+            enough = max(LEAST_DRAWS, int(EVALUATIONS / records.n))
+            values = sample_near_normal(
+                target.function, some.function, starts, target.scale, sampler.rng, warmup=sampler.warmup,
+                draws=min(sampler.draws, enough), groups=groups,
+            )  # fmt: skip
         drawn = as_draws([target.density(point) for point in values.reshape(-1, values.shape[-1])])
         return replace(
-            drawn, chain=sampler.chain_of_draws,
+            drawn, chain=np.repeat(np.arange(values.shape[0]), values.shape[1]),
             diagnostics=replace(diagnose({"parameters": values}, divergences), rhat_limit=RHAT_LIMIT),
         )  # fmt: skip
 
