@@ -12,5 +12,7 @@ WeightModel = Literal["linear", "curved"]  # how the log weight goes with the ou
 Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
 SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]
+StudyPopulation = Literal["workers", "households", "workers-psu", "households-psu"]
+StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "laplace"]
 StudyPrior = Literal["flat", "paper"]
 RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from

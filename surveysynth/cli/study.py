@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from ..choices import Allocation, Clusters, LonelyPSU, RiskSource, SecondStage, StudyMethod, StudyPrior
+from ..choices import Allocation, Clusters, LonelyPSU, RiskSource, SecondStage, StudyMethod, StudyPopulation, StudyPrior
 from ..errors import InputError
 from ..storage import check_new
 from .once import Commands
@@ -168,6 +168,66 @@ def clusters_command(
         _go_on(out)
         raise
     two_stages.write(studies, out)
+    _show(out)
+
+
+@app.command("coverage")
+def coverage_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    population: Annotated[
+        StudyPopulation | None,
+        _simulated("workers, households (R's laeken), or either in PSUs; default workers."),
+    ] = None,
+    n: Annotated[Sequence[int] | None, by_commas("Sample sizes, by commas; default 2000.", whole_numbers)] = None,
+    epsilon: Annotated[Sequence[float] | None, by_commas("By commas; default 5,10.8.", numbers)] = None,
+    mechanisms: Annotated[
+        Sequence[str] | None,
+        by_commas("Of strict, strict-history, pseudo, pseudo-debias, censored, laplace; default strict."),
+    ] = None,
+    replicates: Annotated[int, typer.Option(help="Samples of every cell.", min=1)] = 200,
+    workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Laplace tables are never seeded.")] = None,
+    data: Annotated[Path | None, _own("A file to be taken for the population.")] = None,
+    formula: Annotated[str | None, _own("Of the models: 'income ~ region + sex'.")] = None,
+    bounds: Annotated[Ends | None, _own("Public least and largest outcome, as low,high.", ends)] = None,
+    strata: Annotated[str | None, _own("Column of strata, which is a predictor.")] = None,
+    size: Annotated[str | None, _own("Column that inclusion probabilities are proportional to.")] = None,
+    psu: Annotated[str | None, _own("Column of PSUs, of which samples take some first.")] = None,
+) -> None:
+    """Whether 95% intervals hold the truth: mechanisms on repeated samples of a real population.
+
+    A cell is a sample size, a mechanism and an epsilon.  The same command with more cells adds to the folder.
+    With --data the truth is that of your own file, and the folder is not for publication.
+    """
+    from ..design.read import read_frame
+    from ..studies.coverage import outputs as coverage_outputs
+    from ..studies.coverage import populations
+    from ..studies.coverage.study import coverage_study
+
+    given = {"formula": formula, "bounds": bounds, "strata": strata, "size": size}
+    if data is None:
+        strangers = [f"--{name}" for name, value in {**given, "psu": psu}.items() if value is not None]
+        if strangers:
+            raise InputError(f"{', '.join(strangers)}: only with --data")
+        drawn_from = populations.population(population or "workers")
+    else:
+        if population is not None:
+            raise InputError("--population: not with --data")
+        if formula is None or bounds is None or strata is None or size is None:
+            lacking = [f"--{name}" for name, value in given.items() if value is None]
+            raise InputError(f"--data needs {', '.join(lacking)}, too")
+        drawn_from = populations.own(read_frame(data), formula, bounds=bounds, strata=strata, size=size, psu=psu)
+    chosen: Any = list(mechanisms or ["strict"])
+    try:
+        cells = coverage_study(
+            drawn_from, n=n or (2000,), epsilon=epsilon or (5.0, 10.8), mechanisms=chosen, replicates=replicates,
+            workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        _go_on(out)
+        raise
+    coverage_outputs.write(cells, out)
     _show(out)
 
 

@@ -7,11 +7,7 @@ from dataclasses import replace
 
 from ..validation import positive, whole
 from .budget import Budget
-from .mechanisms.strict import SCORES, Strict, clamp_of, first_epsilon, refuse_modes
-
-# Standard errors of a mean that the noise of normal scores adds, times epsilon_scores sqrt(n): 12 for a lognormal
-# outcome, 40 for one with a top code and heaps; tried with 2,000 and 10,000 records.
-NOISE_OF_SCORES = 25.0
+from .mechanisms.strict import Strict, clamp_of, first_epsilon, noise_of_scores, refuse_modes, scores_epsilon
 
 
 def expected_se(
@@ -56,10 +52,10 @@ def expected_se(
     n, parameters, numbers = whole(n, "n"), whole(parameters, "parameters"), whole(numbers, "numbers")
     epsilon = positive(epsilon, "epsilon")
     budget = Budget(epsilon, Strict().data_sets(epsilon) if m is None else m)
-    of_scores = min(SCORES[0], SCORES[1] * epsilon) if scores else 0.0
+    of_scores = scores_epsilon(budget, n, max(numbers - 1, 1), numbers) if scores else 0.0
     first = 0.0 if reference else first_epsilon(parameters, n, budget)
     rest = replace(budget, parts=(("normal scores", of_scores), ("first draw", first)))
     refuse_modes(rest, n, numbers, parameters)
     a = rest.bound / clamp_of(rest, numbers)
-    noise = NOISE_OF_SCORES**2 / (of_scores**2 * n) if scores else 0.0
+    noise = noise_of_scores(of_scores, n, max(numbers - 1, 1)) if scores else 0.0
     return math.sqrt(1 + (1 + 1 / a) / budget.m + noise)

@@ -34,7 +34,7 @@ from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Mechanism, PseudoPosterior, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.privacy_weights import PrivacyWeights
-from ..privacy.mechanisms.strict import SCORES
+from ..privacy.mechanisms.strict import scores_epsilon
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
@@ -211,8 +211,9 @@ def _scored(
         raise InputError(f"bounds= makes normal scores, and {synthesizer.name} has none: leave it out")
     if budget.epsilon is None:
         raise InputError("bounds= makes normal scores under a part of epsilon: say epsilon=")
-    epsilon = min(SCORES[0], SCORES[1] * budget.epsilon)
     each = 1 if protected.of_record is None else int(np.bincount(protected.of_record).max())
+    outcomes = len(synthesizer.outcomes) - len(synthesizer.categorical)
+    epsilon = scores_epsilon(budget, design.n, outcomes, outcomes + 1, each)
     return synthesizer.scored(design, bounds, epsilon, each, rng)
 
 

@@ -10,7 +10,7 @@ import pytest
 import surveysynth as ss
 from surveysynth.models.normal.clipped_fit import Density, clipped_target
 from surveysynth.privacy.budget import Budget
-from surveysynth.privacy.mechanisms.strict import first_epsilon, refuse_modes
+from surveysynth.privacy.mechanisms.strict import first_epsilon, refuse_modes, scores_epsilon
 from tests.surveys import make_frame
 
 NASTY = np.array([0.0, 1.0, -1.0, 10.0, -10.0, 1e3, 1e6])
@@ -221,7 +221,8 @@ def test_bounds_alone_make_scores_and_a_strict_release():
     done = ss.synthesize(make_design(n=800), "income ~ gender", bounds=(0, 1_000_000), **settings)
     assert done.privacy.kind == "strict"
     first = first_epsilon(9, 800, Budget(9.0, 2))
-    assert done.privacy.internal["delta"] == pytest.approx((9.0 - 0.5 - first) / 4)
+    of_scores = scores_epsilon(Budget(9.0, 2), 800, 1, 2)
+    assert done.privacy.internal["delta"] == pytest.approx((9.0 - of_scores - first) / 4)
     y = done.datasets[0].frame["income"]
     assert 0 <= y.min() <= y.max() <= 1_000_000
     mean = (w := done.datasets[0].weights) / w.mean()

@@ -28,7 +28,10 @@ LEAST_CLAMP = (1.0, 1.4, 1.8)  # of one, two, three and more numbers a record: b
 # Score that a record loses, on average, at the nearest rival mode under that clamp: by quadrature in one dimension,
 # with t errors of 5 degrees of freedom, references up to 1 standard deviation off; beyond 1.8 there is none.
 GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
-SCORES = 0.5, 0.2  # epsilon of normal scores of the file: so much, and at most this share of the whole
+# Standard errors of a mean that the noise of normal scores adds, times epsilon_scores sqrt(n): 15 for census incomes
+# (12 for a lognormal outcome, 40 for one with a top code and heaps); tried with 2,000 and 10,000 records.
+NOISE_OF_SCORES = 20.0
+SCORES_SHARE = 0.3  # of epsilon, at the most
 PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
@@ -224,6 +227,26 @@ def first_epsilon(parameters: int, n: int, budget: Budget) -> float:
             f"{epsilon / FIRST_SHARE:.2g} or more, use fewer predictors, or give Strict(reference=...)"
         )
     return epsilon
+
+
+def noise_of_scores(epsilon: float, n: int, outcomes: int, each: int = 1) -> float:
+    """Variance that the noise of normal scores adds to a mean, over that of the confidential sample, about."""
+    return (NOISE_OF_SCORES * outcomes * each / epsilon) ** 2 / n
+
+
+def scores_epsilon(budget: Budget, n: int, outcomes: int, numbers: int, each: int = 1) -> float:
+    """Epsilon of normal scores of the file, from public numbers: what makes the expected variance of a mean least.
+
+    More of it makes less noise, which all data sets share, and wider posteriors of the rest.
+    """
+    assert budget.epsilon is not None  # as synthesize sees to
+
+    def variance(epsilon: float) -> float:
+        rest = replace(budget, parts=(("normal scores", epsilon), ("first draw", FIRST_LEAST)))
+        widening = clamp_of(rest, numbers) / rest.bound if rest.bound > 0 else math.inf
+        return widening / budget.m + noise_of_scores(epsilon, n, outcomes, each)
+
+    return min((share * budget.epsilon / 100 for share in range(2, round(100 * SCORES_SHARE) + 1)), key=variance)
 
 
 def psu_epsilon(budget: Budget) -> float:

@@ -1,0 +1,231 @@
+"""Tables, a figure and a summary of a coverage study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from ..._version import __version__
+from .. import measures
+from ..base import Replicates, stacked
+from ..measures import CONFIDENTIAL
+from ..writing import write_files
+from .populations import STATISTICS
+from .study import KEYS, Cell
+
+Cells = Sequence[tuple[Cell, Replicates]]
+
+NAMES = {
+    "strict": "Strict, no history", "strict-history": "Strict, last year's release", "pseudo": "pseudo posterior",
+    "pseudo-debias": "pseudo posterior, debias", "censored": "censored", "laplace": "Laplace tables",
+    CONFIDENTIAL: "confidential sample",
+}  # fmt: skip
+LOOKS = {
+    "strict": ("#0b6fa4", "o", "-"), "strict-history": ("#0b6fa4", "s", "--"), "pseudo": ("#d9820f", "o", "-"),
+    "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
+}  # fmt: skip
+NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # coverage; what no margin is to be below; the level of all tests together
+RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks
+FAR = 5.0  # multiples of the confidential standard error: a release whose grand mean is so far off is ruined
+
+
+def by_level(cells: Cells) -> pd.DataFrame:
+    """What every cell does in every level of every margin.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``population, n`` and the columns of :func:`surveysynth.studies.summarize`, by ``margin, level``; ``bias_se``,
+        bias over the mean standard error; ``own_coverage``, that of the confidential sample; ``surveysynth``, the
+        version that made it.
+    """
+    parts = []
+    for cell, study in cells:
+        truths = cell.population.truths()
+        estimates = study.all("estimates").merge(truths, on=["margin", "level", "statistic"])
+        table = measures.summarize(estimates, ["margin", "level"])
+        mean_se = estimates.groupby(["method", "margin", "level", "statistic"])["se"].mean().rename("mean_se")
+        table = table.merge(mean_se.reset_index(), on=["method", "margin", "level", "statistic"])
+        own = table.loc[table["method"] == CONFIDENTIAL, ["margin", "level", "statistic", "coverage"]]
+        table = table.merge(own.rename(columns={"coverage": "own_coverage"}), on=["margin", "level", "statistic"])
+        table["bias_se"] = table["bias"] / table.pop("mean_se")
+        table.insert(0, "n", cell.n)
+        table.insert(0, "population", cell.population.name)
+        table["epsilon"] = cell.epsilon  # the confidential rows are those of the same samples
+        parts.append(table.drop(columns=["setting", "delta"]))
+    return stacked(parts).assign(surveysynth=__version__)
+
+
+def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
+    """Means over the levels of each margin.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``population, n, method, epsilon, m, statistic, margin``, number of ``levels``, and
+
+        - ``coverage``, its Monte Carlo standard error ``coverage_se`` over samples, ``own_coverage``;
+        - ``bias`` and ``rmse`` over the truth, ``rmse_ratio`` and ``length_ratio`` over the confidential sample's;
+        - ``lowest``: the least coverage of a level; ``below``: levels whose coverage is below .93, or below the
+          confidential sample's own where that is lower, at a Holm-adjusted 5% over all levels of the cell.
+    """
+    given = (table["margin"] == "all") & (table["statistic"] == "count")  # the population total is public
+    table = table[~given]
+    table = table.assign(relative_bias=table["bias"] / table["truth"], relative_rmse=table["rmse"] / table["truth"])
+    table["below"] = _below(table)
+    keys = [*KEYS, "statistic", "margin"]
+    groups = table.groupby(keys, sort=False)
+    found = groups.agg(
+        m=("m", "first"), samples=("replicates", "min"), levels=("level", "size"), coverage=("coverage", "mean"),
+        own_coverage=("own_coverage", "mean"), bias=("relative_bias", "mean"), rmse=("relative_rmse", "mean"),
+        rmse_ratio=("rmse_ratio", "mean"), length_ratio=("length_ratio", "mean"), lowest=("coverage", "min"),
+        bias_se=("bias_se", lambda x: x.iloc[np.argmax(np.abs(x.to_numpy()))]), below=("below", "sum"),
+    ).reset_index()  # fmt: skip
+    return found.merge(_coverage_error(cells), on=keys, how="left")
+
+
+def _below(table: pd.DataFrame) -> pd.Series:
+    """Whether a level's coverage is too low, by exact binomial tests with Holm's correction within each cell."""
+    hits = (table["coverage"] * table["replicates"]).round()
+    p = pd.Series(binom.cdf(hits, table["replicates"], np.minimum(ENOUGH, table["own_coverage"])), index=table.index)
+    out = pd.Series(False, index=table.index)
+    for _, index in table.groupby([*KEYS, "statistic"]).groups.items():
+        ordered = p[index].sort_values()
+        limits = LEVEL / np.arange(len(ordered), 0, -1)
+        failed = np.cumprod(ordered.to_numpy() <= limits).astype(bool)
+        out[ordered.index[failed]] = True
+    return out & (table["method"] != CONFIDENTIAL)
+
+
+def _coverage_error(cells: Cells) -> pd.DataFrame:
+    """Monte Carlo standard error of the coverage of a margin: levels of one sample are taken together."""
+    parts = []
+    for cell, study in cells:
+        e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
+        e["covered"] = measures.covers(e["ci_low"], e["ci_high"], e["truth"]).astype(float)
+        share = e.groupby(["method", "statistic", "margin", "replicate"])["covered"].mean()
+        error = share.groupby(["method", "statistic", "margin"]).sem().rename("coverage_se").reset_index()
+        parts.append(error.assign(population=cell.population.name, n=cell.n, epsilon=cell.epsilon))
+    return stacked(parts)
+
+
+def failures(cells: Cells) -> pd.DataFrame:
+    """Samples from which nothing was released, and why."""
+    return stacked([study.failures(["replicate", "error", "reason"]).assign(**_of(cell)) for cell, study in cells])
+
+
+def ruined(cells: Cells) -> pd.DataFrame:
+    """Releases whose grand mean is more than 5 confidential standard errors from the truth, of each cell."""
+    parts = []
+    for cell, study in cells:
+        e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
+        e = e[(e["margin"] == "all") & (e["statistic"] == "mean")]
+        own = e.loc[e["method"] == CONFIDENTIAL, ["replicate", "se"]].rename(columns={"se": "own_se"})
+        e = e[e["method"] != CONFIDENTIAL].merge(own, on="replicate")
+        far = (e["estimate"] - e["truth"]).abs() > FAR * e["own_se"].median()
+        parts.append(pd.DataFrame([_of(cell) | {"ruined": int(far.sum()), "samples": len(e)}]))
+    return stacked(parts)
+
+
+def _of(cell: Cell) -> dict[str, Any]:
+    return {"population": cell.population.name, "n": cell.n, "method": cell.mechanism, "epsilon": cell.epsilon}
+
+
+def write(cells: Cells, out: str | Path) -> list[Path]:
+    """Write ``levels.csv``, ``margins.csv``, ``failures.csv``, ``summary.txt`` and a figure a population and n.
+
+    Returns
+    -------
+    list of Path
+    """
+    folder, levels = Path(out), by_level(cells)
+    margins = by_margin(levels, cells)
+    tables = {"levels": levels, "margins": margins, "failures": failures(cells)}
+    written = write_files(folder, tables, describe(margins, cells))
+    for (population, n), part in margins.groupby(["population", "n"], sort=False):
+        path = folder / f"coverage_{str(population).replace(' ', '_')}_{n}.png"
+        written.append(_figure(part, path, title=f"{population}, samples of n = {n:,}"))
+    return written
+
+
+def describe(margins: pd.DataFrame, cells: Cells) -> str:
+    """The summary: means, totals and counts, cell by cell."""
+    said = [
+        f"95% intervals on repeated samples of real populations (surveysynth {__version__}).",
+        "Means over the levels of each margin.  Coverage with its Monte Carlo standard error, own: the confidential",
+        "sample's; bias and rmse over the truth; rmse and length over the confidential sample's; below: levels whose",
+        "coverage is below .93, or below the own where that is lower, at 5% over all levels (Holm).",
+    ]
+    off = ruined(cells).set_index(KEYS)
+    for key, part in margins[margins["method"] != CONFIDENTIAL].groupby(KEYS, sort=False):
+        population, n, method, epsilon = key
+        at = off.loc[[key]].iloc[0]
+        files = "" if np.isnan(part["m"].iloc[0]) else f", m = {part['m'].iloc[0]:g}"
+        said += ["", f"{population}, n = {n:,}: {NAMES[str(method)]}, epsilon = {epsilon:g}{files}; "
+                 f"{at['samples']} samples, {at['ruined']} ruined"]  # fmt: skip
+        said.append(f"  {'':<18}coverage (se)   own     bias    rmse   rmse/own  length/own  lowest  below")
+        for row in part.to_dict("records"):
+            said.append(
+                f"  {row['statistic'] + ', ' + row['margin']:<18}{row['coverage']:6.3f} ({row['coverage_se']:.3f})"
+                f"{row['own_coverage']:8.3f}{row['bias']:+9.3f}{row['rmse']:8.3f}{row['rmse_ratio']:9.2f}"
+                f"{row['length_ratio']:11.2f}{row['lowest']:9.3f}{row['below']:6d}"
+            )
+    failed = failures(cells)
+    said += ["", f"Samples without a release: {len(failed) or 'none'}."]
+    for key, part in failed.groupby([*KEYS, "error"], sort=False) if len(failed) else []:
+        said.append(f"  {key[0]}, n = {key[1]:,}, {NAMES[str(key[2])]}, epsilon = {key[3]:g}: {key[4]} in {len(part)}; "
+                    f"the first: {part['reason'].iloc[0]}")  # fmt: skip
+    return "\n".join(said) + "\n"
+
+
+def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
+    """Coverage above, RMSE over the confidential sample's below, against epsilon: a line a mechanism."""
+    from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
+
+    figure = Figure(figsize=(10.5, 7.0), layout="constrained")
+    axes: Any = figure.subplots(2, len(STATISTICS), sharex=True, sharey="row")
+    epsilons = sorted(table["epsilon"].unique())
+    means = table.groupby(["method", "statistic", "epsilon"], sort=False, as_index=False).agg(
+        coverage=("coverage", "mean"), error=("coverage_se", "mean"), rmse_ratio=("rmse_ratio", "mean"),
+        own=("own_coverage", "mean"),
+    )  # fmt: skip
+    titles = {"mean": "means", "total": "totals", "count": "counts"}
+    for k, statistic in enumerate(STATISTICS):
+        for method, (color, marker, style) in LOOKS.items():
+            here = means[(means["method"] == method) & (means["statistic"] == statistic)]
+            if not len(here):
+                continue
+            part = here.set_index("epsilon").reindex(epsilons)
+            look: dict[str, Any] = {"color": color, "marker": marker, "ls": style, "ms": 5, "lw": 1.4}
+            axes[0, k].errorbar(
+                epsilons, part["coverage"], yerr=2 * part["error"], capsize=2, label=NAMES[method], **look
+            )
+            axes[1, k].plot(epsilons, part["rmse_ratio"], **look)
+        own = means.loc[means["statistic"] == statistic, "own"].mean()
+        axes[0, k].axhline(own, color="#7f7f7f", ls=":", lw=1.2, label="confidential sample")
+        axes[0, k].axhline(NOMINAL, color="#444444", ls="--", lw=1)
+        axes[1, k].axhline(1, color="#7f7f7f", ls=":", lw=1.2)
+        axes[0, k].set_title(titles[statistic], fontsize=11)
+        axes[1, k].set_yscale("log")
+        low, high = (f(means["rmse_ratio"].to_numpy()) for f in (np.min, np.max))
+        shown = [x for x in RATIOS if 0.8 * low <= x <= 1.25 * high or x == 1]
+        axes[1, k].set_yticks(shown, [f"{x:g}" for x in shown])
+        axes[1, k].set_xlabel("epsilon")
+        for ax in axes[:, k]:
+            ax.set_xscale("log")
+            ax.set_xticks(epsilons, [f"{x:g}" for x in epsilons])
+            ax.minorticks_off()
+            ax.grid(axis="y", alpha=0.25)
+            ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("coverage of 95% intervals")
+    axes[1, 0].set_ylabel("RMSE / confidential")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    figure.savefig(path, dpi=150)
+    return path

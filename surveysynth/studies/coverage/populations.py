@@ -1,0 +1,191 @@
+"""Real populations that samples are drawn from: census workers, households, two stages of either, or one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...choices import StudyPopulation
+from ...datasets.census import census_workers
+from ...datasets.draw import draw_sample
+from ...design.formula import formula_columns
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError
+from ...estimation import estimate
+from ...validation import one_of
+
+Floats = NDArray[np.float64]
+
+STATISTICS = ("mean", "total", "count")
+POPULATION_SEED = 2026  # a population that is resampled is one population, whatever the seed of a study
+HOUSEHOLDS, AGES = 30_000, [0, 35, 50, 65, 120]
+PSU, TAKE = 40, 20  # units of a made-up PSU, and of these in a sample
+ALIKE = 3.0  # noise, over the outcome's spread, by which units are sorted into PSUs: their icc is about .07
+ONE = "weight of one unit"
+
+
+@dataclass(frozen=True, eq=False)
+class RealPopulation:
+    """A population whose every value is known, and how it is sampled.
+
+    Attributes
+    ----------
+    name : str
+    frame : pandas.DataFrame
+    formula : str
+        Of the models; its predictors are the margins of the tables.
+    bounds : (float, float)
+        Public lowest and highest outcome.
+    strata, size : str
+        Columns of strata, which are predictors, and of the measure of size.
+    psu : str, optional
+        Column of PSUs, of which samples then take some first.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    formula: str
+    bounds: tuple[float, float]
+    strata: str
+    size: str
+    psu: str | None = None
+
+    @property
+    def outcome(self) -> str:
+        """The amount that is synthesized."""
+        return self.formula.split("~")[0].strip()
+
+    @property
+    def margins(self) -> tuple[str, ...]:
+        """The predictors."""
+        return tuple(formula_columns(self.formula.split("~")[1]))
+
+    def sample(self, n: int, seed: int) -> SurveyDesign:
+        """A stratified sample with probability proportional to size."""
+        stages: dict[str, Any] = {} if self.psu is None else {"psu": self.psu, "take": TAKE}
+        rng = np.random.default_rng(seed)
+        return draw_sample(self.frame, n=n, strata=self.strata, size=self.size, rng=rng, **stages)
+
+    def truths(self) -> pd.DataFrame:
+        """``margin, level, statistic, truth``; the grand total has the margin "all"."""
+        everybody = SurveyDesign(self.frame.assign(**{ONE: 1.0}), weights=ONE)
+        table = by_margin(lambda margin: estimate(everybody, self.outcome, [margin], STATISTICS), self.margins)
+        return table[["margin", "level", "statistic", "estimate"]].rename(columns={"estimate": "truth"})
+
+
+def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -> pd.DataFrame:
+    """Tables by one margin each, one below the other, the grand total once: ``margin, level`` and what they hold."""
+    parts = []
+    for k, margin in enumerate(margins):
+        table = tables(margin).rename(columns={margin: "level"}).astype({"level": str})
+        everybody = table["level"] == "all"
+        table.insert(0, "margin", np.where(everybody, "all", margin))
+        parts.append(table if k == 0 else table[~everybody])
+    return pd.concat(parts, ignore_index=True)
+
+
+def workers() -> RealPopulation:
+    """29,501 workers of the 2000 census, weekly income by education and division.
+
+    Raises
+    ------
+    InputError
+        The extra ``demo`` is not installed.
+    """
+    frame = census_workers().astype({"education": str})
+    return RealPopulation("workers", frame, "income ~ education + division", (0, 20_000), "division", "experience")
+
+
+def households() -> RealPopulation:
+    """30,000 households, resampled with replacement from the 6,000 of laeken's eusilc, which R reads.
+
+    The size measure is the number of members with noise, so that weights do not give it away.
+
+    Raises
+    ------
+    RError
+        R, rpy2 or laeken is not there.
+    """
+    from ...r.session import in_session, session
+
+    @in_session
+    def read() -> pd.DataFrame:
+        robjects = session("laeken")
+        robjects.r("data(eusilc, package = 'laeken')")
+        heads = "eusilc[!duplicated(eusilc$db030), ]"
+        columns: dict[str, Any] = {
+            name: np.asarray(robjects.r(f"as.{kind}({heads}${name})"))
+            for name, kind in (
+                ("db040", "character"),
+                ("hsize", "numeric"),
+                ("age", "numeric"),
+                ("eqIncome", "numeric"),
+            )
+        }
+        return pd.DataFrame(columns)
+
+    rng = np.random.default_rng(POPULATION_SEED)
+    drawn = read().sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
+    frame = pd.DataFrame({
+        "region": drawn["db040"], "age": pd.cut(drawn["age"], AGES, right=False).astype(str),
+        "income": drawn["eqIncome"], "size": drawn["hsize"] * np.exp(0.2 * rng.standard_normal(HOUSEHOLDS)),
+    })  # fmt: skip
+    return RealPopulation("households", frame, "income ~ age + region", (0, 150_000), "region", "size")
+
+
+def in_psus(population: RealPopulation) -> RealPopulation:
+    """The same in PSUs of 40 units of a stratum, that are a little alike: sorted by the outcome and much noise."""
+    rng, frame = np.random.default_rng(POPULATION_SEED), population.frame
+    score = frame[population.outcome].rank() / len(frame)
+    frame = frame.assign(order=score + ALIKE * score.std() * rng.standard_normal(len(frame)))
+    frame = frame.sort_values([population.strata, "order"], ignore_index=True).drop(columns="order")
+    frame["psu"] = frame.groupby(population.strata, observed=True).cumcount() // PSU
+    whole = frame.groupby([population.strata, "psu"], observed=True)["psu"].transform("size") == PSU
+    frame = frame[whole]  # what is over in a stratum is left out
+    return RealPopulation(
+        f"{population.name} in PSUs", frame.reset_index(drop=True), population.formula, population.bounds,
+        population.strata, population.size, "psu",
+    )  # fmt: skip
+
+
+POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
+    "workers": workers,
+    "households": households,
+    "workers-psu": lambda: in_psus(workers()),
+    "households-psu": lambda: in_psus(households()),
+}
+
+
+def population(name: StudyPopulation) -> RealPopulation:
+    """One of the package's.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    """
+    one_of(name, get_args(StudyPopulation), "population")
+    return POPULATIONS[name]()
+
+
+def own(
+    frame: pd.DataFrame, formula: str, *, bounds: tuple[float, float], strata: str, size: str, psu: str | None = None
+) -> RealPopulation:
+    """One's own file as a population: samples of it are not for publication.
+
+    Raises
+    ------
+    InputError
+        A column that is not there.
+    """
+    made = RealPopulation("own", frame, formula, bounds, strata, size, psu)
+    named = [made.outcome, *made.margins, strata, size, *([] if psu is None else [psu])]
+    missing = [name for name in named if name not in frame]
+    if missing:
+        raise InputError(f"{', '.join(missing)}: no such columns in the population")
+    return made

@@ -1,0 +1,214 @@
+"""Every mechanism on repeated samples of a real population: what its 95% intervals hold.
+
+A cell is a population, a sample size, a mechanism and an epsilon.  Each has a folder of its own, so that a study can be
+stopped, gone on with, and added to; all cells of a population and size see the same samples.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from ...choices import StudyMechanism
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError
+from ...estimation import estimate
+from ...models.normal.fbs import FBS
+from ...models.shared.transforms import AsinhTransform
+from ...privacy.mechanisms import Strict
+from ...privacy.mechanisms.censored import Censored
+from ...release.laplace import laplace_tables
+from ...release.release import Release
+from ...synthesis.fitting import fit
+from ...validation import positive, whole
+from ..base import Replicate, Replicates, check_free, entropy, recorded, repeat, seed_of, stacked
+from ..measures import CONFIDENTIAL
+from .populations import STATISTICS, RealPopulation, by_margin
+
+LAST_YEAR, OF_HISTORY = 1, 10.8  # the stream of last year's samples; epsilon of its strict release
+NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
+KEYS = ["population", "n", "method", "epsilon"]
+LOG_SCALE = 20.0  # of asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
+WEIGHT_BOUNDS = 0.02, 20.0  # of a weight over N / n, for Laplace tables
+
+Maker = Callable[["Cell", SurveyDesign, int], Callable[[str], pd.DataFrame]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a study.
+
+    Attributes
+    ----------
+    population : RealPopulation
+    n : int
+    mechanism : str
+    epsilon : float
+    seed : int
+        Of the whole study.
+    """
+
+    population: RealPopulation
+    n: int
+    mechanism: StudyMechanism
+    epsilon: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return f"{self.population.name}_{self.n}_{self.mechanism}_{self.epsilon:g}".replace(" ", "_")
+
+    def describe(self) -> dict[str, Any]:
+        """What every replicate is made with."""
+        p = self.population
+        return {
+            "population": p.name, "N": len(p.frame), "formula": p.formula, "bounds": list(p.bounds), "n": self.n,
+            "mechanism": self.mechanism, "epsilon": self.epsilon, "seed": self.seed,
+        }  # fmt: skip
+
+
+def of_release(release: Release) -> Callable[[str], pd.DataFrame]:
+    """Tables of a release by one margin."""
+    return lambda margin: release.tables([margin], statistic=STATISTICS).assign(m=release.m)
+
+
+def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+    """Without history: scores and a first draw are paid for."""
+    p = cell.population
+    done = fit(
+        design, p.formula, epsilon=cell.epsilon, bounds=p.bounds, population_total=len(p.frame), seed=seed
+    )  # fmt: skip
+    return of_release(done.release())
+
+
+def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+    """Beside the strict release of an earlier sample of the same size."""
+    p = cell.population
+    earlier = p.sample(cell.n, seed_of(seed, LAST_YEAR))
+    total = len(p.frame)
+    last = fit(earlier, p.formula, epsilon=OF_HISTORY, bounds=p.bounds, population_total=total, seed=seed).release()
+    done = fit(
+        design, p.formula, epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
+    )  # fmt: skip
+    return of_release(done.release())
+
+
+def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Callable[[str], pd.DataFrame]:
+    """The papers' mechanism, drawn exactly; asymptotic."""
+    done = fit(
+        design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, population_total=len(cell.population.frame), seed=seed
+    )  # fmt: skip
+    return of_release(done.release(debias=debias, accept_diagnostics=["information"]))
+
+
+def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+    return _pseudo(cell, design, seed, debias=True)
+
+
+def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+    """The papers' strict mechanism."""
+    done = fit(
+        design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
+        population_total=len(cell.population.frame), seed=seed, warmup=500, draws=500,
+    )  # fmt: skip
+    return of_release(done.release())
+
+
+def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+    """Strict tables of counts and means, each margin at its share of epsilon; noise is never seeded."""
+    p = cell.population
+    each, mean_weight = cell.epsilon / len(p.margins), len(p.frame) / cell.n
+    bounds = {p.outcome: p.bounds, "weight": (WEIGHT_BOUNDS[0] * mean_weight, WEIGHT_BOUNDS[1] * mean_weight)}
+    return lambda margin: laplace_tables(design, p.outcome, [margin], each, kind="strict", bounds=bounds).table
+
+
+def _plain(cell: Cell, prior: Any) -> FBS:
+    """FBS as in the papers, on a scale on which zeros have a place."""
+    p = cell.population
+    scale = p.bounds[1] / LOG_SCALE**2
+    return FBS(p.formula, prior=prior, transform=AsinhTransform(scale=scale))
+
+
+MAKERS: dict[StudyMechanism, Maker] = {
+    "strict": _strict, "strict-history": _strict_with_history, "pseudo": _pseudo, "pseudo-debias": _debiased,
+    "censored": _censored, "laplace": _laplace,
+}  # fmt: skip
+
+
+def one_sample(cell: Cell, number: int) -> Replicate:
+    """What a mechanism makes of sample ``number``, and the sample's own tables."""
+    began, p, failures = time.perf_counter(), cell.population, list[dict[str, Any]]()
+    design = p.sample(cell.n, seed_of(cell.seed, cell.n, number))
+    seed = seed_of(cell.seed, cell.n, number, 1 + list(MAKERS).index(cell.mechanism), round(1000 * cell.epsilon))
+    own = by_margin(lambda margin: estimate(design, p.outcome, [margin], STATISTICS), p.margins)
+    tables = [_rows(own, CONFIDENTIAL, np.nan, number)]
+    with recorded(failures, replicate=number):
+        made = by_margin(MAKERS[cell.mechanism](cell, design, seed), p.margins)
+        tables.append(_rows(made, cell.mechanism, cell.epsilon, number))
+    return Replicate(number, {"estimates": stacked(tables)}, failures, time.perf_counter() - began)
+
+
+def _rows(table: pd.DataFrame, method: str, epsilon: float, number: int) -> pd.DataFrame:
+    m = table.get("m", np.nan)
+    kept = table[["margin", "level", "statistic", *NUMBERS]]
+    return kept.assign(method=method, setting="", delta=np.nan, m=m, epsilon=epsilon, replicate=number)
+
+
+def coverage_study(
+    population: RealPopulation,
+    *,
+    n: Sequence[int] = (2000,),
+    epsilon: Sequence[float] = (5.0, 10.8),
+    mechanisms: Sequence[StudyMechanism] = ("strict",),
+    replicates: int = 200,
+    workers: int = 1,
+    scheduler: str | None = None,
+    out: str | Path | None = None,
+    seed: int | None = None,
+) -> list[tuple[Cell, Replicates]]:
+    """Every mechanism at every epsilon and sample size, on repeated samples of a population.
+
+    Parameters
+    ----------
+    population : RealPopulation
+    n, epsilon, mechanisms
+        Each combination is a cell.
+    replicates : int
+        Samples of every cell.
+    workers, scheduler
+        As for :func:`surveysynth.studies.repeated_sampling`.
+    out : str or Path, optional
+        Folder, with one of every cell.  A study that was stopped goes on from there.
+    seed : int, optional
+
+    Raises
+    ------
+    InputError
+        Unknown mechanisms, numbers that are none, a folder that holds something else.
+    """
+    unknown = [str(name) for name in mechanisms if name not in get_args(StudyMechanism)]
+    if unknown or not mechanisms:
+        raise InputError(f"mechanisms: {', '.join(unknown) or 'none'} is not one of {', '.join(MAKERS)}")
+    sizes = [whole(size, "n") for size in n]
+    epsilons = [positive(each, "epsilon") for each in epsilon]
+    folder = None if out is None else Path(out)
+    begun = [] if folder is None else sorted(folder.glob("*/settings.json"))
+    if folder is not None and not begun:
+        check_free(folder)
+    seed = entropy(begun[0].parent if begun else None, seed)
+    cells = [
+        Cell(population, size, mechanism, each, seed)
+        for mechanism in mechanisms for size in sizes for each in epsilons
+    ]  # fmt: skip
+    return [
+        (cell, repeat(one_sample, cell, cell.describe(), replicates, workers=workers, scheduler=scheduler,
+                      out=None if folder is None else folder / cell.name))
+        for cell in cells
+    ]  # fmt: skip
