@@ -387,6 +387,32 @@ COST = ss.PrivacyCost(1, 1.0, 15.0, 15.0, 30.0, 0.9, 0.2, "Passed.")
 
 
 @pytest.mark.slow
+def test_a_strict_release_and_the_next_one_beside_it(file, run):
+    strict = {"mechanism": "strict", "population_total": "22000", "epsilon": "20"}
+    first = words(drop=("prior", "strata"), predictors="gender", bounds="0,1000000", **strict)
+    code, out, err = run(*first)
+    assert code == 0
+    assert "Strict differential privacy" in out
+    assert "normal scores of income" in squeezed(out)
+    release = ss.read_release("release")
+    assert release.m == 5  # by epsilon
+    second = words(drop=("prior", "strata"), predictors="gender", reference="release", out="next", m="2", **strict)
+    assert run(*second)[0] == 0
+    later = ss.read_release("next")
+    assert (later.m, later.privacy.kind) == (2, "strict")
+    assert "first draw" not in str(later.privacy)
+    for wrong, message in [
+        (words(drop=("prior",), bounds="0,9"), "--bounds: only with --model beta or mixture, or --mechanism strict"),
+        (words(reference="release"), "--reference: only with --mechanism strict"),
+        (words(drop=("prior",), c1="1", **strict), "--c1: not with --mechanism strict, which has no privacy weights"),
+        (words(drop=("prior",), **strict, out="x"), "without a reference nothing public says where income lies"),
+    ]:
+        code, _, err = run(*wrong)
+        assert code != 0
+        assert message in squeezed(err)
+
+
+@pytest.mark.slow
 def test_a_mixture_is_synthesized_as_by_python(skewed, run):
     strict = {"mechanism": "censored", "population_total": "7500"}
     code, out, err = run(*words(drop=("prior", "strata"), **MIXTURE, **BETWEEN, **strict), "--zeros")
@@ -765,9 +791,9 @@ LEDGER = {"ledger": "l.jsonl", "survey": "lfs"}
      (words(model="gamma", transform="log"), "--prior, --transform: not with --model gamma"),
      (words(model="mine.py:pay"), "--prior: not with a model of your own"),
      ([*words("privacy-cost", model="poisson", prior="paper", components="5"), "--zeros"],
-      "--zeros, --components: only with"),
+      "--components: only with --model mixture"),
      ([*words("privacy-cost", model="beta", bounds="0,9", drop=("prior",)), "--zeros"],
-      "--zeros: only with --model mixture"),
+      "--zeros: not with --model beta"),
      (words(model="mixture", drop=("prior",), components="0"), "components must be"),
      (words(model="mixture", drop=("prior",), bounds="9,0"), "bounds must be two finite numbers, low < high"),
      (words(model="mixture", drop=("prior",), outcome="income,hours"), "--model mixture synthesizes one --outcome"),

@@ -102,7 +102,7 @@ Model = Annotated[
 ]
 Bounds = Annotated[
     Ends | None,
-    by_commas("Public lowest and highest value of the outcome of --model beta or mixture: 0,200000.", ends),
+    by_commas("Public lowest and highest outcome, for --mechanism strict, --model beta or mixture: 0,200000.", ends),
 ]
 PriorName = Literal[choices.FBSPrior, "common"]
 Prior = Annotated[
@@ -114,7 +114,10 @@ Transform = Annotated[
 ]
 Scale = Annotated[float | None, typer.Option(help="Public scale of identity and asinh.")]
 Zeros = Annotated[
-    bool, typer.Option("--zeros", help="An outcome of exactly 0 has a probability of its own (--model mixture).")
+    bool,
+    typer.Option(
+        "--zeros", help="An outcome of exactly 0 has a probability of its own (--model mixture, --mechanism strict)."
+    ),
 ]
 Components = Annotated[int, typer.Option(help="Components at most (--model mixture); too many is right.")]
 Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
@@ -248,9 +251,12 @@ def _refuse_of_others(context: typer.Context, model: str) -> None:
         option: [name for name, of in MODELS.items() if takes in of.options] for option, takes in OF_MODELS.items()
     }
     others = {option: names for option, names in having.items() if model not in names}
+    if context.params.get("mechanism") == "strict":  # whose normal scores are made within them
+        others.pop("bounds", None)
     for few in {tuple(names): None for names in others.values() if len(names) <= 2}:
         only = tuple(option for option, names in others.items() if tuple(names) == few)
-        refuse(context, only, f"only with --model {' or '.join(few)}")
+        strict = ", or --mechanism strict" if "bounds" in only and context.info_name == "synthesize" else ""
+        refuse(context, only, f"only with --model {' or '.join(few)}{strict}")
     refuse(context, tuple(others), f"not with --model {model}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from ..privacy.mechanisms import Mechanism
     from ..privacy.risks.base import Risk
 
-MechanismName = Literal["pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
+MechanismName = Literal["pseudo-posterior", "weighted-e", "censored", "censored-weighted", "strict"]
 MECHANISMS: dict[MechanismName, Callable[[], Any]] = {
     "pseudo-posterior": lambda: ss.PseudoPosterior,
     "weighted-e": lambda: ss.WeightedE,
@@ -75,7 +76,8 @@ MechanismOption = Annotated[
     MechanismName,
     typer.Option(
         "--mechanism",
-        help="How records are protected. Censored is strict; censored-weighted is strict given the privacy weights, or "
+        help="How records are protected. Strict is strict, and means stay right: it needs --population-total, and "
+        "--bounds or a --reference. Censored is strict; censored-weighted is strict given the privacy weights, or "
         "strict with a policy.",
     ),
 ]
@@ -99,7 +101,7 @@ Debias = Annotated[
 ]
 SET_BY_POLICY = (
     "model", "outcome", "predictors", "bounds", "prior", "transform", "scale", "zeros", "components", "missing",
-    "epsilon", "m", "mechanism", "map", "c1", "c2", "risk", "reweight",
+    "epsilon", "m", "mechanism", "reference", "map", "c1", "c2", "risk", "reweight",
 )  # fmt: skip
 OF_RISK = ("known", "radius", "absolute", "floor")
 
@@ -136,6 +138,9 @@ def synthesize_command(
     components: Components = 20,
     missing: Missing = "fail",
     mechanism: MechanismOption = "pseudo-posterior",
+    reference: Annotated[
+        Path | None, typer.Option(help="Folder of an earlier strict release, for --mechanism strict.")
+    ] = None,
     map: Annotated[
         MapName | None,
         typer.Option(help="From risk to privacy weight; default inverse under the pseudo posterior, else linear."),
@@ -186,10 +191,17 @@ def synthesize_command(
             context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing
         )
         measure = make_risk(context, risk, known, radius, absolute, floor, ruled=max_risk is not None)
-        chosen = {
-            "synthesizer": synthesizer, "epsilon": epsilon, "m": m, "reweight": reweight,
-            "mechanism": _mechanism(context, mechanism, map, c1, c2, measure),
-        }  # fmt: skip
+        chosen = {"synthesizer": synthesizer, "epsilon": epsilon, "m": m, "reweight": reweight}
+        if mechanism == "strict":
+            refuse(context, ("map", "c1", "c2", "risk"), "not with --mechanism strict, which has no privacy weights")
+            earlier = None if reference is None else ss.Reference.from_release(reference)
+            if earlier is not None and _defaulted(context, "transform"):
+                synthesizer = _on_scale_of(synthesizer, earlier.synthesizer)
+            chosen |= {"synthesizer": synthesizer, "mechanism": ss.Strict(reference=earlier), "bounds": bounds}
+            chosen["m"] = None if _defaulted(context, "m") else m  # by epsilon
+        else:
+            refuse(context, ("reference",), "only with --mechanism strict")
+            chosen["mechanism"] = _mechanism(context, mechanism, map, c1, c2, measure)
     rule = _rule(max_risk, known, radius, absolute, floor)
     check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
     check_limits(min_cell, cv_limit)
@@ -216,6 +228,19 @@ def synthesize_command(
     by_names = list(by) if by is not None else release.table_predictors()
     print_table(release.tables(by_names, min_cell=min_cell, cv_limit=cv_limit), by_names)
     print_release(release, out, recorded)
+
+
+def _defaulted(context: typer.Context, name: str) -> bool:
+    """Whether an option was not given."""
+    source = context.get_parameter_source(name)
+    return source is None or source.name == "DEFAULT"
+
+
+def _on_scale_of(synthesizer: ss.Synthesizer, earlier: ss.Synthesizer) -> ss.Synthesizer:
+    """The model on the scale of an earlier release."""
+    if isinstance(synthesizer, ss.FBS | ss.FBP) and isinstance(earlier, ss.FBS | ss.FBP):
+        return replace(synthesizer, transform=earlier.transform)
+    return synthesizer
 
 
 def _mechanism(

@@ -28,19 +28,20 @@ nothing integrates out: ``stan/fbp_censored.stan``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...choices import Clusters
+from ...choices import Clusters, WeightModel
 from ...design.columns import codes
 from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
-from ...validation import check_keywords
+from ...sampling import inclusion_probabilities, systematic
+from ...validation import check_keywords, one_of
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
@@ -52,13 +53,14 @@ from .flat_prior import FLAT
 from .joint_regression import JointRegression
 from .psu_shares import within_psus
 from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
-from .relative import REFERENCE_PRIOR
+from .relative import CURVED, LOG_WEIGHTS, REFERENCE_PRIOR
 from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["paper", "flat", "reference"]
 
+CANDIDATES = 20  # of each record that is drawn from a population
 BETA_VARIANCE = 100.0  # appendix D: beta, kappa_y and kappa_x ~ N(0, 100)
 MOST_LEVELS = 50  # a numeric predictor with more distinct values does not make cells
 
@@ -87,6 +89,8 @@ class FBP(JointRegression[PopulationRecords]):
     bands : dict of column to list of numbers
         Public limits that group a numeric predictor of many values into bands, for the cells:
         ``bands={"age": [25, 45, 65]}``.
+    weight : {"linear", "curved"}, optional
+        As for :class:`FBS`; "linear" in a paper's setting.
 
     Raises
     ------
@@ -106,6 +110,7 @@ class FBP(JointRegression[PopulationRecords]):
     weights: Literal["full", "paper"] = "full"
     variance: Literal["stratified", "paper"] = "stratified"
     bands: dict[str, Sequence[float]] = field(default_factory=dict)
+    weight: WeightModel | None = None
 
     name: ClassVar[str] = "FBP"
     priors: ClassVar[dict[str, str]] = {
@@ -123,6 +128,10 @@ class FBP(JointRegression[PopulationRecords]):
             raise InputError(f"variance={self.variance!r} is not one of stratified, paper")
         if self.prior == "paper" and len(self.numeric) != 1:
             raise InputError("the paper's prior of FBP is for one numeric outcome; else use prior='flat'")
+        if self.weight is not None:
+            one_of(self.weight, get_args(WeightModel), "weight")
+        if self.weight == "curved" and self.as_in_paper:
+            raise InputError("weight='curved' goes with neither weights='paper' nor variance='paper'")
         if not isinstance(self.bands, dict):
             raise InputError("bands must map predictors to their limits: bands={'age': [25, 45, 65]}")
         for name, limits in self.bands.items():
@@ -142,6 +151,15 @@ class FBP(JointRegression[PopulationRecords]):
         """The paper's smoothed weights, or its counts' standard errors."""
         return "paper" in (self.weights, self.variance)
 
+    @property
+    def curved(self) -> bool:
+        """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
+        return self.weight == "curved"
+
+    def under_reference(self) -> FBP:
+        """With the prior around the reference, and a weight that is curved if nothing else was said."""
+        return replace(self, prior="reference", weight=self.weight or ("linear" if self.as_in_paper else "curved"))
+
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
@@ -160,6 +178,11 @@ class FBP(JointRegression[PopulationRecords]):
                 f"the design has {records.groups.describe()} whose effects FBP models with prior='flat' and with "
                 "neither weights='paper' nor variance='paper'; with them, say clusters='ignore', and standard errors "
                 "from the synthetic files can be far too small"
+            )
+        if records.groups is not None and self.curved and records.public_weights is None:
+            raise ModelError(
+                f"the design has {records.groups.describe()}, whose effects FBP models beside weight='linear' alone: "
+                "say so, or use FBS; with clusters='ignore' standard errors can be far too small"
             )
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1), dtype=np.float64)
         if np.abs(records.X @ intercept - 1).max() > 1e-8:
@@ -285,7 +308,12 @@ class FBP(JointRegression[PopulationRecords]):
         row, labels = public.rows_of(category), public.labels(category)
         effect = self.effects_of_records(public, draw, rng)
         beta, L_y, kappa_y, kappa_x, sigma_pi = to_population(B, L, public.intercept, d)
-        z = rng.standard_normal((public.n, d))
+        given_y: Floats | None = None
+        if self.curved and public.public_weights is None:
+            z, given_y = of_population(draw, public.n, rng)
+            beta = B[:, :d]
+        else:
+            z = rng.standard_normal((public.n, d))
         y = (public.X @ beta)[row] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
         zero = zeros.simulate(public, row, draw, rng)
         outcomes = np.where(zero[:, None], 0.0, self.back(y + effect[:, :d]))
@@ -296,10 +324,14 @@ class FBP(JointRegression[PopulationRecords]):
         of_size = np.isin(public.columns, (LOG_SIZE, LOG_UNIT))
         of_psu = of_psu - (public.X[:, of_size] @ kappa_x[of_size])[row]
         kappa_x = np.where(of_size, 0.0, kappa_x)
-        if self.weights == "full":
+        if given_y is not None:
+            log_weight = (public.X @ B[:, d])[row] + given_y
+        elif self.weights == "full":
             log_weight -= (public.X @ kappa_x)[row]
-        if self.zeros:  # the weight of an amount is exp(log_weight - sigma_pi^2 / 2)
-            log_weight = np.where(zero, zeros.log_weight(public, row, draw) + sigma_pi**2 / 2, log_weight)
+        if self.prior == "reference":
+            log_weight -= 0 if given_y is not None else sigma_pi**2 / 2  # E(w | y), as zeros have it
+            log_weight = np.where(zero, zeros.log_weight(public, row, draw), log_weight) if self.zeros else log_weight
+            log_weight = np.clip(log_weight, *LOG_WEIGHTS)
         factor = np.broadcast_to(np.exp(of_psu), len(y))
         smoothed = np.exp(log_weight - log_weight.max()) * factor
         cell = public.cell if category is None else codes(public.cell, category)
@@ -324,6 +356,9 @@ class FBP(JointRegression[PopulationRecords]):
             "" if public.groups is None else ", times what the effect of the record's PSU or stratum makes of them"
         )
         form = "exp(-kappa_y y~ - x kappa_x)" if self.weights == "full" else "exp(-kappa_y y~), the form of the paper"
+        if self.curved:
+            said.append(CURVED)
+            form = "E(w | y~, x)"
         said.append(
             "synthetic outcomes follow the population within cells of the predictors; the weight in the files is the "
             f"cell's mean of the smoothed weights {form}{of_psus}; weighting by a record's own smoothed weight would "
@@ -386,6 +421,19 @@ def to_sample(
     L[:, d, :d] = -np.einsum("sij,si->sj", L_y, kappa_y)
     L[:, d, d] = sigma_pi
     return np.concatenate([B_y, B_w[:, :, None]], axis=2), L
+
+
+def of_population(draw: Draws, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Innovations of outcomes as the population has them, (n, d), and the log expected weight given them, (n,).
+
+    Their density is the sample's, times E(w | y): some of many candidates, with probability proportional to that.
+    """
+    L, kappa, eta = draw["L"][0], draw["kappa"][0], draw["eta"][0]
+    d = len(kappa)
+    z = rng.standard_normal((CANDIDATES * n, d))
+    log_weight = z @ L[d, :d] + L[d, d] * (z**2 - 1) @ kappa + (L[d, d] * np.exp(z @ eta)) ** 2 / 2
+    chosen = systematic(inclusion_probabilities(np.exp(np.clip(log_weight, *LOG_WEIGHTS)), n), rng)
+    return z[chosen], log_weight[chosen]
 
 
 def to_population(B: Floats, L: Floats, intercept: Floats, d: int) -> tuple[Floats, Floats, Floats, Floats, float]:

@@ -32,17 +32,12 @@ from .flat_prior import FLAT
 from .joint_regression import JointRegression
 from .psu_shares import new_innovations
 from .records import JointPublic, JointRecords
-from .relative import REFERENCE_PRIOR
+from .relative import CURVED, LOG_WEIGHTS, REFERENCE_PRIOR
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 STRAIGHT = "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
-CURVED = (
-    "the log survey weight is quadratic in what the predictors leave of the outcome, with a spread that is log-linear "
-    "in it; the expected weight given the outcome is released, held within .05 and 50 times the mean, which are public"
-)
-LOG_WEIGHTS = np.log(0.05), np.log(50.0)  # under a reference: of a synthetic weight over the mean, public
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ...errors import InputError, ModelError
 from ..base import Relative
 from ..draws import Draws, Sampler
 from ..shared.normal_scores import NormalScores, PrivateScores
-from ..shared.transforms import Transform
+from ..shared.transforms import LogTransform, Transform, as_transform
 from .clipped_fit import Density, Normal, Places, clipped_target, parameters
 from .psu_shares import private_shares
 from .records import JointRecords
@@ -34,7 +34,12 @@ LEAST_DRAWS, EVALUATIONS = (
     400,
     5e7,
 )  # draws a chain then: more, where fewer records make proposals less alike the target
+LOG_WEIGHTS = np.log(0.05), np.log(50.0)  # of a synthetic weight over the mean, public
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
+CURVED = (
+    "the log survey weight is quadratic in what the predictors leave of the outcome, with a spread that is log-linear "
+    "in it; the expected weight given the outcome is released, held within .05 and 50 times the mean, which are public"
+)
 REFERENCE_PRIOR = (
     "coefficients of whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2), the covariance "
     "flat where its eigenvalues, over those of the reference, lie within public limits"
@@ -65,15 +70,11 @@ class RelativeRegression(Relative[J]):
     def transforms(self) -> list[Transform]:
         """One transform a numeric outcome."""
 
-    def under_reference(self) -> Self:
-        """With the prior around the reference."""
-        return replace(self, prior="reference")  # type: ignore[type-var]  # subclasses are dataclasses
-
     def scored(
         self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None
     ) -> Self:
         """With private normal scores of every numeric outcome."""
-        if self.transform != "log":
+        if isinstance(self.transform, dict) or as_transform(self.transform) != LogTransform():
             raise InputError("bounds= makes normal scores, and transform= is another scale: leave one of them out")
         if isinstance(bounds, Mapping) and set(bounds) != set(self.numeric):
             raise InputError(f"bounds= names other columns than the numeric outcomes: {', '.join(self.numeric)}")
@@ -161,7 +162,8 @@ class RelativeRegression(Relative[J]):
         """Under the flat prior, with a weight that is straight."""
         if self.zeros:
             raise InputError("zeros=True takes no reference from a public file yet: a release is one, or a first draw")
-        plain = replace(self, prior="flat", **({"weight": None} if self.curved else {}))  # type: ignore[type-var]
+        linear = {"weight": None} if self.curved else {}
+        plain = replace(self, prior="flat", **linear)  # type: ignore[type-var]  # subclasses are dataclasses
         drawn = plain.fit(records, np.ones(records.n), sampler)
         straight = np.zeros((drawn.size, records.Y.shape[1] - 1))
         return replace(drawn, values=drawn.values | {"kappa": straight, "eta": straight})

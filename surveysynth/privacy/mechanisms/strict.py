@@ -28,9 +28,9 @@ LEAST_CLAMP = (1.0, 1.4, 1.8)  # of one, two, three and more numbers a record: b
 # Score that a record loses, on average, at the nearest rival mode under that clamp: by quadrature in one dimension,
 # with t errors of 5 degrees of freedom, references up to 1 standard deviation off; beyond 1.8 there is none.
 GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
-# Standard errors of a mean that the noise of normal scores adds, times epsilon_scores sqrt(n): 15 for census incomes
-# (12 for a lognormal outcome, 40 for one with a top code and heaps); tried with 2,000 and 10,000 records.
-NOISE_OF_SCORES = 20.0
+# Standard errors of a mean that the noise of normal scores adds, times epsilon_scores sqrt(n): 8 to 15 for census
+# incomes, 12 for a lognormal outcome, 40 for one with a top code and heaps; tried with 2,000 and 10,000 records.
+NOISE_OF_SCORES = 12.0
 SCORES_SHARE = 0.3  # of epsilon, at the most
 PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
 FIRST_CLAMP = 2.0
