@@ -12,6 +12,7 @@ WeightModel = Literal["linear", "curved"]  # how the log weight goes with the ou
 Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
 SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]
+Between = Literal["files", "model"]  # where the variance between data sets comes from
 StudyPopulation = Literal["workers", "households", "workers-psu", "households-psu"]
 StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "laplace"]
 StudyPrior = Literal["flat", "paper"]

@@ -23,8 +23,13 @@ class Combined:
     df: Floats
 
 
-def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None) -> Combined:
+def combine(
+    q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None, of_model: Floats | None = None
+) -> Combined:
     """Combine m estimates into one: T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
+
+    b is the variance between the m estimates, or (``of_model``) u_bar and the variance over estimates whose parameters
+    were drawn again around the released ones, by random numbers in common: of that there are more than m.
 
     What moves all m data sets together, such as the noise of normal scores, is not in b: its variance, over estimates
     under noise that was drawn again, is added to T, and the degrees of freedom are Satterthwaite's.
@@ -39,6 +44,8 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
 
     redrawn : float array (R, D), optional
         Estimates from one data set under noise that was drawn again R times.
+    of_model : float array (R, D), optional
+        Estimates from data sets of parameters that were drawn again.
 
     Returns
     -------
@@ -47,6 +54,14 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
     """
     m = q.shape[0]
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
+    if of_model is not None:
+        between = (of_model.var(axis=0, ddof=1) + u_bar) / m
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df = (u_bar + between) ** 2 / (
+                ((1 + 1 / m) * u_bar) ** 2 / degf + (between - u_bar / m) ** 2 / (len(of_model) - 1)
+            )
+        df = np.minimum(np.where(np.isfinite(df), df, degf), degf)
+        return _with_noise(Combined(q_bar, np.sqrt(u_bar + between), df), degf, redrawn)
     if m == 1:
         all_of_them = np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy()
         return _with_noise(Combined(q_bar, np.sqrt(u_bar), all_of_them), degf, redrawn)

@@ -117,18 +117,23 @@ def tabulate(
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
+    of_model: Sequence[SurveyDesign] = (),
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
     The designs share the values of ``by`` columns, row order aside, except those that are
     ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.  ``redrawn`` are the first
-    design under noise that was drawn again: the variance over them is added.
+    design under noise that was drawn again: the variance over them is added.  ``of_model`` are data sets of parameters
+    that were drawn again, with the records of the first: they say how data sets differ.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
     asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
     ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
-    noisy = list(zip(*asked(redrawn, as_list(outcome)), strict=True)) if redrawn else [()] * len(ordinary[0])
+    noisy, modelled = (
+        list(zip(*asked(again, as_list(outcome)), strict=True)) if again else [()] * len(ordinary[0])
+        for again in (redrawn, of_model)
+    )
     partitions = shared_partitions(designs, names, synthesized=synthesized)
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
@@ -137,7 +142,7 @@ def tabulate(
     )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
-    for same_quantity, under_noise in zip(zip(*ordinary, strict=True), noisy, strict=True):
+    for same_quantity, under_noise, under_model in zip(zip(*ordinary, strict=True), noisy, modelled, strict=True):
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
         degf = min(design.degf for design in surveys)
@@ -148,13 +153,17 @@ def tabulate(
                 used.add(which)
                 results.append(estimator_of(which)(design, each, present(each, partition), len(partition.labels)))
             cell = [present(*each) for each in zip(same_quantity, same, strict=True)]
-            again = [
-                estimator_of(which)(design, each, present(each, same[0]), len(same[0].labels)).estimate
-                for design, each in zip(redrawn, under_noise, strict=True)
-                if quantity.statistic != "count"
-            ]
-            noise = np.array(again) if again else None
-            parts.append(columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise))
+            noise, model = (
+                np.array([
+                    estimator_of(which)(design, each, present(each, same[0]), len(same[0].labels)).estimate
+                    for design, each in zip(drawn, under, strict=True)
+                ]) if drawn else None
+                for drawn, under in ((redrawn if quantity.statistic != "count" else (), under_noise),
+                                     (of_model, under_model))
+            )  # fmt: skip
+            parts.append(
+                columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise, of_model=model)
+            )
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     return table
@@ -181,6 +190,7 @@ def columns_of(
     domain: Sequence[NDArray[np.intp]],
     contrast: str = "",
     noise: NDArray[np.float64] | None = None,
+    of_model: NDArray[np.float64] | None = None,
 ) -> pd.DataFrame:
     """Rows of a table: one quantity in the domains of one partition, from m data sets.
 
@@ -202,7 +212,7 @@ def columns_of(
     same_everywhere = np.ptp(q, axis=0) <= FIXED * np.abs(q[0])
     q = np.where(same_everywhere, q[0], q)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
-    both = combining.combine(q, u, degf, noise)
+    both = combining.combine(q, u, degf, noise, of_model)
     low, high = combining.interval(both)
     if quantity.statistic == "proportion" and not contrast:
         low, high = combining.logit_interval(both)

@@ -384,6 +384,10 @@ class Relative(Synthesizer[R]):
     def unprotected(self, records: R, sampler: Sampler) -> Draws:
         """Independent draws given the records of a file that is public."""
 
+    def around(self, records: R, reference: Draws, known: float, size: int, rng: np.random.Generator) -> Draws:
+        """Draws as a posterior of ``known`` records' worth of information around a reference would have them."""
+        raise InputError(f"{self.name} cannot say how its data sets differ: use between='files'")
+
     @abstractmethod
     def pooled(self, draws: Draws) -> Draws:
         """One draw in the middle of some."""

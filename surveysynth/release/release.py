@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
+from ..choices import Between
 from ..design.calibration import Totals
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
@@ -20,9 +21,10 @@ from ..estimation.tables import stacked, tabulate
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import under_other_noise
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
-from ..validation import as_list
+from ..validation import as_list, one_of
 from .folder import read_folder, write_folder
 from .manifest import manifest_of
+from .model_variance import drawn_again
 from .suppression import flag
 
 REDRAWN = 24  # times that noise is drawn again, for its variance
@@ -91,6 +93,7 @@ class Release:
         estimator: str = "auto",
         min_cell: int | None = None,
         cv_limit: float | None = None,
+        between: Between = "files",
     ) -> pd.DataFrame:
         """Estimates of every cell, margin and the total, combined over the m data sets.
 
@@ -111,6 +114,10 @@ class Release:
             quality rule, not protection: whoever has the synthetic files can compute them.
         cv_limit : float, optional
             Flag estimates whose standard error is more than this share of the estimate.
+        between : {"files", "model"}
+            Where the variance between data sets comes from: from the m of them, or, of a strict release of FBS, from
+            data sets whose parameters are drawn again around the released ones.  Intervals are shorter by the model
+            where m is small and epsilon, too.
 
         Returns
         -------
@@ -122,9 +129,13 @@ class Release:
         Raises
         ------
         InputError
-            A ``by`` variable that is not a predictor; unknown outcomes or statistics.
+            A ``by`` variable that is not a predictor; unknown outcomes or statistics; ``between="model"`` of a release
+            that is not strict, or by columns that are synthesized.
         """
         names = self._preserved(by)
+        one_of(between, get_args(Between), "between")
+        if between == "model" and set(names) & set(self.categorical):
+            raise InputError("between='model' is not for tables by columns that are synthesized: use between='files'")
         parts = [
             tabulate(
                 self.datasets,
@@ -137,6 +148,7 @@ class Release:
                 count_designs=self.count_designs(),
                 synthesized=self.categorical,
                 redrawn=self._redrawn,
+                of_model=self._of_model if between == "model" else (),
             )
             for outcomes, statistics in self._asked(outcome, statistic, names)
         ]
@@ -250,6 +262,11 @@ class Release:
             columns = {outcome: under_other_noise(t, first.numeric(outcome), rng) for outcome, t in scores.items()}
             designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles()))
         return tuple(designs)
+
+    @cached_property
+    def _of_model(self) -> tuple[SurveyDesign, ...]:
+        """Data sets whose parameters were drawn again."""
+        return drawn_again(self.datasets[0], self.method)
 
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]

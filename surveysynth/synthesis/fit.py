@@ -404,7 +404,7 @@ class Fit:
         """What the manifest says of the released draws."""
         pseudo = PseudoLikelihood(self.synthesizer, self.records, self.unit, self.sampler)
         scores = {outcome: as_json(t) for outcome, t in self.synthesizer.private_scores.items()}
-        said = self.mechanism.published(pseudo, self.draws.some(positions))
+        said = self.mechanism.published(pseudo, self.weighted, self.draws.some(positions))
         return said | ({"private_scores": scores} if scores else {})
 
     def _spent_by(self, m: int) -> list[float]:

@@ -178,6 +178,17 @@ class RelativeRegression(Relative[J]):
             pooled["log_shares"] = np.log(np.exp(draws.values["log_shares"]).mean(axis=0))
         return as_draws([Density(**pooled)])
 
+    def around(self, records: J, reference: Draws, known: float, size: int, rng: np.random.Generator) -> Draws:
+        """Normal draws with the Fisher information of so many records at the reference."""
+        measured = Density(**{name: value[0] for name, value in reference.values.items()})
+        target = clipped_target(
+            records.X, records.pattern, records.Y, measured, np.full(records.n, known / records.n), 1.0, WIDE,
+            self._bent(records), _places(records), records.zero,
+        )  # fmt: skip
+        scale = target.scale
+        centre = target.starts(1, rng)[0]
+        return as_draws([target.density(centre + scale * rng.standard_normal(scale.size)) for _ in range(size)])
+
     def clipped(
         self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
     ) -> Draws:

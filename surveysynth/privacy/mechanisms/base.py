@@ -168,7 +168,7 @@ class Mechanism(ABC):
         """What it computed from the file that is not covered by epsilon, for the report."""
         return []
 
-    def published(self, pseudo: PseudoLikelihood, draws: Draws) -> dict[str, Any]:
+    def published(self, pseudo: PseudoLikelihood, fitted: ProtectedFit, draws: Draws) -> dict[str, Any]:
         """What the manifest says of the released draws; nothing, as a rule."""
         return {}
 

@@ -191,10 +191,11 @@ class Strict(Mechanism):
                 "accept_diagnostics out, and run more draws if need be"
             )
 
-    def published(self, pseudo: PseudoLikelihood, draws: Draws) -> dict[str, Any]:
+    def published(self, pseudo: PseudoLikelihood, fitted: ProtectedFit, draws: Draws) -> dict[str, Any]:
         """The parameters of the released draws, which later releases can be measured against."""
         assert isinstance(pseudo.model, Relative)
-        return {"reference": published(pseudo.model, pseudo.records.public, draws, "an earlier release of this survey")}
+        information, source = float(pseudo.unit.spread(fitted.alpha).sum()), "an earlier release of this survey"
+        return {"reference": published(pseudo.model, pseudo.records.public, draws, source, information)}
 
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What records are measured against, for the report."""

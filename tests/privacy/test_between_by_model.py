@@ -1,0 +1,92 @@
+"""The variance between data sets from the model: near that of the posterior, from what is published."""
+
+import numpy as np
+import pytest
+
+import surveysynth as ss
+from surveysynth.estimation.combining import combine
+from surveysynth.release import model_variance
+from tests.surveys import make_frame
+
+SCORES = ss.NormalScores([5_000, 20_000, 40_000, 80_000, 300_000], [0.02, 0.2, 0.5, 0.8, 0.98], "a made-up table")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    design = ss.SurveyDesign(make_frame(800, 3), weights="wt")
+    model = ss.FBS("income ~ gender", transform=SCORES)
+    return ss.fit(design, model, epsilon=9, m=3, mechanism=ss.Strict(), population_total=43_000)
+
+
+@pytest.fixture(scope="module")
+def release(fitted):
+    return fitted.release()
+
+
+def test_the_rule_adds_what_sampling_and_parameters_do_to_each_of_m_files():
+    """T = u + (u + B) / m, by hand."""
+    rng = np.random.default_rng(1)
+    q, u, again = rng.normal(size=(4, 2)), np.array([[1.0, 2.0]] * 4), rng.normal(0, [3.0, 0.5], size=(30, 2))
+    found = combine(q, u, 50.0, of_model=again)
+    np.testing.assert_allclose(found.se**2, u[0] + (u[0] + again.var(axis=0, ddof=1)) / 4)
+    np.testing.assert_allclose(found.estimate, q.mean(axis=0))
+    assert (found.df <= 50).all()
+    one = combine(q[:1], u[:1], 50.0, of_model=again)
+    np.testing.assert_allclose(one.se**2, 2 * u[0] + again.var(axis=0, ddof=1))
+
+
+def test_of_an_estimate_that_the_design_fixes_there_is_no_variance():
+    q = np.full((3, 1), 7.0)
+    assert combine(q, np.zeros((3, 1)), 20.0, of_model=np.full((30, 1), 7.0)).se == 0
+
+
+def test_estimates_are_the_same_and_standard_errors_similar(release, tmp_path):
+    """Read back from the folder: the same numbers, as all of it is public."""
+    files, model = (release.tables("gender", between=between) for between in ("files", "model"))
+    np.testing.assert_array_equal(files["estimate"], model["estimate"])
+    ratio = model["se"] / files["se"]
+    assert ((0.4 < ratio) & (ratio < 2.5)).all()
+    assert (model["df"] >= files["df"] * 0.9).all()
+    back = ss.read_release(release.write(tmp_path / "release"))
+    np.testing.assert_allclose(back.tables("gender", between="model")["se"], model["se"], rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_variance_is_that_of_files_over_the_posterior(fitted, release):
+    """Files of 400 draws vary about as files whose parameters were drawn around the released ones, and sampled."""
+    rng, posterior = np.random.default_rng(2), fitted.draws
+    made = [
+        fitted.synthesizer.simulate(fitted.records.public, posterior.some([s]), rng)
+        for s in rng.choice(posterior.size, 400, replace=False)
+    ]
+    means = np.array([np.average(m.outcomes[:, 0], weights=m.weights) for m in made])
+    again = release._of_model
+    of_model = np.var([np.average(d.numeric("income"), weights=d.weights) for d in again], ddof=1)
+    u = np.mean([ss.estimate(d, "income", statistic="mean")["se"].iloc[0] ** 2 for d in release.datasets])
+    assert (of_model + u) / means.var() == pytest.approx(1, abs=0.45)
+
+
+def test_what_has_no_model_to_ask_is_refused(release):
+    design = ss.SurveyDesign(make_frame(400, 3), weights="wt")
+    pseudo = ss.synthesize(design, ss.FBS("income ~ gender", prior="flat"), epsilon=30, m=2)
+    with pytest.raises(ss.InputError, match=r"is for releases of Strict\(\) and FBS"):
+        pseudo.tables("gender", between="model")
+    with pytest.raises(ss.InputError, match="between='years' is not one of files, model"):
+        release.tables("gender", between="years")
+
+
+@pytest.mark.slow
+def test_categories_and_zeros_are_drawn_again_too():
+    frame, rng = make_frame(1200), np.random.default_rng(1)
+    frame["job"] = np.where(rng.random(1200) < 0.4, "yes", "no")
+    frame.loc[rng.random(1200) < 0.25, "income"] = 0.0
+    design = ss.SurveyDesign(frame, weights="wt")
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum()}
+    done = ss.synthesize(design, ss.FBS("income + C(job) ~ gender", zeros=True), **settings)
+    table = done.tables("gender", between="model")
+    assert (table["se"] > 0).all()
+    share = [d.frame["income"].eq(0).mean() for d in model_variance.drawn_again(done.datasets[0], done.method)]
+    assert np.mean(share) == pytest.approx(0.25, abs=0.06)
+    assert np.std(share) > 0.002
+    with pytest.raises(ss.InputError, match="not for tables by columns that are synthesized"):
+        done.tables("job", between="model")
