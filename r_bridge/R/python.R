@@ -27,6 +27,7 @@ IN_WORDS_OF_R <- c(
   "\\bPseudoPosterior\\b" = "pseudo_posterior()",
   "\\bWeightedE\\(" = "weighted_e(",
   "\\bWeightedE\\b" = "weighted_e()",
+  "\\bStrict\\(" = "strict(",
   "\\bCensored\\(" = "censored(",
   "\\bCensored is\\b" = "censored() is",
   "\\bLipschitzRisk\\(" = "lipschitz_risk(",

@@ -23,7 +23,10 @@
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
 #'   each stratum, named by it. Default: the sum of the survey weights, which is computed from your file
 #'   and not covered by epsilon: the report says so.
-#' @param mechanism [pseudo_posterior()], the default; [weighted_e()]; or [censored()], whose guarantee is strict.
+#' @param mechanism [pseudo_posterior()], the default; [weighted_e()]; or [censored()] or [strict()], whose guarantees are
+#'   strict. With `bounds` the default is [strict()].
+#' @param bounds Public lowest and highest amount of the outcomes, `c(0, 1e6)`, or a list of such by outcome: normal
+#'   scores of this file are made within them, under a part of epsilon, for [strict()].
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
 #'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
 #' @param ledger By [ledger()]: both epsilons are entered there before the data sets leave, if the cap allows it, and
@@ -49,7 +52,7 @@
 #'   information. How much they keep is printed, for you and not for publication.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
 #' @param tolerance How far below `epsilon` the result may stay, as a share of it.
-#' @param chains,warmup,draws Settings of the sampler.
+#' @param chains,warmup,draws Settings of the sampler; `NULL`: the mechanism's own, 1,000 each, under [strict()] 300 and 1,000.
 #' @param seed For tests only: whoever knows the seed can undo the randomness, and the release says that it is not for
 #'   publication. Without it randomness comes from the operating system; R's `set.seed()` has no influence on it.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
@@ -71,12 +74,13 @@
 synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
-                       engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = 1000,
-                       draws = 1000, seed = NULL) {
+                       engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = NULL,
+                       draws = NULL, seed = NULL, bounds = NULL) {
   settings <- list(
     epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), reweight = reweight,
     debias = debias, engine = match.arg(engine), accept_diagnostics = I(as.character(accept_diagnostics)),
     tolerance = tolerance, chains = chains, warmup = warmup, draws = draws, seed = seed,
+    bounds = if (is.list(bounds)) lapply(bounds, I) else bounds,
     ledger = if (!is.null(ledger)) check_ledger(ledger), rule = if (!is.null(rule)) check_rule(rule)
   )
   in_folder(function(folder) {
@@ -158,7 +162,7 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
   }
   if (!is.null(policy) && !is.null(synthesizer)) refuse("the policy sets the model: leave the second argument out")
   if (!is.null(mechanism) && !inherits(mechanism, "surveysynth_mechanism")) {
-    refuse("a mechanism is pseudo_posterior(...), weighted_e(...) or censored(...)")
+    refuse("a mechanism is pseudo_posterior(...), weighted_e(...), censored(...) or strict(...)")
   }
   model <- if (is.null(policy)) synthesizer else check_policy(policy)
   parts <- synthesis_parts(design)

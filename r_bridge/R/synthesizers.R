@@ -27,6 +27,9 @@
 #'   [normal_scores()]; several outcomes may have a list of them, by name.
 #' @param missing What a missing outcome does: `"fail"`, or `"drop"`, which leaves the record out and has
 #'   the privacy report say how many.
+#' @param zeros Whether zeros are an outcome of their own, beside amounts: with one number, under [strict()].
+#' @param weight How the log weight goes with outcomes: `"linear"`, or `"curved"`, which is the default under
+#'   [strict()] and goes with it alone.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
@@ -37,8 +40,9 @@
 #' fbs(cbind(factor(employed), wage) ~ field)
 #' fbp(salary ~ field + age, bands = list(age = c(25, 45, 65)))
 fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "normal", "flat"), transform = "log",
-                missing = c("fail", "drop")) {
-  synthesizer("FBS", outcome, predictors, prior = match.arg(prior), transform = transform, missing = match.arg(missing))
+                missing = c("fail", "drop"), zeros = FALSE, weight = NULL) {
+  synthesizer("FBS", outcome, predictors, prior = match.arg(prior), transform = transform,
+              missing = match.arg(missing), zeros = if (!identical(zeros, FALSE)) zeros, weight = weight)
 }
 
 #' @rdname fbs
@@ -49,9 +53,11 @@ fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "n
 #'   cells: `list(age = c(25, 45, 65))`.
 #' @export
 fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transform = "log", missing = c("fail", "drop"),
-                weights = c("full", "paper"), variance = c("stratified", "paper"), bands = NULL) {
+                weights = c("full", "paper"), variance = c("stratified", "paper"), bands = NULL, zeros = FALSE,
+                weight = NULL) {
   synthesizer("FBP", outcome, predictors, prior = match.arg(prior), transform = transform, missing = match.arg(missing),
-              weights = match.arg(weights), variance = match.arg(variance), bands = if (length(bands)) lapply(bands, I))
+              weights = match.arg(weights), variance = match.arg(variance), bands = if (length(bands)) lapply(bands, I),
+              zeros = if (!identical(zeros, FALSE)) zeros, weight = weight)
 }
 
 #' A beta regression of one bounded outcome
@@ -490,6 +496,31 @@ censored <- function(epsilon = NULL, weighted = FALSE, map = c("linear", "invers
 weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 = 0, risk = lipschitz_risk()) {
   make("WeightedE", "weighted_e", epsilon = epsilon, map = match.arg(map), c1 = c1, c2 = c2, risk = check_risk(risk),
        class = "surveysynth_mechanism")
+}
+
+#' A strict mechanism that keeps means right
+#'
+#' Every record's log density is measured against a reference, clamped, and multiplied by a public number; the public
+#' expectation of the clamped ratio is subtracted. The guarantee is **strict**: it holds at the file's own number of
+#' records. Means are not biased, and the variance between data sets shows what privacy cost. The models are [fbs()] and
+#' [fbp()]; `population_total` must be given, and `bounds` or a reference.
+#'
+#' @param epsilon Of the whole release of m data sets; may stand here or in [synthesize()].
+#' @param reference Folder of an earlier strict release, as [write_release()] wrote it; by default a first draw of this
+#'   file takes its place, under a part of epsilon.
+#' @param between_psus Public share of the variance, given the predictors, that lies between sampling units; by default
+#'   the reference's, or one that is estimated from this file, under a part of epsilon.
+#' @return A mechanism, for [synthesize()].
+#' @export
+#' @examples
+#' strict()
+#' strict(between_psus = 0.05)
+strict <- function(epsilon = NULL, reference = NULL, between_psus = NULL) {
+  if (!is.null(reference) && !(is.character(reference) && length(reference) == 1)) {
+    refuse("reference is the folder of an earlier strict release, as write_release() wrote it")
+  }
+  make("Strict", "strict", epsilon = epsilon, reference = if (!is.null(reference)) path.expand(reference),
+       between_psus = between_psus, class = "surveysynth_mechanism")
 }
 
 #' @method print surveysynth_synthesizer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -195,9 +194,7 @@ def synthesize_command(
         if mechanism == "strict":
             refuse(context, ("map", "c1", "c2", "risk"), "not with --mechanism strict, which has no privacy weights")
             earlier = None if reference is None else ss.Reference.from_release(reference)
-            if earlier is not None and _defaulted(context, "transform"):
-                synthesizer = _on_scale_of(synthesizer, earlier.synthesizer)
-            chosen |= {"synthesizer": synthesizer, "mechanism": ss.Strict(reference=earlier), "bounds": bounds}
+            chosen |= {"mechanism": ss.Strict(reference=earlier), "bounds": bounds}
             chosen["m"] = None if _defaulted(context, "m") else m  # by epsilon
         else:
             refuse(context, ("reference",), "only with --mechanism strict")
@@ -234,13 +231,6 @@ def _defaulted(context: typer.Context, name: str) -> bool:
     """Whether an option was not given."""
     source = context.get_parameter_source(name)
     return source is None or source.name == "DEFAULT"
-
-
-def _on_scale_of(synthesizer: ss.Synthesizer, earlier: ss.Synthesizer) -> ss.Synthesizer:
-    """The model on the scale of an earlier release."""
-    if isinstance(synthesizer, ss.FBS | ss.FBP) and isinstance(earlier, ss.FBS | ss.FBP):
-        return replace(synthesizer, transform=earlier.transform)
-    return synthesizer
 
 
 def _mechanism(

@@ -316,6 +316,10 @@ class Relative(Synthesizer[R]):
         """The model as it is fitted there: under the prior that goes with a reference."""
         return self
 
+    def on_scale_of(self, earlier: Synthesizer[Any]) -> Self:
+        """The model on the scale of an earlier one, unless it names a scale itself."""
+        return self
+
     @abstractmethod
     def dimensions(self, records: R) -> tuple[int, int]:
         """Confidential numbers of a record, and parameters, for the public constants of the mechanism.

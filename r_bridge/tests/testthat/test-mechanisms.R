@@ -373,3 +373,36 @@ test_that("what draws noise enters what it protects, and the releases go with th
                "no epsilon for blanking a record")
   expect_identical(readLines(file), before)
 })
+
+test_that("a strict release is the same from R and from Python, and the reference of the next one", {
+  need_python()
+  csv <- tempfile()
+  school <- apistrat[rep(seq_len(nrow(apistrat)), 5), ]
+  school$api00 <- school$api00 + seq_len(nrow(school)) %% 17
+  write.csv(school[c("stype", "api00", "pw")], csv, row.names = FALSE)
+  design <- svydesign(ids = ~1, weights = ~pw, data = school)
+  ours <- synthesize(design, fbs(api00 ~ stype), 20, m = 2, population_total = sum(school$pw), bounds = c(200, 1000),
+                     seed = 5)
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+frame = pd.read_csv(sys.argv[1])
+design = ss.SurveyDesign(frame, weights='pw')
+release = ss.synthesize(design, 'api00 ~ stype', epsilon=20, m=2, population_total=frame['pw'].sum(), bounds=(200, 1000),
+                        seed=5)
+print(json.dumps([release.datasets[0].frame['api00'].tolist(), release.privacy.kind]))", csv)
+  expect_identical(draws_of(ours)[[1]], as.numeric(theirs[[1]]))
+  expect_identical(privacy(ours)$kind, "strict")
+  expect_match(format(privacy(ours)), "normal scores of api00", fixed = TRUE, all = FALSE)
+  folder <- tempfile("release")
+  write_release(ours, folder)
+  school$api00 <- school$api00 + 30 * (school$api00 > 600)
+  next_year <- svydesign(ids = ~1, weights = ~pw, data = school)
+  later <- synthesize(next_year, fbs(api00 ~ stype), 20, m = 2, mechanism = strict(reference = folder),
+                      population_total = sum(school$pw))
+  expect_match(format(privacy(later)), "an earlier release of this survey", fixed = TRUE, all = FALSE)
+  expect_error(strict(reference = ours), "reference is the folder of an earlier strict release")
+  expect_error(synthesize(design, fbs(api00 ~ stype, zeros = TRUE), 9, population_total = sum(school$pw)),
+               "go with mechanism=strict()", fixed = TRUE)
+  expect_output(print(strict(between_psus = 0.05)), "strict(between_psus = 0.05)", fixed = TRUE)
+  expect_output(print(fbs(y ~ x, weight = "linear")), "weight = \"linear\"", fixed = TRUE)
+})

@@ -16,7 +16,7 @@ from ...engines.base import Diagnostics, diagnose
 from ...engines.hamiltonian import sample_chains
 from ...engines.near_normal import sample_near_normal
 from ...errors import InputError, ModelError
-from ..base import Relative
+from ..base import Relative, Synthesizer
 from ..draws import Draws, Sampler
 from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.transforms import LogTransform, Transform, as_transform
@@ -70,11 +70,21 @@ class RelativeRegression(Relative[J]):
     def transforms(self) -> list[Transform]:
         """One transform a numeric outcome."""
 
+    def on_scale_of(self, earlier: Synthesizer[Any]) -> Self:
+        """On the scale of the earlier one where this one is on the default one, which is log."""
+        if not isinstance(earlier, RelativeRegression) or earlier.numeric != self.numeric or not self._logs():
+            return self
+        return replace(self, transform=earlier.transform)  # type: ignore[type-var]  # subclasses are dataclasses
+
+    def _logs(self) -> bool:
+        """Whether the scale is the default one."""
+        return not isinstance(self.transform, dict) and as_transform(self.transform) == LogTransform()
+
     def scored(
         self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None
     ) -> Self:
         """With private normal scores of every numeric outcome."""
-        if isinstance(self.transform, dict) or as_transform(self.transform) != LogTransform():
+        if not self._logs():
             raise InputError("bounds= makes normal scores, and transform= is another scale: leave one of them out")
         if isinstance(bounds, Mapping) and set(bounds) != set(self.numeric):
             raise InputError(f"bounds= names other columns than the numeric outcomes: {', '.join(self.numeric)}")

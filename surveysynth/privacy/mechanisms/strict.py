@@ -33,6 +33,7 @@ GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
 NOISE_OF_SCORES = 12.0
 SCORES_SHARE = 0.3  # of epsilon, at the most
 PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
+LONGER = 4
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
 MEASURED = (
@@ -137,7 +138,7 @@ class Strict(Mechanism):
             say("a first draw")
             a = Budget(epsilon, 1).bound / FIRST_CLAMP * share
             known = float(unit.spread(a).sum())
-            draws = model.clipped(records, measured, unit.spread(a), FIRST_CLAMP, pseudo.sampler, first=True)
+            draws = _long_enough(pseudo, measured, unit.spread(a), FIRST_CLAMP, first=True)
             _refuse_failed(draws)
             reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
         if asks:
@@ -148,7 +149,7 @@ class Strict(Mechanism):
         b, clamp = rest.bound, clamp_of(rest, d)
         alpha = b / clamp * share
         say("draws")
-        draws = model.clipped(records, reference, unit.spread(alpha), clamp, pseudo.sampler, first=False)
+        draws = _long_enough(pseudo, reference, unit.spread(alpha), clamp, first=False)
         bounds = np.full(len(share), b)
         return ProtectedFit(math.nan, alpha, draws, bounds, clamp=b, parts=rest.parts, reference=reference)
 
@@ -161,16 +162,15 @@ class Strict(Mechanism):
             )
 
     def model_of(self, formula: str) -> Synthesizer:
-        """FBS, on the scale of the reference where there is one."""
-        model = FBS(formula)
-        if not isinstance(self.reference, Reference):
-            return model
-        earlier = self.reference.synthesizer
-        return replace(model, transform=earlier.transform) if isinstance(earlier, FBS) else model
+        """FBS."""
+        return FBS(formula)
 
     def under(self, model: Synthesizer) -> Synthesizer:
-        """With the prior around the reference."""
-        return model.under_reference() if isinstance(model, Relative) else model
+        """With the prior around the reference, and on its scale unless the model names one."""
+        if not isinstance(model, Relative):
+            return model
+        earlier = self.reference.synthesizer if isinstance(self.reference, Reference) else None
+        return model.under_reference() if earlier is None else model.on_scale_of(earlier).under_reference()
 
     def check_reweight(self) -> None:
         """Refuse: records have the same weight (InputError)."""
@@ -285,6 +285,17 @@ def refuse_modes(budget: Budget, n: int, d: int, parameters: int) -> None:
         f"posterior room for more than one mode, between which chains do not move: ask for epsilon = {enough:.2g}, "
         "for fewer data sets, or use fewer predictors"
     )
+
+
+def _long_enough(pseudo: PseudoLikelihood, reference: Draws, tempering: Floats, clamp: float, *, first: bool) -> Draws:
+    """Draws from chains that passed, or, where those asked for did not, from chains four times as long."""
+    model, sampler = pseudo.model, pseudo.sampler
+    assert isinstance(model, Relative)  # as check_model sees to
+    draws = model.clipped(pseudo.records, reference, tempering, clamp, sampler, first=first)
+    if not draws.failures:
+        return draws
+    longer = replace(sampler, warmup=LONGER * sampler.warmup, draws=LONGER * sampler.draws)
+    return model.clipped(pseudo.records, reference, tempering, clamp, longer, first=first)
 
 
 def _sizes(pseudo: PseudoLikelihood) -> Floats:
