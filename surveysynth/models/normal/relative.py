@@ -30,10 +30,8 @@ WIDE, NARROW = (0.1, 4.0), (0.4, 2.5)  # eigenvalues of the covariance over the 
 RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
 # From so many records and so large a sum of a on, proposals are normal; records of the pilot.
 MANY, KNOWN, PILOT = 8_000, 4_000.0, 5_000
-LEAST_DRAWS, EVALUATIONS = (
-    400,
-    5e7,
-)  # draws a chain then: more, where fewer records make proposals less alike the target
+# Draws a chain then, for 1,000 that are asked for: more, where fewer records make proposals less alike the target.
+LEAST_DRAWS, EVALUATIONS, DRAWS = 400, 5e7, 1000
 LOG_WEIGHTS = np.log(0.05), np.log(50.0)  # of a synthetic weight over the mean, public
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 CURVED = (
@@ -216,10 +214,10 @@ class RelativeRegression(Relative[J]):
             )  # fmt: skip
         else:
             some, divergences = target.some(PILOT / records.n, sampler.rng), 0
-            enough = max(LEAST_DRAWS, int(EVALUATIONS / records.n))
+            enough = max(LEAST_DRAWS, EVALUATIONS / records.n) * sampler.draws / DRAWS
             values = sample_near_normal(
                 target.function, some.function, starts, target.scale, sampler.rng, warmup=sampler.warmup,
-                draws=min(sampler.draws, enough), groups=groups,
+                draws=min(sampler.draws, int(enough)), groups=groups,
             )  # fmt: skip
         drawn = as_draws([target.density(point) for point in values.reshape(-1, values.shape[-1])])
         return replace(
