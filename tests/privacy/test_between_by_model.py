@@ -15,7 +15,7 @@ SCORES = ss.NormalScores([5_000, 20_000, 40_000, 80_000, 300_000], [0.02, 0.2, 0
 def fitted():
     design = ss.SurveyDesign(make_frame(800, 3), weights="wt")
     model = ss.FBS("income ~ gender", transform=SCORES)
-    return ss.fit(design, model, epsilon=9, m=3, mechanism=ss.Strict(), population_total=43_000)
+    return ss.fit(design, model, epsilon=9, m=3, mechanism=ss.Strict(), population_total=43_000, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_estimates_are_the_same_and_standard_errors_similar(release, tmp_path):
     np.testing.assert_array_equal(files["estimate"], model["estimate"])
     ratio = model["se"] / files["se"]
     assert ((0.4 < ratio) & (ratio < 2.5)).all()
-    assert (model["df"] >= files["df"] * 0.9).all()
+    assert (model["df"] > 30).all()  # 40 data sets and the design know more of it than 3 files
     back = ss.read_release(release.write(tmp_path / "release"))
     np.testing.assert_allclose(back.tables("gender", between="model")["se"], model["se"], rtol=1e-6)
 
@@ -81,7 +81,7 @@ def test_categories_and_zeros_are_drawn_again_too():
     frame["job"] = np.where(rng.random(1200) < 0.4, "yes", "no")
     frame.loc[rng.random(1200) < 0.25, "income"] = 0.0
     design = ss.SurveyDesign(frame, weights="wt")
-    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum()}
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
     done = ss.synthesize(design, ss.FBS("income + C(job) ~ gender", zeros=True), **settings)
     table = done.tables("gender", between="model")
     assert (table["se"] > 0).all()

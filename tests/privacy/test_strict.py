@@ -15,7 +15,7 @@ from tests.surveys import make_frame
 
 NASTY = np.array([0.0, 1.0, -1.0, 10.0, -10.0, 1e3, 1e6])
 SCORES = ss.NormalScores([5_000, 20_000, 40_000, 80_000, 300_000], [0.02, 0.2, 0.5, 0.8, 0.98], "a made-up table")
-STRICT = {"epsilon": 9.0, "m": 2, "population_total": 22_000, "mechanism": ss.Strict()}
+STRICT = {"epsilon": 9.0, "m": 2, "population_total": 22_000, "mechanism": ss.Strict(), "seed": 1}
 
 
 def make_design(n=400, seed=3):
@@ -236,7 +236,7 @@ def test_zeros_are_an_outcome_of_their_own(kind):
     frame, rng = make_frame(1500), np.random.default_rng(1)
     frame.loc[rng.random(1500) < 0.2 + 0.3 * (frame["gender"] == "m"), "income"] = 0.0
     design = ss.SurveyDesign(frame, weights="wt")
-    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum()}
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
     done = ss.synthesize(design, kind("income ~ gender", prior="flat", zeros=True), **settings)
     here, there = done.tables("gender", statistic="mean"), ss.estimate(design, "income", "gender", "mean")
     assert (np.abs(here["estimate"] - there["estimate"]) < 4 * np.hypot(here["se"], there["se"])).all()
@@ -249,7 +249,7 @@ def test_zeros_are_an_outcome_of_their_own(kind):
     assert sum(done.method["private_scores"]["income"]["counts"]) < 1300
     assert "zeros are an outcome of their own" in str(done.privacy)
     kept = ss.Reference.from_release(done)
-    settings = {"epsilon": 5, "m": 2, "population_total": frame["wt"].sum()}
+    settings = {"epsilon": 5, "m": 2, "population_total": frame["wt"].sum(), "seed": 2}
     again = ss.synthesize(design, kept.synthesizer, mechanism=ss.Strict(reference=kept), **settings)
     assert (again.datasets[0].frame["income"] == 0).mean() == pytest.approx(share.mean(), abs=0.1)
 
@@ -262,7 +262,7 @@ def test_psus_have_effects_whose_size_is_paid_for_given_or_that_of_the_reference
     frame["school"] = np.arange(1600) // 16
     frame["income"] *= np.exp(0.6 * rng.standard_normal(100))[frame["school"]]
     design = ss.SurveyDesign(frame, weights="wt", psu="school")
-    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum()}
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
     done = ss.synthesize(design, "income ~ gender", **settings)
     assert "shares of PSUs 0.3" in str(done.privacy)
     one = [ss.estimate(d, "income", statistic="mean")["se"].iloc[0] for d in done.datasets]
@@ -273,7 +273,7 @@ def test_psus_have_effects_whose_size_is_paid_for_given_or_that_of_the_reference
     assert np.mean(none) < 0.8 * np.mean(one)
     kept = ss.Reference.from_release(done)
     assert kept.values["psu"].shape == (2,)
-    settings = {"epsilon": 5, "m": 2, "population_total": frame["wt"].sum()}
+    settings = {"epsilon": 5, "m": 2, "population_total": frame["wt"].sum(), "seed": 2}
     again = ss.synthesize(design, kept.synthesizer, mechanism=ss.Strict(reference=kept), **settings)
     np.testing.assert_array_equal(again.method["reference"]["values"]["psu"], kept.values["psu"])
     assert "shares of PSUs" not in str(again.privacy)
@@ -290,7 +290,7 @@ def test_categories_stand_under_the_same_clamp():
     frame["job"] = np.where(rng.random(1500) < 0.3 + 0.3 * (frame["gender"] == "m"), "yes", "no")
     frame.loc[frame["job"] == "no", "income"] *= 0.6
     design = ss.SurveyDesign(frame, weights="wt")
-    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum()}
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
     done = ss.synthesize(design, "income + C(job) ~ gender", **settings)
     for statistic, outcome, by in (("proportion", "job", "gender"), ("mean", "income", "job")):
         here = done.tables(by, outcome=outcome, statistic=statistic)
