@@ -12,12 +12,12 @@ from __future__ import annotations
 import inspect
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..choices import Clusters
+from ..choices import Clusters, Missing
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
@@ -84,7 +84,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
     outcomes: tuple[str, ...]
     predictors: str
     measure: str
-    missing: Literal["fail", "drop"] = "fail"  # what a missing outcome does
+    missing: Missing = "fail"  # what a missing outcome does
 
     categorical: tuple[str, ...] = ()  # outcomes that are categories
     as_in_paper: bool = False  # a paper's setting where ours is another: it stays as it was published
@@ -388,8 +388,8 @@ class Relative(Synthesizer[R]):
     def unprotected(self, records: R, sampler: Sampler) -> Draws:
         """Independent draws given the records of a file that is public."""
 
-    def around(self, records: R, reference: Draws, known: float, size: int, rng: np.random.Generator) -> Draws:
-        """Draws as a posterior of ``known`` records' worth of information around a reference would have them."""
+    def around(self, records: R, reference: Draws, size: int, rng: np.random.Generator) -> Draws:
+        """Draws as the posterior that a reference was drawn from would have them, around it."""
         raise InputError(f"{self.name} cannot say how its data sets differ: use between='files'")
 
     @abstractmethod

@@ -143,7 +143,8 @@ class Synthetic:
     ``labels`` are the categorical outcomes, column by column.
     ``count_weights`` (n,), where a model has them, add up to the same counts as ``weights`` in every
     ``cell`` (n,), but vary from record to record as the model says: they give counts their standard
-    errors, by stratum or, where not ``stratified_counts``, as if there were no strata.
+    errors, by stratum or, where not ``stratified_counts``, as if there were no strata.  ``count_kind`` is the
+    end of their column's name.
     """
 
     outcomes: Floats
@@ -152,3 +153,4 @@ class Synthetic:
     count_weights: Floats | None = None
     cell: Codes | None = None
     stratified_counts: bool = True
+    count_kind: str = "smoothed"

@@ -147,15 +147,14 @@ class Reference:
         return f"Reference({self.source!r}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)})"
 
 
-def published(model: Relative[Any], public: Public, draws: Draws, source: str, information: float) -> dict[str, Any]:
-    """What the manifest of a strict release says, for :meth:`Reference.from_release`; the sum of a is public."""
+def published(model: Relative[Any], public: Public, draws: Draws, source: str) -> dict[str, Any]:
+    """What the manifest of a strict release says, for :meth:`Reference.from_release`."""
     values = {name: value[0].tolist() for name, value in model.pooled(draws).values.items()}
     return {
         "synthesizer": as_json(model.for_later_files()),
         "columns": list(public.columns),
         "values": values,
         "source": source,
-        "information": information,
     }
 
 

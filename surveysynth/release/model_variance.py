@@ -32,7 +32,7 @@ def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDes
     """
     said = method.get("reference")
     model = None if said is None else from_json(said["synthesizer"])
-    if said is None or "information" not in said or not isinstance(model, FBS):
+    if said is None or "known" not in said["values"] or not isinstance(model, FBS):
         raise InputError("between='model' is for releases of Strict() and FBS: use between='files'")
     synthesized = method["weights"] != "public"
     file = _with_other_weights(design) if synthesized else design
@@ -40,7 +40,7 @@ def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDes
     if list(records.columns) != list(said["columns"]) or (records.log_w is None) == synthesized:
         raise InputError("between='model' needs the model's predictors, and not all are in the files: use 'files'")
     pooled = as_draws([Density(**{name: np.asarray(value) for name, value in said["values"].items()})])
-    draws = model.around(records, pooled, said["information"], AGAIN, np.random.default_rng(0))
+    draws = model.around(records, pooled, AGAIN, np.random.default_rng(0))
     return tuple(_like(design, model, records, draws.some([k])) for k in range(AGAIN))
 
 

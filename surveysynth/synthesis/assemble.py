@@ -169,7 +169,7 @@ def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[
     """The design that counts get their standard errors from, where it is not that of the files."""
     if synthetic.count_weights is None:
         return None
-    weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
+    weights = {"weights": _free_name(f"{roles['weights']}_{synthetic.count_kind}", taken)}
     if synthetic.stratified_counts:
         return roles | weights
     return roles | weights | {"strata": None, "psu": None, "fpc": None}

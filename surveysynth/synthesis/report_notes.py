@@ -155,7 +155,8 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     ``reached``: whether an epsilon that was not asked for is printed.
     """
     passed = [] if rule is None else [rule.describe()]
-    found = [ONLY_WHETHER, *fit.mechanism.refuses, PUBLIC_OR_NOT, *passed]
+    of_weight = [] if fit.mechanism.weight_declared else [PUBLIC_OR_NOT]
+    found = [ONLY_WHETHER, *fit.mechanism.refuses, *of_weight, *passed]
     categories = [f"which categories of {', '.join(fit.synthesizer.categorical)} occur"]
     categories = categories if fit.synthesizer.categorical else []
     if fit.kind == "strict":

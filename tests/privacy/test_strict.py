@@ -197,8 +197,8 @@ def test_what_it_cannot_have_is_refused_with_what_to_do(synthesizer, settings, m
     ("roles", "synthesizer", "message"),
     [
         ({"strata": "field"}, model(), "put the strata into the formula"),
-        ({"psu": "school"}, model(zeros=True), "effects on zeros and categories are not modelled"),
-        ({"psu": "school"}, ss.FBS("income + C(field) ~ gender", transform=SCORES), "effects on zeros and categories"),
+        ({"psu": "school"}, model(zeros=True), "effects on zeros, missing values and categories"),
+        ({"psu": "school"}, ss.FBS("income + C(field) ~ gender", transform=SCORES), "effects on zeros, missing values and categories"),
     ],
 )
 def test_effects_that_it_does_not_have_are_refused(roles, synthesizer, message):

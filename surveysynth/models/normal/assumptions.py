@@ -38,10 +38,20 @@ def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list
             "zeros are an outcome of their own, whose log odds are linear in the predictors; what is said of the "
             "outcome is said of the other amounts, and the log weight of a zero is normal given the predictors"
         )
+    if model.missing == "impute":
+        said.append(
+            "missing outcomes are imputed by the model: given the predictors they are taken to be as the others are. "
+            "Who lacks one, and how many, is confidential and covered by epsilon"
+        )
     if public.categories is not None:
         said += _of_categories(model, public, public.categories)
     said += said_of_numbers(public)
-    if public.public_weights is not None:
+    if public.public_weights is not None and model.weight == "public":
+        said.append(
+            f"the survey weight was declared public by the agency: it is kept, and only the "
+            f"outcome{'s are' if len(model.outcomes) > 1 else ' is'} modelled"
+        )
+    elif public.public_weights is not None:
         by_design = LOG_WEIGHT in public.columns
         of = "PSUs or strata" if by_design else "predictors"
         also = ", with the logarithm of the weight among the predictors" if by_design else ""

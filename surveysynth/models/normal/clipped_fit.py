@@ -67,9 +67,11 @@ class Density(Normal):
     zero : float array (K,) or None
         Coefficients of the log odds of a zero, where zeros are an outcome of their own.
     B_zero, L_zero : float arrays (K, d - 1), (d - 1, d - 1), or None
-        Of the weight of records whose outcome is zero: nothing where it is public.
+        Of the weight of records whose outcome is zero: nothing where it is public, or where zeros stand for missing.
     psu : float array (d,) or None
         Share of each innovation's variance that lies between PSUs, where these have effects; it is not fitted.
+    known : float or None
+        How many records' worth of information a draw rests on: public.
     """
 
     log_shares: Floats | None = None
@@ -77,6 +79,7 @@ class Density(Normal):
     B_zero: Floats | None = None
     L_zero: Floats | None = None
     psu: Floats | None = None
+    known: Floats | None = None
 
     @property
     def of_zeros(self) -> Normal:
@@ -264,6 +267,14 @@ class ClippedTarget:
         contrasts = 0 if shares is None else shares.size - len(shares)
         return tuple(int(end) for end in np.cumsum([*(part.centre.size for part in self.parts), psi, contrasts]))
 
+    @property
+    def _of_log_odds(self) -> float:
+        """Prior standard deviation of psi: that of the log odds in a row of mean leverage is PRIOR_SD.
+
+        The clamp takes all information off a share far below the reference's, where a wider prior leaves plateaus.
+        """
+        return float(PRIOR_SD / np.sqrt(self.W.shape[1]))
+
     def split(self, point: Floats) -> tuple[Floats, ...]:
         """The parameters of each part, psi and contrasts."""
         return tuple(np.split(point, self.ends[:-1]))
@@ -277,7 +288,7 @@ class ClippedTarget:
             p = expit(self.log_odds)
             of_zeros = float(self.tempering @ (p * (1 - p)))
         return np.concatenate([
-            *(part.scale for part in self.parts), np.full(psi, (of_zeros + 1 / PRIOR_SD**2) ** -0.5),
+            *(part.scale for part in self.parts), np.full(psi, (of_zeros + 1 / self._of_log_odds**2) ** -0.5),
             np.full(contrasts, (known / max(contrasts, 1) + 1 / PRIOR_SD**2) ** -0.5),
         ])  # fmt: skip
 
@@ -313,10 +324,12 @@ class ClippedTarget:
                 of_offset += g_offset
             if self.log_odds is not None:  # the last offset is that of zeros
                 p = expit(log_odds)
-                gradients.append(self.W.T @ (g_offset - p * of_offset) - psi / PRIOR_SD**2)
+                gradients.append(self.W.T @ (g_offset - p * of_offset) - psi / self._of_log_odds**2)
             if shares is not None:
                 gradients.append(self._of_shares(of_offset, shares) - contrasts / PRIOR_SD**2)
-            total -= float((psi**2).sum() + (contrasts**2).sum()) / (2 * PRIOR_SD**2)
+            total -= float((psi**2).sum()) / (2 * self._of_log_odds**2) + float((contrasts**2).sum()) / (
+                2 * PRIOR_SD**2
+            )
             return total, np.concatenate(gradients)
 
         return target
@@ -391,9 +404,9 @@ def public_rule(d: int, known: float) -> tuple[Floats, Floats]:
     return (nodes, weights) if len(weights) <= MOST_NODES else rule(d - 1, STEP[d] / 2)
 
 
-def parameters(rank: int, d: int, *, curved: bool, cells: int = 0, K: int = 1, zeros: bool = False) -> int:
-    """How many there are: coefficients, covariance, curvature; of zeros, and of their weight; shares."""
-    of_zeros = rank + parameters(rank, d - 1, curved=False) if zeros else 0
+def parameters(rank: int, d: int, *, curved: bool, cells: int = 0, K: int = 1, zeros: int | None = None) -> int:
+    """How many there are: coefficients, covariance, curvature; of zeros with so many numbers beside; shares."""
+    of_zeros = 0 if zeros is None else rank + parameters(rank, zeros, curved=False)
     return rank * d + d * (d + 1) // 2 + (2 * (d - 1) if curved else 0) + of_zeros + cells * (K - 1)
 
 
@@ -461,7 +474,8 @@ def clipped_target(
     if zero is None or log_odds is None:
         return ClippedTarget(reference, (part(reference, pattern >= 0, slice(None), one, curved),), None, places)
     amounts = part(reference, ~zero, slice(None), expit(-log_odds), curved)
-    zeros = part(reference.of_zeros, zero, slice(1, None), expit(log_odds), False)
+    others = reference.of_zeros
+    zeros = part(others, zero, slice(Y.shape[1] - len(others.L), None), expit(log_odds), False)
     return ClippedTarget(reference, (amounts, zeros), log_odds, places)
 
 

@@ -29,19 +29,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...choices import Clusters, WeightModel
+from ...choices import Clusters, Missing
 from ...design.columns import codes
 from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...sampling import inclusion_probabilities, systematic
-from ...validation import check_keywords, one_of
+from ...validation import check_keywords
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
@@ -53,7 +53,8 @@ from .flat_prior import FLAT
 from .joint_regression import JointRegression
 from .psu_shares import within_psus
 from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
-from .relative import CURVED, LOG_WEIGHTS, REFERENCE_PRIOR
+from .relative import CURVED, REFERENCE_PRIOR
+from .tempered_files import LOG_WEIGHTS, drawn_weights, room
 from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]
@@ -89,7 +90,7 @@ class FBP(JointRegression[PopulationRecords]):
     bands : dict of column to list of numbers
         Public limits that group a numeric predictor of many values into bands, for the cells:
         ``bands={"age": [25, 45, 65]}``.
-    weight : {"linear", "curved"}, optional
+    weight : {"linear", "curved", "public"}, optional
         As for :class:`FBS`; "linear" in a paper's setting.
 
     Raises
@@ -106,11 +107,10 @@ class FBP(JointRegression[PopulationRecords]):
     predictors: str = ""
     prior: Prior = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
-    missing: Literal["fail", "drop"] = "fail"
+    missing: Missing = "fail"
     weights: Literal["full", "paper"] = "full"
     variance: Literal["stratified", "paper"] = "stratified"
     bands: dict[str, Sequence[float]] = field(default_factory=dict)
-    weight: WeightModel | None = None
 
     name: ClassVar[str] = "FBP"
     priors: ClassVar[dict[str, str]] = {
@@ -128,8 +128,6 @@ class FBP(JointRegression[PopulationRecords]):
             raise InputError(f"variance={self.variance!r} is not one of stratified, paper")
         if self.prior == "paper" and len(self.numeric) != 1:
             raise InputError("the paper's prior of FBP is for one numeric outcome; else use prior='flat'")
-        if self.weight is not None:
-            one_of(self.weight, get_args(WeightModel), "weight")
         if self.weight == "curved" and self.as_in_paper:
             raise InputError("weight='curved' goes with neither weights='paper' nor variance='paper'")
         if not isinstance(self.bands, dict):
@@ -150,11 +148,6 @@ class FBP(JointRegression[PopulationRecords]):
     def as_in_paper(self) -> bool:  # type: ignore[override]  # of the options
         """The paper's smoothed weights, or its counts' standard errors."""
         return "paper" in (self.weights, self.variance)
-
-    @property
-    def curved(self) -> bool:
-        """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
-        return self.weight == "curved"
 
     def under_reference(self) -> FBP:
         """With the prior around the reference, and a weight that is curved if nothing else was said."""
@@ -314,8 +307,10 @@ class FBP(JointRegression[PopulationRecords]):
             beta = B[:, :d]
         else:
             z = rng.standard_normal((public.n, d))
-        y = (public.X @ beta)[row] + z @ L_y.T  # without the effect, which does not tilt selection within a PSU
-        zero = zeros.simulate(public, row, draw, rng)
+        left = room(public, draw, row)
+        # without the effect, which does not tilt selection within a PSU
+        y = (public.X @ beta)[row] + z * np.sqrt(left)[:, None] @ L_y.T
+        zero = zeros.simulate(public, row, draw, rng) if self.zeros else np.zeros(public.n, dtype=bool)
         outcomes = np.where(zero[:, None], 0.0, self.back(y + effect[:, :d]))
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
@@ -337,7 +332,12 @@ class FBP(JointRegression[PopulationRecords]):
         cell = public.cell if category is None else codes(public.cell, category)
         cell = codes(cell, zero.astype(np.intp)) if self.zeros else cell
         mean = (np.bincount(cell, smoothed) / np.bincount(cell, factor))[cell] * factor
-        return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
+        if self.prior == "reference":
+            sd = sigma_pi * (np.exp(z @ draw["eta"][0]) if given_y is not None else np.ones(public.n))
+            sd = np.where(zero, draw["L_zero"][0, 0, 0], sd) if self.zeros else sd
+            smoothed = drawn_weights(smoothed, sd, cell, rng)
+        kind = "drawn" if self.prior == "reference" else "smoothed"
+        return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified", kind)
 
     def assumptions(self, public: Public) -> list[str]:
         """What FBP takes as given, in sentences."""

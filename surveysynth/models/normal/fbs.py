@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...choices import Clusters, FBSPrior, WeightModel
+from ...choices import Clusters, FBSPrior, Missing
 from ...design.survey_design import SurveyDesign
 from ...errors import ModelError, guarded
-from ...validation import one_of
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import Constants
@@ -32,12 +31,18 @@ from .flat_prior import FLAT
 from .joint_regression import JointRegression
 from .psu_shares import new_innovations
 from .records import JointPublic, JointRecords
-from .relative import CURVED, LOG_WEIGHTS, REFERENCE_PRIOR
+from .relative import CURVED, REFERENCE_PRIOR
+from .tempered_files import LOG_WEIGHTS, cells, drawn_weights, room
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-STRAIGHT = "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
+STRAIGHT = "survey weights are jointly normal with the outcome on the log scale"
+SMOOTHED = "; smoothed weights are released"
+DRAWN = (
+    "; the weights in the files are drawn from the model, as outcomes are, with the sums that smoothed ones have in "
+    "cells of the predictors: standard errors within a file then hold all of what a weight varies by"
+)
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,17 @@ class FBS(JointRegression[JointRecords]):
         p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
     transform : str, transform, or dict of outcome to either
         ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)`` or ``surveysynth.AsinhTransform(scale=)``.
-    missing : {"fail", "drop"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.
+    missing : {"fail", "drop", "impute"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.  "impute", with one
+        numeric outcome under :class:`Strict`: whether it is missing is an outcome of its own, given the predictors, and
+        every synthetic record has an amount, as if none were missing.
     zeros : bool
         Zeros are an outcome of their own, beside amounts: with one numeric outcome, under :class:`Strict`.
-    weight : {"linear", "curved"}, optional
+    weight : {"linear", "curved", "public"}, optional
         How the log weight goes with the outcomes: "linear", as in the paper, or "curved", quadratic in their
-        innovations with a log-linear spread.  Default: "curved" under :class:`Strict`, else "linear".
+        innovations with a log-linear spread.  Default: "curved" under :class:`Strict`, else "linear".  "public": the
+        weights are kept as they are and are published; a weight that is a function of the predictors is anyhow, but
+        under :class:`Strict` only if it is declared.
 
     Raises
     ------
@@ -83,8 +92,7 @@ class FBS(JointRegression[JointRecords]):
     predictors: str = ""
     prior: FBSPrior = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
-    missing: Literal["fail", "drop"] = "fail"
-    weight: WeightModel | None = None
+    missing: Missing = "fail"
 
     name: ClassVar[str] = "FBS"
     priors: ClassVar[dict[str, str]] = {
@@ -95,16 +103,6 @@ class FBS(JointRegression[JointRecords]):
         "flat": FLAT,
         "reference": REFERENCE_PRIOR,
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weight is not None:
-            one_of(self.weight, get_args(WeightModel), "weight")
-
-    @property
-    def curved(self) -> bool:
-        """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
-        return self.weight == "curved"
 
     def under_reference(self) -> FBS:
         """With the prior around the reference, and a weight that is curved if nothing else was said."""
@@ -154,7 +152,7 @@ class FBS(JointRegression[JointRecords]):
         return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*).
+        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*), or a draw of it.
 
         Source: Hu, Savitsky & Williams 2022a, section 2.1.
 
@@ -167,19 +165,26 @@ class FBS(JointRegression[JointRecords]):
         row = public.rows_of(category)
         mean = (public.X @ B)[row] + self.effects_of_records(public, draw, rng)
         z, of_psu, within = new_innovations(public, draw, d, rng)
-        y = self.back(mean[:, :d] + z @ L[:d, :d].T)  # L is triangular: its first d rows are the outcomes' own factor
-        zero = zeros.simulate(public, row, draw, rng)
-        weights = public.public_weights
-        if weights is None:
-            sd = L[d, d] * (np.exp(z @ draw["eta"][0]) if self.curved else 1.0)
-            log_weight = mean[:, d] + z @ L[d, :d] + sd * of_psu  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
-            if self.curved:
-                log_weight += L[d, d] * (z**2 - 1) @ draw["kappa"][0]
-            if self.curved or self.zeros:
-                log_weight += within * sd**2 / 2  # E(w | y~) of a lognormal
-            log_weight = np.where(zero, zeros.log_weight(public, row, draw), log_weight) if self.zeros else log_weight
-            weights = np.exp(np.clip(log_weight, *LOG_WEIGHTS) if self.prior == "reference" else log_weight)
-        return Synthetic(np.where(zero[:, None], 0.0, y), weights, public.labels(category))
+        left = room(public, draw, row)
+        near = z * np.sqrt(left)[:, None]
+        y = self.back(mean[:, :d] + near @ L[:d, :d].T)  # L is triangular: its first d rows are the outcomes' factor
+        zero = zeros.simulate(public, row, draw, rng) if self.zeros else np.zeros(public.n, dtype=bool)
+        outcomes, labels = np.where(zero[:, None], 0.0, y), public.labels(category)
+        if public.public_weights is not None:
+            return Synthetic(outcomes, public.public_weights, labels)
+        sd = L[d, d] * (np.exp(z @ draw["eta"][0]) if self.curved else np.ones(public.n))
+        log_weight = mean[:, d] + near @ L[d, :d] + sd * of_psu  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+        if self.prior != "reference":
+            return Synthetic(outcomes, np.exp(log_weight), labels)
+        if self.curved:
+            log_weight += L[d, d] * (z**2 - 1) @ draw["kappa"][0]
+        log_weight += within * left * sd**2 / 2  # E(w | y~) of a lognormal
+        sd = np.sqrt(within) * sd
+        if self.zeros:
+            log_weight = np.where(zero, zeros.log_weight(public, row, draw), log_weight)
+            sd = np.where(zero, draw["L_zero"][0, 0, 0], sd)
+        smoothed = np.exp(np.clip(log_weight, *LOG_WEIGHTS))
+        return Synthetic(outcomes, drawn_weights(smoothed, sd, cells(public, row), rng), labels)
 
     def assumptions(self, public: Public) -> list[str]:
         """What FBS takes as given, in sentences."""
@@ -191,7 +196,7 @@ class FBS(JointRegression[JointRecords]):
             prior += "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
         said = [*shared_assumptions(self, public), prior]
         if public.public_weights is None:
-            said.append(CURVED if self.curved else STRAIGHT)
+            said.append((CURVED if self.curved else STRAIGHT) + (DRAWN if self.prior == "reference" else SMOOTHED))
         return said
 
 

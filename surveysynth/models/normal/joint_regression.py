@@ -22,17 +22,17 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...choices import Clusters
+from ...choices import Clusters, Missing, WeightModel
 from ...design.formula import formula_columns, sides_of
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
-from ...validation import as_list
+from ...validation import as_list, one_of
 from ..base import Boundable, Clustered, Debiasable, Portable
 from ..draws import Draws, Sampler
 from ..records import Public
@@ -73,7 +73,6 @@ Codes = NDArray[np.intp]
 
 
 J = TypeVar("J", bound=JointRecords)
-SYNTHESIZED = {False: "synthesized (smoothed)", True: "synthesized (smoothed, curved)"}
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,9 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     predictors: str = ""
     prior: str = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
-    missing: Literal["fail", "drop"] = "fail"
+    missing: Missing = "fail"
     zeros: bool = False
+    weight: WeightModel | None = None
 
     name: ClassVar[str]
     priors: ClassVar[dict[str, str]]
@@ -105,10 +105,16 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             raise InputError("outcome must name one column or several different ones")
         if self.prior not in list(self.priors):
             raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
-        if self.missing not in ("fail", "drop"):
-            raise InputError(f"missing={self.missing!r} is not one of fail, drop")
+        one_of(self.missing, get_args(Missing), "missing")
+        if self.weight is not None:
+            one_of(self.weight, get_args(WeightModel), "weight")
         if not isinstance(self.zeros, bool) or (self.zeros and len(self.numeric) != 1):
             raise InputError("zeros=True makes zeros an outcome of their own, and goes with one numeric outcome")
+        if self.missing == "impute" and (self.zeros or len(self.outcomes) != 1 or self.categorical):
+            raise InputError(
+                "missing='impute' goes with one numeric outcome, and not with zeros=True; a category that is missing "
+                "can be a level of its own"
+            )
         both = set(self.numeric) & set(formula_columns(self.predictors))
         if both:
             raise InputError(f"{', '.join(sorted(both))}: an outcome cannot be a predictor; predictors are public")
@@ -155,7 +161,12 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     @property
     def curved(self) -> bool:
         """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
-        return False
+        return self.weight == "curved"
+
+    @property
+    def two_parts(self) -> bool:
+        """Whether some records have no amount, which is an outcome of its own: those of zero, or the missing ones."""
+        return self.zeros or self.missing == "impute"
 
     @property
     def private_scores(self) -> dict[str, PrivateScores]:
@@ -195,15 +206,16 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             that is nearly proportional to a size measure that is no predictor.
         """
         scales = zip(self.numeric, self.transforms(), strict=True)
-        working = [working_scale(design, o, t, zeros=self.zeros) for o, t in scales]
-        zero = np.isnan(working[0]) if self.zeros else None
+        imputed = self.missing == "impute"
+        working = [working_scale(design, o, t, zeros=self.zeros, imputed=imputed) for o, t in scales]
+        zero = np.isnan(working[0]) if self.two_parts else None
         cells = discrete_predictors(design, self.predictors, self.categorical)
         labels_of = crossed(design, self.categorical, cells) if self.categorical else None
         formula = with_categories(self.predictors, self.categorical)
         X, pattern, columns = predictor_rows(design, formula, labels_of, constants)
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
         each = 1 if labels_of is None else labels_of.K
-        public, log_w = public_weight(design, self.predictor_columns, *_public_rows(X, pattern, each), groups), None
+        public, log_w = self._public_weight(design, *_public_rows(X, pattern, each), groups), None
         if public is None:
             refuse_proportional(design, self.numeric, *_public_rows(X, pattern, each))
             log_w = np.log(design.weights / (mean_weight or design.weights.mean()))
@@ -235,6 +247,18 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
                 )
         return records
 
+    def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
+        """The survey weight, where it was declared public, or, but under :class:`Strict`, where it turns out to be."""
+        if self.weight == "public":
+            return design.weights
+        found = public_weight(design, self.predictor_columns, X, pattern, groups)
+        if found is not None and self.prior == "reference" and (design.weights_name or design.probs_name):
+            raise ModelError(
+                "the survey weight is a function of what is public, and under Strict() nothing of the file is to "
+                f"decide that it is kept: declare it, {self.name}(..., weight='public')"
+            )
+        return found
+
     def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
         return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
@@ -247,9 +271,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         ModelError
             alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
         """
-        if self.prior == "reference" or self.curved or self.zeros:
+        if self.prior == "reference" or self.curved or self.two_parts:
             raise ModelError(
-                f"prior='reference', weight='curved' and zeros=True of {self.name} go with mechanism=Strict()"
+                f"prior='reference', weight='curved', zeros=True and missing='impute' of {self.name} go with "
+                "mechanism=Strict()"
             )
         numeric = self._fit_numeric(records, alpha, sampler)
         if records.categories is None:
@@ -463,6 +488,12 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         """As they are."""
         return draws
 
+    @property
+    def _kind_of_weights(self) -> str:
+        """How synthetic weights come from the model."""
+        drawn = "drawn" if self.prior == "reference" else "smoothed"
+        return f"{drawn}, curved" if self.curved else drawn
+
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         assert isinstance(public, JointPublic)
@@ -474,7 +505,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             "prior": self.prior,
             "transform": [t.describe() for t in self.transforms()],
             **({"zeros": True} if self.zeros else {}),
-            "weights": "public" if public.public_weights is not None else SYNTHESIZED[self.curved],
+            **({"missing": "impute"} if self.missing == "impute" else {}),
+            "weights": "public" if public.public_weights is not None else f"synthesized ({self._kind_of_weights})",
             **({} if public.groups is None else {"effects": public.groups.describe()}),
         }
 

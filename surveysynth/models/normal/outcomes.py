@@ -22,8 +22,12 @@ def category(outcome: str) -> str | None:
     return found[1] if found else None
 
 
-def working_scale(design: SurveyDesign, outcome: str, transform: Transform, *, zeros: bool = False) -> Floats:
-    """A numeric outcome on its working scale: (n,); NaN for zeros, where they are an outcome of their own.
+def working_scale(
+    design: SurveyDesign, outcome: str, transform: Transform, *, zeros: bool = False, imputed: bool = False
+) -> Floats:
+    """A numeric outcome on its working scale: (n,).
+
+    NaN for zeros, where they are an outcome of their own, and for missing values, where these are imputed.
 
     Raises
     ------
@@ -37,12 +41,12 @@ def working_scale(design: SurveyDesign, outcome: str, transform: Transform, *, z
         raise InputError(
             f"{error}. Categories are written C({outcome}): they are synthesized, their names are public"
         ) from None
-    if np.isnan(y).any():
+    if np.isnan(y).any() and not imputed:
         raise InputError(
             f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
-            "leave these records out (the report then says how many)"
+            "leave these records out (the report then says how many), under Strict() missing='impute'"
         )
-    amount = y != 0 if zeros else np.ones(y.size, dtype=bool)
+    amount = ~np.isnan(y) & ~(zeros & (y == 0))
     if isinstance(transform, NormalScores) and transform.made_from(y[amount], design.weights[amount]):
         raise InputError(
             f"outcome {outcome!r}: the normal scores of {transform.source!r} were made from this very file, or "

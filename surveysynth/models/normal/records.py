@@ -61,7 +61,7 @@ class JointRecords(Records, JointPublic):
     categories : Categories or None
         Outcomes that are categories.
     zero : bool array (n,) or None
-        Whose outcome is zero, where that is an outcome of its own; y is then 0 and means nothing.
+        Whose outcome is zero, or missing, where that is an outcome of its own; y is then 0 and means nothing.
     """
 
     categories: Categories | None = field(default=None, metadata=EACH)

@@ -9,8 +9,10 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from ..._version import __version__
+from ...choices import Missing
 from ...design.survey_design import SurveyDesign
 from ...engines.base import Diagnostics, diagnose
 from ...engines.hamiltonian import sample_chains
@@ -32,11 +34,11 @@ RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 paramete
 MANY, KNOWN, PILOT = 8_000, 4_000.0, 5_000
 # Draws a chain then, for 1,000 that are asked for: more, where fewer records make proposals less alike the target.
 LEAST_DRAWS, EVALUATIONS, DRAWS = 400, 5e7, 1000
-LOG_WEIGHTS = np.log(0.05), np.log(50.0)  # of a synthetic weight over the mean, public
+HALF, FEW = 0.5, 0.1  # share of zeros, and of missing outcomes, before anything is known
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 CURVED = (
     "the log survey weight is quadratic in what the predictors leave of the outcome, with a spread that is log-linear "
-    "in it; the expected weight given the outcome is released, held within .05 and 50 times the mean, which are public"
+    "in it; weights are held within .05 and 50 times the mean, which are public"
 )
 REFERENCE_PRIOR = (
     "coefficients of whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2), the covariance "
@@ -51,6 +53,7 @@ class RelativeRegression(Relative[J]):
 
     prior: str
     transform: Any
+    missing: Missing
     zeros: bool
     outcomes: tuple[str, ...]
 
@@ -63,6 +66,11 @@ class RelativeRegression(Relative[J]):
     @abstractmethod
     def curved(self) -> bool:
         """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
+
+    @property
+    @abstractmethod
+    def two_parts(self) -> bool:
+        """Whether some records have no amount, which is an outcome of its own."""
 
     @abstractmethod
     def transforms(self) -> list[Transform]:
@@ -89,7 +97,8 @@ class RelativeRegression(Relative[J]):
         scores = {
             outcome: NormalScores.private(
                 design, outcome, bounds=bounds[outcome] if isinstance(bounds, Mapping) else bounds,
-                epsilon=epsilon / len(self.numeric), each=each, zeros=self.zeros, rng=rng,
+                epsilon=epsilon / len(self.numeric), each=each, zeros=self.zeros, missing=self.missing == "impute",
+                rng=rng,
             )
             for outcome in self.numeric
         }  # fmt: skip
@@ -109,10 +118,10 @@ class RelativeRegression(Relative[J]):
                 f"the design has {groups.describe()}, and effects of strata are not modelled under Strict(): put the "
                 "strata into the formula, or say clusters='ignore'"
             )
-        if groups is not None and (self.zeros or records.categories is not None):
+        if groups is not None and (self.two_parts or records.categories is not None):
             raise ModelError(
-                "the design has PSUs, whose effects on zeros and categories are not modelled under Strict(): say "
-                "clusters='ignore', or use PseudoPosterior()"
+                "the design has PSUs, whose effects on zeros, missing values and categories are not modelled under "
+                "Strict(): say clusters='ignore', or use PseudoPosterior()"
             )
         d, of = records.Y.shape[1], records.categories
         if not 1 <= d <= 4:
@@ -121,7 +130,7 @@ class RelativeRegression(Relative[J]):
             )
         cells, K = (0, 1) if of is None else (of.cells, of.K)
         rank = int(np.linalg.matrix_rank(records.X))
-        return d, parameters(rank, d, curved=self._bent(records), cells=cells, K=K, zeros=self.zeros)
+        return d, parameters(rank, d, curved=self._bent(records), cells=cells, K=K, zeros=self._beside(d))
 
     def broad_reference(self, records: J) -> Draws:
         """Standard normal outcomes, as their normal scores are, and a log weight as most surveys have it."""
@@ -141,11 +150,16 @@ class RelativeRegression(Relative[J]):
         of, straight = records.categories, np.zeros(sd.size - 1)
         shares = None if of is None else np.full((of.cells, of.K), -np.log(of.K))
         normal = Normal(np.outer(intercept, centre), np.diag(sd), straight, straight)
-        if not self.zeros:
+        if not self.two_parts:
             return as_draws([Density(**vars(normal), log_shares=shares)])
-        even = np.zeros(len(intercept))
-        return as_draws([Density(**vars(normal), log_shares=shares, zero=even, B_zero=normal.B[:, 1:],
-                                 L_zero=normal.L[1:, 1:])])  # fmt: skip
+        even = logit(HALF if self.zeros else FEW)
+        beside = sd.size - (self._beside(sd.size) or 0)
+        return as_draws([
+            Density(
+                **vars(normal), log_shares=shares, zero=intercept * even, B_zero=normal.B[:, beside:],
+                L_zero=normal.L[beside:, beside:],
+            )
+        ])  # fmt: skip
 
     def lacks_psu_shares(self, records: J, reference: Draws) -> bool:
         """Whether PSUs have effects of which the reference says nothing."""
@@ -168,8 +182,10 @@ class RelativeRegression(Relative[J]):
 
     def unprotected(self, records: J, sampler: Sampler) -> Draws:
         """Under the flat prior, with a weight that is straight."""
-        if self.zeros:
-            raise InputError("zeros=True takes no reference from a public file yet: a release is one, or a first draw")
+        if self.two_parts:
+            raise InputError(
+                "zeros=True and missing='impute' take no reference from a public file yet: a release is one"
+            )
         linear = {"weight": None} if self.curved else {}
         plain = replace(self, prior="flat", **linear)  # type: ignore[type-var]  # subclasses are dataclasses
         drawn = plain.fit(records, np.ones(records.n), sampler)
@@ -186,16 +202,18 @@ class RelativeRegression(Relative[J]):
             pooled["log_shares"] = np.log(np.exp(draws.values["log_shares"]).mean(axis=0))
         return as_draws([Density(**pooled)])
 
-    def around(self, records: J, reference: Draws, known: float, size: int, rng: np.random.Generator) -> Draws:
-        """Normal draws with the Fisher information of so many records at the reference."""
+    def around(self, records: J, reference: Draws, size: int, rng: np.random.Generator) -> Draws:
+        """Normal draws with the Fisher information of as many records at the reference as it rests on."""
         measured = Density(**{name: value[0] for name, value in reference.values.items()})
+        tempering = np.full(records.n, float(reference["known"][0]) / records.n)
         target = clipped_target(
-            records.X, records.pattern, records.Y, measured, np.full(records.n, known / records.n), 1.0, WIDE,
+            records.X, records.pattern, records.Y, measured, tempering, 1.0, WIDE,
             self._bent(records), _places(records), records.zero,
         )  # fmt: skip
         scale = target.scale
         centre = target.starts(1, rng)[0]
-        return as_draws([target.density(centre + scale * rng.standard_normal(scale.size)) for _ in range(size)])
+        drawn = as_draws([target.density(centre + scale * rng.standard_normal(scale.size)) for _ in range(size)])
+        return replace(drawn, values=drawn.values | {"known": np.repeat(reference["known"], size)})
 
     def clipped(
         self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
@@ -224,6 +242,10 @@ class RelativeRegression(Relative[J]):
             drawn, chain=np.repeat(np.arange(values.shape[0]), values.shape[1]),
             diagnostics=replace(diagnose({"parameters": values}, divergences), rhat_limit=RHAT_LIMIT),
         )  # fmt: skip
+
+    def _beside(self, d: int) -> int | None:
+        """Of d numbers those of a record without an amount: its weight beside a zero, none beside a missing one."""
+        return None if not self.two_parts else d - 1 if self.zeros else 0
 
     def _bent(self, records: J) -> bool:
         """Whether the weight is modelled, and in a curve."""

@@ -19,9 +19,7 @@ Codes = NDArray[np.intp]
 
 
 def simulate(public: JointPublic, row: Codes, draw: Draws, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Whose outcome is zero in one synthetic data set, nobody's where zeros are amounts like others: (n,)."""
-    if "zero" not in draw.values:
-        return np.zeros(public.n, dtype=bool)
+    """Whose outcome is zero in one synthetic data set: (n,)."""
     return np.asarray(rng.random(public.n) < expit(public.X @ draw["zero"][0])[row])
 
 

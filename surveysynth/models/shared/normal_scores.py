@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,8 @@ class NormalScores:
         negative, or ``surveysynth.IdentityTransform(scale=)``.
     bounds : (float, float), optional
         Public lowest and highest value: what lies beyond is moved to them, on the way there and back.
+    covered : bool
+        Whether they were made under an epsilon of their own: then they may come from this very file.
 
     Raises
     ------
@@ -89,6 +92,7 @@ class NormalScores:
     source: str
     base: Transform = LOG
     bounds: tuple[float, float] | None = None
+    covered: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source.strip():
@@ -181,7 +185,7 @@ class NormalScores:
     @staticmethod
     def private(
         design: SurveyDesign, outcome: str, *, bounds: tuple[float, float], epsilon: float, each: int = 1,
-        zeros: bool = False, rng: np.random.Generator | None = None,
+        zeros: bool = False, missing: bool = False, rng: np.random.Generator | None = None,
     ) -> PrivateScores:  # fmt: skip
         """Scores of the file itself, from a histogram with Laplace noise: differentially private, at this epsilon.
 
@@ -202,6 +206,8 @@ class NormalScores:
             The largest public number of records of a unit, where epsilon protects units of several records.
         zeros : bool
             Whether zeros are an outcome of their own, and left out.
+        missing : bool
+            Whether it is confidential how many values are missing.
         rng : numpy.random.Generator, optional
             For tests only: noise that anyone who knows the seed can take off.  Default: OpenDP's.
 
@@ -227,7 +233,7 @@ class NormalScores:
             noisy, _ = laplace(counts, float(each), epsilon)
         else:
             noisy = counts + rng.laplace(0, each / epsilon, counts.size)
-        if zeros:  # how many are left is confidential
+        if zeros or missing:  # how many are left is confidential
             n = int(np.clip(noisy.sum(), 1, design.n))
         source = f"a histogram of this file's {outcome} with Laplace noise"
         return _smoothed(noisy, n, epsilon, each, zeros, (low, high), source)
@@ -272,6 +278,8 @@ class NormalScores:
         InputError
             Values or weights that are not numbers, or differ in length.
         """
+        if self.covered:
+            return False
         y, w = _columns(values, weights)
         u = self.base.forward(y)
         used = np.isfinite(u) & np.isfinite(w) & (w > 0)
@@ -289,9 +297,11 @@ class NormalScores:
             The file cannot be written.
         """
         base = {"name": _name(self.base)} | vars(self.base)
-        said = {"format": FORMAT, "source": self.source, "base": base}
+        said: dict[str, Any] = {"format": FORMAT, "source": self.source, "base": base}
         said |= {"amounts": self.amounts, "probabilities": self.probabilities}
         said |= {} if self.bounds is None else {"bounds": self.bounds}
+        if self.covered:
+            said["covered"] = True
         try:
             Path(path).write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
@@ -314,7 +324,7 @@ class NormalScores:
         if not isinstance(said, dict) or said.get("format") != FORMAT:
             raise InputError(f"{str(path)!r} is not a file of {FORMAT}")
         fields = {"format", "source", "base", "amounts", "probabilities"}
-        if not fields <= set(said) <= fields | {"bounds"}:
+        if not fields <= set(said) <= fields | {"bounds", "covered"}:
             raise InputError(f"{str(path)!r} must have the fields {', '.join(sorted(fields))} and no others")
         base = said["base"]
         if not isinstance(base, dict) or not {"name"} <= set(base) <= {"name", "scale"}:
@@ -323,7 +333,14 @@ class NormalScores:
             raise InputError(f"{str(path)!r}: the name of the base must be a text")
         bounds = said.get("bounds")
         bounds = None if bounds is None else public_bounds(bounds, str(path))
-        return NormalScores(said["amounts"], said["probabilities"], said["source"], as_transform(**base), bounds)
+        return NormalScores(
+            said["amounts"],
+            said["probabilities"],
+            said["source"],
+            as_transform(**base),
+            bounds,
+            bool(said.get("covered")),
+        )
 
     @cached_property
     def _curve(self) -> PPoly:
@@ -448,11 +465,7 @@ class PrivateScores(NormalScores):
 
     def kept(self) -> NormalScores:
         """The same map for later files, where it costs nothing."""
-        return NormalScores(self.amounts, self.probabilities, self.source, self.base, self.bounds)
-
-    def made_from(self, values: ArrayLike, weights: ArrayLike | None = None) -> bool:
-        """They may come from this very file: epsilon covers it."""
-        return False
+        return NormalScores(self.amounts, self.probabilities, self.source, self.base, self.bounds, covered=True)
 
 
 def under_other_noise(scores: PrivateScores, y: Floats, rng: np.random.Generator) -> Floats:
@@ -480,6 +493,6 @@ def _smoothed(
         )
     amounts = asinh_of(bounds).inverse(bin_limits(bounds)[1:-1][inner])
     return PrivateScores(
-        amounts.tolist(), F[inner].tolist(), source, asinh_of(bounds), bounds, counts.tolist(), n, epsilon, each,
-        zeros,
+        amounts.tolist(), F[inner].tolist(), source, asinh_of(bounds), bounds, True, counts.tolist(), n, epsilon,
+        each, zeros,
     )  # fmt: skip

@@ -59,6 +59,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     chain: ClassVar[tuple[int, int]] = (1000, 1000)  # warm-up and draws of a chain, where nothing else was asked for
     clamps: ClassVar[bool] = False  # contributions to the log likelihood are clamped: the bound holds for every draw
+    weight_declared: ClassVar[bool] = False  # that a weight is public is said by the agency, never found on the file
 
     posterior: ClassVar[str] = "pseudo"  # what draws are from, in a word
 

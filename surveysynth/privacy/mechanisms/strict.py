@@ -43,6 +43,15 @@ MEASURED = (
 )
 PARTS = "epsilon is spent on several things, which add up: {}; the rest on the draws"
 GIVEN_SHARE = "the share of the variance that lies between PSUs, {:g}, was given by the agency as public"
+ROOM = (
+    "synthetic values are drawn with a variance that leaves room for the width of the posterior, which is public, so "
+    "that what is convex in the model's scale does not come out high"
+)
+STOPS = (
+    "what can refuse the file: outcomes that are no numbers, or are missing and not imputed; predictors that (nearly) "
+    "determine the outcome or the weight; an outcome that is nearly proportional to the weight's inverse; weights that "
+    "are a function of public variables and were not declared public; chains that do not agree",
+)
 FIRST = "a first draw of this file, under an epsilon of its own of {:.3g}"
 
 
@@ -92,6 +101,7 @@ class Strict(Mechanism):
     kind: ClassVar[Kind] = "strict"
     chain: ClassVar[tuple[int, int]] = (300, 1000)
     clamps: ClassVar[bool] = True
+    weight_declared: ClassVar[bool] = True
     posterior: ClassVar[str] = "tempered"
 
     def __post_init__(self) -> None:
@@ -115,6 +125,11 @@ class Strict(Mechanism):
     def constants_given(self) -> bool:
         """Every constant is public."""
         return True
+
+    @property
+    def refuses(self) -> list[str]:
+        """What of the file can still refuse it, and is not covered by epsilon."""
+        return list(STOPS)
 
     def fit(
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
@@ -149,7 +164,9 @@ class Strict(Mechanism):
         b, clamp = rest.bound, clamp_of(rest, d)
         alpha = b / clamp * share
         say("draws")
-        draws = _long_enough(pseudo, reference, unit.spread(alpha), clamp, first=False)
+        tempering = unit.spread(alpha)
+        draws = _long_enough(pseudo, reference, tempering, clamp, first=False)
+        draws = replace(draws, values=draws.values | {"known": np.full(draws.size, tempering.sum())})
         bounds = np.full(len(share), b)
         return ProtectedFit(math.nan, alpha, draws, bounds, clamp=b, parts=rest.parts, reference=reference)
 
@@ -159,6 +176,11 @@ class Strict(Mechanism):
             raise ModelError(
                 f"{model.name} is not fitted under Strict(): use FBS or FBP, or mechanism=PseudoPosterior(), whose "
                 "guarantee is asymptotic"
+            )
+        if model.missing == "drop":
+            raise ModelError(
+                "missing='drop' leaves records out by what is confidential, which Strict() does not cover: say "
+                "missing='impute', or make a missing category a level of its own"
             )
 
     def model_of(self, formula: str) -> Synthesizer:
@@ -194,8 +216,8 @@ class Strict(Mechanism):
     def published(self, pseudo: PseudoLikelihood, fitted: ProtectedFit, draws: Draws) -> dict[str, Any]:
         """The parameters of the released draws, which later releases can be measured against."""
         assert isinstance(pseudo.model, Relative)
-        information, source = float(pseudo.unit.spread(fitted.alpha).sum()), "an earlier release of this survey"
-        return {"reference": published(pseudo.model, pseudo.records.public, draws, source, information)}
+        source = "an earlier release of this survey"
+        return {"reference": published(pseudo.model, pseudo.records.public, draws, source)}
 
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What records are measured against, for the report."""
@@ -203,7 +225,7 @@ class Strict(Mechanism):
         first = dict(fitted.parts).get("first draw")
         what = str(self.reference) if first is None else FIRST.format(first)
         a = float(fitted.alpha.max())
-        said = [MEASURED.format(what, fitted.clamp / a, a)]
+        said = [MEASURED.format(what, fitted.clamp / a, a), ROOM]
         if self.between_psus is not None:
             said.append(GIVEN_SHARE.format(self.between_psus))
         if fitted.parts:
