@@ -86,11 +86,12 @@ def differences(
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
+    redrawn: Sequence[SurveyDesign] = (),
 ) -> pd.DataFrame:
     """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
 
     ``count_designs`` hold the same records with the weights for counts; ``synthesized``
-    columns may have other domains in each of the designs.
+    columns may have other domains in each of the designs; ``redrawn`` as for :func:`surveysynth.estimation.tabulate`.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -102,7 +103,9 @@ def differences(
     label = f"{sides[0][1]} - {sides[0][2]}"
     partitions = shared_partitions(designs, names, synthesized=synthesized)
     parts = []
-    for same_quantity in zip(*asked(designs, as_list(outcome)), strict=True):
+    ordinary = list(zip(*asked(designs, as_list(outcome)), strict=True))
+    noisy = zip(*asked(redrawn, as_list(outcome)), strict=True) if redrawn else [()] * len(ordinary)
+    for same_quantity, under_noise in zip(ordinary, noisy, strict=True):
         surveys = counting if same_quantity[0].statistic == "count" else designs
         for same in partitions:
             results = [
@@ -114,7 +117,16 @@ def differences(
                 for (side, *_), quantity, partition in zip(sides, same_quantity, same, strict=True)
             ]
             degf = min(design.degf for design in surveys)
-            parts.append(columns_of(same_quantity[0], same[0].labels, statistics, results, degf, cell, label))
+            noise = [
+                _difference(design, quantity, same[0], sides[0][0]).estimate
+                for design, quantity in zip(redrawn, under_noise, strict=True)
+            ] if same_quantity[0].statistic != "count" else []  # fmt: skip
+            parts.append(
+                columns_of(
+                    same_quantity[0], same[0].labels, statistics, results, degf, cell, label,
+                    noise=np.array(noise) if noise else None,
+                )
+            )  # fmt: skip
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
     return table

@@ -151,13 +151,14 @@ def regression(design: SurveyDesign, formula: str, family: Family = "gaussian", 
 
 
 def regressions(
-    designs: Sequence[SurveyDesign], formula: str, family: Family = "gaussian", *, missing: str = "fail"
-) -> Regression:
+    designs: Sequence[SurveyDesign], formula: str, family: Family = "gaussian", *, missing: str = "fail",
+    redrawn: Sequence[SurveyDesign] = (),
+) -> Regression:  # fmt: skip
     """:func:`regression` on m synthetic designs, combined by the partial-synthesis rule.
 
     With estimates b_l and covariances U_l the covariance is the mean of the U_l plus that of the
     b_l between data sets over m (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter and
-    Raghunathan 2007).
+    Raghunathan 2007); and that over ``redrawn`` designs, the first one under noise that was drawn again.
 
     Raises
     ------
@@ -175,24 +176,27 @@ def regressions(
             raise InputError(f"a regression needs a SurveyDesign, not {type(design).__name__}")
     outcome, names = _parsed(formula)
     fits: list[Fit] = []
-    for design in designs:
+    for design in (*designs, *redrawn):
         data = _data(design, formula, outcome, names, family, missing)
         if fits:
             _refuse_different(data, fits[0].data, outcome)
         fits.append(_fit(design, data, family))
-    return _combined(fits, formula, family)
+    return _combined(fits[: len(designs)], fits[len(designs) :], formula, family)
 
 
-def _combined(fits: Sequence[Fit], formula: str, family: Family) -> Regression:
+def _combined(fits: Sequence[Fit], noisy: Sequence[Fit], formula: str, family: Family) -> Regression:
     q, U = np.array([fit.estimate for fit in fits]), np.array([fit.covariance for fit in fits])
     df = min(fit.df for fit in fits)
-    both = combining.combine(q, np.diagonal(U, axis1=1, axis2=2), df)
+    noise = np.array([fit.estimate for fit in noisy])
+    both = combining.combine(q, np.diagonal(U, axis1=1, axis2=2), df, noise if noisy else None)
     low, high = combining.interval(both)
     with np.errstate(divide="ignore", invalid="ignore"):  # a perfect fit has the standard error 0
         t: Floats = both.estimate / both.se
     V = U.mean(axis=0)
     if len(fits) > 1:
         V = V + np.atleast_2d(np.cov(q, rowvar=False)) / len(fits)
+    if noisy:
+        V = V + np.atleast_2d(np.cov(noise, rowvar=False))
     columns = list(fits[0].data.columns)
     p = 2 * student.sf(np.abs(t), both.df)
     numbers = {"estimate": both.estimate, "se": both.se, "df": both.df, "t": t, "p": p, "ci_low": low, "ci_high": high}

@@ -194,6 +194,7 @@ class Release:
             between=between,
             count_designs=self.count_designs(),
             synthesized=self.categorical,
+            redrawn=self._redrawn,
         )
 
     def regression(self, formula: str, family: Family = "gaussian") -> Regression:
@@ -209,7 +210,7 @@ class Release:
         InputError
             As :func:`surveysynth.regression`.
         """
-        return regressions(self.datasets, formula, family)
+        return regressions(self.datasets, formula, family, redrawn=self._redrawn)
 
     def calibrate(self, totals: Totals) -> Release:
         """The release with weights that add up to public totals: post-stratified, or raked to several margins.

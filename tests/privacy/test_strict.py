@@ -197,8 +197,8 @@ def test_what_it_cannot_have_is_refused_with_what_to_do(synthesizer, settings, m
     ("roles", "synthesizer", "message"),
     [
         ({"strata": "field"}, model(), "put the strata into the formula"),
-        ({"psu": "school"}, model(zeros=True), "effects on zeros, missing values and categories"),
-        ({"psu": "school"}, ss.FBS("income + C(field) ~ gender", transform=SCORES), "effects on zeros, missing values and categories"),
+        ({"psu": "school"}, model(zeros=True), "not modelled under Strict"),
+        ({"psu": "school"}, ss.FBS("income + C(field) ~ gender", transform=SCORES), "not modelled under Strict"),
     ],
 )
 def test_effects_that_it_does_not_have_are_refused(roles, synthesizer, message):
@@ -252,6 +252,83 @@ def test_zeros_are_an_outcome_of_their_own(kind):
     settings = {"epsilon": 5, "m": 2, "population_total": frame["wt"].sum(), "seed": 2}
     again = ss.synthesize(design, kept.synthesizer, mechanism=ss.Strict(reference=kept), **settings)
     assert (again.datasets[0].frame["income"] == 0).mean() == pytest.approx(share.mean(), abs=0.1)
+
+
+def test_that_the_weight_is_public_is_declared_and_never_found():
+    """A weight by gender alone: refused unless it is declared, and then kept."""
+    frame = make_frame()
+    frame["wt"] = np.where(frame["gender"] == "f", 50.0, 60.0)
+    design = ss.SurveyDesign(frame, weights="wt")
+    with pytest.raises(ss.ModelError, match=r"declare it, FBS\(\.\.\., weight='public'\)"):
+        ss.synthesize(design, model(), **STRICT)
+    done = ss.synthesize(design, model(weight="public"), **(STRICT | {"m": 1}))
+    assert done.method["weights"] == "public"
+    assert "declared public by the agency" in str(done.privacy)
+    assert "whether the survey weight is a function of public variables" not in str(done.privacy)
+    by_gender = done.datasets[0].frame.groupby("gender")["wt"]
+    assert (by_gender.nunique() == 1).all()
+    assert by_gender.first()["m"] / by_gender.first()["f"] == pytest.approx(1.2)
+
+
+def test_what_can_still_refuse_the_file_is_listed(release):
+    assert any(said.startswith("what can refuse the file: ") for said in release.privacy.data_dependent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [ss.FBS, ss.FBP])
+def test_missing_outcomes_are_imputed_and_their_number_is_not_told(kind):
+    """Missing at random given gender, half of the men: means are those of the whole file, all records have amounts."""
+    frame, rng = make_frame(2000), np.random.default_rng(2)
+    whole = ss.SurveyDesign(frame, weights="wt")
+    gaps = frame.assign(income=frame["income"].where(rng.random(2000) > np.where(frame["gender"] == "m", 0.4, 0.1)))
+    design = ss.SurveyDesign(gaps, weights="wt")
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
+    with pytest.raises(ss.InputError, match=r"under Strict\(\) missing='impute'"):
+        ss.synthesize(design, kind("income ~ gender", prior="flat"), **settings)
+    with pytest.raises(ss.ModelError, match="leaves records out by what is confidential"):
+        ss.synthesize(design, kind("income ~ gender", prior="flat", missing="drop"), **settings)
+    done = ss.synthesize(design, kind("income ~ gender", prior="flat", missing="impute"), **settings)
+    assert all(len(d.frame) == 2000 and d.frame["income"].notna().all() for d in done.datasets)
+    here, there = done.tables("gender", statistic="mean"), ss.estimate(whole, "income", "gender", "mean")
+    assert (np.abs(here["estimate"] - there["estimate"]) < 4 * np.hypot(here["se"], there["se"])).all()
+    assert "missing outcomes are imputed" in str(done.privacy)
+    absent = int(gaps["income"].isna().sum())
+    assert str(absent) not in json.dumps(done.manifest()).replace(".", " ").split()
+    assert str(2000 - absent) not in str(done.privacy)
+    with pytest.raises(ss.ModelError, match="go with mechanism=Strict"):
+        ss.synthesize(design, kind("income ~ gender", prior="flat", missing="impute"), epsilon=9, seed=1)
+    with pytest.raises(ss.InputError, match="one numeric outcome"):
+        kind("income + hours ~ gender", prior="flat", missing="impute")
+
+
+def test_scores_of_an_earlier_strict_release_are_no_leak_in_the_same_file():
+    """Panel members are in both files; knots that were not made under an epsilon are refused as before."""
+    design = make_design(n=1500)
+    scores = ss.NormalScores.private(design, "income", bounds=(0, 1_000_000), epsilon=5, rng=np.random.default_rng(1))
+    kept = scores.kept()
+    assert kept.covered and not kept.made_from(design.numeric("income"))
+    open_ = ss.NormalScores.from_historical(design.numeric("income"), source="last year", knots=40)
+    assert open_.made_from(design.numeric("income"))
+    assert not replace(open_, covered=True).made_from(design.numeric("income"))
+
+
+@pytest.mark.slow
+def test_the_noise_of_scores_is_in_differences_and_regressions(tmp_path):
+    """Squared standard errors are larger by the variance over scores under other noise, as in tables."""
+    settings = {name: value for name, value in STRICT.items() if name != "mechanism"} | {"population_total": 43_000}
+    done = ss.synthesize(make_design(n=800), "income ~ gender", bounds=(0, 1_000_000), **settings)
+    without = replace(done, method={k: v for k, v in done.method.items() if k != "private_scores"})
+    pairs = [
+        (done.differences({"gender": ("m", "f")}), without.differences({"gender": ("m", "f")})),
+        (done.regression("income ~ gender").table, without.regression("income ~ gender").table),
+    ]
+    for noisy, plain in pairs:
+        np.testing.assert_allclose(noisy["estimate"], plain["estimate"])
+        assert (noisy["se"] > plain["se"]).all()
+    gaps = [
+        ss.difference(d, "income", between={"gender": ("m", "f")})["estimate"].iloc[0] for d in done._redrawn
+    ]  # fmt: skip
+    assert pairs[0][0]["se"].iloc[0] ** 2 - pairs[0][1]["se"].iloc[0] ** 2 == pytest.approx(np.var(gaps, ddof=1))
 
 
 @pytest.mark.slow

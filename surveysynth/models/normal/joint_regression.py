@@ -252,7 +252,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         if self.weight == "public":
             return design.weights
         found = public_weight(design, self.predictor_columns, X, pattern, groups)
-        if found is not None and self.prior == "reference" and (design.weights_name or design.probs_name):
+        if found is not None and self.prior == "reference":
             raise ModelError(
                 "the survey weight is a function of what is public, and under Strict() nothing of the file is to "
                 f"decide that it is kept: declare it, {self.name}(..., weight='public')"
