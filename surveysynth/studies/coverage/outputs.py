@@ -16,17 +16,21 @@ from ..base import Replicates, stacked
 from ..measures import CONFIDENTIAL
 from ..writing import write_files
 from .populations import STATISTICS
-from .study import KEYS, Cell
+from .study import BY_MODEL, KEYS, Cell
 
 Cells = Sequence[tuple[Cell, Replicates]]
 
 NAMES = {
-    "strict": "Strict, no history", "strict-history": "Strict, last year's release", "pseudo": "pseudo posterior",
+    "strict": "Strict, no history", "strict-history": "Strict, last year's release",
+    f"strict{BY_MODEL}": "Strict, no history, between='model'",
+    f"strict-history{BY_MODEL}": "Strict, last year's release, between='model'", "pseudo": "pseudo posterior",
     "pseudo-debias": "pseudo posterior, debias", "censored": "censored", "laplace": "Laplace tables",
     CONFIDENTIAL: "confidential sample",
 }  # fmt: skip
 LOOKS = {
-    "strict": ("#0b6fa4", "o", "-"), "strict-history": ("#0b6fa4", "s", "--"), "pseudo": ("#d9820f", "o", "-"),
+    "strict": ("#0b6fa4", "o", "-"), "strict-history": ("#0b6fa4", "s", "--"),
+    f"strict{BY_MODEL}": ("#58a9d6", "o", "-"), f"strict-history{BY_MODEL}": ("#58a9d6", "s", "--"),
+    "pseudo": ("#d9820f", "o", "-"),
     "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
 }  # fmt: skip
 NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # coverage; what no margin is to be below; the level of all tests together
@@ -127,8 +131,10 @@ def ruined(cells: Cells) -> pd.DataFrame:
         e = e[(e["margin"] == "all") & (e["statistic"] == "mean")]
         own = e.loc[e["method"] == CONFIDENTIAL, ["replicate", "se"]].rename(columns={"se": "own_se"})
         e = e[e["method"] != CONFIDENTIAL].merge(own, on="replicate")
-        far = (e["estimate"] - e["truth"]).abs() > FAR * e["own_se"].median()
-        parts.append(pd.DataFrame([_of(cell) | {"ruined": int(far.sum()), "samples": len(e)}]))
+        e["far"] = (e["estimate"] - e["truth"]).abs() > FAR * e["own_se"].median()
+        for method, part in e.groupby("method", sort=False):
+            found = {"method": method, "ruined": int(part["far"].sum()), "samples": len(part)}
+            parts.append(pd.DataFrame([_of(cell) | found]))
     return stacked(parts)
 
 

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from ...choices import StudyMechanism
+from ...choices import Between, StudyMechanism
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation import estimate
@@ -37,7 +37,10 @@ KEYS = ["population", "n", "method", "epsilon"]
 LOG_SCALE = 20.0  # of asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
 WEIGHT_BOUNDS = 0.02, 20.0  # of a weight over N / n, for Laplace tables
 
-Maker = Callable[["Cell", SurveyDesign, int], Callable[[str], pd.DataFrame]]
+BY_MODEL = " (model)"  # after the name of a mechanism: the same releases, with between="model"
+
+Tables = Callable[[str], pd.DataFrame]  # by one margin
+Maker = Callable[["Cell", SurveyDesign, int], Sequence[tuple[str, Tables]]]  # with what follows the mechanism's name
 
 
 @dataclass(frozen=True)
@@ -74,21 +77,26 @@ class Cell:
         }  # fmt: skip
 
 
-def of_release(release: Release) -> Callable[[str], pd.DataFrame]:
+def of_release(release: Release, between: Between = "files") -> Tables:
     """Tables of a release by one margin."""
-    return lambda margin: release.tables([margin], statistic=STATISTICS).assign(m=release.m)
+    return lambda margin: release.tables([margin], statistic=STATISTICS, between=between).assign(m=release.m)
 
 
-def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+def of_strict(release: Release) -> list[tuple[str, Tables]]:
+    """Tables with the variance between data sets from either source."""
+    return [("", of_release(release)), (BY_MODEL, of_release(release, "model"))]
+
+
+def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
     """Without history: scores and a first draw are paid for."""
     p = cell.population
     done = fit(
         design, p.formula, epsilon=cell.epsilon, bounds=p.bounds, population_total=len(p.frame), seed=seed
     )  # fmt: skip
-    return of_release(done.release())
+    return of_strict(done.release())
 
 
-def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
     """Beside the strict release of an earlier sample of the same size."""
     p = cell.population
     earlier = p.sample(cell.n, seed_of(seed, LAST_YEAR))
@@ -97,36 +105,36 @@ def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Callabl
     done = fit(
         design, p.formula, epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
     )  # fmt: skip
-    return of_release(done.release())
+    return of_strict(done.release())
 
 
-def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Callable[[str], pd.DataFrame]:
+def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Sequence[tuple[str, Tables]]:
     """The papers' mechanism, drawn exactly; asymptotic."""
     done = fit(
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, population_total=len(cell.population.frame), seed=seed
     )  # fmt: skip
-    return of_release(done.release(debias=debias, accept_diagnostics=["information"]))
+    return [("", of_release(done.release(debias=debias, accept_diagnostics=["information"])))]
 
 
-def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
     return _pseudo(cell, design, seed, debias=True)
 
 
-def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
     """The papers' strict mechanism."""
     done = fit(
         design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
         population_total=len(cell.population.frame), seed=seed, warmup=500, draws=500,
     )  # fmt: skip
-    return of_release(done.release())
+    return [("", of_release(done.release()))]
 
 
-def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Callable[[str], pd.DataFrame]:
+def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
     """Strict tables of counts and means, each margin at its share of epsilon; noise is never seeded."""
     p = cell.population
     each, mean_weight = cell.epsilon / len(p.margins), len(p.frame) / cell.n
     bounds = {p.outcome: p.bounds, "weight": (WEIGHT_BOUNDS[0] * mean_weight, WEIGHT_BOUNDS[1] * mean_weight)}
-    return lambda margin: laplace_tables(design, p.outcome, [margin], each, kind="strict", bounds=bounds).table
+    return [("", lambda margin: laplace_tables(design, p.outcome, [margin], each, kind="strict", bounds=bounds).table)]
 
 
 def _plain(cell: Cell, prior: Any) -> FBS:
@@ -150,8 +158,8 @@ def one_sample(cell: Cell, number: int) -> Replicate:
     own = by_margin(lambda margin: estimate(design, p.outcome, [margin], STATISTICS), p.margins)
     tables = [_rows(own, CONFIDENTIAL, np.nan, number)]
     with recorded(failures, replicate=number):
-        made = by_margin(MAKERS[cell.mechanism](cell, design, seed), p.margins)
-        tables.append(_rows(made, cell.mechanism, cell.epsilon, number))
+        for how, made in MAKERS[cell.mechanism](cell, design, seed):
+            tables.append(_rows(by_margin(made, p.margins), cell.mechanism + how, cell.epsilon, number))
     return Replicate(number, {"estimates": stacked(tables)}, failures, time.perf_counter() - began)
 
 
