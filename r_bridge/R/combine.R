@@ -63,7 +63,32 @@ with_design <- function(expr, caller) {
 on_designs <- function(release, f, counts = FALSE) {
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
-  in_each(if (counts) release$count_designs else release$designs, f)
+  results <- in_each(if (counts) release$count_designs else release$designs, f)
+  structure(results, redrawn = if (!counts) lapply(redrawn_designs(release), f))
+}
+
+# The first data set under noise of private normal scores that was drawn again; that noise moves all data sets together.
+redrawn_designs <- function(release) {
+  scored <- names(release$manifest$private_scores)
+  if (is.null(scored)) return(NULL)
+  if (!exists("redrawn", release$python)) {
+    values <- tryCatch(
+      in_folder(function(folder) frame_from_python("redrawn", folder, objects = list(python_release(release)))),
+      error = function(e) {
+        warning("standard errors leave out the noise of private normal scores, for which Python is needed: ",
+                conditionMessage(e), call. = FALSE)
+        NULL
+      }
+    )
+    if (is.null(values)) return(NULL)
+    release$python$redrawn <- values
+  }
+  values <- release$python$redrawn
+  lapply(seq_len(ncol(values) / length(scored)), function(number) {
+    design <- release$designs[[1]]
+    design$variables[scored] <- values[paste0(scored, "_", number)]
+    design
+  })
 }
 
 # A function that finds another design, the confidential one perhaps, gives the same in all data sets. So do public
@@ -161,6 +186,9 @@ degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
 #' @param results From [with_release()], `with()`, or any list of results with `coef()` and `vcov()`:
 #'   `svymean()`, `svytotal()`, `svyby()`, `svyratio()`, `svyquantile()`, `svyglm()`, `svycontrast()`, ...
 #' @param degf Degrees of freedom of the design; known to results from [with_release()] and `with()`.
+#' @param redrawn The same results for data sets under other noise, as a [strict()] release with `bounds` has it; known
+#'   to results from [with_release()] and `with()`. That noise moves all data sets together: the variance over these is
+#'   added.
 #' @return An object of class `surveysynth_combined`, with methods for `coef()`, `vcov()`, `SE()`, `confint()`
 #'   and `plot()`; `as.data.frame()` gives estimate, se, df and the 95\% interval.
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
@@ -172,7 +200,7 @@ degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
 #' by_region <- combine_release(with(release, svyby(~income, ~region, FUN = svymean)))
 #' by_region
 #' confint(by_region, level = 0.9)
-combine_release <- function(results, degf = attr(results, "degf")) {
+combine_release <- function(results, degf = attr(results, "degf"), redrawn = attr(results, "redrawn")) {
   if (inherits(results, "surveysynth_release") || !is.list(results) || !length(results)) {
     refuse("combine_release() takes results, one for each data set: ",
            "combine_release(with_release(release, svymean(~y, design)))")
@@ -191,8 +219,16 @@ combine_release <- function(results, degf = attr(results, "degf")) {
   variance <- within + between
   dimnames(variance) <- list(names, names)
   b <- diag(between)
-  df <- ifelse(b > 0 | is.na(diag(within)), (m - 1) * (1 + diag(within) / b)^2, Inf)
-  structure(list(coefficients = stats::setNames(mean_q, names), variance = variance, df = pmin(df, degf), m = m),
+  df <- pmin(ifelse(b > 0 | is.na(diag(within)), (m - 1) * (1 + diag(within) / b)^2, Inf), degf)
+  if (length(redrawn)) {
+    again <- lapply(redrawn, function(r) unname(estimates_of(r)$q[names]))
+    noise <- stats::cov(do.call(rbind, again))
+    plain <- diag(variance)
+    variance <- variance + noise
+    shared <- diag(noise) # Satterthwaite's degrees of freedom
+    df <- ifelse(shared > 0, pmin(diag(variance)^2 / (plain^2 / df + shared^2 / (length(redrawn) - 1)), degf), df)
+  }
+  structure(list(coefficients = stats::setNames(mean_q, names), variance = variance, df = df, m = m),
             class = "surveysynth_combined")
 }
 

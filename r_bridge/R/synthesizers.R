@@ -26,10 +26,12 @@
 #' @param transform The scale on which outcomes are normal: `"log"`, [asinh_transform()], [identity_transform()] or
 #'   [normal_scores()]; several outcomes may have a list of them, by name.
 #' @param missing What a missing outcome does: `"fail"`, or `"drop"`, which leaves the record out and has
-#'   the privacy report say how many.
+#'   the privacy report say how many. Under [strict()], with one number: `"impute"`, whether it is missing is an outcome
+#'   of its own, and every synthetic record has an amount.
 #' @param zeros Whether zeros are an outcome of their own, beside amounts: with one number, under [strict()].
 #' @param weight How the log weight goes with outcomes: `"linear"`, or `"curved"`, which is the default under
-#'   [strict()] and goes with it alone.
+#'   [strict()] and goes with it alone. `"public"`: the weights are kept and published, which [strict()] does only if
+#'   it is said.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
@@ -40,7 +42,7 @@
 #' fbs(cbind(factor(employed), wage) ~ field)
 #' fbp(salary ~ field + age, bands = list(age = c(25, 45, 65)))
 fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "normal", "flat"), transform = "log",
-                missing = c("fail", "drop"), zeros = FALSE, weight = NULL) {
+                missing = c("fail", "drop", "impute"), zeros = FALSE, weight = NULL) {
   synthesizer("FBS", outcome, predictors, prior = match.arg(prior), transform = transform,
               missing = match.arg(missing), zeros = if (!identical(zeros, FALSE)) zeros, weight = weight)
 }
@@ -52,9 +54,9 @@ fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "n
 #' @param bands Public limits that group a numeric predictor of many values into bands, for the
 #'   cells: `list(age = c(25, 45, 65))`.
 #' @export
-fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transform = "log", missing = c("fail", "drop"),
-                weights = c("full", "paper"), variance = c("stratified", "paper"), bands = NULL, zeros = FALSE,
-                weight = NULL) {
+fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transform = "log",
+                missing = c("fail", "drop", "impute"), weights = c("full", "paper"),
+                variance = c("stratified", "paper"), bands = NULL, zeros = FALSE, weight = NULL) {
   synthesizer("FBP", outcome, predictors, prior = match.arg(prior), transform = transform, missing = match.arg(missing),
               weights = match.arg(weights), variance = match.arg(variance), bands = if (length(bands)) lapply(bands, I),
               zeros = if (!identical(zeros, FALSE)) zeros, weight = weight)

@@ -19,6 +19,8 @@
 #'   subtraction; both kinds carry the same flag. This is a quality rule, not protection: whoever has the synthetic
 #'   files can compute these cells.
 #' @param cv_limit Flag estimates whose standard error is more than this share of them.
+#' @param between Where the variance between data sets comes from: the m `"files"`, or, of a [strict()] release by
+#'   [fbs()], the `"model"` at its released parameters, which says more where m is small and epsilon, too.
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`; where there are
 #'   proportions `category`, its name as text, and where there are quantiles `prob`. Intervals are 95\% t
@@ -32,15 +34,17 @@
 #' tables(release, by = "field", statistic = "quantile", quantiles = c(0.25, 0.5, 0.75))
 #' }
 tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = 0.5,
-                   estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL) {
+                   estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
+                   between = c("files", "model")) {
   check_release(release)
   estimator <- match.arg(estimator)
+  between <- match.arg(between)
   in_folder(function(folder) {
     table <- frame_from_python(
       "tables", folder, by = names_of(by), outcome = names_of(outcome),
       statistic = if (!is.null(statistic)) I(statistic),
       denominator = one_name(denominator), quantiles = I(quantiles), estimator = estimator, min_cell = min_cell,
-      cv_limit = cv_limit, objects = list(python_release(release))
+      cv_limit = cv_limit, between = between, objects = list(python_release(release))
     )
     new_table(table, release$designs[[1]]$variables)
   })

@@ -120,7 +120,16 @@ Zeros = Annotated[
     ),
 ]
 Components = Annotated[int, typer.Option(help="Components at most (--model mixture); too many is right.")]
-Missing = Annotated[Literal["fail", "drop"], typer.Option(help="What a missing outcome does.")]
+Missing = Annotated[
+    choices.Missing, typer.Option(help="What a missing outcome does; impute goes with --mechanism strict.")
+]
+Weight = Annotated[
+    choices.WeightModel | None,
+    typer.Option(
+        help="How the survey weight goes with the outcome (curved: of --mechanism strict, where it is the default), or "
+        "that weights are public (--model fbs, fbp)."
+    ),
+]
 Map = Annotated[MapName, typer.Option(help="From risk to privacy weight.")]
 RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]
 RiskOption = Annotated[
@@ -182,7 +191,7 @@ MinCell = Annotated[int | None, typer.Option(help=f"Suppress cells of fewer reco
 CvLimit = Annotated[float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")]
 OF_MODELS = {  # options that some models have, and what these call them
     "bounds": "bounds", "prior": "prior", "transform": "transform", "scale": "transform", "zeros": "zeros",
-    "components": "components",
+    "components": "components", "weight": "weight",
 }  # fmt: skip
 
 
@@ -218,7 +227,8 @@ def make_model(
     scale: float | None,
     zeros: bool,
     components: int,
-    missing: Literal["fail", "drop"],
+    missing: choices.Missing,
+    weight: choices.WeightModel | None,
 ) -> ss.Synthesizer:
     """The model that --model and its options say; InputError where an option is not of that model."""
     from ..models.shared.transforms import as_transform
@@ -237,6 +247,7 @@ def make_model(
         raise InputError(f"--model {model} needs --bounds: the outcome's lowest and highest possible value, public")
     given: dict[str, Any] = {
         "bounds": bounds, "prior": prior, "zeros": zeros, "components": components, "missing": missing,
+        "weight": weight,
     }  # fmt: skip
     if "transform" in takes:
         scores = transform.endswith(".json")

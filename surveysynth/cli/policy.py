@@ -30,6 +30,7 @@ from .options import (
     Strata,
     StratumTotals,
     Transform,
+    Weight,
     Weights,
     Zeros,
     make_model,
@@ -67,6 +68,7 @@ def policy_command(
     zeros: Zeros = False,
     components: Components = 20,
     missing: Missing = "fail",
+    weight: Weight = None,
     map: Map = "inverse",
     c1: C1 = None,
     c2: C2 = 0.0,
@@ -88,7 +90,9 @@ def policy_command(
         raise InputError("say how many units the historical file stands for: --population-total or --stratum-totals")
     made = ss.Policy.from_historical(
         read_design(file, weights, probs, strata, psu, fpc, lonely_psu),
-        make_model(context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing),
+        make_model(
+            context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing, weight
+        ),
         epsilon=epsilon, source=source, population_total=total, m=m, map=map, c1=c1, c2=c2, clusters=clusters,
         engine=engine, seed=seed,
     )  # fmt: skip

@@ -37,6 +37,7 @@ from .options import (
     Strata,
     Transform,
     UnitColumn,
+    Weight,
     Weights,
     Zeros,
     make_model,
@@ -68,6 +69,7 @@ def privacy_cost_command(
     zeros: Zeros = False,
     components: Components = 20,
     missing: Missing = "fail",
+    weight: Weight = None,
     map: Map = "inverse",
     risk: RiskOption = "lipschitz",
     known: Known = None,
@@ -84,7 +86,7 @@ def privacy_cost_command(
     if epsilon is None and c1 is None:
         raise InputError("say what to price: --epsilon or --c1")
     synthesizer = make_model(
-        context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing
+        context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing, weight
     )
     mechanism = ss.PseudoPosterior(map=map, risk=make_risk(context, risk, known, radius, absolute, floor))
     result = ss.privacy_cost(

@@ -47,6 +47,7 @@ from .options import (
     SyntheticFormat,
     Transform,
     UnitColumn,
+    Weight,
     Weights,
     Zeros,
     ball,
@@ -100,7 +101,7 @@ Debias = Annotated[
 ]
 SET_BY_POLICY = (
     "model", "outcome", "predictors", "bounds", "prior", "transform", "scale", "zeros", "components", "missing",
-    "epsilon", "m", "mechanism", "reference", "map", "c1", "c2", "risk", "reweight",
+    "weight", "epsilon", "m", "mechanism", "reference", "map", "c1", "c2", "risk", "reweight",
 )  # fmt: skip
 OF_RISK = ("known", "radius", "absolute", "floor")
 
@@ -136,6 +137,7 @@ def synthesize_command(
     zeros: Zeros = False,
     components: Components = 20,
     missing: Missing = "fail",
+    weight: Weight = None,
     mechanism: MechanismOption = "pseudo-posterior",
     reference: Annotated[
         Path | None, typer.Option(help="Folder of an earlier strict release, for --mechanism strict.")
@@ -187,7 +189,7 @@ def synthesize_command(
         raise InputError(f"Missing option {lacking}: needed without a --policy")
     else:
         synthesizer = make_model(
-            context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing
+            context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing, weight
         )
         measure = make_risk(context, risk, known, radius, absolute, floor, ruled=max_risk is not None)
         chosen = {"synthesizer": synthesizer, "epsilon": epsilon, "m": m, "reweight": reweight}

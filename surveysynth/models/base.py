@@ -331,7 +331,7 @@ class Relative(Synthesizer[R]):
         """
 
     @abstractmethod
-    def broad_reference(self, records: R) -> Draws:
+    def broad_reference(self, records: R, *, last: bool = False) -> Draws:
         """One draw that is made from public facts alone (InputError where there are none)."""
 
     def scored(

@@ -67,7 +67,7 @@ class Release:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: the public part."""
-        kept = {name: value for name, value in vars(self).items() if name != "_redrawn"}
+        kept = {name: value for name, value in vars(self).items() if name != "redrawn"}
         return kept | {"internal": {}, "privacy": replace(self.privacy, internal={})}
 
     @property
@@ -147,7 +147,7 @@ class Release:
                 estimator=estimator,
                 count_designs=self.count_designs(),
                 synthesized=self.categorical,
-                redrawn=self._redrawn,
+                redrawn=self.redrawn,
                 of_model=self._of_model if between == "model" else (),
             )
             for outcomes, statistics in self._asked(outcome, statistic, names)
@@ -194,7 +194,7 @@ class Release:
             between=between,
             count_designs=self.count_designs(),
             synthesized=self.categorical,
-            redrawn=self._redrawn,
+            redrawn=self.redrawn,
         )
 
     def regression(self, formula: str, family: Family = "gaussian") -> Regression:
@@ -210,7 +210,7 @@ class Release:
         InputError
             As :func:`surveysynth.regression`.
         """
-        return regressions(self.datasets, formula, family, redrawn=self._redrawn)
+        return regressions(self.datasets, formula, family, redrawn=self.redrawn)
 
     def calibrate(self, totals: Totals) -> Release:
         """The release with weights that add up to public totals: post-stratified, or raked to several margins.
@@ -248,11 +248,13 @@ class Release:
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
     @cached_property
-    def _redrawn(self) -> tuple[SurveyDesign, ...]:
+    def redrawn(self) -> tuple[SurveyDesign, ...]:
         """The first data set as other noise in the histograms behind private normal scores would have made it.
 
-        That noise moves all data sets together, so the variance between them does not hold it.  Other scores are fitted
-        to the values that other noise turns them into: what of a map is a shift or a scale, the model undoes.
+        That noise moves all data sets together, so the variance between them does not hold it: add the variance of an
+        estimate over these to it, as :meth:`tables`, :meth:`differences` and :meth:`regression` do.  None, where there
+        are no such scores.  Other scores are fitted to the values that other noise turns them into: what of a map is a
+        shift or a scale, the model undoes.
         """
         if "private_scores" not in self.method:
             return ()

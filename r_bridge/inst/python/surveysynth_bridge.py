@@ -172,6 +172,15 @@ def tables(release: ss.Release, folder: str, **given: Any) -> tuple[None, None]:
     return _saved(release.tables(**given), folder, given.get("by"))
 
 
+def redrawn(release: ss.Release, folder: str) -> tuple[None, None]:
+    """Scored outcomes of the first data set under noise that was drawn again: columns, outcome by outcome."""
+    columns = {
+        f"{outcome}_{number}": design.frame[outcome].to_numpy()
+        for outcome in release.method["private_scores"] for number, design in enumerate(release.redrawn, 1)
+    }  # fmt: skip
+    return _saved(pd.DataFrame(columns), folder)
+
+
 def estimate(folder: str, **given: Any) -> tuple[None, None]:
     """Tables of a design."""
     return _saved(ss.estimate(**given), folder, given.get("by"))

@@ -381,13 +381,17 @@ test_that("a strict release is the same from R and from Python, and the referenc
   school$api00 <- school$api00 + seq_len(nrow(school)) %% 17
   write.csv(school[c("stype", "api00", "pw")], csv, row.names = FALSE)
   design <- svydesign(ids = ~1, weights = ~pw, data = school)
-  ours <- synthesize(design, fbs(api00 ~ stype), 20, m = 2, population_total = sum(school$pw), bounds = c(200, 1000),
-                     seed = 5)
+  run <- function(model) {
+    synthesize(design, model, 20, m = 2, population_total = sum(school$pw), bounds = c(200, 1000), seed = 5)
+  }
+  expect_error(run(fbs(api00 ~ stype)), "declare it, fbs(..., weight = \"public\")", fixed = TRUE)
+  ours <- run(fbs(api00 ~ stype, weight = "public"))
   theirs <- from_python("
 import pandas as pd, surveysynth as ss
 frame = pd.read_csv(sys.argv[1])
 design = ss.SurveyDesign(frame, weights='pw')
-release = ss.synthesize(design, 'api00 ~ stype', epsilon=20, m=2, population_total=frame['pw'].sum(), bounds=(200, 1000),
+model = ss.FBS('api00 ~ stype', weight='public')
+release = ss.synthesize(design, model, epsilon=20, m=2, population_total=frame['pw'].sum(), bounds=(200, 1000),
                         seed=5)
 print(json.dumps([release.datasets[0].frame['api00'].tolist(), release.privacy.kind]))", csv)
   expect_identical(draws_of(ours)[[1]], as.numeric(theirs[[1]]))
@@ -395,14 +399,25 @@ print(json.dumps([release.datasets[0].frame['api00'].tolist(), release.privacy.k
   expect_match(format(privacy(ours)), "normal scores of api00", fixed = TRUE, all = FALSE)
   folder <- tempfile("release")
   write_release(ours, folder)
+  whole <- subset(tables(ours, statistic = "mean"), outcome == "api00")
+  for (release in list(ours, read_release(folder))) { # with the noise of the scores
+    mean_of_all <- combine_release(with(release, svymean(~api00)))
+    expect_equal(unname(SE(mean_of_all)), whole$se, tolerance = 1e-8)
+    expect_equal(mean_of_all$df[[1]], whole$df, tolerance = 1e-6)
+  }
+  expect_lt(SE(combine_release(with(ours, svymean(~api00)), redrawn = NULL)), whole$se)
+  expect_error(tables(ours, between = "modell"), "should be one of")
+  expect_gt(subset(tables(ours, statistic = "mean", between = "model"), outcome == "api00")$se, 0)
   school$api00 <- school$api00 + 30 * (school$api00 > 600)
   next_year <- svydesign(ids = ~1, weights = ~pw, data = school)
-  later <- synthesize(next_year, fbs(api00 ~ stype), 20, m = 2, mechanism = strict(reference = folder),
+  later <- synthesize(next_year, fbs(api00 ~ stype, weight = "public"), 20, m = 2, mechanism = strict(reference = folder),
                       population_total = sum(school$pw))
   expect_match(format(privacy(later)), "an earlier release of this survey", fixed = TRUE, all = FALSE)
   expect_error(strict(reference = ours), "reference is the folder of an earlier strict release")
-  expect_error(synthesize(design, fbs(api00 ~ stype, zeros = TRUE), 9, population_total = sum(school$pw)),
-               "go with mechanism=strict()", fixed = TRUE)
+  for (model in list(fbs(api00 ~ stype, zeros = TRUE), fbs(api00 ~ stype, missing = "impute"))) {
+    expect_error(synthesize(design, model, 9, population_total = sum(school$pw)), "go with mechanism=strict()",
+                 fixed = TRUE)
+  }
   expect_output(print(strict(between_psus = 0.05)), "strict(between_psus = 0.05)", fixed = TRUE)
   expect_output(print(fbs(y ~ x, weight = "linear")), "weight = \"linear\"", fixed = TRUE)
 })
