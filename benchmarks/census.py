@@ -48,7 +48,15 @@ def one_sample(seed: np.random.SeedSequence, last_year: pd.DataFrame, population
     for transform, name in (("log", "logs"), (scores, "normal scores")):
         model = ss.FBS("income", "division + education", prior="flat", transform=transform)
         seed = int(rng.integers(2**31))
-        fit = ss.fit(design, model, epsilon=EPSILON, m=M, seed=seed, population_total=len(population))
+        fit = ss.fit(
+            design,
+            model,
+            epsilon=EPSILON,
+            m=M,
+            seed=seed,
+            population_total=len(population),
+            mechanism=ss.PseudoPosterior(),
+        )
         for debias in (False, True):
             label = f"FBS on {name}" + (", Fisher-consistent" if debias else "")
             release = fit.release(debias=debias, epsilon=EPSILON)

@@ -35,7 +35,14 @@ def of_file(n: int, epsilon: float, number: int, fits: int) -> dict[str, float]:
     """The advantages on one file; record 0 is the outlier."""
     frame, rng = make_frame(n, number), np.random.default_rng([n, int(epsilon), number])
     frame.loc[0, "y"] *= 100
-    first = ss.fit(ss.SurveyDesign(frame, weights="w"), MODEL, epsilon=epsilon, m=M, seed=int(rng.integers(2**31)))
+    first = ss.fit(
+        ss.SurveyDesign(frame, weights="w"),
+        MODEL,
+        epsilon=epsilon,
+        m=M,
+        seed=int(rng.integers(2**31)),
+        mechanism=ss.PseudoPosterior(),
+    )
     within = [first.weighted, *(first.refitted([], rng) for _ in range(fits - 1))]
     without = [first.refitted([0], rng) for _ in range(fits)]
     weight = first.weighted.posterior.weight

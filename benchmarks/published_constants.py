@@ -37,7 +37,7 @@ NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?%?")
 FILES = {"as it is": None, "y x 10": ("y", 10), "y x 100": ("y", 100), "w x 10": ("w", 10), "w x 100": ("w", 100)}
 MODEL = ss.FBS("y", "g + s", prior="flat")
 SHORT: dict[str, Any] = {"m": 3, "draws": 125}
-TUNED: dict[str, Any] = {"epsilon": 10.8, **SHORT}
+TUNED: dict[str, Any] = {"epsilon": 10.8, "mechanism": ss.PseudoPosterior(), **SHORT}
 Make = Callable[[ss.SurveyDesign, dict[str, Any]], ss.Release]
 KINDS: dict[str, Make] = {
     "no total": lambda design, more: ss.synthesize(design, MODEL, **TUNED, **more | {"population_total": None}),
@@ -48,7 +48,7 @@ KINDS: dict[str, Make] = {
     "c1 given": lambda design, more: ss.synthesize(
         design, MODEL, mechanism=ss.PseudoPosterior(c1=1.8), debias=True, **SHORT, **more
     ),
-    "weighted-e": lambda design, more: ss.synthesize(design, MODEL, mechanism=ss.WeightedE(), **TUNED, **more),
+    "weighted-e": lambda design, more: ss.synthesize(design, MODEL, **TUNED | {"mechanism": ss.WeightedE()}, **more),
     "missing": lambda design, more: ss.synthesize(
         _with_missing(design), ss.FBS("y", "g + s", prior="flat", missing="drop"), **TUNED, **more
     ),
@@ -64,7 +64,7 @@ KINDS: dict[str, Make] = {
         accept_diagnostics=["divergences", "rhat", "ess_bulk", "ess_tail"],
     ),
     "censored": lambda design, more: ss.synthesize(
-        design, ss.FBS("y", "g + s", prior="normal"), mechanism=ss.Censored(), **TUNED | {"draws": 500}, **more,
+        design, ss.FBS("y", "g + s", prior="normal"), **TUNED | {"draws": 500, "mechanism": ss.Censored()}, **more,
         warmup=500,
     ),
 }  # fmt: skip

@@ -5,6 +5,7 @@ import pandas as pd
 
 import surveysynth as ss
 
+PSEUDO = ss.PseudoPosterior()
 FIELDS = ["01", "02", "NA", "ökonomie"]
 
 

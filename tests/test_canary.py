@@ -18,6 +18,7 @@ from scipy.stats import spearmanr
 import surveysynth as ss
 from surveysynth.cli import app as cli
 from surveysynth.engines import embedded
+from tests.surveys import PSEUDO
 
 N, SEED = 240, 918273645
 MODEL = ss.FBS("income", "age + region", prior="flat")
@@ -72,7 +73,7 @@ def test_the_marks_are_found_where_they_are():
 
 @pytest.fixture(scope="module")
 def release():
-    return ss.synthesize(ss.SurveyDesign(FRAME, **ROLES), MODEL, **SETTINGS)
+    return ss.synthesize(ss.SurveyDesign(FRAME, **ROLES), MODEL, **({"mechanism": PSEUDO} | SETTINGS))
 
 
 @pytest.fixture(scope="module", params=["csv", "parquet"])
@@ -144,7 +145,7 @@ def test_no_public_file_holds_a_constant_that_was_tuned_on_the_file(kind, tmp_pa
     model, settings = TUNED[kind]
     design = ss.SurveyDesign(column(rich=lambda f: f["wealth"] > 2e5), **ROLES)
     settings = SETTINGS | {"epsilon": 24, "warmup": 200, "draws": 250} | settings
-    release = ss.synthesize(design, model, **settings)
+    release = ss.synthesize(design, model, **({"mechanism": PSEUDO} | settings))
     folder = release.write(tmp_path / "release", by="region")
     internal = json.loads((folder / "internal" / "privacy.json").read_text())
     named = {"c1": 3, "delta": 5, "epsilon_exact": 5, "mean_alpha": 3, "delta_unweighted": 4, "k": 3}
@@ -183,7 +184,7 @@ def test_row_order_and_label_order_cannot_be_recovered(release):
 @pytest.mark.slow
 def test_what_python_shows_of_the_objects_holds_no_mark(release):
     design = ss.SurveyDesign(FRAME, **ROLES)
-    fit = ss.fit(design, MODEL, **SETTINGS)
+    fit = ss.fit(design, MODEL, **({"mechanism": PSEUDO} | SETTINGS))
     shown = [repr(design), repr(fit), repr(release), str(release), str(release.privacy), repr(release.privacy)]
     shown += [release.tables("region").to_csv(), json.dumps(release.manifest()), str(release.tables().attrs)]
     shown += [repr(ss.privacy_cost(design, MODEL, **SETTINGS)), repr(release.datasets[0]), repr(MODEL)]
@@ -197,7 +198,9 @@ def test_log_lines_hold_no_mark(caplog, tmp_path, capfd):
         sampled = ss.FBS("income", "region", prior="independent")
         accepted = ["divergences", "rhat", "ess_bulk", "ess_tail"]
         settings = SETTINGS | {"warmup": 100, "draws": 100, "epsilon": 40, "accept_diagnostics": accepted}
-        ss.synthesize(ss.SurveyDesign(FRAME, **ROLES), sampled, **settings).write(tmp_path / "r")
+        ss.synthesize(ss.SurveyDesign(FRAME, **ROLES), sampled, **({"mechanism": PSEUDO} | settings)).write(
+            tmp_path / "r"
+        )
     messages = [record.getMessage() for record in caplog.records if record.name != "canary"]
     assert marks_in(caplog.text) == {"Xerxes"}
     said = capfd.readouterr()
@@ -223,7 +226,7 @@ def text_at(column_name):
 
 
 def synthesize(frame, synthesizer=MODEL, roles=ROLES, **settings):
-    return ss.synthesize(ss.SurveyDesign(frame, **roles), synthesizer, **(SETTINGS | settings))
+    return ss.synthesize(ss.SurveyDesign(frame, **roles), synthesizer, **({"mechanism": PSEUDO} | SETTINGS | settings))
 
 
 def formula(predictors):

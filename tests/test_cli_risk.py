@@ -11,8 +11,10 @@ from conftest import modes, squeezed
 from surveys import make_frame
 
 import surveysynth as ss
+from tests.surveys import PSEUDO
 
 FIT = ["--weights", "wt", "--outcome", "income", "--prior", "flat", "--seed", "1"]
+ASYMPTOTIC = ["--mechanism", "pseudo-posterior"]
 
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -124,7 +126,7 @@ def synthesized(run, *further, drop=()):
     frame.loc[list(drop), "income"] = np.nan
     frame.to_csv("f.csv", index=False)
     asked = ["synthesize", "f.csv", *FIT, "--predictors", "field + gender + hours", "--by", "field", "--epsilon", "30",
-             "--out", "release", *further]  # fmt: skip
+             "--out", "release", *ASYMPTOTIC, *further]  # fmt: skip
     return frame, run(*asked)
 
 
@@ -222,9 +224,9 @@ def test_risks_of_identification_are_priced_and_released_as_by_python(options, r
     p = ss.privacy_cost(design, synthesizer, **settings)
     found = f"Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}"
     assert f"c1 = {p.c1:.4g} (Delta_target 5.4): {found}" in squeezed(out)
-    code, out, err = run("synthesize", *asked, "--out", "release")
+    code, out, err = run("synthesize", *asked, *ASYMPTOTIC, "--out", "release")
     assert (code, err) == (0, "") and "probability of identification" in squeezed(out)
-    ours = ss.synthesize(design, synthesizer, **settings).datasets[0].frame["income"]
+    ours = ss.synthesize(design, synthesizer, **({"mechanism": PSEUDO} | settings)).datasets[0].frame["income"]
     np.testing.assert_array_equal(ss.read_release("release").datasets[0].frame["income"], ours)
 
 
@@ -232,10 +234,12 @@ def test_the_rule_stops_a_release_before_it_is_written_or_entered(run):
     make_frame().replace("NA", "n/a.").to_csv("f.csv", index=False)
     ss.Ledger("l.jsonl", "lfs", create=True)
     asked = ["synthesize", "f.csv", *FIT, "--predictors", "field + gender", "--epsilon", "10.8", "--ledger", "l.jsonl",
-             "--survey", "lfs", "--known", "gender", "--radius", "0.1", "--out", "release"]  # fmt: skip
+             "--survey", "lfs", "--known", "gender", "--radius", "0.1", "--out", "release", *ASYMPTOTIC]  # fmt: skip
     code, out, err = run(*asked, "--max-risk", "0")
     design = ss.SurveyDesign.read("f.csv", weights="wt")
-    free = ss.synthesize(design, ss.FBS("income", "field + gender", prior="flat"), epsilon=10.8, m=3, seed=1)
+    free = ss.synthesize(
+        design, ss.FBS("income", "field + gender", prior="flat"), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO
+    )
     risk = ss.identification_risk(design, free, known="gender", value="income", radius=0.1)
     assert (code, out) == (2, "") and len(err.splitlines()) == 1
     assert err.startswith(f"Error: {(risk > 0).sum()} of 400 records have a probability of identification above 0 in")
@@ -261,7 +265,7 @@ def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
         assert (code, out) == (2, "") and squeezed(err).startswith(f"Error: {option[0]}: {why}")
     code, out, err = run(
         "synthesize", "f.csv", *FIT, "--predictors", "gender", "--epsilon", "10.8", "--risk", "count",
-        "--known", "field", "--max-risk", "0.999", "--accept", "information", "--out", "counted",
+        "--known", "field", "--max-risk", "0.999", "--accept", "information", "--out", "counted", *ASYMPTOTIC,
     )  # fmt: skip
     assert (code, err) == (0, "")
     assert "whose values are further" in squeezed(out) and "who knows field and its value" in squeezed(out)
@@ -288,6 +292,7 @@ def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
 def test_options_that_do_not_go_together_are_named(command, options, message, run):
     make_frame().to_csv("f.csv", index=False)
     out = ["--out", "release"] if command == "synthesize" else []
+    out += ASYMPTOTIC if command == "synthesize" and "--mechanism" not in options else []
     code, said, err = run(command, "f.csv", *FIT, "--predictors", "gender", "--epsilon", "9", *out, *options.split())
     assert (code, said) == (2, "") and message in squeezed(err) and os.listdir() == ["f.csv"]
     assert command == "synthesize" or "or with --max-risk" not in err  # an option that privacy-cost has not

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
+from tests.surveys import PSEUDO
 
 COMBINE = """
 release <- read_release("release")
@@ -38,7 +39,7 @@ def made_frame():
 def test_r_combines_a_release_to_the_same_numbers(rscript, name, tmp_path):
     model, totals = MODELS[name]
     design = ss.SurveyDesign(made_frame(), weights="wt", strata="field")
-    release = ss.synthesize(design, model, epsilon=12, m=3, seed=1, population_total=totals)
+    release = ss.synthesize(design, model, epsilon=12, m=3, seed=1, population_total=totals, mechanism=PSEUDO)
     release.write(tmp_path / "release")
     rscript(COMBINE, tmp_path)
     ours = pd.concat([release.tables("field", statistic="mean"), release.tables("field", statistic="count").iloc[:3]])
@@ -63,7 +64,7 @@ CALIBRATED = {
 def test_r_knows_what_a_release_was_calibrated_to(rscript, tmp_path, model, name):
     release = ss.synthesize(
         ss.SurveyDesign(made_frame(), weights="wt", strata="field"),
-        model("y", "field + size", prior="flat"), epsilon=12, m=2, seed=1, population_total=2000,
+        model("y", "field + size", prior="flat"), epsilon=12, m=2, seed=1, population_total=2000, mechanism=PSEUDO
     ).calibrate(CALIBRATED[name])  # fmt: skip
     release.write(tmp_path / "release")
     rscript(COMBINE, tmp_path)

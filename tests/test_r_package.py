@@ -9,13 +9,15 @@ import pytest
 from conftest import R_BRIDGE, run_r
 
 import surveysynth as ss
+from tests.surveys import PSEUDO
 
 SYNTHESIZE = """
 data(api)
 design <- svydesign(id = ~1, strata = ~stype, weights = ~pw, data = apistrat)
 synthesizer <- {synthesizer}
 release <- suppressWarnings(synthesize(
-  design, synthesizer, epsilon = 9, m = 2, seed = 7, population_total = 6194, accept_diagnostics = "information"
+  design, synthesizer, epsilon = 9, m = 2, seed = 7, population_total = 6194, accept_diagnostics = "information",
+  mechanism = pseudo_posterior()
 ))
 write_release(release, "from_r", by = c("stype", "awards"))
 write.csv(tables(release, by = ~ stype + awards), "tables.csv", row.names = FALSE)
@@ -40,7 +42,14 @@ def test_the_same_release_from_r_and_from_python(rscript, r, tmp_path, name):
     rscript(SYNTHESIZE.replace("{synthesizer}", in_r), tmp_path)
     design = ss.r.from_r(r.r("svydesign(id = ~1, strata = ~stype, weights = ~pw, data = apistrat)"))
     release = ss.synthesize(
-        design, model, epsilon=9, m=2, seed=7, population_total=6194, accept_diagnostics=["information"]
+        design,
+        model,
+        epsilon=9,
+        m=2,
+        seed=7,
+        population_total=6194,
+        accept_diagnostics=["information"],
+        mechanism=PSEUDO,
     )
     release.write(tmp_path / "from_python", by=["stype", "awards"])
     for file in ("synthetic_1.csv", "synthetic_2.csv", "tables.csv", "manifest.json", "report.txt"):

@@ -26,11 +26,12 @@ from surveysynth.estimation.tables import TOTAL
 from surveysynth.publication.report import write_table
 from surveysynth.release.suppression import flag
 from surveysynth.storage import private_folder
+from tests.surveys import PSEUDO
 
 
 @pytest.fixture(scope="module")
 def release():
-    return ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=1)
+    return ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ PREDICTORS = ["field", "gender", "ordered", "coded", "employed", "age", "share",
 @pytest.mark.parametrize("columns", [["field"], *([c, "gender"] for c in PREDICTORS[2:])], ids=lambda c: c[0])
 def test_what_is_read_back_is_what_was_written(columns, format, tmp_path):
     design = ss.SurveyDesign(odd_frame(), weights="wt")
-    release = ss.synthesize(design, model(" + ".join(columns)), epsilon=20, m=2, seed=1)
+    release = ss.synthesize(design, model(" + ".join(columns)), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
     release.write(tmp_path / "r", format=format, by=columns[0])
     for path in (tmp_path / "r", tmp_path / "r" / "public"):
         back = ss.read_release(path)
@@ -85,7 +86,7 @@ def test_names_and_labels_in_any_script(format, tmp_path, monkeypatch):
     names = {"field": "Fachrichtung (ä)", "income": "収入", "wt": "poids é", "gender": "sexe"}
     design = ss.SurveyDesign(make_frame().rename(columns=names), weights="poids é")
     outcome, predictors = "収入", "`Fachrichtung (ä)` + sexe"
-    release = ss.synthesize(design, ss.FBS(outcome, predictors, prior="flat"), epsilon=10.8, seed=1)
+    release = ss.synthesize(design, ss.FBS(outcome, predictors, prior="flat"), epsilon=10.8, seed=1, mechanism=PSEUDO)
     monkeypatch.setattr("locale.getpreferredencoding", lambda *_: "ascii")
     monkeypatch.setattr("locale.getencoding", lambda: "ascii")
     back = ss.read_release(release.write(tmp_path / "Veröffentlichung", format=format))
@@ -101,7 +102,7 @@ def test_value_labels_survive(suffix, format, tmp_path):
     write = pyreadstat.write_sav if suffix == ".sav" else pyreadstat.write_dta
     write(frame, str(tmp_path / f"f{suffix}"), variable_value_labels=labels)
     design = ss.SurveyDesign.read(tmp_path / f"f{suffix}", weights="wt")
-    release = ss.synthesize(design, model("degree"), epsilon=10.8, seed=1)
+    release = ss.synthesize(design, model("degree"), epsilon=10.8, seed=1, mechanism=PSEUDO)
     back = ss.read_release(release.write(tmp_path / "r", format=format))
     degree = back.datasets[0].frame["degree"]
     assert degree.cat.categories.tolist() == ["none", "licencié", "01"] and not degree.cat.ordered
@@ -327,7 +328,9 @@ def test_a_manifest_that_lists_no_files_cannot_be_verified(written):
 
 
 def test_records_are_counted_where_a_text_goes_over_several_lines(tmp_path):
-    release = ss.synthesize(ss.SurveyDesign(odd_frame(), weights="wt"), model("text"), epsilon=20, m=1, seed=1)
+    release = ss.synthesize(
+        ss.SurveyDesign(odd_frame(), weights="wt"), model("text"), epsilon=20, m=1, seed=1, mechanism=PSEUDO
+    )
     file = release.write(tmp_path / "r") / "public" / "synthetic_1.csv"
     assert len(file.read_text().splitlines()) > 401
     assert json.loads((file.parent / "manifest.json").read_text())["files"][file.name]["records"] == 400
@@ -454,7 +457,9 @@ def test_bad_arguments_of_tables(settings, match, release):
 def test_tables_made_by_default_are_of_the_discrete_predictors():
     frame = odd_frame().assign(many=lambda f: f["id"] % 60)
     design = ss.SurveyDesign(frame, weights="wt")
-    release = ss.synthesize(design, model("share + many + age + field + gender + employed"), epsilon=30, seed=1)
+    release = ss.synthesize(
+        design, model("share + many + age + field + gender + employed"), epsilon=30, seed=1, mechanism=PSEUDO
+    )
     assert release.table_predictors() == ["field", "gender", "employed"]  # in the order of the file, at most three
 
 
@@ -567,7 +572,7 @@ KINDS = {
 def kind(request, tmp_path_factory):
     """A release, as it is and as it was written."""
     synthesizer, settings = KINDS[request.param]
-    release = ss.synthesize(make_design(), synthesizer, epsilon=10.8, m=3, seed=1, **settings)
+    release = ss.synthesize(make_design(), synthesizer, epsilon=10.8, m=3, seed=1, **({"mechanism": PSEUDO} | settings))
     return request.param, release, release.write(tmp_path_factory.mktemp("kind") / "release")
 
 
@@ -682,7 +687,7 @@ def test_a_corrected_release_is_read_back_with_what_is_published_of_its_constant
 def test_a_column_that_has_the_name_of_the_smoothed_weight_stays():
     frame = make_frame().assign(wt_smoothed=lambda f: f["gender"])
     design = ss.SurveyDesign(frame, weights="wt", strata="field")
-    release = ss.synthesize(design, population_model("field + wt_smoothed"), epsilon=10.8, seed=1)
+    release = ss.synthesize(design, population_model("field + wt_smoothed"), epsilon=10.8, seed=1, mechanism=PSEUDO)
     assert release.count_roles["weights"] == "synthetic_wt_smoothed"
     assert set(release.datasets[0].frame["wt_smoothed"]) == {"f", "m"}
     counts = release.tables("wt_smoothed", statistic="count")
@@ -714,7 +719,7 @@ def test_differences_are_combined(release):
 
 
 def test_differences_of_counts_have_the_errors_of_the_counts():
-    release = ss.synthesize(make_design(), population_model(), epsilon=10.8, m=2, seed=1)
+    release = ss.synthesize(make_design(), population_model(), epsilon=10.8, m=2, seed=1, mechanism=PSEUDO)
     counts = [release.differences({"gender": ("m", "f")}, statistic=s) for s in ("count", ["mean", "count"])]
     designs = release.count_designs()
     tables = [ss.difference(d, statistic="count", between={"gender": ("m", "f")}) for d in designs]

@@ -9,10 +9,15 @@ from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.privacy.report import public_epsilon
+from tests.surveys import PSEUDO
 
 
 def released(design=None, synthesizer=None, **settings):
-    return ss.synthesize(design or make_design(), synthesizer or model(), **({"epsilon": 10.8, "seed": 1} | settings))
+    return ss.synthesize(
+        design or make_design(),
+        synthesizer or model(),
+        **({"mechanism": PSEUDO} | {"epsilon": 10.8, "seed": 1} | settings),
+    )
 
 
 @pytest.mark.parametrize("synthesizer", [model(), population_model(), population_model(prior="paper")], ids=repr)
@@ -20,7 +25,9 @@ def test_rule_01_a_weight_that_the_predictors_determine_is_kept_and_the_outcome_
     """Such a weight has no distribution of its own; it is public. A weight that is nearly so is an error."""
     frame = make_frame()
     frame["wt"] = frame["field"].map({"01": 10.0, "02": 20.0, "NA": 30.5, "ökonomie": 7.25})
-    fit = ss.fit(ss.SurveyDesign(frame, weights="wt", strata="field"), synthesizer, epsilon=10.8, seed=1)
+    fit = ss.fit(
+        ss.SurveyDesign(frame, weights="wt", strata="field"), synthesizer, epsilon=10.8, seed=1, mechanism=PSEUDO
+    )
     assert fit.records.Y.shape == (400, 1) and fit.weighted.posterior.values["L"].shape[1:] == (1, 1)
     release = fit.release()
     for data in release.datasets:
@@ -61,7 +68,7 @@ def test_rule_04_densities_do_not_depend_on_a_unit_that_nobody_named():
 
     def fit(data, transform):
         design = ss.SurveyDesign(data, weights="wt", strata="field")
-        return ss.fit(design, model(transform=transform), epsilon=30, seed=1)
+        return ss.fit(design, model(transform=transform), epsilon=30, seed=1, mechanism=PSEUDO)
 
     for transform, of_thousands in (
         ("log", "log"), (ss.AsinhTransform(scale=5000), ss.AsinhTransform(scale=5)),
@@ -84,7 +91,9 @@ def test_rule_04_densities_do_not_depend_on_a_unit_that_nobody_named():
 @pytest.mark.parametrize("kind", [model, population_model], ids=["FBS", "FBP"])
 def test_rule_05_released_draws_are_apart_and_stand_under_the_maximum(kind):
     """m separate draws, from different chains where possible; Delta's maximum includes them; lags are reported."""
-    fit = ss.fit(make_design(), kind("field", prior="paper"), epsilon=10.8, m=3, seed=1, warmup=500, draws=1000)
+    fit = ss.fit(
+        make_design(), kind("field", prior="paper"), epsilon=10.8, m=3, seed=1, warmup=500, draws=1000, mechanism=PSEUDO
+    )
     assert fit.weighted.posterior.failures == ()
     release, posterior = fit.release(), fit.weighted.posterior
     assert len(set(posterior.chain[fit.used])) == 3
@@ -113,7 +122,7 @@ def test_rule_06_exact_numbers_are_internal_and_diagnostics_a_verdict(tmp_path):
     """No byte of public/ holds the exact epsilon, Delta, c1, or a number of the sampler."""
     design = make_design()
     settings = {"warmup": 500, "draws": 1000, "seed": 1}
-    release = ss.synthesize(design, model("field", prior="paper"), epsilon=10.8, **settings)
+    release = ss.synthesize(design, model("field", prior="paper"), epsilon=10.8, **({"mechanism": PSEUDO} | settings))
     path = release.write(tmp_path / "release")
     internal = json.loads((path / "internal" / "privacy.json").read_text())
     assert internal["epsilon_exact"] <= release.privacy.epsilon <= 10.8
@@ -235,6 +244,6 @@ def test_rule_13_epsilon_is_given_once(call):
     with pytest.raises(ss.InputError, match="epsilon is given twice"):
         call(make_design(), model(), epsilon=5, mechanism=ss.PseudoPosterior(epsilon=5))
     by_mechanism = ss.fit(make_design(), model(), mechanism=ss.PseudoPosterior(epsilon=10.8), seed=1)
-    assert by_mechanism.delta == ss.fit(make_design(), model(), epsilon=10.8, seed=1).delta
+    assert by_mechanism.delta == ss.fit(make_design(), model(), epsilon=10.8, seed=1, mechanism=PSEUDO).delta
     with pytest.raises(ss.InputError, match="c1 is given twice"):
         ss.privacy_cost(make_design(), model(), c1=0.5, mechanism=ss.PseudoPosterior(c1=0.5))

@@ -17,18 +17,21 @@ from surveysynth.models.draws import Draws, Sampler, Streams
 from surveysynth.synthesis import fit as fit_module
 from surveysynth.synthesis import fitting as synthesis
 from surveysynth.synthesis.fit import choose_draws
+from tests.surveys import PSEUDO
 
 
 @pytest.fixture(scope="module")
 def exact():
-    return ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1)
+    return ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
 
 
 @pytest.fixture(scope="module")
 def sampled():
     """A fit by Markov chain Monte Carlo, whose diagnostics pass."""
     settings = {"warmup": 500, "draws": 1000}
-    return ss.fit(make_design(), model("field", prior="paper"), epsilon=10.8, m=3, seed=1, **settings)
+    return ss.fit(
+        make_design(), model("field", prior="paper"), epsilon=10.8, m=3, seed=1, **({"mechanism": PSEUDO} | settings)
+    )
 
 
 def fresh(fit):
@@ -38,7 +41,9 @@ def fresh(fit):
 
 def released(design=None, synthesizer=None, **settings):
     return ss.synthesize(
-        make_design() if design is None else design, synthesizer or model(), **({"epsilon": 10.8, "seed": 1} | settings)
+        make_design() if design is None else design,
+        synthesizer or model(),
+        **({"mechanism": PSEUDO} | {"epsilon": 10.8, "seed": 1} | settings),
     )
 
 
@@ -59,12 +64,12 @@ def test_epsilon_is_met_within_one_percent_and_never_exceeded(weight_map, m, eps
 
 @pytest.mark.parametrize("tolerance", [0.001, 0.05])
 def test_tolerance_is_how_far_below_the_request_it_may_stay(tolerance):
-    fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, tolerance=tolerance, seed=3)
+    fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, tolerance=tolerance, seed=3, mechanism=PSEUDO)
     assert 10.8 * (1 - tolerance) <= 6 * fit.delta <= 10.8
 
 
 def test_a_generous_epsilon_leaves_every_record_its_full_weight():
-    fit = ss.fit(make_design(), model(), epsilon=500, m=3, seed=1)
+    fit = ss.fit(make_design(), model(), epsilon=500, m=3, seed=1, mechanism=PSEUDO)
     assert (fit.weighted.alpha == 1).all()
     report = fit.release().privacy
     assert report.internal["epsilon_exact"] == 6 * fit.delta < 250
@@ -104,7 +109,7 @@ def test_streams_of_draws_values_and_row_order_tell_nothing_of_each_other(monkey
     """More random numbers for the values, or for the order, leave the draws, and each other, as they were."""
 
     def two_releases(values=0, order=0):
-        fit = ss.fit(make_design(psu="id"), model(), epsilon=10.8, m=3, clusters="ignore", seed=1)
+        fit = ss.fit(make_design(psu="id"), model(), epsilon=10.8, m=3, clusters="ignore", seed=1, mechanism=PSEUDO)
         with monkeypatch.context() as patch:
             simulate, public_frame = ss.FBS.simulate, fit_module.public_frame
 
@@ -128,7 +133,7 @@ def test_streams_of_draws_values_and_row_order_tell_nothing_of_each_other(monkey
 
 
 def test_every_stream_has_128_bits_of_its_own_from_the_operating_system():
-    fits = [ss.fit(make_design(), model(), epsilon=10.8, m=3) for _ in range(2)]
+    fits = [ss.fit(make_design(), model(), epsilon=10.8, m=3, mechanism=PSEUDO) for _ in range(2)]
     seeds = [s.bit_generator.seed_seq.entropy for fit in fits for s in vars(fit.streams).values()]
     assert len(set(seeds)) == 6 and min(map(int.bit_length, seeds)) > 128 - 40  # fewer: a chance of 6 in 2^40
     assert all(fit.sampler.rng is fit.streams.draws for fit in fits)
@@ -295,7 +300,7 @@ def test_effective_sample_size_counts_the_weights_of_the_draws(sampled):
 def test_accepted_diagnostics_are_a_list_of_known_names(accepted, monkeypatch):
     monkeypatch.setattr(synthesis, "fit", lambda *_, **__: pytest.fail("fitted before the arguments were checked"))
     with pytest.raises(ss.InputError, match="accept_diagnostics"):
-        ss.synthesize(make_design(), model(), epsilon=10, accept_diagnostics=accepted)
+        ss.synthesize(make_design(), model(), epsilon=10, accept_diagnostics=accepted, mechanism=PSEUDO)
 
 
 def test_nothing_is_said_to_be_accepted_where_nothing_failed(sampled):
@@ -314,7 +319,7 @@ def test_exact_draws_need_no_word_on_chains(exact, m):
 
 @pytest.mark.parametrize("synthesizer", [model(), population_model()], ids=["FBS", "FBP"])
 def test_a_release_that_keeps_little_information_is_refused_unless_accepted_by_name(synthesizer, tmp_path):
-    fit = ss.fit(make_design(), synthesizer, epsilon=3, m=3)
+    fit = ss.fit(make_design(), synthesizer, epsilon=3, m=3, mechanism=PSEUDO)
     assert "%" not in repr(fit)
     assert fit.information == fit.weighted.alpha.mean() < 0.3
     for accepted in ((), ["rhat"]):
@@ -342,13 +347,17 @@ def test_what_to_do_about_little_information_depends_on_what_was_asked():
 
 
 def test_a_release_that_keeps_enough_ends_as_before():
-    report = ss.fit(make_design(), model(), epsilon=20, m=3).release(accept_diagnostics=["information"]).privacy
+    report = (
+        ss.fit(make_design(), model(), epsilon=20, m=3, mechanism=PSEUDO)
+        .release(accept_diagnostics=["information"])
+        .privacy
+    )
     assert report.publication.endswith("fit for publication once the assumptions hold")
 
 
 @pytest.mark.slow
 def test_synthesize_says_how_much_information_is_kept(capsys):
-    ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=4)
+    ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=4, mechanism=PSEUDO)
     kept = ss.privacy_cost(make_design(), model(), epsilon=10.8, m=3, seed=4).mean_alpha
     said = capsys.readouterr()
     assert said.err == f"The privacy weights keep {int(100 * kept)}% of the file's information (not for publication).\n"
@@ -367,7 +376,7 @@ def test_synthesize_says_how_much_information_is_kept(capsys):
 
 def test_price_says_which_c1_an_epsilon_means_and_the_reverse():
     design = make_design()
-    fit = ss.fit(design, model(), epsilon=10.8, m=3, seed=4)
+    fit = ss.fit(design, model(), epsilon=10.8, m=3, seed=4, mechanism=PSEUDO)
     forward = ss.privacy_cost(design, model(), epsilon=10.8, m=3, seed=4)
     assert (forward.c1, forward.delta, forward.epsilon) == (fit.weighted.c1, fit.delta, 6 * fit.delta)
     assert forward.mean_alpha == fit.weighted.alpha.mean()
@@ -399,7 +408,7 @@ def test_fixed_c1_never_exceeds_an_epsilon_that_is_asked_for():
 
 def test_an_epsilon_out_of_reach_is_refused():
     with pytest.raises((ss.PrivacyError, ss.ModelError), match="larger epsilon"):
-        ss.fit(make_design(), model(), epsilon=0.1, m=3, seed=1)
+        ss.fit(make_design(), model(), epsilon=0.1, m=3, seed=1, mechanism=PSEUDO)
 
 
 # seeds
@@ -453,7 +462,7 @@ def test_what_a_ledger_refuses_was_not_released():
         def spend(self, *epsilons, **entry):
             raise ss.PrivacyError("the ledger could not be written")
 
-    done = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1)
+    done = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
     with pytest.raises(ss.PrivacyError, match="could not be written"):
         done.release(ledger=Full())
     assert done.epsilon_spent == 0
@@ -655,12 +664,12 @@ ARGUMENTS = [
 def test_arguments_are_checked_before_anything_is_fitted(settings, match, monkeypatch):
     monkeypatch.setattr(ss.FBS, "prepare", lambda *_: pytest.fail("began before the arguments were checked"))
     with pytest.raises(ss.InputError, match=match):
-        ss.fit(make_design(), model(), **({"epsilon": 10} | settings))
+        ss.fit(make_design(), model(), **({"mechanism": PSEUDO} | {"epsilon": 10} | settings))
 
 
 def test_a_frame_is_not_a_design():
     with pytest.raises(ss.InputError, match=r"SurveyDesign\(frame"):
-        ss.synthesize(make_frame(), model(), epsilon=10)
+        ss.synthesize(make_frame(), model(), epsilon=10, mechanism=PSEUDO)
 
 
 def test_an_interrupted_fit_leaves_nothing_behind(monkeypatch, tmp_path):
@@ -693,7 +702,7 @@ def near(table, truth, by, within):
 def test_stratified_simple_random_sample_keeps_its_weights(r_frame):
     frame = r_frame("{ data(api); apistrat[c('stype', 'api00', 'pw', 'fpc')] }")
     design = ss.SurveyDesign(frame, weights="pw", strata="stype", fpc="fpc")
-    release = ss.synthesize(design, ss.FBS("api00", "stype", prior="flat"), epsilon=30, m=3, seed=1)
+    release = ss.synthesize(design, ss.FBS("api00", "stype", prior="flat"), epsilon=30, m=3, seed=1, mechanism=PSEUDO)
     weights = frame.groupby("stype")["pw"].first()
     for data in release.datasets:
         np.testing.assert_allclose(data.weights, data.frame["stype"].map(weights), rtol=1e-12)
@@ -742,7 +751,9 @@ def test_collinear_predictors_change_nothing_but_their_coefficients(settings):
     design = ss.SurveyDesign(frame, weights="wt")
     means = []
     for predictors in ("gender", "gender + double"):
-        fit = ss.fit(design, model(predictors, **settings), epsilon=30, seed=1, warmup=500, draws=1000)
+        fit = ss.fit(
+            design, model(predictors, **settings), epsilon=30, seed=1, warmup=500, draws=1000, mechanism=PSEUDO
+        )
         means.append((fit.records.X @ fit.weighted.posterior.values["B"].mean(axis=0))[fit.records.pattern])
     np.testing.assert_allclose(means[0], means[1], atol=0.01)  # a posterior standard deviation is about 0.03
     table = fit.release(accept_diagnostics=["rhat"]).tables("gender")
@@ -766,7 +777,9 @@ def test_a_stratum_is_a_label_also_where_it_is_a_number():
     y = np.exp(np.array([10.0, 11.0, 9.5, 10.5])[stratum - 1] + rng.normal(0, 0.3, 1200))
     w = np.exp(rng.normal(0, 0.3, 1200) - 0.3 * (np.log(y) - 10))
     design = ss.SurveyDesign(pd.DataFrame({"st": stratum, "y": y, "w": w}), weights="w", strata="st")
-    tables = ss.synthesize(design, ss.FBS("y", "st", prior="flat"), epsilon=20, seed=1).tables("st", statistic="mean")
+    tables = ss.synthesize(design, ss.FBS("y", "st", prior="flat"), epsilon=20, seed=1, mechanism=PSEUDO).tables(
+        "st", statistic="mean"
+    )
     truth = ss.estimate(design, "y", "st", "mean")
     np.testing.assert_allclose(tables["estimate"], truth["estimate"], rtol=0.1)  # a slope would miss by 50%
 
@@ -780,7 +793,7 @@ def test_numbers_that_enter_as_numbers_are_named():
 
 def test_releases_of_one_fit_say_what_they_spend_together():
     design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
-    fit = ss.fit(design, model("field"), epsilon=10.8, m=3, seed=1)
+    fit = ss.fit(design, model("field"), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
     first, second = fit.release(), fit.release(1)
     assert "released from the same fit before" not in str(first.privacy)
     said = "3 data sets were released from the same fit before; together with these they spend epsilon = 14.4"
@@ -791,12 +804,12 @@ def test_releases_of_one_fit_say_what_they_spend_together():
 def test_a_handful_of_draws_is_no_maximum():
     design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
     with pytest.raises(ss.NotFitForRelease, match="ess_bulk, ess_tail"):
-        ss.synthesize(design, model("field"), epsilon=10.8, chains=1, draws=50, seed=1)
+        ss.synthesize(design, model("field"), epsilon=10.8, chains=1, draws=50, seed=1, mechanism=PSEUDO)
 
 
 def test_draws_that_were_carried_over_are_named():
     design = ss.SurveyDesign(make_frame(), weights="wt", strata="field")
-    fit = ss.fit(design, model("field"), epsilon=10.8, m=3, seed=1)
+    fit = ss.fit(design, model("field"), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
     assert fit.weighted.posterior.efficiency < 1
     assert "carried over to the weights of this release by importance weights" in str(fit.release().privacy)
     given = ss.fit(design, model("field"), epsilon=20, m=3, mechanism=ss.PseudoPosterior(c1=0.5), seed=1)
@@ -833,7 +846,10 @@ def test_a_population_is_no_smaller_than_its_sample():
 @pytest.fixture(scope="module")
 def tuned():
     """A fit with a large epsilon is corrected by less; this one has something to correct."""
-    return {kind: ss.fit(make_design(), kind(), epsilon=10.8, m=3, seed=6) for kind in (model, population_model)}
+    return {
+        kind: ss.fit(make_design(), kind(), epsilon=10.8, m=3, seed=6, mechanism=PSEUDO)
+        for kind in (model, population_model)
+    }
 
 
 @pytest.mark.parametrize("kind", [model, population_model])
@@ -893,7 +909,7 @@ def test_a_correction_needs_the_map_of_risks_and_our_setting():
         ss.fit(make_design(), model(), epsilon=10.8, mechanism=linear, seed=1).release(debias=True)
     paper = ss.FBP.paper("income", "field + gender", prior="flat")
     with pytest.raises(ss.InputError, match=r"no part of the paper's setting; use FBP\(...\) instead"):
-        ss.fit(make_design(), paper, epsilon=10.8, seed=1).release(debias=True)
+        ss.fit(make_design(), paper, epsilon=10.8, seed=1, mechanism=PSEUDO).release(debias=True)
 
 
 @pytest.mark.parametrize(
@@ -910,7 +926,7 @@ def test_a_correction_is_refused_before_anything_is_fitted(design, synthesizer, 
     for kind in (ss.FBS, ss.FBP):
         monkeypatch.setattr(kind, "prepare", lambda *_: pytest.fail("began before the arguments were checked"))
     with pytest.raises(ss.InputError, match=match):
-        ss.synthesize(design, synthesizer, epsilon=10.8, debias=True, **settings)
+        ss.synthesize(design, synthesizer, epsilon=10.8, debias=True, **({"mechanism": PSEUDO} | settings))
 
 
 @pytest.mark.slow
@@ -924,7 +940,7 @@ def test_draws_under_a_proper_prior_are_corrected_also_where_predictors_repeat_o
         settings = {"epsilon": 20, "warmup": 300, "draws": 300, "seed": 1}
         accepted = ["rhat", "ess_bulk", "ess_tail", "divergences"]
         prior = {ss.FBS: "independent", ss.FBP: "paper"}[kind]
-        fit = ss.fit(design, kind("income", predictors, prior=prior), **settings)
+        fit = ss.fit(design, kind("income", predictors, prior=prior), **({"mechanism": PSEUDO} | settings))
         assert np.linalg.matrix_rank(fit.records.X) < fit.records.X.shape[1]
         assert fit.release(debias=True, accept_diagnostics=accepted).m == 3
 
@@ -936,7 +952,7 @@ def test_a_population_total_that_the_weights_contradict_is_pointed_out(factor, w
     for total in given:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            ss.fit(design, model(), epsilon=10.8, seed=1, population_total=total)
+            ss.fit(design, model(), epsilon=10.8, seed=1, population_total=total, mechanism=PSEUDO)
         said = [str(w.message) for w in heard if "population_total" in str(w.message)]
         assert bool(said) == warned
         assert not any(char.isdigit() for text in said for char in text)
@@ -947,7 +963,7 @@ def test_weights_scaled_to_the_sample_say_nothing_about_the_population():
     design = ss.SurveyDesign(frame.assign(wt=frame["wt"] / frame["wt"].mean()), weights="wt", strata="field")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ss.fit(design, model(), epsilon=10.8, seed=1, population_total=1e6)
+        ss.fit(design, model(), epsilon=10.8, seed=1, population_total=1e6, mechanism=PSEUDO)
 
 
 def by_field(design):

@@ -49,7 +49,7 @@ file = load_nhanes2()["data"]
 nhanes = ss.SurveyDesign(file, weights="finalwgt", strata="stratid", psu="psuid")
 own = ss.estimate(nhanes, "zinc", by=DOMAINS, missing="drop")
 model = ss.FBS("zinc", "C(race) + C(highbp)", prior="flat", missing="drop")
-loose = ss.synthesize(nhanes, model, epsilon=EPSILON, m=3, clusters="ignore", seed=SEED)
+loose = ss.synthesize(nhanes, model, epsilon=EPSILON, m=3, clusters="ignore", seed=SEED, mechanism=ss.PseudoPosterior())
 
 
 def beside(table):
@@ -76,7 +76,7 @@ report(loose, "clusters ignored")
 # distribution. Strata are all there are: they keep their effects, as uncertain as all other parameters.
 
 # %%
-fit = ss.fit(nhanes, model, epsilon=EPSILON, m=3, seed=SEED)
+fit = ss.fit(nhanes, model, epsilon=EPSILON, m=3, seed=SEED, mechanism=ss.PseudoPosterior())
 release = fit.release()
 modelled = release.tables(by=DOMAINS, statistic="mean")
 show(beside(modelled))
@@ -144,7 +144,7 @@ legend = figure.legend(loc="outside upper center", ncols=3, frameon=False, fonts
 
 # %%
 both = ss.FBS(["C(highbp)", "zinc"], "C(race)", prior="flat", missing="drop")
-second = ss.synthesize(nhanes, both, epsilon=EPSILON, m=3, seed=SEED)
+second = ss.synthesize(nhanes, both, epsilon=EPSILON, m=3, seed=SEED, mechanism=ss.PseudoPosterior())
 print(second)
 report(second, "highbp:", "Maximum over")
 
@@ -184,7 +184,9 @@ show(share[["race", "n"]].assign(**{name: 100 * column for name, column in numbe
 # %%
 private = ss.FBS(["C(race)", "zinc"], "C(race) + C(highbp)", prior="flat", missing="drop")
 public = ["highbp", "stratid", "psuid"]
-third = ss.synthesize(nhanes, private, epsilon=EPSILON, m=3, clusters="ignore", public=public, seed=SEED)
+third = ss.synthesize(
+    nhanes, private, epsilon=EPSILON, m=3, clusters="ignore", public=public, seed=SEED, mechanism=ss.PseudoPosterior()
+)
 print(third)
 people = of_known(ss.estimate(known, by=["known", "race"], statistic="count"))
 table = people[["race", "n"]].copy()
@@ -225,7 +227,7 @@ for epsilon in (10.8, 24, 48):
     left = [ss.privacy_cost(homes, income, unit=unit, **ask).mean_alpha for unit in (None, "household")]
     rows.append((f"{epsilon:g}", *left))
 show(pd.DataFrame(rows, columns=["epsilon", "a person", "a household"]))
-fourth = ss.synthesize(homes, income, epsilon=24, m=3, unit="household", seed=SEED)
+fourth = ss.synthesize(homes, income, epsilon=24, m=3, unit="household", seed=SEED, mechanism=ss.PseudoPosterior())
 report(fourth, "add or remove", "replace")
 
 # %% [markdown]

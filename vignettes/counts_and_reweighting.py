@@ -224,7 +224,9 @@ for epsilon in (TIGHT, WIDE):
 # The default with one step, and what its report says of the weights and of the guarantee.
 
 # %%
-release = ss.synthesize(design, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, **LONGER)
+release = ss.synthesize(
+    design, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, **({"mechanism": ss.PseudoPosterior()} | LONGER)
+)
 report(release, "Privacy of", "Asymptotic", "public predictors", "privacy weights (map", "weights again")
 
 # %% [markdown]
@@ -266,7 +268,9 @@ claims = (1 + population["visits"]) * np.random.default_rng(SEED).lognormal(0, 0
 unequal = ss.SurveyDesign.from_frame(
     population.assign(claims=claims), n=n, size="claims", method="systematic", seed=SEED
 )
-joint = ss.synthesize(unequal, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, **LONGER)
+joint = ss.synthesize(
+    unequal, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, **({"mechanism": ss.PseudoPosterior()} | LONGER)
+)
 report(joint, "Privacy of", "log of the survey weight", "mean of the survey weights")
 
 sums = population.groupby("plan")["visits"].sum()

@@ -66,7 +66,7 @@ release = ss.synthesize(
     m=3,
     population_total=29_501,
     public=["division", "education"],
-    seed=SEED,
+    seed=SEED, mechanism=ss.PseudoPosterior()
 )
 print(release.privacy)
 

@@ -289,7 +289,7 @@ release = ss.synthesize(
     m=3,
     population_total=len(workers),
     public=["division", "education"],
-    seed=SEED,
+    seed=SEED, mechanism=ss.PseudoPosterior()
 )
 print(release)
 

@@ -85,7 +85,9 @@ print(f"  sample with weights    {np.average(sample['salary'], weights=design.we
 
 # %%
 def fitted(model):
-    return ss.fit(design, model, epsilon=EPSILON, m=M, population_total=population.N, seed=SEED)
+    return ss.fit(
+        design, model, epsilon=EPSILON, m=M, population_total=population.N, seed=SEED, mechanism=ss.PseudoPosterior()
+    )
 
 
 fits = {

@@ -41,7 +41,8 @@
 #' @examples
 #' \dontrun{
 #' budget <- ledger("budget.jsonl", "labour force 2025", cap = 20, create = TRUE)
-#' release <- synthesize(design, fbs(salary ~ field), epsilon = 10.8, ledger = budget)
+#' release <- synthesize(design, fbs(salary ~ field), epsilon = 10.8, population_total = 1170000, bounds = c(0, 1e6),
+#'                       ledger = budget)
 #' budget
 #' as.data.frame(budget)
 #' spend(budget, 1, 2, kind = "strict", what = "histogram of hours")

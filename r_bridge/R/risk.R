@@ -86,7 +86,7 @@ what_is_known <- function(known) {
 #' @param known Columns that the intruder knows and that are not synthesized, by name or as a formula; `~ 1` for none.
 #' @param max_risk The limit, from 0 to below 1.
 #' @param radius,relative,floor How near is near, as for [count_risk()].
-#' @return A rule, for the argument `rule` of [synthesize()].
+#' @return A rule, for the argument `rule` of [synthesize()] under [pseudo_posterior()] or [weighted_e()].
 #' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
 #'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @export

@@ -1,8 +1,19 @@
 #' Synthesize a confidential survey
 #'
-#' Fits the model under privacy weights that are tuned until epsilon = 2 Delta m comes just below `epsilon`,
-#' never above (Hu, Savitsky & Williams 2022a, section 1.4.1), and releases m posterior draws as m weighted synthetic
-#' data sets.
+#' Fits the model under a mechanism that keeps the release of m data sets within `epsilon`, and releases m posterior
+#' draws as m weighted synthetic data sets.
+#'
+#' The default mechanism is [strict()]: pure differential privacy at the file's own number of records, not only for large
+#' files, and intervals that carry what privacy cost. Nothing of the file may then decide what is published but what
+#' epsilon covers, so it needs public numbers: `epsilon`, `population_total`, and `bounds` of the numeric outcomes, or the
+#' folder of an earlier strict release, `mechanism = strict(reference = )`, or a model on public normal scores
+#' ([historical_scores()]). Weights that are a function of what is public must be declared, `fbs(..., weight = "public")`.
+#' Its models are [fbs()] and [fbp()]; the others say which mechanisms they have.
+#'
+#' `mechanism = pseudo_posterior()` takes every model, and needs neither `population_total` nor `bounds`. It fits the
+#' model under privacy weights, the smaller the riskier the record, that are tuned until epsilon = 2 Delta m comes just
+#' below `epsilon`, never above (Hu, Savitsky & Williams 2022a, section 1.4.1). Its guarantee is *asymptotic*: it holds as
+#' the sample grows, not strictly at your number of records.
 #'
 #' Columns that are predictors or that define strata, sampling units and finite populations are published
 #' as they are, with the labels of strata and units that are not predictors recoded. Outcomes and weights are
@@ -17,22 +28,23 @@
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
 #' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()],
 #'   [gamma_regression()], [mixture()], or [python_model()], one of your own.
-#' @param epsilon Privacy budget of the whole release, for files that differ by one record added or removed; under
-#'   [censored()] or a policy by one record's confidential values taken out, as n is public there.
-#' @param m Number of synthetic data sets; default 3.
+#' @param epsilon Privacy budget of the whole release. Under [strict()], [censored()] or a policy for files that differ by
+#'   one record's confidential values taken out, as n is public there; else by one record added or removed.
+#' @param m Number of synthetic data sets; default 3, and 3 to 5 under [strict()], by epsilon.
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
-#'   each stratum, named by it. Default: the sum of the survey weights, which is computed from your file
-#'   and not covered by epsilon: the report says so.
-#' @param mechanism [pseudo_posterior()], the default; [weighted_e()]; or [censored()] or [strict()], whose guarantees are
-#'   strict. With `bounds` the default is [strict()].
+#'   each stratum, named by it. [strict()] and [censored()] need it. Default under the others: the sum of the survey
+#'   weights, which is computed from your file and not covered by epsilon: the report says so.
+#' @param mechanism [strict()], the default, or [censored()], whose guarantees are strict; [pseudo_posterior()] or
+#'   [weighted_e()], whose guarantees are asymptotic.
 #' @param bounds Public lowest and highest amount of the outcomes, `c(0, 1e6)`, or a list of such by outcome: normal
-#'   scores of this file are made within them, under a part of epsilon, for [strict()].
+#'   scores of this file are made within them, under a part of epsilon, for [strict()]. They are not taken from the file.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
 #'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
 #' @param ledger By [ledger()]: both epsilons are entered there before the data sets leave, if the cap allows it, and
 #'   stay spent where the release then fails.
 #' @param rule By [identification_rule()]: the data sets must pass it once they are drawn, or nothing is released or
-#'   spent. Epsilon covers neither that a release was blocked, which must not be published, nor that another one passed.
+#'   spent. Not under [strict()] or [censored()]. Epsilon covers neither that a release was blocked, which must not be
+#'   published, nor that another one passed.
 #' @param public The columns that you declare public, by name or as a formula. Given, it must hold every column of the
 #'   public files
 #'   that is not synthesized; without it the formula and the design name them.
@@ -43,13 +55,14 @@
 #'   units. Default: single records.
 #' @param reweight Steps of re-weighting at most: privacy weights of records whose bounds lie below the overall one are
 #'   raised, at the same epsilon. `TRUE` or 1 is the one step of the paper (Hu, Savitsky & Williams 2020, Algorithm 1);
-#'   `reweight = 10` goes on while weights rise, for 10 steps at most. Not under [censored()], nor with `debias`.
-#' @param debias Correct the released draws for the effect of the privacy weights on the model. The correction uses c1:
-#'   tuned on your file, c1 stays internal and the correction is **not covered by epsilon**, which the report says;
-#'   given, by `pseudo_posterior(c1 = )`, it makes the correction post-processing.
+#'   `reweight = 10` goes on while weights rise, for 10 steps at most. Not under [strict()] or [censored()], nor with
+#'   `debias`.
+#' @param debias Correct the released draws for the effect of the privacy weights on the model; not under [strict()]. The
+#'   correction uses c1: tuned on your file, c1 stays internal and the correction is **not covered by epsilon**, which
+#'   the report says; given, by `pseudo_posterior(c1 = )`, it makes the correction post-processing.
 #' @param accept_diagnostics What you accept, by name: failed diagnostics of the sampler (`"divergences"`, `"rhat"`,
 #'   `"ess_bulk"`, `"ess_tail"`), and `"information"`: that privacy weights keep less than 30% of the file's
-#'   information. How much they keep is printed, for you and not for publication.
+#'   information. Not under [strict()] or [censored()]. How much they keep is printed, for you and not for publication.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
 #' @param tolerance How far below `epsilon` the result may stay, as a share of it.
 #' @param chains,warmup,draws Settings of the sampler; `NULL`: the mechanism's own, 1,000 each, under [strict()] 300 and 1,000.
@@ -67,9 +80,16 @@
 #' @examples
 #' \dontrun{
 #' design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' release <- synthesize(design, fbs(api00 ~ stype + awards), epsilon = 10.8, population_total = 6194)
+#'
+#' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
+#' model <- fbs(api00 ~ stype + awards, weight = "public")
+#' release <- synthesize(design, model, epsilon = 10.8, population_total = 6194, bounds = c(200, 1000))
 #' privacy(release)
 #' tables(release, by = ~ stype + awards)
+#'
+#' # asymptotic: privacy weights
+#' synthesize(design, fbs(api00 ~ stype + awards), epsilon = 10.8, population_total = 6194,
+#'            mechanism = pseudo_posterior())
 #' }
 synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
@@ -100,10 +120,11 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 
 #' What a release would cost
 #'
-#' A dry run of [synthesize()]: the epsilon that `c1` means, or the `c1` that `epsilon` means. It is computed from the
-#' confidential file and is for internal use.
+#' A dry run of [synthesize()] under privacy weights: the epsilon that `c1` means, or the `c1` that `epsilon` means. It is
+#' computed from the confidential file and is for internal use.
 #'
-#' @param design,synthesizer,m,mechanism As for [synthesize()].
+#' @param design,synthesizer,m As for [synthesize()].
+#' @param mechanism Whose privacy weights are priced: [pseudo_posterior()], the default here, or [weighted_e()].
 #' @param epsilon Given alone, c1 is tuned to it.
 #' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (Hu, Savitsky & Williams 2022a,
 #'   section 1.4.1, step 2), with Delta_target = epsilon / (2 m), or 1 without an epsilon.

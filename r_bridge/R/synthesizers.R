@@ -365,7 +365,8 @@ transforms <- function(transform, outcomes = NULL) {
 #'
 #' Each record's likelihood is raised to a privacy weight alpha in \[0, 1\], the smaller the riskier
 #' the record: f is the largest absolute log density of the record under any posterior draw (Hu, Savitsky & Williams
-#' 2022a, section 1.4.1). The guarantee is asymptotic.
+#' 2022a, section 1.4.1). The guarantee is asymptotic. [synthesize()] takes this mechanism where it is said,
+#' `mechanism = pseudo_posterior()`; its default is [strict()]. [privacy_cost()] prices this one.
 #' @param map From risk f to alpha: `"inverse"`, c1 Delta / f + c2 (Hu, Savitsky & Williams 2022a, section 1.4.1, step
 #'   2), or `"linear"` (Hu, Savitsky & Williams 2020, Algorithm 2).
 #' @param c1 Scale of the map; `NULL` tunes it to the epsilon that is asked for.
@@ -502,10 +503,11 @@ weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 
 
 #' A strict mechanism that keeps means right
 #'
-#' Every record's log density is measured against a reference, clamped, and multiplied by a public number; the public
-#' expectation of the clamped ratio is subtracted. The guarantee is **strict**: it holds at the file's own number of
+#' The default of [synthesize()]. Every record's log density is measured against a reference, clamped, and multiplied by a
+#' public number; the public expectation of the clamped ratio is subtracted. The guarantee is **strict**: it holds at the file's own number of
 #' records. Means are not biased, and the variance between data sets shows what privacy cost. The models are [fbs()] and
-#' [fbp()]; `population_total` must be given, and `bounds` or a reference.
+#' [fbp()]; `population_total` must be given, and `bounds`, a reference, or a model on public normal scores
+#' ([historical_scores()]).
 #'
 #' @param epsilon Of the whole release of m data sets; may stand here or in [synthesize()].
 #' @param reference Folder of an earlier strict release, as [write_release()] wrote it; by default a first draw of this

@@ -22,7 +22,8 @@ weight = np.exp(np.log(50) - 0.3 * (np.log(income) - 10) + rng.normal(0, 0.2, n)
 frame = pd.DataFrame({"region": pd.Categorical(region), "gender": gender, "income": income, "weight": weight})
 design = ss.SurveyDesign(frame, weights="weight", strata="region")
 release = ss.synthesize(
-    design, ss.FBS("income", "region + gender", prior="flat"), epsilon=12, m=3, population_total=6000, seed=1
+    design, ss.FBS("income", "region + gender", prior="flat"), epsilon=12, m=3, population_total=6000,
+    mechanism=ss.PseudoPosterior(), seed=1,
 )
 example = Path(__file__).parents[1] / "inst" / "example-release"
 with tempfile.TemporaryDirectory() as folder:

@@ -11,19 +11,20 @@ from rich.table import Table
 import surveysynth as ss
 
 from ..errors import InputError
-from .options import Engine, M, Seed
+from .options import Seed
 from .printing import console, print_report, print_written
 
 if TYPE_CHECKING:
     import pandas as pd
 
+BOUNDS = (0, 20_000)  # weekly income in dollars, public: the census had no larger one
+
 
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder to make.")] = Path("demo-release"),
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole release.")] = 10.8,
-    m: M = 3,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole release.")] = 5.0,
+    m: Annotated[int | None, typer.Option("-m", help="Number of synthetic data sets; default by epsilon.")] = None,
     n: Annotated[int, typer.Option(help="Sample size.")] = 2000,
-    engine: Engine = "auto",
     seed: Seed = None,
 ) -> None:
     """Sample a real population (29,501 US workers), release private tables, compare with the truth."""
@@ -37,8 +38,8 @@ def demo_command(
     design = census_sample(n, seed)
     by = ["division", "education"]
     release = ss.synthesize(
-        design, ss.FBS("income", "division + education"), epsilon=epsilon, m=m, population_total=len(population),
-        engine=engine, accept_diagnostics=["information"], seed=seed,  # the table below shows what that is worth
+        design, "income ~ division + education", epsilon=epsilon, m=m, population_total=len(population),
+        bounds=BOUNDS, seed=seed,
     )  # fmt: skip
     everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
     truth = ss.estimate(everyone, "income", by, "mean", estimator="onepass")
@@ -59,7 +60,7 @@ def demo_command(
     }
     figure = compare_estimates(
         frames, margins["population"], labels, out / "comparison.png", axis="mean weekly income, dollars",
-        title=f"Census workers: sample of {design.n:,}, released at epsilon = {release.privacy.epsilon:g}, m = {m}",
+        title=f"Census workers: sample of {design.n:,}, epsilon = {release.privacy.epsilon:g}, m = {release.m}",
     )  # fmt: skip
     _print_demo(margins.assign(label=labels))
     print_report(release.privacy)

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from ..privacy.mechanisms import Mechanism
     from ..privacy.risks.base import Risk
 
-MechanismName = Literal["pseudo-posterior", "weighted-e", "censored", "censored-weighted", "strict"]
+MechanismName = Literal["strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
 MECHANISMS: dict[MechanismName, Callable[[], Any]] = {
     "pseudo-posterior": lambda: ss.PseudoPosterior,
     "weighted-e": lambda: ss.WeightedE,
@@ -76,9 +76,9 @@ MechanismOption = Annotated[
     MechanismName,
     typer.Option(
         "--mechanism",
-        help="How records are protected. Strict is strict, and means stay right: it needs --population-total, and "
-        "--bounds or a --reference. Censored is strict; censored-weighted is strict given the privacy weights, or "
-        "strict with a policy.",
+        help="How records are protected. Strict is strict, and its intervals hold: it needs --population-total, and "
+        "--bounds or a --reference. Pseudo-posterior and weighted-e are asymptotic. Censored is strict; "
+        "censored-weighted is strict given the privacy weights, or strict with a policy.",
     ),
 ]
 MaxRisk = Annotated[
@@ -138,7 +138,7 @@ def synthesize_command(
     components: Components = 20,
     missing: Missing = "fail",
     weight: Weight = None,
-    mechanism: MechanismOption = "pseudo-posterior",
+    mechanism: MechanismOption = "strict",
     reference: Annotated[
         Path | None, typer.Option(help="Folder of an earlier strict release, for --mechanism strict.")
     ] = None,
@@ -194,7 +194,11 @@ def synthesize_command(
         measure = make_risk(context, risk, known, radius, absolute, floor, ruled=max_risk is not None)
         chosen = {"synthesizer": synthesizer, "epsilon": epsilon, "m": m, "reweight": reweight}
         if mechanism == "strict":
-            refuse(context, ("map", "c1", "c2", "risk"), "not with --mechanism strict, which has no privacy weights")
+            refuse(
+                context, ("map", "c1", "c2", "risk"),
+                "not with --mechanism strict, the default, which has no privacy weights; pseudo-posterior has them",
+            )  # fmt: skip
+            _check_strict(synthesizer, bounds, reference, population_total, stratum_totals)
             earlier = None if reference is None else ss.Reference.from_release(reference)
             chosen |= {"mechanism": ss.Strict(reference=earlier), "bounds": bounds}
             chosen["m"] = None if _defaulted(context, "m") else m  # by epsilon
@@ -227,6 +231,24 @@ def synthesize_command(
     by_names = list(by) if by is not None else release.table_predictors()
     print_table(release.tables(by_names, min_cell=min_cell, cv_limit=cv_limit), by_names)
     print_release(release, out, recorded)
+
+
+def _check_strict(
+    synthesizer: ss.Synthesizer, bounds: object, reference: object, total: object, totals: object
+) -> None:
+    """Refuse to begin without what the strict mechanism needs (InputError)."""
+    from ..models.base import Relative
+
+    if not isinstance(synthesizer, Relative):
+        return  # which the mechanism refuses, with the mechanisms that there are
+    lacking = ["--population-total, the public number of population units"] if total is None and totals is None else []
+    if bounds is None and reference is None and synthesizer.unscaled:
+        lacking.append(f"--bounds, the public lowest and highest {' and '.join(synthesizer.unscaled)}, or --reference")
+    if lacking:
+        raise InputError(
+            f"releases are strict unless --mechanism says otherwise: give {' and '.join(lacking)}. Or say --mechanism "
+            "pseudo-posterior, whose guarantee is asymptotic and which weights rare records down"
+        )
 
 
 def _defaulted(context: typer.Context, name: str) -> bool:

@@ -316,6 +316,11 @@ class Relative(Synthesizer[R]):
         """The model as it is fitted there: under the prior that goes with a reference."""
         return self
 
+    @property
+    def unscaled(self) -> tuple[str, ...]:
+        """Outcomes of which nothing public says where they lie, unless there are bounds or a reference."""
+        return ()
+
     def on_scale_of(self, earlier: Synthesizer[Any]) -> Self:
         """The model on the scale of an earlier one, unless it names a scale itself."""
         return self
@@ -331,7 +336,7 @@ class Relative(Synthesizer[R]):
         """
 
     @abstractmethod
-    def broad_reference(self, records: R, *, last: bool = False) -> Draws:
+    def broad_reference(self, records: R) -> Draws:
         """One draw that is made from public facts alone (InputError where there are none)."""
 
     def scored(

@@ -9,10 +9,6 @@ from ..validation import positive, whole
 from .budget import Budget
 from .mechanisms.strict import Strict, clamp_of, first_epsilon, noise_of_scores, refuse_modes, scores_epsilon
 
-# Variance beside a reference that is .4 standard deviations off and 1.3 times as wide, over that beside a near one:
-# 1.6, 1.56 and 1.23 in 200 samples each at epsilon .33, 1 and 3.6 a draw.
-DRIFT = 1.6
-
 
 def expected_se(
     n: int, parameters: int, epsilon: float, m: int | None = None, *, numbers: int = 2, reference: bool = False,
@@ -37,7 +33,7 @@ def expected_se(
     numbers : int
         Confidential numbers of a record that are modelled: outcomes, and the weight unless it is public.
     reference : bool
-        Whether there is one; else a first draw is paid for, unless it would take more than 30% of epsilon.
+        Whether there is one; else a first draw is paid for.
     scores : bool
         Whether normal scores are made of the file itself.
 
@@ -57,11 +53,9 @@ def expected_se(
     epsilon = positive(epsilon, "epsilon")
     budget = Budget(epsilon, Strict().data_sets(epsilon) if m is None else m)
     of_scores = scores_epsilon(budget, n, max(numbers - 1, 1), numbers) if scores else 0.0
-    scored = replace(budget, parts=(("normal scores", of_scores),))
-    first = 0.0 if reference else first_epsilon(parameters, n, numbers, scored)
-    broad = not reference and not first
-    rest = replace(scored, parts=(*scored.parts, ("first draw", first)))
-    refuse_modes(rest, n, numbers, parameters, broad=broad)
-    a = rest.bound / clamp_of(rest, numbers, broad=broad) / (DRIFT if broad else 1)
+    first = 0.0 if reference else first_epsilon(parameters, n, budget)
+    rest = replace(budget, parts=(("normal scores", of_scores), ("first draw", first)))
+    refuse_modes(rest, n, numbers, parameters)
+    a = rest.bound / clamp_of(rest, numbers)
     noise = noise_of_scores(of_scores, n, max(numbers - 1, 1)) if scores else 0.0
     return math.sqrt(1 + (1 + 1 / a) / budget.m + noise)

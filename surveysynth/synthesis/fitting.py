@@ -58,6 +58,11 @@ UNEVEN = (
     "the units that epsilon protects have different numbers of records, and are too few to make their privacy weights "
     "the same at every size: large ones count less, and means that go with their size can be off"
 )
+NEEDS = (
+    "releases are strict unless mechanism= says otherwise: pure differential privacy at the file's own size, with "
+    "intervals that hold. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is asymptotic and which weights "
+    "rare records down"
+)
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
     "so that standard errors do not carry what members of a unit have in common"
@@ -100,8 +105,8 @@ def fit(
     m : int
         Number of synthetic data sets; default 3, and 3 to 5 under ``Strict``, by epsilon.
     mechanism : PseudoPosterior, WeightedE, Censored or Strict, optional
-        How records are protected; default ``PseudoPosterior()``, and ``Strict()`` where there are ``bounds``.  The
-        guarantees of ``Strict`` and ``Censored`` are strict; they need a population_total.
+        How records are protected; default ``Strict()``, which needs a population_total, and bounds or a reference.
+        The guarantees of ``Strict`` and ``Censored`` are strict, those of the others asymptotic.
     policy : Policy, optional
         Everything that a historical file set: the model, epsilon, m and the privacy weights of ``Censored``.
         Nothing of this file sets them, and none of them is given here.
@@ -111,7 +116,7 @@ def fit(
         survey weights, which is computed from the file and not covered by epsilon: the report says so.
     bounds : (float, float) or mapping of outcome to such, optional
         Public lowest and highest amount of the outcomes.  Normal scores of this file are made from them, under an
-        epsilon of their own that is a part of the whole, and the mechanism is ``Strict()`` if nothing else was said.
+        epsilon of their own that is a part of the whole.
     public : list of str, optional
         The columns that you declare public, by name.  Given, it must hold every column of the
         public files that is not synthesized; without it the formula and the design name them.
@@ -152,8 +157,10 @@ def fit(
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
         synthesizer, m, mechanism = _of_policy(policy, given)
-    mechanism = Strict() if mechanism is None and bounds is not None else mechanism
+    default = mechanism is None
     synthesizer, mechanism = _check_kinds(design, synthesizer, mechanism)
+    if default:
+        _check_default(synthesizer, epsilon, population_total, bounds)
     budget = _budget(epsilon, m, synthesizer, mechanism)
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
@@ -246,7 +253,7 @@ def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, i
 
 def synthesize(
     design: SurveyDesign,
-    synthesizer: Synthesizer | None = None,
+    synthesizer: Synthesizer | str | None = None,
     *,
     epsilon: float | None = None,
     m: int | None = None,
@@ -287,6 +294,8 @@ def synthesize(
     check_accepted(accept_diagnostics)
     if isinstance(settings.get("mechanism"), Mechanism):
         settings["mechanism"].check_accepted(accept_diagnostics)
+    if isinstance(synthesizer, str):
+        synthesizer, _ = _check_kinds(design, synthesizer, settings.get("mechanism"))
     if rule is not None:
         _check_rule(rule, design, synthesizer, **{name: settings.get(name) for name in ("mechanism", "policy")})
     if debias:
@@ -294,7 +303,7 @@ def synthesize(
         mechanism = settings.get("mechanism") if policy is None else policy.mechanism
         if synthesizer is not None:
             _check_kinds(design, synthesizer, mechanism)
-        check_debias(synthesizer, mechanism or PseudoPosterior(), bool(settings.get("reweight")))
+        check_debias(synthesizer, mechanism or Strict(), bool(settings.get("reweight")))
     if ledger is not None:
         mechanism = settings.get("mechanism") if settings.get("policy") is None else settings["policy"].mechanism
         asked = epsilon if epsilon is not None or mechanism is None else mechanism.epsilon
@@ -346,7 +355,7 @@ class PrivacyCost:
 
 def privacy_cost(
     design: SurveyDesign,
-    synthesizer: Synthesizer | None = None,
+    synthesizer: Synthesizer | str | None = None,
     *,
     epsilon: float | None = None,
     m: int | None = None,
@@ -364,7 +373,9 @@ def privacy_cost(
         Asked for: the epsilon it comes to.  Under the inverse map alpha_i = c1 Delta_target / f_i;
         Delta_target is epsilon / (2 m), or 1 where no epsilon is given (c1 is then about the
         Lipschitz bound itself).
-    design, synthesizer, m, mechanism, **settings
+    mechanism : PseudoPosterior or WeightedE, optional
+        Whose privacy weights are priced; default ``PseudoPosterior()``.
+    design, synthesizer, m, **settings
         As for :func:`fit`.
 
     Returns
@@ -372,8 +383,8 @@ def privacy_cost(
     PrivacyCost
     """
     check_keywords(privacy_cost, settings, fit)
+    mechanism = PseudoPosterior() if mechanism is None else mechanism
     if c1 is not None:
-        mechanism = PseudoPosterior() if mechanism is None else mechanism
         if not isinstance(mechanism, PseudoPosterior):
             raise InputError(f"c1 of a {type(mechanism).__name__} is given to it: {type(mechanism).__name__}(c1=...)")
         if mechanism.c1 is not None:
@@ -398,7 +409,7 @@ def _check_rule(
         synthesizer, mechanism = policy.synthesizer, policy.mechanism
     if isinstance(design, SurveyDesign) and synthesizer is not None and isinstance(synthesizer, Synthesizer):
         design = without_missing(design, synthesizer)[0]
-        check_rule(rule, design, synthesizer, mechanism or PseudoPosterior())
+        check_rule(rule, design, synthesizer, mechanism or Strict())
 
 
 def _check_kinds(
@@ -411,12 +422,30 @@ def _check_kinds(
         raise InputError(
             "mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...), Censored(...) or Strict(...)"
         )
-    mechanism = PseudoPosterior() if mechanism is None else mechanism
+    mechanism = Strict() if mechanism is None else mechanism
     if isinstance(synthesizer, str) and "~" in synthesizer:
         synthesizer = mechanism.model_of(synthesizer)
     if not isinstance(synthesizer, Synthesizer):
         raise InputError("the second argument is a model, or its formula: surveysynth.FBS('salary ~ field + gender')")
     return synthesizer, mechanism
+
+
+def _check_default(synthesizer: Synthesizer, epsilon: float | None, population_total: Any, bounds: Any) -> None:
+    """Refuse to begin without what the default mechanism needs, and say why it does (InputError)."""
+    if not isinstance(synthesizer, Relative):
+        return  # which check_model refuses, with the mechanisms that there are
+    lacking = []
+    if epsilon is None:
+        lacking.append("epsilon=, for the whole release")
+    if population_total is None:
+        lacking.append("population_total=, the public number of population units, which weights are scaled by")
+    if bounds is None and synthesizer.unscaled:
+        what = ", ".join(synthesizer.unscaled)
+        lacking.append(
+            f"bounds=(lowest, highest) of {what}, public, or an earlier release, mechanism=Strict(reference=)"
+        )
+    if lacking:
+        raise InputError(NEEDS.format("; ".join(lacking)))
 
 
 def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:

@@ -16,6 +16,7 @@ from surveysynth.models.beta.model import EDGE, BetaRegression
 from surveysynth.models.draws import Draws
 from surveysynth.models.shared import row_density
 from surveysynth.privacy.weight_maps import MAPS
+from tests.surveys import PSEUDO
 
 LOW, HIGH = -20.0, 80.0
 MODEL = BetaRegression("y", "field + x", bounds=(LOW, HIGH))
@@ -278,7 +279,13 @@ def test_synthetic_outcomes_stay_within_the_bounds():
 def test_release_end_to_end():
     frame, *_ = file(400)
     release = synthesize(
-        SurveyDesign(frame, weights="w", strata="field"), MODEL, epsilon=8, m=2, population_total=1200, seed=1
+        SurveyDesign(frame, weights="w", strata="field"),
+        MODEL,
+        epsilon=8,
+        m=2,
+        population_total=1200,
+        seed=1,
+        mechanism=PSEUDO,
     )
     assert release.privacy.epsilon <= 8 and release.method["method"] == "Beta" and release.method["weights"] == "public"
     for synthetic in release.datasets:
@@ -329,7 +336,7 @@ def test_the_file_is_checked():
     MODEL.prepare(SurveyDesign(frame.assign(**psu), weights="w", psu="psu"), "ignore", mean_weight=2.0)
     MODEL.prepare(SurveyDesign(frame, weights="w", strata="field"))
     with pytest.raises(InputError, match="Beta has no debias"):
-        synthesize(SurveyDesign(frame, weights="w"), MODEL, epsilon=9, debias=True)
+        synthesize(SurveyDesign(frame, weights="w"), MODEL, epsilon=9, debias=True, mechanism=PSEUDO)
 
 
 def test_values_at_the_bounds_are_moved_to_the_edge():

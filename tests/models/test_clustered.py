@@ -8,6 +8,7 @@ from surveys import make_frame, model, population_model
 import surveysynth as ss
 from surveysynth.engines import get_engine
 from surveysynth.models.draws import Draws, Sampler
+from tests.surveys import PSEUDO
 
 
 def clustered_frame(n=360, psus=30, sd=0.4, seed=5):
@@ -186,7 +187,7 @@ def test_weights_that_are_constant_within_psus_are_kept_and_predict(synthesizer)
     log_weight = np.random.default_rng(1).normal(3, 0.5, 90)[frame["stratum"] + 3 * frame["psu"]]
     frame["wt"] = np.round(np.exp(log_weight), 6)
     frame["income"] *= np.exp(-0.8 * (log_weight - 3))
-    release = ss.synthesize(clustered(frame), synthesizer, epsilon=20, m=2, seed=1)
+    release = ss.synthesize(clustered(frame), synthesizer, epsilon=20, m=2, seed=1, mechanism=PSEUDO)
     for data in release.datasets:
         np.testing.assert_allclose(np.sort(data.weights), np.sort(frame["wt"]), rtol=1e-12)
         slope = np.polyfit(np.log(data.weights), np.log(data.frame["income"]), 1)[0]
@@ -222,7 +223,7 @@ def test_the_papers_fbp_has_no_effects():
 @pytest.mark.slow
 def test_units_of_several_records_share_an_alpha_and_their_densities_add_up():
     frame = clustered_frame().assign(household=lambda f: np.arange(len(f)) // 2)
-    fit = ss.fit(clustered(frame), model("gender"), epsilon=30, m=2, seed=1, unit="household")
+    fit = ss.fit(clustered(frame), model("gender"), epsilon=30, m=2, seed=1, unit="household", mechanism=PSEUDO)
     M = fit.synthesizer.lipschitz(fit.records, fit.weighted.posterior, fit.unit.of_record, fit.weighted.alpha.repeat(2))
     np.testing.assert_allclose(fit.weighted.bounds, fit.weighted.alpha * M, rtol=1e-12)
     assert 15 * 0.99 <= 2 * fit.delta <= 15 and len(fit.weighted.alpha) == 180
@@ -247,7 +248,8 @@ def test_psus_as_units_count_their_labels_within_strata():
 def test_a_unit_of_one_record_each_is_a_record():
     frame = clustered_frame().assign(person=lambda f: f["id"].astype(str))
     one, other = (
-        ss.fit(clustered(frame), model("gender"), epsilon=20, m=2, seed=1, unit=unit) for unit in (None, "person")
+        ss.fit(clustered(frame), model("gender"), epsilon=20, m=2, seed=1, unit=unit, mechanism=PSEUDO)
+        for unit in (None, "person")
     )
     np.testing.assert_allclose(one.risk, other.unit.spread(other.risk), rtol=1e-12)
     assert one.delta == pytest.approx(other.delta, rel=1e-12)
@@ -264,7 +266,7 @@ def test_sizes_of_psus_predict_where_they_differ():
     data = model("gender").prepare(design)
     assert data.columns == ("Intercept", "gender[T.m]", "log(records of the PSU)")
     np.testing.assert_allclose(data.X[data.pattern, 2], np.log(np.bincount(psu))[psu])
-    release = ss.synthesize(design, model("gender"), epsilon=30, m=10, seed=1)
+    release = ss.synthesize(design, model("gender"), epsilon=30, m=10, seed=1, mechanism=PSEUDO)
     own, table = ss.estimate(design, by="gender", statistic="count"), release.tables("gender", statistic="count")
     assert (table["se"][:2] < 1.5 * own["se"][:2]).all()  # 1.1 as expected; without the sizes above 2
     assert "number of records of the PSU" in str(release.privacy)
@@ -293,7 +295,9 @@ def test_categories_alone_with_effects_and_a_public_weight():
     frame = clustered_frame().assign(k=lambda f: (np.random.default_rng(1).random(len(f)) < 0.4).astype(int), one=10.0)
     for roles in ({}, {"psu": None}):
         design = clustered(frame, weights="one", **roles)
-        fit = ss.fit(design, ss.FBS("C(k)", "gender", prior="flat"), epsilon=30, m=2, seed=1, draws=300)
+        fit = ss.fit(
+            design, ss.FBS("C(k)", "gender", prior="flat"), epsilon=30, m=2, seed=1, draws=300, mechanism=PSEUDO
+        )
         assert fit.records.Y.shape == (360, 0)
         release = fit.release(accept_diagnostics=["rhat", "ess_bulk", "ess_tail"])
         assert release.tables(statistic="proportion")["estimate"].between(0, 1).all()
@@ -320,7 +324,7 @@ def test_corrections_do_not_know_whose_category_is_which():
 
 
 def test_debias_is_done_where_only_strata_have_effects():
-    fit = ss.fit(clustered(psu=None), model("gender"), epsilon=12, m=2, seed=1)
+    fit = ss.fit(clustered(psu=None), model("gender"), epsilon=12, m=2, seed=1, mechanism=PSEUDO)
     chosen, alpha = [5, 900], fit.mechanism.weigh_again(fit.weighted, fit.budget.bound)
     plain, better = (
         fit.synthesizer.debias_draws(fit.records, fit.weighted.posterior, chosen, alpha, None,
@@ -339,7 +343,7 @@ def test_fbp_weighs_psus_of_many_records_less_where_their_weights_are_small():
     frame = make_frame(len(psu)).assign(psu=psu, income=np.sqrt(size) * np.exp(rng.normal(0, 0.3, len(psu))))
     frame["wt"] = 1000 / size * np.exp(rng.normal(0, 0.2, len(psu)))
     design = ss.SurveyDesign(frame, weights="wt", psu="psu")
-    release = ss.synthesize(design, population_model("gender"), epsilon=400, m=6, seed=1)
+    release = ss.synthesize(design, population_model("gender"), epsilon=400, m=6, seed=1, mechanism=PSEUDO)
     own, table = ss.estimate(design, "income"), release.tables(statistic="mean")
     assert table.loc[0, "estimate"] == pytest.approx(own.loc[0, "estimate"], abs=2 * own.loc[0, "se"])
     assert frame["income"].mean() > own.loc[0, "estimate"] + 3 * own.loc[0, "se"]

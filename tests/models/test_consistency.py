@@ -17,6 +17,7 @@ from surveysynth.models.normal.debias_shares import Shares, Tilts
 from surveysynth.models.normal.fisher_consistency import Weighting
 from surveysynth.models.shared.sufficient_statistics import sufficient_statistics
 from surveysynth.synthesis.fit import choose_draws
+from tests.surveys import PSEUDO
 
 HUGE = 1e12  # records: the posterior behind the risks is a point
 
@@ -436,7 +437,9 @@ def known(request):
     found = {"released": [], "corrected": []}
     for seed in range(FITS):
         design, B_true = normal_file(seed)
-        done = fit(design, request.param("y", "field", prior="flat"), epsilon=10.8, m=3, seed=seed, draws=400)
+        done = fit(
+            design, request.param("y", "field", prior="flat"), epsilon=10.8, m=3, seed=seed, draws=400, mechanism=PSEUDO
+        )
         posterior = done.weighted.posterior
         chosen, _ = choose_draws(posterior, 3, done.streams.draws)
         plain = {name: draws[chosen] for name, draws in posterior.values.items()}
@@ -488,7 +491,7 @@ def test_a_correction_uses_the_released_draws_and_public_numbers_only(kind):
     model, (design, _) = kind("y", "field", prior="flat"), normal_file(1, 400)
     rng = np.random.default_rng(5)
     other = design.frame.assign(y=rng.lognormal(3, 2, 400), w=rng.lognormal(1, 1, 400))
-    done = fit(design, model, epsilon=10.8, m=2, seed=1, draws=200)
+    done = fit(design, model, epsilon=10.8, m=2, seed=1, draws=200, mechanism=PSEUDO)
     posterior = done.weighted.posterior
     elsewhere = {name: np.where(np.isin(np.arange(800), [7, 500]).reshape(-1, 1, 1), v, 99.0)
                  for name, v in posterior.values.items()}  # fmt: skip

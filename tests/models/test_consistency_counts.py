@@ -10,6 +10,7 @@ from scipy.stats import gamma, nbinom, norm, poisson
 
 import surveysynth as ss
 from surveysynth.models.counts.debias import correct
+from tests.surveys import PSEUDO
 
 HUGE = 1e14  # records: the posterior behind the risks is a point
 EVERY = (np.arange(600) + 0.5) / 600  # probabilities of a fine grid of log weights
@@ -274,7 +275,7 @@ def test_means_come_back_in_files_whose_truth_is_known(mean, files):
         mu = mean * np.exp(0.2 * (x - 1.5) + 0.3 * (z - 0.5))
         frame = pd.DataFrame({"y": rng.poisson(mu * rng.gamma(0.7, 1 / 0.7, 2000)), "x": x, "z": z, "w": 10.0})
         model = ss.NegativeBinomialRegression("y", "x + z", prior="independent")
-        fit = ss.fit(ss.SurveyDesign(frame, weights="w"), model, epsilon=18, m=3, seed=seed)
+        fit = ss.fit(ss.SurveyDesign(frame, weights="w"), model, epsilon=18, m=3, seed=seed, mechanism=PSEUDO)
         data, posterior = fit.records, fit.weighted.posterior
         draws = {k: v[np.linspace(0, posterior.size - 1, m).astype(int)] for k, v in posterior.values.items()}
         size = np.bincount(data.row).astype(float)
@@ -294,7 +295,7 @@ def test_a_release_is_corrected_on_request_and_holds_whole_numbers():
     rng = np.random.default_rng(4)
     y = rng.poisson(3 * rng.gamma(0.7, 1 / 0.7, 1500))
     design = ss.SurveyDesign(pd.DataFrame({"y": y, "w": 10.0}), weights="w")
-    fit = ss.fit(design, ss.NegativeBinomialRegression("y"), epsilon=18, m=3, seed=1)
+    fit = ss.fit(design, ss.NegativeBinomialRegression("y"), epsilon=18, m=3, seed=1, mechanism=PSEUDO)
     plain, better = fit.release(), fit.release(epsilon=40, debias=True)  # of other draws, which add up
     means = [np.mean([data.numeric("y").mean() for data in r.datasets]) / y.mean() for r in (plain, better)]
     assert means[0] < 0.85 and abs(means[1] - 1) < 0.15  # sd of three means of 1,500 counts and their draws: .04
@@ -304,6 +305,6 @@ def test_a_release_is_corrected_on_request_and_holds_whole_numbers():
         assert data.frame["y"].dtype.kind == "i" and data.frame["y"].min() >= 0
     with pytest.raises(ss.InputError, match="debias is for privacy weights of single records"):
         units = ss.SurveyDesign(design.frame.assign(household=np.arange(1500) // 2), weights="w")
-        ss.fit(units, ss.NegativeBinomialRegression("y"), epsilon=40, m=1, unit="household", seed=1).release(
-            debias=True
-        )
+        ss.fit(
+            units, ss.NegativeBinomialRegression("y"), epsilon=40, m=1, unit="household", seed=1, mechanism=PSEUDO
+        ).release(debias=True)

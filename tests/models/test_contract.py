@@ -19,6 +19,7 @@ from surveysynth.models.records import Public
 from surveysynth.models.registry import MODELS, model_from_file
 from surveysynth.studies.risk_efficient.study import consumer_units_study
 from surveysynth.studies.tabular.own_file import compare_methods
+from tests.surveys import PSEUDO
 
 GUIDE = Path(__file__).parents[2] / "docs" / "extending.md"
 WEIGHTED = """
@@ -73,7 +74,7 @@ def without(name):
 
 
 def test_three_methods_release():
-    release = ss.synthesize(file(), Toy(), epsilon=20, m=2, seed=1)
+    release = ss.synthesize(file(), Toy(), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
     assert release.privacy.kind == "asymptotic" and release.privacy.epsilon <= 20
     income = [design.numeric("pay") for design in release.datasets]
     assert all(12 < np.median(y) < 42 for y in income)  # the file's is 24; its log has an sd of .54
@@ -97,7 +98,7 @@ def test_each_missing_piece_is_named_at_construction(piece, named):
 def test_what_is_no_model_is_refused_before_anything_is_fitted():
     for other in ("FBS", Toy, object()):
         with pytest.raises(ss.InputError, match="the second argument is a model"):
-            ss.fit(file(), other, epsilon=9)
+            ss.fit(file(), other, epsilon=9, mechanism=PSEUDO)
 
 
 def test_bounds_by_default_are_those_of_the_densities():
@@ -129,7 +130,7 @@ def test_simulate_gets_nothing_confidential():
             seen.append(public)
             return super().simulate(public, draw, rng)
 
-    ss.synthesize(file(), Curious(), epsilon=20, m=1, seed=1)
+    ss.synthesize(file(), Curious(), epsilon=20, m=1, seed=1, mechanism=PSEUDO)
     assert type(seen[0]) is Public and not {"y", "log_w", "unit"} & set(vars(seen[0]))
     for model in (ss.FBS("pay", "group"), ss.FBP("pay", "group"), ss.NegativeBinomialRegression("pay", "group")):
         whole = ss.SurveyDesign(file(200, modelled=True).frame.assign(pay=lambda f: f["pay"].round()), weights="w")
@@ -140,7 +141,7 @@ def test_simulate_gets_nothing_confidential():
 @pytest.mark.parametrize(
     ("mechanism", "settings", "match"),
     [(ss.Censored(epsilon=9), {"population_total": 9000}, "Toy is not fitted under the censored mechanism"),
-     (None, {"epsilon": 9, "debias": True}, "Toy has no debias")],
+     (PSEUDO, {"epsilon": 9, "debias": True}, "Toy has no debias")],
 )  # fmt: skip
 def test_capabilities_are_asked_before_the_fit(mechanism, settings, match, monkeypatch):
     monkeypatch.setattr(Toy, "fit", lambda *_: pytest.fail("there was a fit"))
@@ -176,7 +177,9 @@ def stan_model(folder, program=WEIGHTED, **changes):
 @pytest.mark.slow
 def test_a_stan_program_releases(tmp_path):
     design = file(modelled=True)
-    release = ss.synthesize(design, stan_model(tmp_path), epsilon=30, m=2, seed=1, population_total=2000, tolerance=0.2)
+    release = ss.synthesize(
+        design, stan_model(tmp_path), epsilon=30, m=2, seed=1, population_total=2000, tolerance=0.2, mechanism=PSEUDO
+    )
     ours = release.tables("group", statistic="mean").set_index("group")["estimate"]
     theirs = ss.estimate(design, "pay", "group").set_index("group")["estimate"]
     assert np.abs(np.log(ours / theirs)).max() < 0.35  # standard error of a mean 5%, and privacy's noise
@@ -246,19 +249,19 @@ def test_a_forgotten_factor_of_a_model_in_numpy_is_found():
 def test_errors_of_a_program_name_line_and_entry(program, changes, match, tmp_path):
     with pytest.raises(ss.ModelError, match=f"(?s){match}"):
         model = stan_model(tmp_path, program, **changes)
-        ss.fit(file(modelled=True), model, epsilon=30, seed=1)
+        ss.fit(file(modelled=True), model, epsilon=30, seed=1, mechanism=PSEUDO)
 
 
 def test_what_stan_prints_at_run_time_is_masked(tmp_path):
     loud = WEIGHTED.replace("model {", 'model {\n  if (s > 0) reject("Xerxes earns ", z);')
     with pytest.raises(ss.SurveySynthError) as caught:
-        ss.fit(file(modelled=True), stan_model(tmp_path, loud), epsilon=30, seed=1)
+        ss.fit(file(modelled=True), stan_model(tmp_path, loud), epsilon=30, seed=1, mechanism=PSEUDO)
     assert "Xerxes" not in str(caught.value) and caught.value.__context__ is None
 
 
 def test_a_weight_that_is_not_public_has_to_be_modelled(tmp_path):
     with pytest.raises(ss.InputError, match="does not model them: put what the weights depend on into the formula"):
-        ss.fit(file(modelled=True), stan_model(tmp_path, weight="public"), epsilon=30)
+        ss.fit(file(modelled=True), stan_model(tmp_path, weight="public"), epsilon=30, mechanism=PSEUDO)
 
 
 # the guide
@@ -352,9 +355,9 @@ def test_the_list_of_models_is_the_one_of_python_and_of_r():
 
 @pytest.mark.parametrize(
     ("call", "said"),
-    [(lambda: ss.synthesize(file(), ss.FBS("pay", "group"), epsilonn=1),
+    [(lambda: ss.synthesize(file(), ss.FBS("pay", "group"), epsilonn=1, mechanism=PSEUDO),
       "synthesize() got an unexpected keyword argument 'epsilonn'; did you mean 'epsilon'?"),
-     (lambda: ss.synthesize(file(), ss.FBS("pay", "group"), warm_up=1),
+     (lambda: ss.synthesize(file(), ss.FBS("pay", "group"), warm_up=1, mechanism=PSEUDO),
       "synthesize() got an unexpected keyword argument 'warm_up'; did you mean 'warmup'?"),
      (lambda: ss.privacy_cost(file(), ss.FBS("pay", "group"), debias=True),
       "privacy_cost() got an unexpected keyword argument 'debias'"),

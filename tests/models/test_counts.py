@@ -18,6 +18,7 @@ from surveysynth.models.counts import model as counts
 from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
 from surveysynth.models.draws import Draws
 from surveysynth.models.shared import row_density
+from tests.surveys import PSEUDO
 
 MODELS = {"nb": NegativeBinomialRegression, "poisson": PoissonRegression}
 
@@ -388,7 +389,13 @@ def test_release_end_to_end(modelled):
     frame, _ = file(500, modelled=modelled)
     model, total = NegativeBinomialRegression("y", "field"), round(frame["w"].sum())
     release = synthesize(
-        SurveyDesign(frame, weights="w", strata="field"), model, epsilon=12, m=2, population_total=total, seed=1
+        SurveyDesign(frame, weights="w", strata="field"),
+        model,
+        epsilon=12,
+        m=2,
+        population_total=total,
+        seed=1,
+        mechanism=PSEUDO,
     )
     assert release.privacy.epsilon <= 12 and release.method["method"] == "NegativeBinomial"
     assert release.method["weights"] == ("synthesized (smoothed)" if modelled else "public")

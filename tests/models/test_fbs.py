@@ -29,6 +29,7 @@ from surveysynth.engines.cmdstan import cmdstan_version
 from surveysynth.models.draws import Draws, Sampler
 from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.fbs import draw_coefficients
+from tests.surveys import PSEUDO
 
 
 def model_of(D, **options):
@@ -415,7 +416,7 @@ def test_several_outcomes_from_file_to_release():
     frame, *_ = sample(n=3000, x=False)
     frame = frame.assign(h=np.log(frame["h"]) * 10)
     model = FBS(["y", "h"], "field", prior="flat", transform={"y": "log", "h": IdentityTransform(scale=10)})
-    release = synthesize(SurveyDesign(frame, weights="w"), model, epsilon=1e6, m=2, seed=1)
+    release = synthesize(SurveyDesign(frame, weights="w"), model, epsilon=1e6, m=2, seed=1, mechanism=PSEUDO)
     assert len(release.datasets) == 2
     for design in release.datasets:
         synthetic = design.frame

@@ -28,6 +28,7 @@ from surveysynth.models.mixture.mathematics import exp_of, log_of
 from surveysynth.models.mixture.model import Mixture
 from surveysynth.models.mixture.sampler import fill
 from surveysynth.models.shared import row_density
+from tests.surveys import PSEUDO
 
 pytestmark = pytest.mark.slow  # numba compiles the sampler for half a minute
 
@@ -558,7 +559,7 @@ def test_too_little_weight_is_refused():
 def test_corrections_are_refused():
     model, data, frame, _ = prepared()
     with pytest.raises(InputError, match="Mixture has no debias: leave it out, or use FBS"):
-        synthesize(SurveyDesign(frame, weights="w"), model, epsilon=9, debias=True)
+        synthesize(SurveyDesign(frame, weights="w"), model, epsilon=9, debias=True, mechanism=PSEUDO)
     with pytest.raises(InputError, match="Mixture has no debias for the censored mechanism: use FBS or FBP"):
         model.uncensored(data, drawn(), [0], 1.0)
     assert model.variance_factor(data, drawn(), [0], 1.0, corrected=False) is None
@@ -576,7 +577,7 @@ SETTINGS = {
 def test_release_end_to_end(modelled, zeros, tmp_path):
     frame, _ = file(250, 1, modelled, zeros)
     model = Mixture("y", "field", components=5, zeros=zeros)
-    release = synthesize(SurveyDesign(frame, weights="w"), model, epsilon=30, **SETTINGS)
+    release = synthesize(SurveyDesign(frame, weights="w"), model, epsilon=30, **({"mechanism": PSEUDO} | SETTINGS))
     assert release.privacy.epsilon <= 30 and release.method["method"] == "Mixture"
     assert release.method["weights"] == ("synthesized (smoothed)" if modelled else "public")
     for synthetic in release.datasets:

@@ -6,6 +6,7 @@ import pytest
 
 import surveysynth as ss
 from surveysynth.sampling import inclusion_probabilities, systematic
+from tests.surveys import PSEUDO
 
 FILES = 300  # simulated from one fit, of draws at random
 
@@ -38,7 +39,7 @@ def test_the_schools_of_large_districts_are_large(r_frame, make, epsilon):
     """R's apiclus1: 15 districts of 1 to 37 schools, and a mean enrolment of 549.7; without sizes 485."""
     frame = r_frame("apiclus1[c('dnum', 'stype', 'enroll', 'pw')]")
     design = ss.SurveyDesign(frame, weights="pw", psu="dnum")
-    fit = ss.fit(design, make("enroll", "stype", prior="flat"), epsilon=epsilon, m=2, seed=1)
+    fit = ss.fit(design, make("enroll", "stype", prior="flat"), epsilon=epsilon, m=2, seed=1, mechanism=PSEUDO)
     assert_unbiased(simulated(fit, mean), mean(frame["enroll"], frame["pw"]), 0.02)
 
 
@@ -61,7 +62,7 @@ def villages(kept, seed=2, psus=80):
 def test_what_goes_with_the_size_of_psus_stays_in_means_and_totals(make, kept):
     frame = villages(kept)
     design = ss.SurveyDesign(frame, weights="wt", psu="psu")
-    fit = ss.fit(design, make("wealth", "sex", prior="flat"), epsilon=40, m=2, seed=1)
+    fit = ss.fit(design, make("wealth", "sex", prior="flat"), epsilon=40, m=2, seed=1, mechanism=PSEUDO)
     assert (fit.records.public_weights is not None) == kept
     assert_unbiased(simulated(fit, mean), mean(frame["wealth"], frame["wt"]), 0.02)
     sizes = np.bincount(frame["psu"])[frame["psu"]]
@@ -113,7 +114,7 @@ def test_an_outcome_proportional_to_size_needs_the_size_measure(make):
     design = ss.SurveyDesign(frame, weights="wt")
     with pytest.raises(ss.ModelError, match=r"'turnover' is nearly proportional to the inclusion .* log\(size\)"):
         make("turnover", "1").prepare(design)
-    fit = ss.fit(design, make("turnover", "log(hectares)", prior="flat"), epsilon=100, m=2, seed=1)
+    fit = ss.fit(design, make("turnover", "log(hectares)", prior="flat"), epsilon=100, m=2, seed=1, mechanism=PSEUDO)
     assert fit.records.public_weights is not None
     found = simulated(fit, lambda y, w: (y * w).sum())
     # 0.15 / sqrt(250) is 1% of the sample's own total
@@ -137,7 +138,7 @@ def test_votes_are_proportional_to_the_size_of_counties(r_frame):
     for votes in ("Bush", "Kerry"):
         with pytest.raises(ss.ModelError, match=f"'{votes}' is nearly proportional to the inclusion probability"):
             ss.FBS(votes, "1").prepare(design)
-        fit = ss.fit(design, ss.FBS(votes, "log(votes)", prior="flat"), epsilon=100, m=2, seed=1)
+        fit = ss.fit(design, ss.FBS(votes, "log(votes)", prior="flat"), epsilon=100, m=2, seed=1, mechanism=PSEUDO)
         found = simulated(fit, lambda y, w: (y * w).sum())
         assert_unbiased(found, (frame[votes] * frame["wt"]).sum(), 0.03)
         assert found.std() < 0.12 * found.mean()

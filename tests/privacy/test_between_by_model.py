@@ -68,7 +68,9 @@ def test_the_variance_is_that_of_files_over_the_posterior(fitted, release):
 
 def test_what_has_no_model_to_ask_is_refused(release):
     design = ss.SurveyDesign(make_frame(400, 3), weights="wt")
-    pseudo = ss.synthesize(design, ss.FBS("income ~ gender", prior="flat"), epsilon=30, m=2)
+    pseudo = ss.synthesize(
+        design, ss.FBS("income ~ gender", prior="flat"), epsilon=30, m=2, mechanism=ss.PseudoPosterior()
+    )
     with pytest.raises(ss.InputError, match=r"is for releases of Strict\(\) and FBS"):
         pseudo.tables("gender", between="model")
     with pytest.raises(ss.InputError, match="between='years' is not one of files, model"):

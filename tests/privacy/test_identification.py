@@ -13,6 +13,7 @@ from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.release.identification import attribute_risk, identification_risk, pairwise_weights
+from tests.surveys import PSEUDO
 
 MEASURES = [identification_risk, pairwise_weights, attribute_risk]
 
@@ -277,7 +278,9 @@ def test_what_cannot_be_is_refused_without_a_value_in_the_message(arguments, mes
 def test_a_release_is_put_back_in_the_order_of_the_file():
     """Records are followed by their hours, one value each and public."""
     frame = make_frame(80)
-    release = ss.synthesize(ss.SurveyDesign(frame, weights="wt"), model("gender + hours"), epsilon=40, m=3, seed=1)
+    release = ss.synthesize(
+        ss.SurveyDesign(frame, weights="wt"), model("gender + hours"), epsilon=40, m=3, seed=1, mechanism=PSEUDO
+    )
     assert release.internal["rows"].shape == (3, 80)
     ordered = [d.frame.set_index("hours").loc[frame["hours"]].reset_index() for d in release.datasets]
     for data, rows in zip(release.datasets, release.internal["rows"], strict=True):
@@ -294,7 +297,7 @@ def test_a_release_is_put_back_in_the_order_of_the_file():
 def test_the_synthetic_weight_of_a_release_may_be_what_the_intruder_knows(synthesizer):
     """Of both models, with the rows of the data sets as public files have them, and after calibration."""
     design, frame = make_design(), make_frame()
-    release = ss.synthesize(design, synthesizer, epsilon=10.8, m=2, seed=1)
+    release = ss.synthesize(design, synthesizer, epsilon=10.8, m=2, seed=1, mechanism=PSEUDO)
     ordered = []
     for data, rows in zip(release.datasets, release.internal["rows"], strict=True):
         back = np.empty((400, 2))
@@ -315,7 +318,7 @@ def test_records_that_a_release_left_out_have_no_risk_and_are_in_no_pattern():
     frame.loc[[0, 7, 50, 79], "income"] = np.nan
     frame.index = pd.Index(np.arange(80) + 1000)
     design = ss.SurveyDesign(frame, weights="wt")
-    release = ss.synthesize(design, model("gender + hours", missing="drop"), epsilon=40, m=2, seed=1)
+    release = ss.synthesize(design, model("gender + hours", missing="drop"), epsilon=40, m=2, seed=1, mechanism=PSEUDO)
     there = frame["income"].notna().to_numpy()
     complete = frame[there]
     ordered = [d.frame.set_index("hours").loc[complete["hours"]].reset_index() for d in release.datasets]
@@ -338,7 +341,7 @@ def test_predictors_of_any_kind_may_be_known():
     )  # fmt: skip
     design = ss.SurveyDesign(frame, weights="wt")
     for known in ("coded", "band", "employed", "share"):
-        release = ss.synthesize(design, model(f"gender + {known}"), epsilon=30, m=1, seed=1)
+        release = ss.synthesize(design, model(f"gender + {known}"), epsilon=30, m=1, seed=1, mechanism=PSEUDO)
         back = release.datasets[0].frame.iloc[np.argsort(release.internal["rows"][0])]
         ordered = frame.assign(income=back["income"].to_numpy())
         expected = identification_risk(frame, ordered, known=["gender", known], value="income")
@@ -347,7 +350,7 @@ def test_predictors_of_any_kind_may_be_known():
 
 
 def test_row_order_is_written_to_the_internal_part_alone(tmp_path):
-    release = ss.synthesize(make_design(), model(), epsilon=10.8, m=2, seed=1)
+    release = ss.synthesize(make_design(), model(), epsilon=10.8, m=2, seed=1, mechanism=PSEUDO)
     path = release.write(tmp_path / "r")
     rows = pd.read_csv(path / "internal" / "rows.csv")
     assert rows.columns.tolist() == ["synthetic_1", "synthetic_2"]
@@ -365,7 +368,7 @@ def test_row_order_is_written_to_the_internal_part_alone(tmp_path):
 
 def test_a_release_and_a_file_that_it_was_not_made_from():
     frame, design = make_frame(), make_design()
-    release = ss.synthesize(design, model(), epsilon=10.8, m=2, seed=1)
+    release = ss.synthesize(design, model(), epsilon=10.8, m=2, seed=1, mechanism=PSEUDO)
     arguments = {"known": [], "value": "income"}
     assert identification_risk(frame, release, **arguments).notna().all()
     for other in (frame[:399], pd.concat([frame, frame[:1]]), frame.sort_values("income")):
@@ -373,7 +376,7 @@ def test_a_release_and_a_file_that_it_was_not_made_from():
             identification_risk(other, release, **arguments)
     with pytest.raises(ss.InputError, match=r"pass a Release as a whole, for its data sets are permuted"):
         identification_risk(frame, release.datasets, known="field", value="income")
-    recoded = ss.synthesize(design, model("gender"), epsilon=10.8, m=1, seed=1, clusters="ignore")
+    recoded = ss.synthesize(design, model("gender"), epsilon=10.8, m=1, seed=1, clusters="ignore", mechanism=PSEUDO)
     with pytest.raises(ss.InputError, match=r"'field' differs from the original in 400 rows .* nor recoded"):
         identification_risk(frame, recoded, known="field", value="income")
 

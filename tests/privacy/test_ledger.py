@@ -26,6 +26,7 @@ import surveysynth as ss
 from surveysynth import InputError, PrivacyError
 from surveysynth.privacy.accounting.ledger import Ledger
 from surveysynth.release import laplace as noise
+from tests.surveys import PSEUDO
 
 
 @pytest.fixture
@@ -593,7 +594,7 @@ def test_the_manifest_names_the_entry_and_nothing_else_of_the_ledger(design, pat
     public = "".join(file.read_text() for file in (folder / "public").iterdir())
     assert ledger.survey not in public and str(path) not in public
     assert ss.read_release(folder).method["ledger"] == said["ledger"]
-    fit = ss.fit(design, ss.FBS("y", "g", prior="flat"), epsilon=9.0, m=1, clusters="ignore", seed=1)
+    fit = ss.fit(design, ss.FBS("y", "g", prior="flat"), epsilon=9.0, m=1, clusters="ignore", seed=1, mechanism=PSEUDO)
     assert fit.release(ledger=ledger).manifest()["ledger"]["entry"] == 3
     assert "ledger" not in fit.release().manifest()
 

@@ -30,6 +30,7 @@ from surveysynth.privacy.membership import (
     play,
 )
 from surveysynth.privacy.units import Unit
+from tests.surveys import PSEUDO
 
 ERROR = 5 * 0.5 / math.sqrt(GAMES)  # five standard errors of a mean of values between 0 and 1
 
@@ -251,7 +252,7 @@ def test_rows_are_those_of_the_file_and_the_words_are_plain():
 @pytest.mark.slow
 def test_a_fit_of_a_survey_is_within_its_bound():
     """400 records, epsilon = 10.8: the best attack gets a small part of what epsilon allows; alpha = 1 gives more."""
-    fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1)
+    fit = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
     attack = membership_attack(fit, records=20, seed=1)
     assert attack.epsilon == 2 * fit.delta * 3 <= 10.8 and attack.screened == 400
     assert 0 < attack.others <= attack.advantage + ERROR or attack.others <= 1 - (1 - attack.advantage) ** 3
@@ -299,7 +300,7 @@ def outlier():
     """300 records, epsilon = 3, one income a hundred times as large as it was."""
     frame = make_frame(300)
     frame.loc[7, "income"] *= 100
-    return ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), epsilon=3, m=3, seed=1)
+    return ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), epsilon=3, m=3, seed=1, mechanism=PSEUDO)
 
 
 def log_normalizer(fit, alpha):
@@ -324,8 +325,12 @@ def test_normalizing_constants_are_those_of_the_closed_form(outlier):
 def test_a_refit_is_the_fit_of_the_file_without_the_record(map):
     """Risks, c1, privacy weights and draws, with the same random numbers; the mean weight moves one intercept alone."""
     frame, settings = make_frame(200), {"epsilon": 10.8, "m": 3, "mechanism": ss.PseudoPosterior(map=map), "seed": 4}
-    refit = ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), **settings).refitted([11], Streams.of(4).draws)
-    without = ss.fit(ss.SurveyDesign(frame.drop(index=11), weights="wt"), model("1"), **settings)
+    refit = ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), **({"mechanism": PSEUDO} | settings)).refitted(
+        [11], Streams.of(4).draws
+    )
+    without = ss.fit(
+        ss.SurveyDesign(frame.drop(index=11), weights="wt"), model("1"), **({"mechanism": PSEUDO} | settings)
+    )
     assert refit.alpha[11] == 0 and refit.c1 == pytest.approx(without.weighted.c1, rel=1e-6)
     np.testing.assert_allclose(np.delete(refit.alpha, 11), without.weighted.alpha, rtol=1e-6)
     for name in ("B", "L"):  # the first column is the outcome's
@@ -353,7 +358,7 @@ def test_an_outlier_that_privacy_weights_hide_is_found_by_the_constants_it_moves
 def test_a_unit_is_refitted_without_all_of_its_records():
     frame = make_frame(200).assign(household=lambda f: np.arange(200) // 2)
     design = ss.SurveyDesign(frame, weights="wt", strata="field")
-    fit = ss.fit(design, model("field"), epsilon=30, m=2, unit="household", seed=1)
+    fit = ss.fit(design, model("field"), epsilon=30, m=2, unit="household", seed=1, mechanism=PSEUDO)
     without = fit.refitted([3], np.random.default_rng(1))
     assert np.flatnonzero(fit.unit.spread(without.alpha) == 0).tolist() == [6, 7]
     attack = membership_attack(fit, records=3, refit=1, seed=1)

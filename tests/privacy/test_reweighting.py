@@ -16,6 +16,7 @@ from surveysynth.models.draws import Draws
 from surveysynth.privacy.protected_fit import times
 from surveysynth.privacy.tuning import reweight, weighted_fit
 from surveysynth.privacy.units import Unit
+from tests.surveys import PSEUDO
 
 S = 1000
 LW, CW = ss.PseudoPosterior(map="linear"), ss.PseudoPosterior(map="linear", risk=ss.CountRisk(0.2))
@@ -135,9 +136,9 @@ def test_whatever_the_map_re_weighting_ends_near_the_inverse_map(fits):
 
 def test_in_one_call_and_of_an_existing_fit():
     asked = {"epsilon": 10.8, "m": 3, "mechanism": LW, "seed": 1}
-    step = ss.fit(make_design(), model(), **asked).reweighted()
+    step = ss.fit(make_design(), model(), **({"mechanism": PSEUDO} | asked)).reweighted()
     for reweight_ in (True, 1):
-        call = ss.fit(make_design(), model(), reweight=reweight_, **asked)
+        call = ss.fit(make_design(), model(), reweight=reweight_, **({"mechanism": PSEUDO} | asked))
         np.testing.assert_array_equal(call.weighted.alpha, step.weighted.alpha)
     price = ss.privacy_cost(make_design(), model(), reweight=True, **asked)
     assert price.mean_alpha == call.weighted.alpha.mean() and price.weighted_down == call.weighted.weighted_down
@@ -193,12 +194,12 @@ def test_units_of_several_records_are_re_weighted_as_units():
 def test_what_is_refused(settings_, match, monkeypatch):
     monkeypatch.setattr(ss.FBS, "prepare", lambda *_: pytest.fail("began before the arguments were checked"))
     with pytest.raises(ss.InputError, match=match):
-        ss.synthesize(make_design(), model(), epsilon=10.8, **settings_)
+        ss.synthesize(make_design(), model(), epsilon=10.8, **({"mechanism": PSEUDO} | settings_))
 
 
 def test_a_fit_that_is_re_weighted_is_not_corrected(fits):
     with pytest.raises(ss.InputError, match="re-weighting changes it"):
-        replace(fits["lw"].reweighted(), mechanism=ss.PseudoPosterior()).release(debias=True)
+        replace(fits["lw"].reweighted(), mechanism=PSEUDO).release(debias=True)
     for steps in (0, 0.0, 1.5):
         with pytest.raises(ss.InputError, match="must be a whole number"):
             fits["lw"].reweighted(steps)
@@ -230,7 +231,7 @@ def test_what_was_spent_before_re_weighting_is_carried_over(fits):
 
 
 def test_where_nothing_is_gained_spent_draws_stay_spent_and_the_report_says_what_was_asked(fits):
-    loose = ss.fit(make_design(), model(), epsilon=500, m=3, seed=1)  # every weight is 1 already
+    loose = ss.fit(make_design(), model(), epsilon=500, m=3, seed=1, mechanism=PSEUDO)  # every weight is 1 already
     loose.release()
     again = loose.reweighted(2)
     assert (again.weighted.steps, again.epsilon_spent) == (0, loose.epsilon_spent) and loose.epsilon_spent > 0

@@ -13,6 +13,7 @@ from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.synthesis import fitting as synthesis
+from tests.surveys import PSEUDO
 
 ASKED = {"epsilon": 10.8, "m": 3, "seed": 1}
 
@@ -70,7 +71,7 @@ def test_a_mean_that_is_the_limit_is_not_above_it():
 @pytest.mark.parametrize("debias", [False, True])
 def test_the_rule_is_about_the_data_sets_that_are_released(synthesizer, debias):
     """As many are above as in the release of the same seed that no rule looked at, whose values it leaves alone."""
-    free = ss.synthesize(make_design(), synthesizer, debias=debias, **ASKED)
+    free = ss.synthesize(make_design(), synthesizer, debias=debias, **({"mechanism": PSEUDO} | ASKED))
     frame = make_frame()
     orders = zip(free.datasets, free.internal["rows"], strict=True)
     back = [data.frame["income"].to_numpy()[np.argsort(rows)] for data, rows in orders]
@@ -79,9 +80,9 @@ def test_the_rule_is_about_the_data_sets_that_are_released(synthesizer, debias):
     most = float(np.quantile(risk, 0.9))
     with pytest.raises(ss.PrivacyError, match=rf"^{(risk > most + 1e-9).sum()} of 400 records"):
         rule = ss.IdentificationRule(["field", "gender"], most)
-        ss.synthesize(make_design(), synthesizer, debias=debias, rule=rule, **ASKED)
+        ss.synthesize(make_design(), synthesizer, debias=debias, rule=rule, **({"mechanism": PSEUDO} | ASKED))
     lax = ss.IdentificationRule(["field", "gender"], float(risk.max()) + 1e-9)
-    passed = ss.synthesize(make_design(), synthesizer, debias=debias, rule=lax, **ASKED)
+    passed = ss.synthesize(make_design(), synthesizer, debias=debias, rule=lax, **({"mechanism": PSEUDO} | ASKED))
     for ours, theirs in zip(passed.datasets, free.datasets, strict=True):
         pd.testing.assert_frame_equal(ours.frame, theirs.frame, check_exact=True)
     assert passed.privacy.data_dependent[:-1] == free.privacy.data_dependent
@@ -95,12 +96,18 @@ def test_the_rule_is_about_the_data_sets_that_are_released(synthesizer, debias):
 def test_a_release_that_is_stopped_spends_nothing_and_leaves_no_trace(tmp_path):
     ledger = ss.Ledger(tmp_path / "ledger.jsonl", "income survey", cap=12, create=True)
     before = (tmp_path / "ledger.jsonl").read_bytes()
-    fit = ss.fit(make_design(), model(), **ASKED)
+    fit = ss.fit(make_design(), model(), **({"mechanism": PSEUDO} | ASKED))
     with pytest.raises(ss.PrivacyError, match="no epsilon is spent"):
         fit.release(rule=ss.IdentificationRule("field", 0), ledger=ledger)
     assert fit.used == [] and fit.epsilon_spent == 0 and (tmp_path / "ledger.jsonl").read_bytes() == before
     with pytest.raises(ss.PrivacyError, match="no epsilon is spent"):
-        ss.synthesize(make_design(), model(), rule=ss.IdentificationRule("field", 0), ledger=ledger, **ASKED)
+        ss.synthesize(
+            make_design(),
+            model(),
+            rule=ss.IdentificationRule("field", 0),
+            ledger=ledger,
+            **({"mechanism": PSEUDO} | ASKED),
+        )
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
     release = fit.release(rule=ss.IdentificationRule("field", 0.99), ledger=ledger)
     assert "released from the same fit before" not in str(release.privacy)
@@ -112,7 +119,7 @@ def test_a_release_that_is_stopped_spends_nothing_and_leaves_no_trace(tmp_path):
 
 def test_an_interruption_is_no_refusal(monkeypatch):
     """Draws of a release that was interrupted are not used again; those of one that the rule stopped may be."""
-    fit = ss.fit(make_design(), model(), **ASKED)
+    fit = ss.fit(make_design(), model(), **({"mechanism": PSEUDO} | ASKED))
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -130,20 +137,22 @@ def test_records_without_an_outcome_are_in_no_pattern():
     frame.loc[7, "gender"] = None
     release = ss.synthesize(
         ss.SurveyDesign(frame, weights="wt"), model("field", missing="drop"), epsilon=40, m=2, seed=1,
-        rule=ss.IdentificationRule("gender", 0.99),
+        rule=ss.IdentificationRule("gender", 0.99), mechanism=PSEUDO
     )  # fmt: skip
     assert release.datasets[0].n == 77
     frame.loc[8, "gender"] = None
     with pytest.raises(ss.InputError, match=r"known column 'gender' is missing in 1 row "):
         ss.synthesize(
             ss.SurveyDesign(frame, weights="wt"), model("field", missing="drop"), epsilon=40, m=2, seed=1,
-            rule=ss.IdentificationRule("gender", 0.99),
+            rule=ss.IdentificationRule("gender", 0.99), mechanism=PSEUDO
         )  # fmt: skip
 
 
 def test_a_rule_and_a_strict_guarantee_do_not_go_together():
     rule = ss.IdentificationRule([], 0.999, radius=0.1, floor=5)
-    fit = replace(ss.fit(make_design(), model(), **ASKED), mechanism=ss.Censored())  # spares a censored fit
+    fit = replace(
+        ss.fit(make_design(), model(), **({"mechanism": PSEUDO} | ASKED)), mechanism=ss.Censored()
+    )  # spares a censored fit
     with pytest.raises(ss.InputError, match="no longer strictly private: leave the rule out"):
         fit.release(rule=rule)
     with pytest.raises(ss.InputError, match="no longer strictly private"):  # before the fit
@@ -152,7 +161,7 @@ def test_a_rule_and_a_strict_guarantee_do_not_go_together():
 
 def made(rule, synthesizer=None, frame=None):
     design = ss.SurveyDesign(make_frame() if frame is None else frame, weights="wt")
-    ss.synthesize(design, synthesizer or model(), rule=rule, **ASKED)
+    ss.synthesize(design, synthesizer or model(), rule=rule, **({"mechanism": PSEUDO} | ASKED))
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_the_parts_of_the_budget_add_up_to_epsilon(release):
     assert (report.kind, report.epsilon, report.epsilon_replace_one) == ("strict", 9.0, 18.0)
     assert report.internal["epsilon_exact"] <= 9.0
     assert report.internal["epsilon_exact"] == pytest.approx(9.0)
-    first = first_epsilon(2 * 2 + 3 + 2, 400, 2, Budget(9.0, 2))  # coefficients, covariance, curvature
+    first = first_epsilon(2 * 2 + 3 + 2, 400, Budget(9.0, 2))  # coefficients, covariance, curvature
     assert report.internal["delta"] == pytest.approx((9.0 - first) / 4)
     assert f"{first:.3g}" in str(report)
     assert "blanking any one record's outcome and weight" in report.guarantee
@@ -141,10 +141,11 @@ def test_a_second_release_from_one_fit_does_not_pay_for_the_first_draw_again(fit
 
 
 def test_epsilon_of_the_first_draw_goes_by_parameters_and_records():
-    """27 p / n, .25 at least; none where that is more than 30% of the whole."""
-    assert first_epsilon(31, 2000, 2, Budget(5.0, 4)) == pytest.approx(27 * 31 / 2000)
-    assert first_epsilon(5, 10_000, 2, Budget(5.0, 4)) == 0.25
-    assert first_epsilon(31, 500, 2, Budget(5.0, 4)) == 0.0
+    """27 p / n, .25 at least, and no more than 30% of the whole."""
+    assert first_epsilon(31, 2000, Budget(5.0, 4)) == pytest.approx(27 * 31 / 2000)
+    assert first_epsilon(5, 10_000, Budget(5.0, 4)) == 0.25
+    with pytest.raises(ss.PrivacyError, match=r"31 parameters and 500 records need epsilon = 1.7 .* epsilon = 5.6 or"):
+        first_epsilon(31, 500, Budget(5.0, 4))
 
 
 def test_a_budget_that_leaves_room_for_a_second_mode_is_refused_by_public_numbers():
@@ -166,11 +167,10 @@ def test_the_expected_accuracy_is_near_what_was_simulated(epsilon, ratio):
 
 def test_the_expected_accuracy_names_what_would_be_refused():
     assert ss.expected_se(2000, 31, 5) > ss.expected_se(2000, 31, 5, reference=True, scores=False) > 1
-    with pytest.raises(ss.PrivacyError, match="ask for epsilon = "):
+    with pytest.raises(ss.PrivacyError, match="need epsilon = "):
         ss.expected_se(2000, 31, 1)
-    scored = Budget(1.4, 3, parts=(("normal scores", 0.4),))
-    assert first_epsilon(31, 2000, 2, scored) == 0  # .4185 of 1.4 would be less than 30%, but leave too little
-    assert ss.expected_se(2000, 31, 1.4) > 1.1 * ss.expected_se(2000, 31, 1.5)  # without and with a first draw
+    with pytest.raises(ss.PrivacyError, match="room for more than one mode"):
+        ss.expected_se(2000, 31, 2)
 
 
 @pytest.mark.parametrize(
@@ -213,16 +213,47 @@ def test_effects_that_it_does_not_have_are_refused(roles, synthesizer, message):
 @pytest.mark.parametrize("option", [{"prior": "reference"}, {"weight": "curved"}, {"zeros": True}])
 def test_what_belongs_to_it_is_refused_elsewhere(option):
     with pytest.raises(ss.ModelError, match=r"go with mechanism=Strict\(\)"):
-        ss.synthesize(make_design(), model(**option), epsilon=9)
+        ss.synthesize(make_design(), model(**option), epsilon=9, mechanism=ss.PseudoPosterior())
+
+
+@pytest.mark.parametrize(
+    ("settings", "lacking"),
+    [
+        ({}, ["epsilon=", "population_total=", "bounds=(lowest, highest) of income"]),
+        ({"epsilon": 5, "population_total": 2e4}, ["bounds=(lowest, highest) of income"]),
+        ({"epsilon": 5, "bounds": (0, 1e6)}, ["population_total="]),
+    ],
+)
+def test_what_the_default_needs_is_said_at_the_door(settings, lacking):
+    with pytest.raises(ss.InputError, match="releases are strict unless mechanism= says otherwise") as refused:
+        ss.synthesize(make_design(), "income ~ gender", **settings)
+    said = str(refused.value)
+    assert [name for name in ("epsilon=", "population_total=", "bounds=") if name in said.split("Or say")[0]] == [
+        name.split("=")[0] + "=" for name in lacking
+    ]
+    assert all(name in said for name in lacking) and "mechanism=PseudoPosterior()" in said
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (ss.NegativeBinomialRegression("income", "gender"), "mechanism=PseudoPosterior()"),
+        (ss.BetaRegression("income", "gender", bounds=(0, 1e6)), "mechanism=Censored(), which is strict, too, or"),
+    ],
+)
+def test_a_model_that_cannot_be_strict_names_the_mechanisms_that_it_has(model, names):
+    with pytest.raises(ss.ModelError, match="is not fitted under Strict") as refused:
+        ss.synthesize(make_design(), model, epsilon=5, population_total=2e4)
+    assert names in str(refused.value)
 
 
 @pytest.mark.slow
-def test_bounds_alone_make_scores_and_a_strict_release():
+def test_without_a_mechanism_a_release_is_strict():
     """The parts: scores, first draw, draws."""
     settings = {name: value for name, value in STRICT.items() if name != "mechanism"} | {"population_total": 43_000}
     done = ss.synthesize(make_design(n=800), "income ~ gender", bounds=(0, 1_000_000), **settings)
     assert done.privacy.kind == "strict"
-    first = first_epsilon(9, 800, 2, Budget(9.0, 2))
+    first = first_epsilon(9, 800, Budget(9.0, 2))
     of_scores = scores_epsilon(Budget(9.0, 2), 800, 1, 2)
     assert done.privacy.internal["delta"] == pytest.approx((9.0 - of_scores - first) / 4)
     y = done.datasets[0].frame["income"]
@@ -298,7 +329,9 @@ def test_missing_outcomes_are_imputed_and_their_number_is_not_told(kind):
     assert str(absent) not in json.dumps(done.manifest()).replace(".", " ").split()
     assert str(2000 - absent) not in str(done.privacy)
     with pytest.raises(ss.ModelError, match="go with mechanism=Strict"):
-        ss.synthesize(design, kind("income ~ gender", prior="flat", missing="impute"), epsilon=9, seed=1)
+        ss.synthesize(
+            design, kind("income ~ gender", prior="flat", missing="impute"), epsilon=9, mechanism=ss.PseudoPosterior()
+        )
     with pytest.raises(ss.InputError, match="one numeric outcome"):
         kind("income + hours ~ gender", prior="flat", missing="impute")
 
@@ -396,8 +429,9 @@ def test_a_release_is_the_reference_of_the_next_one(release, tmp_path):
     with pytest.raises(ss.InputError, match="on the scale"):
         other = ss.NormalScores([1, 2, 3, 4, 5e5], [0.1, 0.2, 0.5, 0.8, 0.9], "another")
         ss.synthesize(make_design(), ss.FBS("income ~ gender", transform=other), **(STRICT | {"mechanism": mechanism}))
+    plain = ss.FBS("income ~ gender", prior="flat")
     with pytest.raises(ss.InputError, match="only releases of Strict"):
-        ss.Strict(reference=ss.synthesize(make_design(), ss.FBS("income ~ gender", prior="flat"), epsilon=10))
+        ss.Strict(reference=ss.synthesize(make_design(), plain, epsilon=10, mechanism=ss.PseudoPosterior()))
 
 
 def test_a_public_file_makes_a_reference():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import surveysynth as ss
 from surveysynth.privacy.units import Unit, even, size_classes
+from tests.surveys import PSEUDO
 
 SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=400)
 
@@ -78,7 +79,9 @@ def test_means_do_not_go_with_the_size_of_units_when_little_epsilon_weights_them
     """
     frame = households(slope, curve=curve)
     design = ss.SurveyDesign(frame, weights="wt")
-    fit = ss.fit(design, make("income", "region", prior="flat"), epsilon=5, m=3, unit="household", seed=1)
+    fit = ss.fit(
+        design, make("income", "region", prior="flat"), epsilon=5, m=3, unit="household", seed=1, mechanism=PSEUDO
+    )
     assert fit.information < 0.2
     alpha, size = fit.weighted.alpha, np.bincount(frame["household"])
     means = [alpha[size == s].mean() for s in range(1, 5)]
@@ -94,7 +97,7 @@ def test_vienna_is_not_rich_because_its_households_are_small(r_frame):
     frame = r_frame("{ data(eusilc, package = 'laeken'); eusilc[c('db030', 'db040', 'rb090', 'eqIncome', 'rb050')] }")
     design = ss.SurveyDesign(frame, weights="rb050", strata="db040")
     model = ss.FBS("eqIncome", "db040 + rb090", transform=ss.AsinhTransform(scale=1000), prior="flat")
-    fit = ss.fit(design, model, epsilon=5, m=3, unit="db030", seed=1)
+    fit = ss.fit(design, model, epsilon=5, m=3, unit="db030", seed=1, mechanism=PSEUDO)
     assert fit.little_left
     posterior, rng = fit.weighted.posterior, np.random.default_rng(1)
     vienna = (frame["db040"] == "Vienna").to_numpy()
@@ -112,18 +115,23 @@ def test_what_goes_with_the_size_of_units_is_said():
     frame = households(0.0, 300)
     release = ss.synthesize(
         ss.SurveyDesign(frame, weights="wt"), ss.FBS("income", "region", prior="flat"), epsilon=60, m=2,
-        unit="household", seed=1,
+        unit="household", seed=1, mechanism=PSEUDO
     )  # fmt: skip
     assert "the logarithm of the number of records of a unit is among the predictors" in str(release.privacy)
     assert any("mean privacy weight of records the same" in line for line in release.privacy.data_dependent)
     assert not any("log(records" in line for line in release.privacy.assumptions)
     singles = ss.synthesize(
-        ss.SurveyDesign(frame, weights="wt"), ss.FBS("income", "region", prior="flat"), epsilon=60, m=2, seed=1
+        ss.SurveyDesign(frame, weights="wt"),
+        ss.FBS("income", "region", prior="flat"),
+        epsilon=60,
+        m=2,
+        seed=1,
+        mechanism=PSEUDO,
     )
     assert "mean privacy weight of records" not in str(singles.privacy)
     few = frame[frame["household"] < 15]
     alone = ss.SurveyDesign(few, weights="wt"), ss.FBS("income", "1", prior="flat")
-    uneven = ss.fit(*alone, epsilon=200, m=1, unit="household", seed=1).release().privacy
+    uneven = ss.fit(*alone, epsilon=200, m=1, unit="household", seed=1, mechanism=PSEUDO).release().privacy
     assert "too few to make their privacy weights the same at every size" in str(uneven)
     assert "mean privacy weight of records" not in str(uneven)
 

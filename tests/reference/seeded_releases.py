@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
+from tests.surveys import PSEUDO
 
 SHORT = {"chains": 4, "warmup": 400, "draws": 400, "seed": 7}
 LONG = {"warmup": 1500, "draws": 1500}
@@ -42,7 +43,9 @@ def persons(n: int = 400) -> pd.DataFrame:
 
 def fitted(synthesizer: object, design: ss.SurveyDesign | None = None, **settings: object) -> ss.Release:
     release = {name: settings.pop(name) for name in ("debias",) if name in settings}
-    fit = ss.fit(design or make_design(), synthesizer, **({"epsilon": 20, "m": 2} | SHORT | settings))
+    fit = ss.fit(
+        design or make_design(), synthesizer, **({"mechanism": PSEUDO} | {"epsilon": 20, "m": 2} | SHORT | settings)
+    )
     return fit.release(accept_diagnostics=[] if fit.weighted.clamp is not None else ANY, **release)
 
 

@@ -51,7 +51,8 @@ shared_release <- local({
   function() {
     if (is.null(made)) {
       design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-      made <<- synthesize(design, quick, epsilon = 9, m = 3, population_total = 6194, seed = 1)
+      made <<- synthesize(design, quick, epsilon = 9, m = 3, population_total = 6194, mechanism = pseudo_posterior(),
+                          seed = 1)
     }
     made
   }

@@ -22,7 +22,7 @@ test_that("mechanisms, a beta regression and a policy release the same from R an
   ours <- list(
     run(quick, 15, mechanism = weighted_e(map = "inverse", c1 = 0.8)),
     run(normal, mechanism = censored(epsilon = 15)),
-    run(beta_regression(api00 ~ stype, bounds = c(200, 1e3)), 15),
+    run(beta_regression(api00 ~ stype, bounds = c(200, 1e3)), 15, mechanism = pseudo_posterior()),
     do.call(synthesize, c(list(design, policy = again, population_total = 6194), few))
   )
   theirs <- from_python("
@@ -34,7 +34,7 @@ run = lambda *given, **more: ss.synthesize(design, *given, population_total=6194
 releases = [
     run(ss.FBS('api00', 'stype + awards', prior='flat'), epsilon=15, m=1, mechanism=ss.WeightedE(map='inverse', c1=0.8)),
     run(ss.FBS('api00', 'stype', prior='normal'), epsilon=15, m=1, mechanism=ss.Censored()),
-    run(ss.BetaRegression('api00', 'stype', bounds=(200, 1000)), epsilon=15, m=1),
+    run(ss.BetaRegression('api00', 'stype', bounds=(200, 1000)), epsilon=15, m=1, mechanism=ss.PseudoPosterior()),
     run(policy=ss.Policy.load(sys.argv[3])),
 ]
 print(json.dumps([[r.datasets[0].frame['api00'].tolist(), r.privacy.kind, r.privacy.epsilon] for r in releases]))",
@@ -70,7 +70,9 @@ test_that("counts, risks and re-weighting release the same from R and from Pytho
   csv <- tempfile()
   write.csv(schools[c("stype", "visits", "pw")], csv, row.names = FALSE)
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = schools)
-  run <- function(...) synthesize(design, ..., population_total = 6194, m = 1, seed = 3)
+  run <- function(..., mechanism = pseudo_posterior()) {
+    synthesize(design, ..., population_total = 6194, mechanism = mechanism, m = 1, seed = 3)
+  }
   near <- count_risk(0.5, floor = 1)
   ours <- list(
     run(negbin(visits ~ stype), mechanism = pseudo_posterior("linear", c1 = 0.7, risk = near), reweight = TRUE),
@@ -107,7 +109,7 @@ print(json.dumps([[r.datasets[0].frame['visits'].tolist(), r.privacy.epsilon] fo
                fixed = TRUE)
   expect_error(run(negbin(visits ~ stype), 15, mechanism = counted(c(1, 2))), "count_risk(): radius has 2", fixed = TRUE)
   expect_error(run(negbin(visits ~ stype), 15, mechanism = counted(relative = NA)), "relative must be TRUE or FALSE")
-  expect_error(synthesize(strat, negbin(api00 ~ stype, prior = "flat"), 9), "independent")
+  expect_error(synthesize(strat, negbin(api00 ~ stype, prior = "flat"), 9, mechanism = pseudo_posterior()), "independent")
   expect_error(synthesize(strat, fbs(factor(awards) ~ stype, prior = "flat"), 9, mechanism = counted()),
                "count_risk() looks at numeric outcomes, and there are none: use lipschitz_risk()", fixed = TRUE)
 })
@@ -116,8 +118,9 @@ test_that("identification as a risk and as a rule is the same from R and from Py
   need_python()
   csv <- tempfile()
   write.csv(apistrat[c("stype", "awards", "api00", "enroll", "pw")], csv, row.names = FALSE)
-  run <- function(design, model, ...) {
-    synthesize(design, model, 9, population_total = 6194, m = 1, seed = 3, accept_diagnostics = "information", ...)
+  run <- function(design, model, ..., mechanism = pseudo_posterior()) {
+    synthesize(design, model, 9, population_total = 6194, mechanism = mechanism, m = 1, seed = 3,
+               accept_diagnostics = "information", ...)
   }
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
   model <- fbs(api00 ~ stype, prior = "flat")
@@ -175,9 +178,9 @@ test_that("mixtures release the same from R and from Python, to the last bit, an
   write.csv(schools[c("stype", "pay", "api00", "pw")], csv, row.names = FALSE)
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = schools)
   every <- c("rhat", "ess_bulk", "ess_tail")
-  run <- function(...) {
-    synthesize(design, ..., population_total = 6194, m = 1, chains = 2, warmup = 50, draws = 100, seed = 3,
-               accept_diagnostics = every) # of few draws
+  run <- function(..., mechanism = pseudo_posterior()) {
+    synthesize(design, ..., population_total = 6194, mechanism = mechanism, m = 1, chains = 2, warmup = 50, draws = 100,
+               seed = 3, accept_diagnostics = every) # of few draws
   }
   uneven <- mixture(pay ~ stype, transform = asinh_transform(100), zeros = TRUE, components = 4, bounds = c(-400, 5e3))
   given <- mixture("api00", ~ stype, components = 3, prior = "paper", a_gamma = 2, b_gamma = 3, least_sd = 0.1,
@@ -206,7 +209,7 @@ print(json.dumps([[r.datasets[0].frame[r.outcomes[0]].tolist(), str(r.privacy).s
   write_release(ours[[2]], folder <- tempfile("release"))
   expect_identical(format(privacy(read_release(folder))), format(none))
 
-  expect_error(run(given, 9), "no epsilon holds for it, and none is to be named. Say mechanism=pseudo_posterior(c1=...)",
+  expect_error(run(given, 9), "no epsilon holds for it, and none is to be named. Say mechanism = pseudo_posterior(c1=...)",
                fixed = TRUE)
   expect_error(run(mixture(pay ~ stype), 9), "transform=asinh_transform(...) for amounts", fixed = TRUE)
   expect_error(run(mixture(api00 ~ 1), 9), "mixture() has no effects of them: use fbs()", fixed = TRUE)
@@ -255,8 +258,9 @@ test_that("mechanisms and beta regressions show themselves, and refuse what does
   expect_error(synthesize(strat, quick, 9, mechanism = censored(), population_total = 6194), "flat prior: use another")
   expect_error(synthesize(strat, quick, 9, mechanism = censored(9)), "epsilon is given twice")
   expect_error(synthesize(strat, quick, mechanism = weighted_e(-1)), "epsilon must be a positive number")
-  expect_error(synthesize(strat, beta_regression(api00 ~ stype, bounds = c(0, 1)), 9), "outside the bounds in 200 rows")
-  expect_error(synthesize(strat, beta_regression(api00 ~ awards, bounds = c(0, 1e3)), 9), "use fbs\\(\\)")
+  bounded <- function(...) synthesize(strat, beta_regression(...), 9, mechanism = pseudo_posterior())
+  expect_error(bounded(api00 ~ stype, bounds = c(0, 1)), "outside the bounds in 200 rows")
+  expect_error(bounded(api00 ~ awards, bounds = c(0, 1e3)), "use fbs\\(\\)")
   expect_error(read_policy(tempfile()), "is not a file")
 })
 
@@ -294,7 +298,10 @@ test_that("the ledger has what was released, and stops what its cap does not all
   budget <- ledger(file, "schools", cap = 15, create = TRUE)
   expect_error(ledger(file, "Schools"), "no survey 'Schools' \\(did you mean 'schools'\\?\\)")
   expect_error(ledger(file, "schools", create = TRUE), "has the survey 'schools' already")
-  release <- synthesize(strat, quick, 9, m = 1, seed = 1, ledger = budget)
+  run <- function(epsilon) {
+    synthesize(strat, quick, epsilon, m = 1, mechanism = pseudo_posterior(), seed = 1, ledger = budget)
+  }
+  release <- run(9)
   expect_identical(spend(budget, 1, 1.5, kind = "strict", what = "histogram", unit = "dnum"), budget)
   entries <- as.data.frame(budget)
   expect_equal(entries$blank, c(privacy(release)$epsilon, 1))
@@ -305,7 +312,7 @@ test_that("the ledger has what was released, and stops what its cap does not all
   expect_identical(entries$unit, c("record", "dnum"))
   expect_output(print(budget), "Privacy ledger of 'schools': releases 2, epsilon = [0-9.]+ \\(blank\\), .* cap 15, [0-9.]+ left")
   before <- readLines(file)
-  expect_error(synthesize(strat, quick, 15, m = 1, seed = 1, ledger = budget), "nothing was recorded")
+  expect_error(run(15), "nothing was recorded")
   expect_error(spend(budget, 15, 30, kind = "strict", what = "more"), "nothing was recorded")
   expect_error(spend(budget, NULL, 1, kind = "strict", what = "x"), "no epsilon for blanking a record")
   expect_error(spend(budget, NULL, NULL, kind = "strict", what = "x"), "replace must be NULL for kind = \"none\"")
@@ -415,8 +422,8 @@ print(json.dumps([release.datasets[0].frame['api00'].tolist(), release.privacy.k
   expect_match(format(privacy(later)), "an earlier release of this survey", fixed = TRUE, all = FALSE)
   expect_error(strict(reference = ours), "reference is the folder of an earlier strict release")
   for (model in list(fbs(api00 ~ stype, zeros = TRUE), fbs(api00 ~ stype, missing = "impute"))) {
-    expect_error(synthesize(design, model, 9, population_total = sum(school$pw)), "go with mechanism=strict()",
-                 fixed = TRUE)
+    expect_error(synthesize(design, model, 9, population_total = sum(school$pw), mechanism = pseudo_posterior()),
+                 "go with mechanism = strict()", fixed = TRUE)
   }
   expect_output(print(strict(between_psus = 0.05)), "strict(between_psus = 0.05)", fixed = TRUE)
   expect_output(print(fbs(y ~ x, weight = "linear")), "weight = \"linear\"", fixed = TRUE)

@@ -1,12 +1,13 @@
 test_that("a Python error arrives as its message alone, in words of R", {
   need_python()
   design <- svydesign(ids = ~1, weights = ~pw, data = transform(apistrat, growth = api00 - api99))
-  message <- tryCatch(synthesize(design, fbs(growth ~ awards, prior = "flat"), 9), error = conditionMessage)
+  run <- function(...) synthesize(design, ..., mechanism = pseudo_posterior())
+  message <- tryCatch(run(fbs(growth ~ awards, prior = "flat"), 9), error = conditionMessage)
   expect_match(message, "^outcome 'growth' has no log in 27 rows")
   expect_match(message, "use transform=asinh_transform(...)", fixed = TRUE)
   expect_no_match(message, "InputError|Traceback|surveysynth\\.")
   design <- svydesign(ids = ~1, weights = ~pw, data = transform(apistrat, x = seq_len(200) / 7))
-  message <- tryCatch(synthesize(design, fbp(api00 ~ x, prior = "flat"), 9), error = conditionMessage)
+  message <- tryCatch(run(fbp(api00 ~ x, prior = "flat"), 9), error = conditionMessage)
   expect_match(message, "public limits, bands=list(x = c(...)), or use fbs()", fixed = TRUE)
 })
 
@@ -37,6 +38,8 @@ test_that("Python's words are put into R's", {
                    "how much: epsilon, or a larger epsilon here")
   expect_identical(words("more draws (draws=, warmup=)"), "more draws (draws, warmup)")
   expect_identical(words("or overwrite=True for a release"), "or overwrite = TRUE for a release")
+  expect_identical(words("bounds=(lowest, highest) of pay, or mechanism=Strict(reference=). Or bounds=(0, 1_000_000)"),
+                   "bounds = c(lowest, highest) of pay, or mechanism = strict(reference = ). Or bounds = c(0, 1e6)")
   expect_identical(words("of PseudoPosterior() or the clamp of Censored(weighted=False)"),
                    "of pseudo_posterior() or the clamp of censored(weighted = FALSE)")
   expect_identical(words("weight: use FBS, or put"), "weight: use fbs(), or put")
@@ -110,7 +113,7 @@ test_that("the folder of confidential data is private, and gone also after an er
   }), "on the way")
   expect_false(dir.exists(kept))
   need_python()
-  expect_error(synthesize(strat, fbp(api00 ~ awards), 9), "strata")
+  expect_error(synthesize(strat, fbp(api00 ~ awards), 9, mechanism = pseudo_posterior()), "strata")
   expect_length(list.files(tempdir(), "^surveysynth"), 0)
 })
 
@@ -164,9 +167,10 @@ test_that("a session that runs another Python says so", {
 test_that("errors tell R's names of the models", {
   need_python()
   design <- svydesign(ids = ~1, weights = ~pw, data = apistrat)
-  expect_error(synthesize(design, beta_regression(api00 ~ awards, bounds = c(0, 1000)), 9),
+  run <- function(...) synthesize(..., mechanism = pseudo_posterior())
+  expect_error(run(design, beta_regression(api00 ~ awards, bounds = c(0, 1000)), 9),
                "and beta_regression\\(\\) models the outcome alone")
-  expect_error(synthesize(design, mixture(api00 ~ stype + awards), 9, debias = TRUE),
+  expect_error(run(design, mixture(api00 ~ stype + awards), 9, debias = TRUE),
                "^mixture\\(\\) has no debias: leave it out, or use fbs\\(\\)$")
-  expect_error(synthesize(clus1, negbin(enroll ~ stype), 9), "and negbin\\(\\) has no effects of them: use fbs\\(\\)")
+  expect_error(run(clus1, negbin(enroll ~ stype), 9), "and negbin\\(\\) has no effects of them: use fbs\\(\\)")
 })

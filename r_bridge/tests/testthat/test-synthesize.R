@@ -28,13 +28,16 @@ test_that("population totals by stratum are kept, however the strata are numbere
   data <- transform(apistrat, s = c(E = 1, H = 2, M = 1e5)[as.character(stype)])
   design <- svydesign(ids = ~1, strata = ~s, weights = ~pw, data = data)
   totals <- c("1" = 4000, "2" = 800, "1e+05" = 1000)
-  release <- synthesize(design, fbs(api00 ~ s, prior = "flat"), 9, m = 2, seed = 1, population_total = totals)
+  run <- function(total) {
+    synthesize(design, fbs(api00 ~ s, prior = "flat"), 9, m = 2, seed = 1, population_total = total,
+               mechanism = pseudo_posterior())
+  }
+  release <- run(totals)
   for (d in release$designs) {
     expect_equal(as.vector(tapply(weights(d), d$variables$s, sum)), c(4000, 800, 1000))
     expect_lt(max(unlist(SE(svyby(~I(s > 0), ~s, d, svytotal)))), 1e-6)
   }
-  expect_error(synthesize(design, fbs(api00 ~ s, prior = "flat"), 9, population_total = totals[1:2]),
-               "one total for each of the 3 strata")
+  expect_error(run(totals[1:2]), "one total for each of the 3 strata")
 })
 
 test_that("only the columns that are needed are given to Python", {
@@ -70,7 +73,8 @@ test_that("replicate weights stay in R: the synthetic designs get their own, and
   }
   need_python()
   set.seed(1)
-  expect_warning(release <- synthesize(replicated, quick, 9, m = 2, seed = 1), "neither strata nor sampling units")
+  expect_warning(release <- synthesize(replicated, quick, 9, m = 2, seed = 1, mechanism = pseudo_posterior()),
+                 "neither strata nor sampling units")
   expect_identical(release$count_designs, release$designs)
   expect_identical(deparse1(release$designs[[1]]$call[[2]]), "svydesign(ids = ~1, weights = ~pw, data = frame)")
   for (d in c(release$designs, release$count_designs)) {
@@ -89,7 +93,7 @@ test_that("a design of srvyr has its frame taken as it is, and is answered by pl
   tidy <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
   class(tidy) <- c("tbl_svy", class(tidy))
   class(tidy$variables) <- c("tbl_df", "tbl", "data.frame")
-  release <- synthesize(tidy, quick, 9, m = 2, seed = 1)
+  release <- synthesize(tidy, quick, 9, m = 2, seed = 1, mechanism = pseudo_posterior())
   expect_s3_class(release$designs[[1]], "survey.design2")
   expect_identical(inherits(release$designs[[1]], "tbl_svy"), requireNamespace("srvyr", quietly = TRUE))
 })
@@ -108,21 +112,41 @@ test_that("refusals of the design, of columns and of models come before anything
 
 test_that("what Python refuses is refused in R", {
   need_python()
-  expect_error(synthesize(strat, quick, 9, public = "stype"), "public does not name")
-  expect_error(synthesize(clus1, fbp(api00 ~ stype), 9), "clusters = .ignore.")
-  expect_error(synthesize(strat, quick, 9, m = 2.5), "m must be a whole number")
-  expect_error(synthesize(strat, quick, -1), "epsilon must be a positive number")
-  expect_error(synthesize(strat, quick), "how much privacy to spend")
-  clustered <- synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9, m = 1, seed = 1, clusters = "ignore")
+  run <- function(...) synthesize(..., mechanism = pseudo_posterior())
+  expect_error(run(strat, quick, 9, public = "stype"), "public does not name")
+  expect_error(run(clus1, fbp(api00 ~ stype), 9), "clusters = .ignore.")
+  expect_error(run(strat, quick, 9, m = 2.5), "m must be a whole number")
+  expect_error(run(strat, quick, -1), "epsilon must be a positive number")
+  expect_error(run(strat, quick), "how much privacy to spend")
+  clustered <- run(clus1, fbs(api00 ~ stype, prior = "flat"), 9, m = 1, seed = 1, clusters = "ignore")
   expect_match(privacy(clustered)$assumptions, "clusters ignored", all = FALSE)
   expect_identical(names(clustered$designs[[1]]$cluster), "dnum")
 })
 
+test_that("without a mechanism releases are strict, and what that needs is said in words of R", {
+  need_python()
+  said <- function(...) tryCatch(synthesize(strat, ...), error = conditionMessage)
+  needs <- said(fbs(api00 ~ stype), 9)
+  expect_match(needs, "releases are strict unless mechanism says otherwise", fixed = TRUE)
+  expect_match(needs, "Give population_total, the public number of population units", fixed = TRUE)
+  expect_match(needs, "; bounds = c(lowest, highest) of api00, public, or an earlier release, ", fixed = TRUE)
+  expect_match(needs, "an earlier release, mechanism = strict(reference = ).", fixed = TRUE)
+  expect_match(needs, "Or say mechanism = pseudo_posterior()", fixed = TRUE)
+  expect_no_match(needs, "Give epsilon", fixed = TRUE)
+  expect_match(said(fbs(api00 ~ stype), population_total = 6194, bounds = c(200, 1000)), "Give epsilon, for the whole",
+               fixed = TRUE)
+  expect_match(said(negbin(enroll ~ stype), 9),
+               "negbin() is not fitted under strict(): use fbs() or fbp(), or say mechanism = pseudo_posterior()",
+               fixed = TRUE)
+  expect_match(said(beta_regression(api00 ~ stype, bounds = c(200, 1000)), 9),
+               "or say mechanism = censored(), which is strict, too, or mechanism = pseudo_posterior()", fixed = TRUE)
+})
+
 test_that("sampling units have effects, and units of several records can be what epsilon protects", {
   need_python()
-  modelled <- synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9, m = 1, seed = 1)
+  modelled <- synthesize(clus1, fbs(api00 ~ stype, prior = "flat"), 9, m = 1, seed = 1, mechanism = pseudo_posterior())
   expect_match(privacy(modelled)$assumptions, "PSUs have normal effects", all = FALSE)
-  households <- synthesize(strat, quick, 60, m = 1, seed = 1, unit = "dnum")
+  households <- synthesize(strat, quick, 60, m = 1, seed = 1, unit = "dnum", mechanism = pseudo_posterior())
   expect_match(names(privacy(households)$neighbours), "add or remove all records of one 'dnum'", all = FALSE)
 })
 
@@ -168,8 +192,9 @@ test_that("records without an outcome are left out on request", {
   data <- apistrat
   data$api00[c(3, 50)] <- NA
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = data)
-  expect_error(synthesize(design, quick, 9), "outcome 'api00' is missing in 2 rows")
-  release <- synthesize(design, fbs(api00 ~ stype, prior = "flat", missing = "drop"), 9, m = 1, seed = 1)
+  run <- function(model) synthesize(design, model, 9, m = 1, seed = 1, mechanism = pseudo_posterior())
+  expect_error(run(quick), "outcome 'api00' is missing in 2 rows")
+  release <- run(fbs(api00 ~ stype, prior = "flat", missing = "drop"))
   expect_identical(nrow(release$designs[[1]]$variables), 198L)
   risk <- identification_risk(design, release, ~ stype, "api00")
   expect_identical(which(is.na(unname(risk))), c(3L, 50L))
@@ -177,7 +202,10 @@ test_that("records without an outcome are left out on request", {
 
 test_that("diagnostics that failed stop a release, unless they are accepted by name", {
   need_python()
-  run <- function(...) synthesize(strat, fbs(api00 ~ stype), 9, m = 1, seed = 1, draws = 20, warmup = 20, ...)
+  run <- function(...) {
+    synthesize(strat, fbs(api00 ~ stype), 9, m = 1, mechanism = pseudo_posterior(), seed = 1, draws = 20, warmup = 20,
+               ...)
+  }
   expect_error(run(), "accept_diagnostics = c\\('rhat', 'ess_bulk', 'ess_tail'\\)")
   release <- run(accept_diagnostics = c("rhat", "ess_bulk", "ess_tail", "divergences"))
   expect_match(privacy(release)$assumptions, "accepted by name: .*rhat, ess_bulk, ess_tail", all = FALSE)
@@ -187,11 +215,12 @@ test_that("categories are synthesized, and tables can be broken down by them", {
   need_python()
   for (model in list(fbs(cbind(factor(awards), api00) ~ stype, prior = "flat"),
                      fbs(c("C(awards)", "api00"), ~ stype, prior = "flat"))) {
-    release <- synthesize(strat, model, 30, m = 2, seed = 1)
+    release <- synthesize(strat, model, 30, m = 2, seed = 1, mechanism = pseudo_posterior())
     expect_identical(levels(release$designs[[1]]$variables$awards), levels(apistrat$awards))
     shares <- tables(release, by = ~ awards)
     expect_setequal(shares$awards, c("No", "Yes", "all"))
     expect_equal(sum(shares$estimate[shares$statistic == "count" & shares$awards != "all"]), sum(weights(strat)))
   }
-  expect_error(synthesize(strat, fbs(awards ~ stype, prior = "flat"), 9), "factor\\(awards\\)")
+  expect_error(synthesize(strat, fbs(awards ~ stype, prior = "flat"), 9, mechanism = pseudo_posterior()),
+               "factor\\(awards\\)")
 })

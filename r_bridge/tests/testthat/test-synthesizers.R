@@ -57,7 +57,8 @@ print(json.dumps([s.amounts, s.probabilities]))")
   again <- normal_scores(theirs[1, ], theirs[2, ], "last year")
   expect_equal(again, scores)
   design <- svydesign(ids = ~1, weights = ~pw, data = apistrat)
-  release <- synthesize(design, fbs(api00 ~ awards, prior = "flat", transform = scores), 9, seed = 1)
+  release <- synthesize(design, fbs(api00 ~ awards, prior = "flat", transform = scores), 9, seed = 1,
+                        mechanism = pseudo_posterior())
   expect_match(release$manifest$transform, "normal-score of last year")
   expect_error(historical_scores(values, "last year", weights = 1), "differ in length")
 })
@@ -77,7 +78,9 @@ test_that("a model in a Python file serves, and releases what the package's own 
   ), file)
   own <- function(name, formula = api00 ~ stype + awards) python_model(paste0(file, ":", name), formula)
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-  released <- function(model) synthesize(design, model, epsilon = 9, m = 1, population_total = 6194, seed = 1)
+  released <- function(model) {
+    synthesize(design, model, epsilon = 9, m = 1, population_total = 6194, mechanism = pseudo_posterior(), seed = 1)
+  }
   expected <- released(quick)
   for (name in c("ready", "make")) expect_equal(released(own(name))$designs, expected$designs)
   refused <- function(model) tryCatch(released(model), error = conditionMessage)

@@ -35,9 +35,7 @@ MANY, KNOWN, PILOT = 8_000, 4_000.0, 5_000
 # Draws a chain then, for 1,000 that are asked for: more, where fewer records make proposals less alike the target.
 LEAST_DRAWS, EVALUATIONS, DRAWS = 400, 5e7, 1000
 HALF, FEW = 0.5, 0.1  # share of zeros, and of missing outcomes, before anything is known
-WEIGHT_CENTRE = -0.2  # of the log of a weight over the mean weight, before anything is known
-# Standard deviations of scores given predictors and of log weights: beside a first draw, and beside the draws.
-FIRST_SD, LAST_SD = (1.0, 0.8), (0.9, 0.6)
+WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 CURVED = (
     "the log survey weight is quadratic in what the predictors leave of the outcome, with a spread that is log-linear "
     "in it; weights are held within .05 and 50 times the mean, which are public"
@@ -77,6 +75,12 @@ class RelativeRegression(Relative[J]):
     @abstractmethod
     def transforms(self) -> list[Transform]:
         """One transform a numeric outcome."""
+
+    @property
+    def unscaled(self) -> tuple[str, ...]:
+        """Outcomes of which no public scale says where they lie."""
+        scales = zip(self.numeric, self.transforms(), strict=True)
+        return tuple(outcome for outcome, t in scales if not isinstance(t, NormalScores))
 
     def on_scale_of(self, earlier: Synthesizer[Any]) -> Self:
         """On the scale of the earlier one where this one is on the default one, which is log."""
@@ -134,21 +138,17 @@ class RelativeRegression(Relative[J]):
         rank = int(np.linalg.matrix_rank(records.X))
         return d, parameters(rank, d, curved=self._bent(records), cells=cells, K=K, zeros=self._beside(d))
 
-    def broad_reference(self, records: J, *, last: bool = False) -> Draws:
+    def broad_reference(self, records: J) -> Draws:
         """Standard normal outcomes, as their normal scores are, and a log weight as most surveys have it."""
-        plain = [
-            o for o, t in zip(self.numeric, self.transforms(), strict=True) if not isinstance(t, NormalScores)
-        ]  # fmt: skip
-        if plain:
+        if self.unscaled:
             raise InputError(
-                f"without a reference nothing public says where {', '.join(plain)} lies: give public bounds, from "
-                "which normal scores are made, or Strict(reference=...)"
+                f"without a reference nothing public says where {', '.join(self.unscaled)} lies: give public "
+                "bounds, from which normal scores are made, or Strict(reference=...)"
             )
-        of_outcomes, of_weight = LAST_SD if last else FIRST_SD
-        sd = np.full(records.Y.shape[1], of_outcomes)
+        sd = np.ones(records.Y.shape[1])
         centre = np.zeros(sd.size)
         if records.log_w is not None:
-            centre[-1], sd[-1] = WEIGHT_CENTRE, of_weight
+            centre[-1], sd[-1] = WEIGHT_CENTRE, WEIGHT_SD
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
         of, straight = records.categories, np.zeros(sd.size - 1)
         shares = None if of is None else np.full((of.cells, of.K), -np.log(of.K))

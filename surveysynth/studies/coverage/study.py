@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...estimation import estimate
 from ...models.normal.fbs import FBS
 from ...models.shared.transforms import AsinhTransform
-from ...privacy.mechanisms import Strict
+from ...privacy.mechanisms import PseudoPosterior, Strict
 from ...privacy.mechanisms.censored import Censored
 from ...release.laplace import laplace_tables
 from ...release.release import Release
@@ -111,7 +111,8 @@ def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequenc
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Sequence[tuple[str, Tables]]:
     """The papers' mechanism, drawn exactly; asymptotic."""
     done = fit(
-        design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, population_total=len(cell.population.frame), seed=seed
+        design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PseudoPosterior(),
+        population_total=len(cell.population.frame), seed=seed,
     )  # fmt: skip
     return [("", of_release(done.release(debias=debias, accept_diagnostics=["information"])))]
 
