@@ -60,7 +60,7 @@ UNEVEN = (
 )
 NEEDS = (
     "releases are strict unless mechanism= says otherwise: pure differential privacy at the file's own size, with "
-    "intervals that hold. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is asymptotic and which weights "
+    "intervals that carry what privacy costs. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is asymptotic and which weights "
     "rare records down"
 )
 INDEPENDENT = (
@@ -292,8 +292,8 @@ def synthesize(
     """
     check_keywords(synthesize, settings, fit)
     check_accepted(accept_diagnostics)
-    if isinstance(settings.get("mechanism"), Mechanism):
-        settings["mechanism"].check_accepted(accept_diagnostics)
+    if settings.get("policy") is None and isinstance(settings.get("mechanism"), Mechanism | None):
+        (settings.get("mechanism") or Strict()).check_accepted(accept_diagnostics)
     if isinstance(synthesizer, str):
         synthesizer, _ = _check_kinds(design, synthesizer, settings.get("mechanism"))
     if rule is not None:
