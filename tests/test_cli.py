@@ -33,8 +33,8 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 def words(command="synthesize", file="f.csv", drop=(), **options):
     """A good command, with options replaced or dropped."""
-    of_release = {"out": "release", "mechanism": "pseudo-posterior"}
-    chosen = GOOD | (of_release if command == "synthesize" and "policy" not in options else {}) | options
+    of_release = {"out": "release"} | ({} if "policy" in options else {"mechanism": "pseudo-posterior"})
+    chosen = GOOD | (of_release if command == "synthesize" else {}) | options
     return [command, file, *(w for k, v in chosen.items() if k not in drop for w in (f"--{k.replace('_', '-')}", v))]
 
 
@@ -286,6 +286,18 @@ def test_the_demo_counts_the_domains_that_have_both_intervals():
     assert demo._intervals_that_hold(margins) == "2 of 4 intervals hold the population's mean (confidential: 3)"
 
 
+def test_without_a_mechanism_the_command_asks_for_what_a_strict_release_needs(file, run):
+    code, out, err = run(*words(drop=("mechanism",)))
+    assert (code, out) == (2, "") and "--population-total" in err and "--bounds" in err
+    assert "--mechanism pseudo-posterior, whose guarantee is asymptotic" in squeezed(err)
+    code, out, err = run(*words(drop=("mechanism",), c1="0.5"))
+    assert code == 2 and "--c1: not with --mechanism strict, the default, which has no privacy weights" in squeezed(err)
+    assert not Path("release").exists()
+    strict = {"bounds": "0,1e6", "population_total": "2e4", "predictors": "gender"}
+    code, out, err = run(*words(drop=("mechanism", "prior", "strata"), **strict))
+    assert (code, err) == (0, "") and "Strict differential privacy" in squeezed(out)
+
+
 MECHANISMS = {
     "pseudo-posterior": (["--c1", "0.5", "--c2", "0.1"], ss.PseudoPosterior(c1=0.5, c2=0.1), "asymptotic"),
     "weighted-e": (["--c1", "0.6", "--map", "inverse"], ss.WeightedE(map="inverse", c1=0.6), "asymptotic"),
@@ -330,7 +342,8 @@ def test_a_bounded_outcome_by_a_beta_regression(equal, run):
     released = release.tables(statistic="mean").loc[0]
     assert abs(released["estimate"] - truth["estimate"]) < 4 * np.hypot(truth["se"], released["se"])
     asked[0] = "privacy-cost"
-    code, out, _ = run(*(w for w in asked if w not in ("--out", "release")))
+    of_release = ("--out", "release", "--mechanism", "pseudo-posterior")
+    code, out, _ = run(*(w for w in asked if w not in of_release))
     assert code == 0 and "nothing was released" in out
 
 

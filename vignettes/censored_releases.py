@@ -81,7 +81,7 @@ policy = ss.Policy.from_historical(
 asked = {"population_total": N, "seed": SEED}
 budget = {"epsilon": EPSILON, "m": M, **asked}
 fits = {
-    "PseudoPosterior()": ss.fit(file, model, **({"mechanism": ss.PseudoPosterior()} | budget)),
+    "PseudoPosterior()": ss.fit(file, model, mechanism=ss.PseudoPosterior(), **budget),
     "WeightedE()": ss.fit(file, model, mechanism=ss.WeightedE(), **budget),
     "Censored()": ss.fit(file, model, mechanism=ss.Censored(), **budget),
     "Censored(weighted=True)": ss.fit(file, model, mechanism=ss.Censored(weighted=True), **budget),

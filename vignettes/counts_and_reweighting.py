@@ -225,7 +225,7 @@ for epsilon in (TIGHT, WIDE):
 
 # %%
 release = ss.synthesize(
-    design, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, **({"mechanism": ss.PseudoPosterior()} | LONGER)
+    design, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, mechanism=ss.PseudoPosterior(), **LONGER
 )
 report(release, "Privacy of", "Asymptotic", "public predictors", "privacy weights (map", "weights again")
 
@@ -269,7 +269,7 @@ unequal = ss.SurveyDesign.from_frame(
     population.assign(claims=claims), n=n, size="claims", method="systematic", seed=SEED
 )
 joint = ss.synthesize(
-    unequal, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, **({"mechanism": ss.PseudoPosterior()} | LONGER)
+    unequal, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, mechanism=ss.PseudoPosterior(), **LONGER
 )
 report(joint, "Privacy of", "log of the survey weight", "mean of the survey weights")
 

@@ -114,14 +114,9 @@ for seed in range(SEED, SEED + 3):
         for scale, transform in {"log": "log", "normal scores": scores}.items():
             synthesizer = model("salary", "field + gender", prior="flat", transform=transform)
             done = ss.fit(
-                design,
-                synthesizer,
-                epsilon=10.8,
-                m=3,
-                population_total=skewed.N,
-                seed=seed,
+                design, synthesizer, epsilon=10.8, m=3, population_total=skewed.N, seed=seed,
                 mechanism=ss.PseudoPosterior(),
-            )
+            )  # fmt: skip
             for debias in (False, True):  # to compare; two releases of one fit would spend twice
                 mean = done.release(debias=debias).tables(statistic="mean")["estimate"].iloc[0]
                 setting = "debias" if debias else "as fitted"

@@ -66,7 +66,8 @@ release = ss.synthesize(
     m=3,
     population_total=29_501,
     public=["division", "education"],
-    seed=SEED, mechanism=ss.PseudoPosterior()
+    seed=SEED,
+    mechanism=ss.PseudoPosterior(),  # of the papers; without it releases are strict: docs/strict.md
 )
 print(release.privacy)
 

@@ -289,7 +289,8 @@ release = ss.synthesize(
     m=3,
     population_total=len(workers),
     public=["division", "education"],
-    seed=SEED, mechanism=ss.PseudoPosterior()
+    seed=SEED,
+    mechanism=ss.PseudoPosterior(),  # of the papers; without it releases are strict: docs/strict.md
 )
 print(release)
 

@@ -60,8 +60,8 @@ UNEVEN = (
 )
 NEEDS = (
     "releases are strict unless mechanism= says otherwise: pure differential privacy at the file's own size, with "
-    "intervals that carry what privacy costs. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is asymptotic and which weights "
-    "rare records down"
+    "intervals that carry what privacy costs. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is "
+    "asymptotic and which weights rare records down"
 )
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "

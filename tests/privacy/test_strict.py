@@ -170,7 +170,7 @@ def test_the_expected_accuracy_names_what_would_be_refused():
     with pytest.raises(ss.PrivacyError, match="need epsilon = "):
         ss.expected_se(2000, 31, 1)
     with pytest.raises(ss.PrivacyError, match="room for more than one mode"):
-        ss.expected_se(2000, 31, 2)
+        ss.expected_se(2000, 31, 0.5, reference=True)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 With the reference's B_ref, Sigma_ref = L_ref L_ref' and whitened predictors W = X Q (W'W / n = I) a record's
 coordinates are v = L_ref^-1 (y - B_ref' x) and their means are beta' W: so beta = 0, Lambda = I is the reference.
-The prior is public: beta ~ N(0, 4), lambda and delta flat where the eigenvalues of Lambda Lambda' lie within public
-limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2).
+The prior is public: beta ~ N(0, 4 / rank), lambda and delta flat where the eigenvalues of Lambda Lambda' lie within
+public limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2).
 
 Zeros, where they are an outcome of their own, and categories k, multinomial within public cells, stand in the same
 density and under the same clamp.  The log odds of a zero are those of the reference plus W psi, psi ~ N(0, 4); the log
@@ -29,7 +29,10 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-PRIOR_SD = 2.0  # of coefficients of whitened predictors, in the reference's standard deviations
+# Of the mean of a row of mean leverage around the reference's, in the reference's standard deviations, and of its log
+# odds.  The clamp takes all information off what is far: 2 for every coefficient, that is 2 sqrt(rank) for a mean, left
+# plateaus where small cells were given up, and at small epsilons chains stuck there.
+PRIOR_SD = 2.0
 CURVATURE_SD, SPREAD_SD = 0.2, 0.12  # of kappa and eta; free, the density has spikes in which chains stick
 MANY_ROWS, NEAR = 256, 1e-3  # beyond so many predictor rows, C_B is that of groups; their mean square, at the least
 # Step of the rule for C_B, by the number of coordinates, where the sum of a is STEP_AT.  The rule's error goes with
@@ -151,7 +154,7 @@ class Part:
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about: from n a at the reference."""
         known = self.tempering.sum()
-        prior = (PRIOR_SD, np.inf, np.inf, CURVATURE_SD, SPREAD_SD)
+        prior = (self._of_beta, np.inf, np.inf, CURVATURE_SD, SPREAD_SD)
         information = (1, 2, 1, 2, 2)
         return np.concatenate(
             [
@@ -159,6 +162,11 @@ class Part:
                 for size, k, sd in zip(self.sizes, information, prior, strict=True)
             ]
         )
+
+    @property
+    def _of_beta(self) -> float:
+        """Prior standard deviation of a coefficient: that of the mean of a row of mean leverage is PRIOR_SD."""
+        return float(PRIOR_SD / np.sqrt(self.W.shape[1]))
 
     @property
     def centre(self) -> Floats:
@@ -212,10 +220,10 @@ class Part:
                 self.start, self.tempering, g_mu, g_offset, g,
             )  # fmt: skip
             kappa, eta = form.kappa - reference.kappa, form.eta - reference.eta
-            value -= float((beta**2).sum()) / (2 * PRIOR_SD**2)
+            value -= float((beta**2).sum()) / (2 * self._of_beta**2)
             value -= float((kappa**2).sum()) / (2 * CURVATURE_SD**2) + float((eta**2).sum()) / (2 * SPREAD_SD**2)
             gradient = np.concatenate([
-                (self.W.T @ g_mu - beta / PRIOR_SD**2).ravel(), g.delta, g.lam[lower],
+                (self.W.T @ g_mu - beta / self._of_beta**2).ravel(), g.delta, g.lam[lower],
                 g.kappa - kappa / CURVATURE_SD**2, g.eta - eta / SPREAD_SD**2,
             ])  # fmt: skip
             return value, gradient, g_offset
@@ -269,10 +277,7 @@ class ClippedTarget:
 
     @property
     def _of_log_odds(self) -> float:
-        """Prior standard deviation of psi: that of the log odds in a row of mean leverage is PRIOR_SD.
-
-        The clamp takes all information off a share far below the reference's, where a wider prior leaves plateaus.
-        """
+        """Prior standard deviation of psi: that of the log odds in a row of mean leverage is PRIOR_SD."""
         return float(PRIOR_SD / np.sqrt(self.W.shape[1]))
 
     def split(self, point: Floats) -> tuple[Floats, ...]:

@@ -41,8 +41,8 @@ CURVED = (
     "in it; weights are held within .05 and 50 times the mean, which are public"
 )
 REFERENCE_PRIOR = (
-    "coefficients of whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2), the covariance "
-    "flat where its eigenvalues, over those of the reference, lie within public limits"
+    "coefficients of K whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2 / K), the "
+    "covariance flat where its eigenvalues, over those of the reference, lie within public limits"
 )
 
 J = TypeVar("J", bound=JointRecords)

@@ -28,9 +28,6 @@ LEAST_CLAMP = (1.0, 1.4, 1.8)  # of one, two, three and more numbers a record: b
 # Score that a record loses, on average, at the nearest rival mode under that clamp: by quadrature in one dimension,
 # with t errors of 5 degrees of freedom, references up to 1 standard deviation off; beyond 1.8 there is none.
 GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
-# Incomes have heavier tails than that: at 1.3 times what the rule asks for, chains of census samples of 600 and 2,000
-# found second modes in 4 of 7 files, at 1.9 times in none of 5.
-SAFE = 1.75
 # Standard errors of a mean that the noise of normal scores adds, times epsilon_scores sqrt(n): 8 to 15 for census
 # incomes, 12 for a lognormal outcome, 40 for one with a top code and heaps; tried with 2,000 and 10,000 records.
 NOISE_OF_SCORES = 12.0
@@ -293,7 +290,7 @@ def clamp_of(budget: Budget, d: int) -> float:
 def refuse_modes(budget: Budget, n: int, d: int, parameters: int) -> None:
     """Refuse, before the file is looked at, where a rival mode could have weight.
 
-    What it loses has to be more than the logarithm of the posterior's volume: n a gap >= 1.75 ((p / 2) log(n a) + 10).
+    What it loses has to be more than the logarithm of the posterior's volume: n a gap >= (p / 2) log(n a) + 10.
 
     Raises
     ------
@@ -303,7 +300,7 @@ def refuse_modes(budget: Budget, n: int, d: int, parameters: int) -> None:
 
     def clear(asked: Budget) -> bool:
         known = max(n * asked.bound / clamp_of(asked, d), 1.0)
-        return known * GAP[min(d, len(GAP)) - 1] >= SAFE * (parameters / 2 * math.log(known) + MARGIN)
+        return known * GAP[min(d, len(GAP)) - 1] >= parameters / 2 * math.log(known) + MARGIN
 
     if clear(budget):
         return
