@@ -27,6 +27,7 @@ from ..shared.transforms import Transform
 from . import shares, zeros
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
+from .curved_weight import BEND
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
 from .psu_shares import new_innovations
@@ -38,6 +39,10 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 STRAIGHT = "survey weights are jointly normal with the outcome on the log scale"
+QUADRATIC = (
+    "the log survey weight is quadratic in the outcome on that scale, given the predictors, with one spread; weights "
+    "are held within .05 and 50 times the mean"
+)
 SMOOTHED = "; smoothed weights are released"
 DRAWN = (
     "; the weights in the files are drawn from the model, as outcomes are, with the sums that smoothed ones have in "
@@ -74,9 +79,10 @@ class FBS(JointRegression[JointRecords]):
         Zeros are an outcome of their own, beside amounts: with one numeric outcome, under :class:`Strict`.
     weight : {"linear", "curved", "public"}, optional
         How the log weight goes with the outcomes: "linear", as in the paper, or "curved", quadratic in their
-        innovations with a log-linear spread.  Default: "curved" under :class:`Strict`, else "linear".  "public": the
-        weights are kept as they are and are published; a weight that is a function of the predictors is anyhow, but
-        under :class:`Strict` only if it is declared.
+        innovations with a log-linear spread.  Default: "curved" under :class:`Strict`, else "linear".  Beside privacy
+        weights, where it takes one numeric outcome and the flat prior, "curved" is quadratic in the outcome.
+        "public": the weights are kept as they are and are published; a weight that is a function of the predictors is
+        anyhow, but under :class:`Strict` only if it is declared.
 
     Raises
     ------
@@ -95,6 +101,7 @@ class FBS(JointRegression[JointRecords]):
     missing: Missing = "fail"
 
     name: ClassVar[str] = "FBS"
+    quadratic: ClassVar[bool] = True
     priors: ClassVar[dict[str, str]] = {
         "paper": "beta_y, beta_w ~ N(0, D Omega D), D = diag(half-t(3, 0, 10)), Omega ~ LKJ(6) "
         "(Hu, Savitsky & Williams 2022a, appendix C)",
@@ -172,8 +179,11 @@ class FBS(JointRegression[JointRecords]):
         outcomes, labels = np.where(zero[:, None], 0.0, y), public.labels(category)
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
-        sd = L[d, d] * (np.exp(z @ draw["eta"][0]) if self.curved else np.ones(public.n))
+        sd = L[d, d] * (np.exp(z @ draw["eta"][0]) if "eta" in draw.values else np.ones(public.n))
         log_weight = mean[:, d] + near @ L[d, :d] + sd * of_psu  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+        if BEND in draw.values:
+            score = mean[:, 0] + near[:, 0] * L[0, 0]
+            log_weight = np.clip(log_weight + draw[BEND][0] * score**2, *LOG_WEIGHTS)
         if self.prior != "reference":
             return Synthetic(outcomes, np.exp(log_weight), labels)
         if self.curved:
@@ -196,7 +206,8 @@ class FBS(JointRegression[JointRecords]):
             prior += "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
         said = [*shared_assumptions(self, public), prior]
         if public.public_weights is None:
-            said.append((CURVED if self.curved else STRAIGHT) + (DRAWN if self.prior == "reference" else SMOOTHED))
+            bend = CURVED if self.prior == "reference" else QUADRATIC
+            said.append((bend if self.curved else STRAIGHT) + (DRAWN if self.prior == "reference" else SMOOTHED))
         return said
 
 

@@ -52,8 +52,8 @@ from ..shared.predictors import (
 from ..shared.public_weights import public_weight, refuse_proportional, varies_within
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from ..shared.transforms import Transform, as_transform
+from . import curved_weight, shares
 from . import density as gaussian
-from . import shares
 from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
 from .cluster_effects import GroupedStatistics, draw_strata, grouped_statistics, log_likelihood, new_effects
@@ -94,6 +94,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
 
     name: ClassVar[str]
     priors: ClassVar[dict[str, str]]
+    quadratic: ClassVar[bool] = False  # can have a curved weight beside the pseudo posterior
 
     def __post_init__(self) -> None:
         outcome, predictors = sides_of(self.outcome, self.predictors)
@@ -238,6 +239,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
         amounts = records if zero is None else records.some(np.flatnonzero(~zero))
         refuse_singular(amounts.Y, X, amounts.pattern, labels)
+        if self._bends(records):
+            self._check_bend(records)
         if groups is not None:
             refuse_constant_within(groups, records.Y, labels)
             if self.prior == "normal":
@@ -271,15 +274,29 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         ModelError
             alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
         """
-        if self.prior == "reference" or self.curved or self.two_parts:
+        if self.prior == "reference" or self.two_parts:
             raise ModelError(
-                f"prior='reference', weight='curved', zeros=True and missing='impute' of {self.name} go with "
-                "mechanism=Strict()"
+                f"prior='reference', zeros=True and missing='impute' of {self.name} go with mechanism=Strict()"
             )
+        if self._bends(records):
+            return curved_weight.draw_curved(records, alpha, sampler)
         numeric = self._fit_numeric(records, alpha, sampler)
         if records.categories is None:
             return numeric
         return shares.with_shares(numeric, records, records.categories, alpha, sampler)
+
+    def _bends(self, records: JointRecords) -> bool:
+        """Whether a weight that is modelled is quadratic in the outcome, beside the pseudo posterior."""
+        return self.curved and self.prior != "reference" and records.log_w is not None
+
+    def _check_bend(self, records: JointRecords) -> None:
+        """Refuse what has no conjugate form (ModelError)."""
+        alone = len(self.numeric) == 1 and not self.categorical and records.groups is None
+        if not (self.quadratic and self.prior == "flat" and alone):
+            raise ModelError(
+                "weight='curved' goes with mechanism=Strict(); beside privacy weights it is for FBS with prior='flat', "
+                "one numeric outcome, no categories and no effects of PSUs or strata"
+            )
 
     def check_censored(self, records: J) -> None:
         """Refuse what cannot be fitted under a clamp.
@@ -354,6 +371,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         integrated out, given the other records of the PSU under ``alpha`` (n,): the bound is that of
         what the record does to the pseudo likelihood of everything that is drawn.
         """
+        if curved_weight.BEND in draws.values:
+            return curved_weight.max_abs_log_density(records, draws, unit)
         v, psus = draws.values, None
         if draws.integrated and records.groups is not None:
             alpha = np.ones(len(records.Y)) if alpha is None else alpha
@@ -375,6 +394,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
 
         With effects of PSUs the log of the pseudo likelihood in which they are integrated out; alpha is not negative.
         """
+        if curved_weight.BEND in draws.values:
+            return curved_weight.log_likelihood(records, alpha, draws)
         B, L = draws.values["B"], draws.values["L"]
         base = np.full(len(B), alpha @ self.log_base(records, records.Y))
         if records.categories is not None:
@@ -394,6 +415,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     def log_density(self, records: J, draws: Draws) -> Floats:
         """log p(record | draw) on the working scale, effects of PSUs being 0: (S, n)."""
         v = draws.values
+        if curved_weight.BEND in v:
+            return curved_weight.log_density(records, draws)
         return self.log_base(records, records.Y) + gaussian.log_density(
             records.Y,
             records.pattern,
@@ -435,6 +458,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         ModelError
             The weights' effect cannot be undone.
         """
+        if debias and curved_weight.BEND in draws.values:
+            raise InputError("debias is not known beside weight='curved': leave one of them out")
         if debias and unit is not None and not _new_psus(records):
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
         v = {name: values[list(chosen)] for name, values in draws.values.items()}
