@@ -30,8 +30,8 @@
 #'   of its own, and every synthetic record has an amount.
 #' @param zeros Whether zeros are an outcome of their own, beside amounts: with one number, under [strict()].
 #' @param weight How the log weight goes with outcomes: `"linear"`, or `"curved"`, which is the default under
-#'   [strict()] (else for `fbs()` with one number and `prior = "flat"`). `"public"`: the weights are kept and published, which [strict()] does only if
-#'   it is said.
+#'   [strict()] (else for `fbs()` with one number and `prior = "flat"`). `"public"`: the weights are kept and published,
+#'   which [strict()] does only if it is said.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
