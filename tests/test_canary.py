@@ -313,7 +313,7 @@ def test_exceptions_hold_no_mark(case, tmp_path):
 
 SYNTHESIZE = (
     "synthesize f.csv --weights wt --strata stratum --psu psu --outcome income --predictors age+region --prior flat "
-    f"--epsilon 12 --clusters model --by region --seed {SEED} --out release"
+    f"--mechanism pseudo-posterior --epsilon 12 --clusters model --by region --seed {SEED} --out release"
 )
 
 

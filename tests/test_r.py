@@ -712,8 +712,9 @@ def test_nothing_but_the_bridge_starts_r(tmp_path):
         file = r"{tmp_path / "file.csv"}"
         model = [file, "--weights", "wt", "--outcome", "income", "--predictors", "field", "--epsilon", "20"]
         model += ["--prior", "flat", "--seed", "1"]
-        made = r"{tmp_path / "out"}"
-        for words in (["--help"], ["privacy-cost", *model[:-2]], ["synthesize", *model, "--by", "field", "--out", made],
+        made, asymptotic = r"{tmp_path / "out"}", ["--mechanism", "pseudo-posterior"]
+        for words in (["--help"], ["privacy-cost", *model[:-2]],
+                      ["synthesize", *model, *asymptotic, "--by", "field", "--out", made],
                       ["tables", made, "--by", "field"]):
             sys.argv = ["surveysynth", *words]
             try:

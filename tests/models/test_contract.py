@@ -293,6 +293,7 @@ def test_a_model_in_a_file_from_the_shell(tmp_path, monkeypatch, run):
         "import surveysynth as ss\npay = ss.GammaRegression('pay', 'group')\nmake = ss.GammaRegression\nn = 1\n"
     )
     words = ["synthesize", "f.csv", "--weights", "w", "--outcome", "pay", "--predictors", "group", "--epsilon", "20"]
+    words += ["--mechanism", "pseudo-posterior"]
     for name in ("mine.py:pay", "mine.py:make", "gamma"):
         assert run(*words, "--model", name, "--seed", "1", "--out", name.replace(":", "_"))[0] == 0
     tables = [(tmp_path / name / "public" / "tables.csv").read_text() for name in ("mine.py_pay", "gamma")]
