@@ -156,7 +156,7 @@ def fit(
     """
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
-        synthesizer, m, mechanism = _of_policy(policy, given)
+        synthesizer, m, mechanism = _of_policy(_policy(policy), given)
     default = mechanism is None
     synthesizer, mechanism = _check_kinds(design, synthesizer, mechanism)
     if default:
@@ -243,12 +243,17 @@ def _protect(
 
 def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
     """What a policy sets, if nothing of it was given beside it; its mechanism holds the epsilon."""
-    if not isinstance(policy, Policy):
-        raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
     twice = [name for name, value in given.items() if value is not None]
     if twice:
         raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
     return policy.synthesizer, policy.m, policy.mechanism
+
+
+def _policy(policy: object) -> Policy:
+    """Refuse what is no policy."""
+    if not isinstance(policy, Policy):
+        raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
+    return policy
 
 
 def synthesize(
@@ -292,23 +297,19 @@ def synthesize(
     """
     check_keywords(synthesize, settings, fit)
     check_accepted(accept_diagnostics)
-    if settings.get("policy") is None and isinstance(settings.get("mechanism"), Mechanism | None):
-        (settings.get("mechanism") or Strict()).check_accepted(accept_diagnostics)
-    if isinstance(synthesizer, str):
-        synthesizer, _ = _check_kinds(design, synthesizer, settings.get("mechanism"))
+    policy = settings.get("policy")
+    chosen = synthesizer, settings.get("mechanism")
+    if policy is not None:
+        chosen = _policy(policy).synthesizer, policy.mechanism
+    model, mechanism = _check_kinds(design, *chosen)
+    mechanism.check_accepted(accept_diagnostics)
     if rule is not None:
-        _check_rule(rule, design, synthesizer, **{name: settings.get(name) for name in ("mechanism", "policy")})
+        check_rule(rule, without_missing(design, model)[0], model, mechanism)
     if debias:
-        policy = settings.get("policy")
-        mechanism = settings.get("mechanism") if policy is None else policy.mechanism
-        if synthesizer is not None:
-            _check_kinds(design, synthesizer, mechanism)
-        check_debias(synthesizer, mechanism or Strict(), bool(settings.get("reweight")))
-    if ledger is not None:
-        mechanism = settings.get("mechanism") if settings.get("policy") is None else settings["policy"].mechanism
-        asked = epsilon if epsilon is not None or mechanism is None else mechanism.epsilon
-        if asked is not None:
-            ledger.check(asked)
+        check_debias(model, mechanism, bool(settings.get("reweight")))
+    asked = mechanism.epsilon if epsilon is None else epsilon
+    if ledger is not None and asked is not None:
+        ledger.check(asked)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
     if done.information is not None:
         print(
@@ -398,18 +399,6 @@ def privacy_cost(
         done.budget.m, done.weighted.c1, done.budget.bound, done.delta, spent, done.mean_alpha,
         done.weighted.weighted_down, verdict(done.draws),
     )  # fmt: skip
-
-
-def _check_rule(
-    rule: IdentificationRule, design: SurveyDesign, synthesizer: Synthesizer | None, mechanism: Mechanism | None,
-    policy: Policy | None,
-) -> None:  # fmt: skip
-    """Refuse a rule before the fit, which says what else is wrong."""
-    if isinstance(policy, Policy):
-        synthesizer, mechanism = policy.synthesizer, policy.mechanism
-    if isinstance(design, SurveyDesign) and synthesizer is not None and isinstance(synthesizer, Synthesizer):
-        design = without_missing(design, synthesizer)[0]
-        check_rule(rule, design, synthesizer, mechanism or Strict())
 
 
 def _check_kinds(

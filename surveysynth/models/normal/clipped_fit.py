@@ -154,7 +154,7 @@ class Part:
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about: from n a at the reference."""
         known = self.tempering.sum()
-        prior = (self._of_beta, np.inf, np.inf, CURVATURE_SD, SPREAD_SD)
+        prior = (prior_sd(self.W), np.inf, np.inf, CURVATURE_SD, SPREAD_SD)
         information = (1, 2, 1, 2, 2)
         return np.concatenate(
             [
@@ -162,11 +162,6 @@ class Part:
                 for size, k, sd in zip(self.sizes, information, prior, strict=True)
             ]
         )
-
-    @property
-    def _of_beta(self) -> float:
-        """Prior standard deviation of a coefficient: that of the mean of a row of mean leverage is PRIOR_SD."""
-        return float(PRIOR_SD / np.sqrt(self.W.shape[1]))
 
     @property
     def centre(self) -> Floats:
@@ -220,10 +215,10 @@ class Part:
                 self.start, self.tempering, g_mu, g_offset, g,
             )  # fmt: skip
             kappa, eta = form.kappa - reference.kappa, form.eta - reference.eta
-            value -= float((beta**2).sum()) / (2 * self._of_beta**2)
+            value -= float((beta**2).sum()) / (2 * prior_sd(self.W) ** 2)
             value -= float((kappa**2).sum()) / (2 * CURVATURE_SD**2) + float((eta**2).sum()) / (2 * SPREAD_SD**2)
             gradient = np.concatenate([
-                (self.W.T @ g_mu - beta / self._of_beta**2).ravel(), g.delta, g.lam[lower],
+                (self.W.T @ g_mu - beta / prior_sd(self.W)**2).ravel(), g.delta, g.lam[lower],
                 g.kappa - kappa / CURVATURE_SD**2, g.eta - eta / SPREAD_SD**2,
             ])  # fmt: skip
             return value, gradient, g_offset
@@ -275,11 +270,6 @@ class ClippedTarget:
         contrasts = 0 if shares is None else shares.size - len(shares)
         return tuple(int(end) for end in np.cumsum([*(part.centre.size for part in self.parts), psi, contrasts]))
 
-    @property
-    def _of_log_odds(self) -> float:
-        """Prior standard deviation of psi: that of the log odds in a row of mean leverage is PRIOR_SD."""
-        return float(PRIOR_SD / np.sqrt(self.W.shape[1]))
-
     def split(self, point: Floats) -> tuple[Floats, ...]:
         """The parameters of each part, psi and contrasts."""
         return tuple(np.split(point, self.ends[:-1]))
@@ -293,7 +283,7 @@ class ClippedTarget:
             p = expit(self.log_odds)
             of_zeros = float(self.tempering @ (p * (1 - p)))
         return np.concatenate([
-            *(part.scale for part in self.parts), np.full(psi, (of_zeros + 1 / self._of_log_odds**2) ** -0.5),
+            *(part.scale for part in self.parts), np.full(psi, (of_zeros + 1 / prior_sd(self.W)**2) ** -0.5),
             np.full(contrasts, (known / max(contrasts, 1) + 1 / PRIOR_SD**2) ** -0.5),
         ])  # fmt: skip
 
@@ -329,10 +319,10 @@ class ClippedTarget:
                 of_offset += g_offset
             if self.log_odds is not None:  # the last offset is that of zeros
                 p = expit(log_odds)
-                gradients.append(self.W.T @ (g_offset - p * of_offset) - psi / self._of_log_odds**2)
+                gradients.append(self.W.T @ (g_offset - p * of_offset) - psi / prior_sd(self.W) ** 2)
             if shares is not None:
                 gradients.append(self._of_shares(of_offset, shares) - contrasts / PRIOR_SD**2)
-            total -= float((psi**2).sum()) / (2 * self._of_log_odds**2) + float((contrasts**2).sum()) / (
+            total -= float((psi**2).sum()) / (2 * prior_sd(self.W) ** 2) + float((contrasts**2).sum()) / (
                 2 * PRIOR_SD**2
             )
             return total, np.concatenate(gradients)
@@ -400,6 +390,11 @@ def alike(W: Floats, tempering: Floats, group: Codes) -> list[Codes]:
             groups.append(half)
             spread.append(squares(half))
     return groups
+
+
+def prior_sd(W: Floats) -> float:
+    """Prior standard deviation of a coefficient of W (rows, rank): the mean of a row of mean leverage has PRIOR_SD."""
+    return float(PRIOR_SD / np.sqrt(W.shape[1]))
 
 
 def public_rule(d: int, known: float) -> tuple[Floats, Floats]:

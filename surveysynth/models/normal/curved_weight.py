@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...engines import Diagnostics
 from ..draws import Draws, Sampler
-from ..shared.row_density import blocks
+from ..shared.row_density import blocks_of_units
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from .identifiability import refuse_degenerate, refuse_unseen
 from .records import JointRecords
@@ -94,20 +94,12 @@ def max_abs_log_density(records: JointRecords, draws: Draws, unit: Codes | None)
     L, h = draws["L"], draws[BEND]
     constant = -_log_determinant(L) - LOG_TWO_PI
     slope, s, t = L[:, 1, 0] / L[:, 0, 0], L[:, 0, 0], L[:, 1, 1]
-    key = records.pattern if unit is None else unit
-    out = np.empty(len(key) if unit is None else int(unit.max()) + 1)
-    for some in blocks(key, 1 if unit is None else None, draws.size):
-        here, number = np.unique(records.pattern[some], return_inverse=True)
-        there, start = some, np.arange(some.size)
-        if unit is not None:
-            there, start = np.unique(unit[some], return_index=True)
+    out = np.empty(records.n if unit is None else int(unit.max()) + 1)
+    for some, units, start, here, number in blocks_of_units(records.pattern, unit, draws.size):
         mean = np.ascontiguousarray((records.X[here] @ draws["B"]).transpose(2, 1, 0))  # (2, rows, S)
-        part = np.empty(there.size)
-        _max_abs_sum(
-            records.Y[some], np.append(start, some.size), number.astype(np.intp), mean[0], mean[1], constant, slope, h,
-            1 / s, 1 / t, part,
-        )  # fmt: skip
-        out[there] = part
+        part = np.empty(units.size)
+        _max_abs_sum(records.Y[some], start, number, mean[0], mean[1], constant, slope, h, 1 / s, 1 / t, part)
+        out[units] = part
     return out
 
 

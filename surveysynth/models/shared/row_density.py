@@ -60,17 +60,23 @@ def max_abs_log_density(t: Floats, row: Codes, of_rows: OfRows, S: int, unit: Co
     unit : int array (n,) or None
         Unit of each record, 0 to U - 1.
     """
-    key = row if unit is None else unit
-    out = np.empty(len(key) if unit is None else int(unit.max()) + 1)
-    for records in blocks(key, 1 if unit is None else None, S):
-        here, number = np.unique(row[records], return_inverse=True)
-        there, start = records, np.arange(records.size)
-        if unit is not None:
-            there, start = np.unique(unit[records], return_index=True)
-        part = np.empty(there.size)
-        _max_abs_sum(t[records], np.append(start, records.size), number, *of_rows(here), part)
-        out[there] = part
+    out = np.empty(len(row) if unit is None else int(unit.max()) + 1)
+    for records, units, start, here, number in blocks_of_units(row, unit, S):
+        part = np.empty(units.size)
+        _max_abs_sum(t[records], start, number, *of_rows(here), part)
+        out[units] = part
     return out
+
+
+def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Codes, Codes, Codes, Codes, Codes]]:
+    """Records in blocks, no unit in two: their numbers, their units, and where the records of each begin, and end.
+
+    And the rows that they have, with the number among these of every record's.  Without ``unit`` each record is one.
+    """
+    for records in blocks(row if unit is None else unit, 1 if unit is None else None, S):
+        units, start = (records, np.arange(records.size)) if unit is None else np.unique(unit[records], True)
+        here, number = np.unique(row[records], return_inverse=True)
+        yield records, units, np.append(start, records.size), here, number.astype(np.intp)
 
 
 def blocks(key: Codes, cells: int | None, S: int) -> Iterator[Codes]:
