@@ -103,7 +103,7 @@ in_each <- function(designs, f) {
            "it this one as an argument, f(design). What no data can change, such as the names of columns, is in ",
            "release$designs[[1]]")
   }
-  structure(results, degf = degf_of(designs), class = c("surveysynth_results", "list"))
+  structure(results, degf = degf_of(designs, results), class = c("surveysynth_results", "list"))
 }
 
 # The vectors in a result, without what else it holds, such as the environments of formulas.
@@ -169,13 +169,33 @@ with.surveysynth_imputation_list <- function(data, expr, fun, ...) {
   in_each(data$designs, function(design) fun(design, ...))
 }
 
-degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
+# Degrees of freedom of the designs; of svyby() those of each domain, as survey counts them in a subset.
+degf_of <- function(designs, results) {
+  whole <- min(vapply(designs, survey::degf, 0))
+  if (!all(vapply(results, inherits, NA, "svyby"))) return(whole)
+  each <- tryCatch(Map(degf_by, designs, results), error = function(e) NULL)
+  if (is.null(each)) return(whole) # domains by an expression, or a design of which survey has no subsets
+  named <- unlist(unname(each))
+  vapply(split(named, factor(names(named), unique(names(named)))), min, 0)
+}
+
+# Degrees of freedom of every coefficient of a svyby(), which come statistic by statistic.
+degf_by <- function(design, result) {
+  groups <- as.data.frame(result)[attr(result, "svyby")$margins]
+  held <- vapply(seq_len(nrow(groups)), function(row) {
+    inside <- lapply(names(groups), function(by) as.character(design$variables[[by]]) == as.character(groups[row, by]))
+    as.numeric(survey::degf(design[which(Reduce(`&`, inside)), ]))
+  }, 0)
+  named <- names(stats::coef(result))
+  stats::setNames(rep_len(held, length(named)), named)
+}
 
 #' Combine results of m partially synthetic data sets
 #'
 #' The estimate is the mean of the m estimates, its variance `T = mean(u) + b / m` (Reiter and
 #' Raghunathan 2007; Hu, Savitsky & Williams 2022a, appendix A), with t intervals on `(m - 1) (1 + mean(u) / (b / m))^2`
-#' degrees of freedom, at most those of the design. This is not Rubin's rule, which mitools applies: that one is for
+#' degrees of freedom, at most those of the design, or, of `svyby()`, those of the PSUs and strata that hold the domain;
+#' give `degf` for an estimate on a `subset()`. This is not Rubin's rule, which mitools applies: that one is for
 #' multiple imputation of missing data and overstates these variances.
 #'
 #' A coefficient that is missing from some data sets (a category that was not drawn) is combined over the
@@ -185,7 +205,8 @@ degf_of <- function(designs) min(vapply(designs, survey::degf, 0))
 #'
 #' @param results From [with_release()], `with()`, or any list of results with `coef()` and `vcov()`:
 #'   `svymean()`, `svytotal()`, `svyby()`, `svyratio()`, `svyquantile()`, `svyglm()`, `svycontrast()`, ...
-#' @param degf Degrees of freedom of the design; known to results from [with_release()] and `with()`.
+#' @param degf Degrees of freedom of the design, or a vector of those of every coefficient, by name; known to results from
+#'   [with_release()] and `with()`.
 #' @param redrawn The same results for data sets under other noise, as a [strict()] release with `bounds` has it; known
 #'   to results from [with_release()] and `with()`. That noise moves all data sets together: the variance over these is
 #'   added.
@@ -208,6 +229,7 @@ combine_release <- function(results, degf = attr(results, "degf"), redrawn = att
   if (is.null(degf)) degf <- Inf
   each <- lapply(results, estimates_of)
   names <- unique(unlist(lapply(each, function(r) names(r$q))))
+  if (!is.null(names(degf))) degf <- unname(degf[names])
   q <- do.call(cbind, lapply(each, function(r) unname(r$q[names])))
   there <- !is.na(q)
   m <- rowSums(there)

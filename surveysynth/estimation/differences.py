@@ -16,8 +16,8 @@ from ..validation import as_list
 from . import taylor
 from .estimators import Estimates, choose, estimator_of, replicated, samplics_seconds
 from .quantities import Quantity, quantities
-from .tables import Names, Partition, check_designs, columns_of, present, shared_partitions
-from .variance import variances
+from .tables import Names, Partition, check_designs, columns_of, least_degf, present, shared_partitions
+from .variance import degrees_of_freedom, variances
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -116,7 +116,7 @@ def differences(
                 np.where(side < 0, -1, present(quantity, partition))
                 for (side, *_), quantity, partition in zip(sides, same_quantity, same, strict=True)
             ]
-            degf = min(design.degf for design in surveys)
+            degf = least_degf(surveys, cell, len(same[0].labels))
             noise = [
                 _difference(design, quantity, same[0], sides[0][0]).estimate
                 for design, quantity in zip(redrawn, under_noise, strict=True)
@@ -165,11 +165,11 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
     return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains)))
 
 
-def _welch(u: Sequence[Floats], degf: Sequence[float]) -> Floats:
+def _welch(u: Sequence[Floats], degf: Sequence[Floats]) -> Floats:
     """Degrees of freedom of a difference of independent estimates (Welch 1947): between the smaller and the sum."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = sum(u) ** 2 / sum(v**2 / max(d, 1) for v, d in zip(u, degf, strict=True))
-    return np.where(np.isfinite(df), df, float(sum(degf)))
+        df = sum(u) ** 2 / sum(v**2 / np.maximum(d, 1) for v, d in zip(u, degf, strict=True))
+    return np.where(np.isfinite(df), df, sum(degf))
 
 
 def _between_designs(
@@ -198,9 +198,10 @@ def _between_designs(
                 results.append(estimator_of(which)(design, quantity, present(quantity, partition), domains))
             one, other = results
             apart = Estimates(one.estimate - other.estimate, one.variance + other.variance)
-            cell = np.concatenate([present(q, p) for q, p in zip(pair, (first, second), strict=True)])
-            degf = _welch([one.variance, other.variance], [design.degf for design in surveys])
-            parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, [cell], label))
+            cells = [present(q, p) for q, p in zip(pair, (first, second), strict=True)]
+            of = [degrees_of_freedom(design, cell, domains) for design, cell in zip(surveys, cells, strict=True)]
+            degf = _welch([one.variance, other.variance], of)
+            parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, [np.concatenate(cells)], label))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     return table

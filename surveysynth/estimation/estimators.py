@@ -21,7 +21,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from . import taylor
 from .quantities import Quantity
-from .variance import variances
+from .variance import degrees_of_freedom, variances
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -201,7 +201,7 @@ def woodruff(
     found = quantile(np.full(domains, quantity.prob))
     below = np.where(domain >= 0, quantity.y <= found[domain], np.nan)
     share = estimator(design, Quantity("mean", quantity.outcome, below), domain, domains)
-    t = student.ppf(0.5 + level / 2, design.degf)
+    t = student.ppf(0.5 + level / 2, degrees_of_freedom(design, domain, domains))
     half = t * np.sqrt(share.variance)
     low, high = quantile(share.estimate - half), quantile(share.estimate + half)
     return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)

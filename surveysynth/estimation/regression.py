@@ -36,7 +36,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
 from ..validation import rows
 from . import combining
-from .variance import DENSE, covariance
+from .variance import DENSE, covariance, degrees_of_freedom
 
 Family = Literal["gaussian", "binomial"]
 Floats = NDArray[np.float64]
@@ -440,5 +440,4 @@ def _degf(design: SurveyDesign, present: Bools) -> int:
     """Degrees of freedom of the design, as R counts them for a regression."""
     if design.replication is not None or present.all():
         return design.degf
-    first = design.stages[0]
-    return int(np.unique(first.unit[present]).size - np.unique(first.stratum[present]).size)
+    return int(degrees_of_freedom(design, np.where(present, 0, -1), 1)[0])

@@ -18,6 +18,7 @@ from ..validation import as_list, rows
 from . import combining
 from .estimators import Estimates, choose, estimator_of, samplics_seconds
 from .quantities import Quantity, quantities
+from .variance import degrees_of_freedom
 
 TOTAL = "all"  # the label of a margin, as in the papers' tables
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
@@ -25,6 +26,7 @@ QUANTITY = ["statistic", "outcome", "category", "prob"]
 OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "flag"}  # columns of a table
 FIXED = 1e-12  # standard error over estimate that is rounding
 Names = str | Sequence[str] | None
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,10 @@ def estimate(
     pandas.DataFrame
         ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``, with ``category``
         (its name as text, empty for other statistics) and ``prob`` after the outcome where there are
-        proportions and quantiles.  Standard
-        errors are Taylor-linearized or from the replicates, df is that of the whole design also in
-        a domain, n counts records.  Intervals are 95% t intervals, on the logit scale for proportions (R's
-        ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
+        proportions and quantiles.  Standard errors are Taylor-linearized or from the replicates.  df is that of
+        the PSUs and strata that hold the domain, as R's ``degf`` counts them in a subset; a domain in a single PSU
+        has none, and no interval.  n counts records.  Intervals are 95% t intervals, on the logit scale for
+        proportions (R's ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
         ``svyquantile``).
 
     Raises
@@ -145,7 +147,6 @@ def tabulate(
     for same_quantity, under_noise, under_model in zip(zip(*ordinary, strict=True), noisy, modelled, strict=True):
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
-        degf = min(design.degf for design in surveys)
         for same in partitions:
             results = []
             for design, each, partition in zip(surveys, same_quantity, same, strict=True):
@@ -153,6 +154,7 @@ def tabulate(
                 used.add(which)
                 results.append(estimator_of(which)(design, each, present(each, partition), len(partition.labels)))
             cell = [present(*each) for each in zip(same_quantity, same, strict=True)]
+            degf = least_degf(surveys, cell, len(same[0].labels))
             noise, model = (
                 np.array([
                     estimator_of(which)(design, each, present(each, same[0]), len(same[0].labels)).estimate
@@ -181,12 +183,17 @@ def present(quantity: Quantity, partition: Partition) -> NDArray[np.intp]:
     return partition.domain if quantity.missing is None else np.where(quantity.missing, -1, partition.domain)
 
 
+def least_degf(designs: Sequence[SurveyDesign], domain: Sequence[NDArray[np.intp]], domains: int) -> Floats:
+    """Degrees of freedom of each domain, the least of the m data sets: (domains,)."""
+    return np.min([degrees_of_freedom(d, inside, domains) for d, inside in zip(designs, domain, strict=True)], axis=0)
+
+
 def columns_of(
     quantity: Quantity,
     labels: pd.DataFrame,
     statistics: Sequence[str],
     results: Sequence[Estimates],
-    degf: float | NDArray[np.float64],
+    degf: Floats,
     domain: Sequence[NDArray[np.intp]],
     contrast: str = "",
     noise: NDArray[np.float64] | None = None,

@@ -12,6 +12,7 @@ Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from ..design.checks import CERTAIN
+from ..design.columns import occurring
 from ..design.survey_design import SurveyDesign
 from . import pps, taylor
 
@@ -84,6 +86,29 @@ def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | No
     if design.pps == "horvitz_thompson":
         return pps.horvitz_thompson_matrix(_blocks(design), _pi(design), Z)
     return taylor.multistage_matrix(design, Z, present)
+
+
+def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Floats:
+    """Degrees of freedom of each domain: (domains,).
+
+    Those of the PSUs and strata that hold its records, PSUs minus strata, or of the replicate weights there, as R's
+    ``degf`` has them of a subset.  A domain in one PSU has none.
+    """
+    if design.replication is not None:
+        order = np.argsort(domain, kind="stable")
+        limits = np.searchsorted(domain[order], np.arange(domains + 1))
+        of = design.replication.degf
+        parts = (order[start:end] for start, end in pairwise(limits))
+        return np.array([of(design.weights, part) if part.size else 0 for part in parts], dtype=np.float64)
+    inside = domain >= 0
+    first = design.stages[0]
+
+    def held(groups: Codes) -> Codes:
+        """How many of the groups hold records of each domain."""
+        size = int(groups.max()) + 1
+        return np.bincount(occurring(domain[inside] * size + groups[inside], domains * size)[0] // size, None, domains)
+
+    return np.asarray(held(first.unit) - held(first.stratum), dtype=np.float64)
 
 
 def _pi(design: SurveyDesign) -> Floats:

@@ -64,8 +64,9 @@ def test_two_independent_surveys_add_their_variances(r_frame):
     np.testing.assert_allclose(table["estimate"], one["estimate"] - other["estimate"], rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(table["se"] ** 2, one["se"] ** 2 + other["se"] ** 2, rtol=1e-12)
     u, v = one["se"] ** 2, other["se"] ** 2
-    welch = (u + v) ** 2 / (u**2 / first.degf + v**2 / second.degf)
-    np.testing.assert_allclose(table["df"], welch.where(u + v > 0, first.degf + second.degf), rtol=1e-9)
+    d, e = (np.tile(estimate(design, "api00", "sch.wide")["df"], len(statistics)) for design in (first, second))
+    welch = (u + v) ** 2 / (u**2 / d + v**2 / e)
+    np.testing.assert_allclose(table["df"], welch.where(u + v > 0, d + e), rtol=1e-9)
     assert table["n"].tolist() == (one["n"] + other["n"]).tolist() and set(table["contrast"]) == {"strat - clus"}
 
 

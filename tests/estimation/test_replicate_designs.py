@@ -18,10 +18,13 @@ rep_table <- function(design, outcome, by, statistic) {
   f <- if (statistic == "mean") svymean else svytotal
   formula <- reformulate(if (statistic == "count") "one" else outcome)
   s <- svyby(formula, reformulate(by), design, f, na.rm = TRUE)
-  ci <- confint(s, df = degf(design))
-  out <- data.frame(estimate = as.numeric(coef(s)), se = as.numeric(SE(s)), df = degf(design),
-                    ci_low = ci[, 1], ci_high = ci[, 2], statistic = statistic)
+  out <- data.frame(estimate = as.numeric(coef(s)), se = as.numeric(SE(s)), statistic = statistic)
   out[[by]] <- s[[by]]
+  present <- statistic == "count" | !is.na(design$variables[[outcome]])
+  out$df <- sapply(s[[by]], function(b) degf(design[which(present & design$variables[[by]] == b), ]))
+  half <- qt(0.975, out$df) * out$se
+  out$ci_low <- out$estimate - half
+  out$ci_high <- out$estimate + half
   out
 }
 """
@@ -161,7 +164,7 @@ def test_a_design_of_a_thousand_replicate_columns():
     one = table[table["g"] == 17].iloc[0]
     squares = [(frame.loc[code == 17, name] @ base.loc[code == 17, "y"] - z[code == 17].sum()) ** 2 for name in names]
     np.testing.assert_allclose(one["se"], np.sqrt(np.mean(squares)), rtol=1e-9)
-    assert table["df"][0] == 999
+    assert table["df"].iloc[-1] == 999 and one["df"] == (code == 17).sum() - 1
 
 
 REFUSED = [

@@ -21,8 +21,8 @@ proportion_table <- function(design, outcome, by) {
     design <- update(design, hit = as.numeric(design$variables[[outcome]] == label))
     one <- function(d) {
       p <- svymean(~hit, d, na.rm = TRUE)
-      ci <- as.numeric(attr(svyciprop(~hit, d, method = "logit", df = degf(design), na.rm = TRUE), "ci"))
-      data.frame(estimate = coef(p)[[1]], se = SE(p)[[1]], ci_low = ci[1], ci_high = ci[2])
+      ci <- as.numeric(attr(svyciprop(~hit, d, method = "logit", df = left(d, outcome), na.rm = TRUE), "ci"))
+      data.frame(estimate = coef(p)[[1]], se = SE(p)[[1]], ci_low = ci[1], ci_high = ci[2], df = left(d, outcome))
     }
     cbind(category = label, each(design, by, one))
   })
@@ -31,35 +31,38 @@ proportion_table <- function(design, outcome, by) {
 ratio_table <- function(design, numerator, denominator, by) {
   each(design, by, function(d) {
     q <- svyratio(reformulate(numerator), reformulate(denominator), d, na.rm = TRUE)
-    ci <- confint(q, df = degf(design))
-    data.frame(estimate = coef(q)[[1]], se = SE(q)[[1]], ci_low = ci[1], ci_high = ci[2])
+    ci <- confint(q, df = left(d, c(numerator, denominator)))
+    df <- left(d, c(numerator, denominator))
+    data.frame(estimate = coef(q)[[1]], se = SE(q)[[1]], ci_low = ci[1], ci_high = ci[2], df)
   })
 }
 quantile_table <- function(design, outcome, probs, by) {
   each(design, by, function(d) {
-    q <- svyquantile(reformulate(outcome), d, probs, df = degf(design), na.rm = TRUE)[[1]]
+    q <- svyquantile(reformulate(outcome), d, probs, df = left(d, outcome), na.rm = TRUE)[[1]]
     # a share below that of the smallest value has that value for its quantile; survey 4.1-1 gives the next one
     x <- d$variables[[outcome]]
     smallest <- function(p) p > 0 & p < weighted.mean(x == min(x, na.rm = TRUE), weights(d), na.rm = TRUE)
     low <- sapply(q[, 1], function(value) {
       share <- svymean(~hit, update(d, hit = as.numeric(x <= value)), na.rm = TRUE)
-      coef(share)[[1]] - qt(0.975, degf(design)) * SE(share)[[1]]
+      coef(share)[[1]] - qt(0.975, left(d, outcome)) * SE(share)[[1]]
     })
     mended <- smallest(low) & !smallest(probs) & q[, 2] > min(x, na.rm = TRUE)
     q[mended, 2] <- min(x, na.rm = TRUE)
-    q[mended, 4] <- (q[mended, 3] - q[mended, 2]) / (2 * qt(0.975, degf(design)))
-    data.frame(prob = probs, estimate = q[, 1], se = q[, 4], ci_low = q[, 2], ci_high = q[, 3], mended = mended)
+    q[mended, 4] <- (q[mended, 3] - q[mended, 2]) / (2 * qt(0.975, left(d, outcome)))
+    data.frame(prob = probs, estimate = q[, 1], se = q[, 4], ci_low = q[, 2], ci_high = q[, 3], mended = mended,
+               df = left(d, outcome))
   })
 }
+left <- function(d, columns) degf(d[which(complete.cases(d$variables[columns])), ])
 each <- function(design, by, f) {
-  if (length(by) == 0) return(cbind(f(design), df = degf(design)))
+  if (length(by) == 0) return(f(design))
   groups <- unique(design$variables[by])
   parts <- lapply(seq_len(nrow(groups)), function(i) {
     inside <- rep(TRUE, nrow(design$variables))
     for (b in by) inside <- inside & design$variables[[b]] == groups[i, b]
     cbind(f(subset(design, inside)), groups[i, , drop = FALSE], row.names = NULL)
   })
-  cbind(do.call(rbind, parts), df = degf(design))
+  do.call(rbind, parts)
 }
 """
 

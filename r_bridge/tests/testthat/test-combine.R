@@ -19,14 +19,25 @@ by_hand <- function(q, se, degf) {
   c(mean(q), sqrt(T), min((m - 1) * (1 + mean(se^2) / b)^2, degf))
 }
 
-expect_by_hand <- function(release, call) {
+# Degrees of freedom of domains, the least of the data sets: of the units and strata that hold their records.
+left <- function(release, ...) {
+  groups <- expand.grid(..., stringsAsFactors = FALSE)
+  vapply(seq_len(nrow(groups)), function(row) {
+    min(vapply(release$designs, function(d) {
+      inside <- Reduce(`&`, lapply(names(groups), function(by) d$variables[[by]] == groups[row, by]))
+      length(unique(d$cluster[inside, 1])) - length(unique(d$strata[inside, 1]))
+    }, 0L))
+  }, 0L)
+}
+
+expect_by_hand <- function(release, call, most = 18) {
   call <- substitute(call)
   results <- lapply(release$designs, function(design) eval(call, list(design = design), parent.frame(3)))
   got <- as.data.frame(combine_release(eval(bquote(with_release(release, .(call))))))
   q <- do.call(rbind, lapply(results, function(r) as.vector(coef(r))))
   se <- do.call(rbind, lapply(results, function(r) sqrt(diag(as.matrix(suppressWarnings(vcov(r)))))))
   for (j in seq_len(ncol(q))) {
-    expect_equal(unlist(got[j, c("estimate", "se", "df")], use.names = FALSE), by_hand(q[, j], se[, j], 18))
+    expect_equal(unlist(got[j, c("estimate", "se", "df")], use.names = FALSE), by_hand(q[, j], se[, j], most[(j - 1) %% length(most) + 1]))
   }
   expect_identical(nrow(got), ncol(q))
 }
@@ -36,11 +47,14 @@ test_that("every kind of result of the survey package is combined, each estimate
   expect_by_hand(release, svymean(~ y + x, design))
   expect_by_hand(release, svymean(~g, design))
   expect_by_hand(release, svytotal(~ y + g, design))
-  expect_by_hand(release, svyby(~y, ~g, design, svymean))
-  expect_by_hand(release, svyby(~ y + x, ~ g + s, design, svymean))
-  expect_by_hand(release, svyby(~g, ~s, design, svymean))
-  expect_by_hand(release, svyby(~y, ~s, design, svyquantile, quantiles = c(0.25, 0.5), ci = TRUE))
-  expect_by_hand(release, svyby(~y, ~s, denominator = ~x, design, svyratio))
+  of_g <- left(release, g = c("u", "v", "w"))
+  of_s <- left(release, s = c("a", "b"))
+  expect_true(all(of_g < 18) && all(of_s < 18) && length(unique(c(of_g, of_s))) > 1)
+  expect_by_hand(release, svyby(~y, ~g, design, svymean), of_g)
+  expect_by_hand(release, svyby(~ y + x, ~ g + s, design, svymean), left(release, g = c("u", "v", "w"), s = c("a", "b")))
+  expect_by_hand(release, svyby(~g, ~s, design, svymean), of_s)
+  expect_by_hand(release, svyby(~y, ~s, design, svyquantile, quantiles = c(0.25, 0.5), ci = TRUE), of_s)
+  expect_by_hand(release, svyby(~y, ~s, denominator = ~x, design, svyratio), of_s)
   expect_by_hand(release, svyquantile(~ y + x, design, c(0.25, 0.75)))
   expect_by_hand(release, svyratio(~ y + w, ~ x, design))
   expect_by_hand(release, svycontrast(svymean(~ y + x, design), list(gap = c(1, -1), sum = c(1, 1))))
@@ -80,7 +94,8 @@ test_that("a category that is missing from a data set is combined over the other
   got <- as.data.frame(combine_release(with(release, svyby(~y, ~g, FUN = svymean))))
   expect_identical(got[c("u", "v", "w"), "m"], c(3, 3, 2))
   each <- lapply(release$designs[c(1, 3)], function(d) svyby(~y, ~g, d, svymean)["w", ])
-  expect_equal(unlist(got["w", 1:3], use.names = FALSE), by_hand(vapply(each, coef, 0), vapply(each, SE, 0), 18))
+  expect_equal(unlist(got["w", 1:3], use.names = FALSE), 
+               by_hand(vapply(each, coef, 0), vapply(each, SE, 0), left(list(designs = release$designs[c(1, 3)]), g = "w")))
 })
 
 test_that("an estimate without a variance in one data set has no combined variance", {

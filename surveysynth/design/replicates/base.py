@@ -39,6 +39,7 @@ from scipy.linalg.lapack import dpstrf
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Levels = NDArray[np.uint8]
+Records = slice | Codes
 Signs = NDArray[np.int8]
 
 BLOCK = 2_000_000  # numbers in memory at a time, of random ones, factors or given weights: 16 MB
@@ -101,13 +102,15 @@ class Replicates(ABC):
         """
 
     @abstractmethod
-    def degf(self, weights: Floats) -> int:
+    def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
         """Degrees of freedom: the rank of the replicate weights less 1, as R's ``degf``.
 
         Parameters
         ----------
         weights : float array (n,)
-            Weights of the design.  Records with 0 do not count: so it is that of a domain.
+            Weights of the design.  Records with 0 do not count.
+        inside : int array, optional
+            Numbers of the records of a domain, whose degrees of freedom are asked for.
         """
 
     def variance(self, theta_r: Floats, theta: Floats) -> Floats:

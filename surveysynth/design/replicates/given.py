@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...errors import InputError
 from ...validation import positive, rows
 from ..columns import check_columns, numeric
-from .base import BLOCK, Replicates, _gram, _rank
+from .base import BLOCK, Records, Replicates, _gram, _rank
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -40,7 +40,7 @@ class GivenReplicates(Replicates):
     def factors(self, start: int, stop: int) -> Floats:  # noqa: D102
         return self._block(slice(start, stop), slice(None)).T / self.weights[:, None]
 
-    def _block(self, replicates: slice, records: slice) -> Floats:
+    def _block(self, replicates: slice, records: Records) -> Floats:
         """A part of the columns, each in a row."""
         parts = [column.to_numpy()[records] for column in self.columns[replicates]]
         return np.stack(parts, dtype=np.float64)
@@ -53,11 +53,13 @@ class GivenReplicates(Replicates):
             _add_columns(z, domain, self._block(part, slice(None)), out[part])
         return out
 
-    def degf(self, weights: Floats) -> int:  # noqa: D102
+    def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
         ratio, gram = weights / self.weights, np.zeros((self.R, self.R))
-        step = max(1, BLOCK // self.R)
-        for start in range(0, ratio.size, step):
-            part = slice(start, start + step)
+        records, step = np.arange(ratio.size)[inside], max(1, BLOCK // self.R)
+        if records.size < self.R:
+            return _rank(_gram(self._block(slice(None), records) * ratio[records])) - 1
+        for start in range(0, records.size, step):
+            part = records[start : start + step]
             gram += _gram((self._block(slice(None), part) * ratio[part]).T)
         return _rank(gram) - 1
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from ...choices import LonelyPSU
 from ...errors import InputError
 from ..stages import Stage
-from .base import Replicates, _sums
+from .base import Records, Replicates, _sums
 from .preston import _refuse_lonely
 
 Floats = NDArray[np.float64]
@@ -62,10 +62,10 @@ class JackknifeReplicates(Replicates):
         """Factor of the other PSUs of the stratum."""
         return np.asarray(self.sampled[h] / (self.sampled[h] - 1.0))
 
-    def degf(self, weights: Floats) -> int:  # noqa: D102
+    def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
         # PSU c of stratum h has the row 1 + n/(n - 1) a_c, where the a_c of h have the sum 0 and no other relation;
         # those of a stratum that is there as a whole add up to n 1: together they have 1 and n - 1 more dimensions
-        there = np.bincount(self.unit, weights, self.stratum_of_unit.size) > 0
+        there = np.bincount(self.unit[inside], weights[inside], self.stratum_of_unit.size) > 0
         whole_strata = int((np.bincount(self.stratum_of_unit, there) == self.sampled).sum())
         return int(there.sum()) - max(whole_strata, 1)
 

@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import BLOCK, Replicates, _gram, _rank, _sums
+from .base import BLOCK, Records, Replicates, _gram, _rank, _sums
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -50,8 +50,8 @@ class LevelReplicates(Replicates):
         _add_levels(z, domain, unit, self.level, self.group, self.value, out)
         return out.T
 
-    def degf(self, weights: Floats) -> int:  # noqa: D102
-        units = np.flatnonzero(np.bincount(self.unit, weights, len(self.level)) > 0)
+    def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
+        units = np.flatnonzero(np.bincount(self.unit[inside], weights[inside], len(self.level)) > 0)
         if units.size < self.R:
             return _rank(_gram(self._of_units(units, slice(None)).T)) - 1
         gram, rank, step = np.zeros((self.R, self.R)), 0, max(self.R, BLOCK // self.R)
