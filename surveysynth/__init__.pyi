@@ -32,6 +32,7 @@ from .release.release import Release, read_release
 from .synthesis.fit import Fit
 from .synthesis.fitting import PrivacyCost, fit, privacy_cost, synthesize
 from .synthesis.histogram import perturbed_histogram
+from .synthesis.plan import Plan
 from .synthesis.policy import Policy
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "NormalScores",
     "NotFitForRelease",
     "PairwiseRisk",
+    "Plan",
     "PoissonRegression",
     "Policy",
     "PrivacyCost",

@@ -117,7 +117,7 @@ def _heading(release: Release, format: str, min_cell: int | None) -> str:
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
     kept = [*release.predictors, *design.fpc_names, *([] if synthetic_weights else [str(design.weights_name)])]
     return (
-        f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
+        _about(release) + f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
         f"{release.method['method']}, surveysynth {release.method['package']['surveysynth']}. "
         f"Synthesized: {', '.join(release.outcomes)}"
         + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
@@ -129,6 +129,13 @@ def _heading(release: Release, format: str, min_cell: int | None) -> str:
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
         + _heading_of_counts(release)
     )
+
+
+def _about(release: Release) -> str:
+    """Title, source and contact, as far as a plan gave them."""
+    said, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
+    lines += [f"{name.capitalize()}: {said[name]}" for name in ("source", "contact") if name in said]
+    return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
 
 
 def _heading_of_counts(release: Release) -> str:
