@@ -76,6 +76,7 @@ def choose(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Sett
             say("model.transform", "log", "amounts within the bounds are positive")
         else:
             say("model.transform", "asinh", "amounts can be zero or negative within the bounds")
+        if settings.model.transform == "asinh":
             say("model.scale", max(abs(low), abs(high)) / SCALE, "1/400 of the largest bound; public")
     if pseudo and settings.model.name == "fbs" and not design.clustered:
         columns = _columns(settings, design)

@@ -19,9 +19,12 @@ from ..estimation import estimate
 from ..models.base import Synthesizer
 from ..models.shared.predictors import predictor_rows
 from ..models.shared.transforms import as_transform
+from ..privacy.mechanisms import Mechanism
+from ..privacy.report import LEAST_INFORMATION
 from ..validation import as_list
 from .assemble import check_public, check_total, public_columns
 from .chosen import bounds_of_scores, expected, mechanism_of, synthesizer_of
+from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import Settings
 
 Floats = NDArray[np.float64]
@@ -101,7 +104,7 @@ def outlook(
         "Time": [_said_of_time(settings, design)],
     }
     warnings = _warnings(settings, design, folder, model, ratio, cells, by)
-    seen = _look_inside(settings, design, model, by, ratio) if inside else []
+    seen = _look_inside(settings, design, model, mechanism, by, ratio) if inside else []
     return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
 
 
@@ -247,10 +250,11 @@ def _enough(settings: Settings, design: SurveyDesign, folder: Path) -> float | N
 
 
 def _look_inside(
-    settings: Settings, design: SurveyDesign, model: Synthesizer, by: list[str], ratio: float | None
-) -> list[str]:
+    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
+    ratio: float | None,
+) -> list[str]:  # fmt: skip
     """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
-    said = list[str]()
+    said = _of_information(settings, design, model, mechanism)
     numeric = [name for name in model.outcomes if name not in model.categorical]
     for outcome in numeric:
         said += _of_values(settings, design, outcome)
@@ -258,6 +262,22 @@ def _look_inside(
         said += _of_sizes(settings, design, outcome)
         said += _of_cells(design, outcome, by, ratio)
     return said
+
+
+def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:
+    """What privacy weights keep: from a fit."""
+    privacy = settings.privacy
+    if privacy.mechanism != "pseudo-posterior":
+        return []
+    cost = privacy_cost(
+        design, model, epsilon=privacy.epsilon, m=settings.release.m, mechanism=mechanism, unit=privacy.unit,
+        clusters=settings.model.clusters or "model", reweight=privacy.reweight or 0,
+    )  # fmt: skip
+    assert isinstance(cost, PrivacyCost)  # as there is an epsilon or a c1
+    ratio = np.sqrt(1 + (1 + 1 / cost.mean_alpha) / cost.m)
+    said = f"privacy weights keep {cost.mean_alpha:.0%} of the file's information: standard errors of means about "
+    little = "; that is too little, and the release would stop" if cost.mean_alpha < LEAST_INFORMATION else ""
+    return [f"{said}{ratio:.2f} times the file's own, biases apart{little}. {cost.verdict}"]
 
 
 def _of_values(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:

@@ -172,8 +172,11 @@ def verify_ledger(
 
 
 def privacy_cost(population_total: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
-    """A dry run."""
-    return None, asdict(ss.privacy_cost(**given, population_total=_by_level(population_total, given["design"])))
+    """A dry run: of one setting, or a table, column by column."""
+    cost = ss.privacy_cost(**given, population_total=_by_level(population_total, given["design"]))
+    if isinstance(cost, ss.PrivacyCost):
+        return None, asdict(cost)
+    return None, {name: [None if pd.isna(v) else v for v in column] for name, column in cost.to_dict("list").items()}
 
 
 def read_release(path: str) -> tuple[ss.Release, None]:

@@ -40,3 +40,12 @@ test_that("entries of a plan can be overridden, and wrong ones are refused", {
   expect_error(read_plan(tempfile()), "there is no file")
   expect_error(check_plan("plan.toml"), "a plan is what read_plan() returns", fixed = TRUE)
 })
+
+test_that("a table says what epsilons and numbers of data sets buy", {
+  need_python()
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  costs <- privacy_cost(design, fbs(api00 ~ stype, weight = "public"))
+  expect_named(costs, c("m", "epsilon", "information", "se_ratio", "verdict"))
+  expect_identical(is.na(costs$se_ratio), costs$verdict == "refused")
+  expect_lt(max(diff(subset(costs, m == 3 & verdict == "possible")$se_ratio)), 0)
+})
