@@ -193,7 +193,7 @@ def fit(
     budget = replace(budget, parts=synthesizer.spent)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
-    with stages() as say:
+    with stages(mechanism.expected_seconds(design.n)) as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)

@@ -31,7 +31,6 @@ Floats = NDArray[np.float64]
 
 FEW, FEW_CELLS = 10, 30  # records of a cell: estimates are hardly any; intervals rest on the model
 DEAR, FAIR = 1.5, 1.3  # expected standard errors over the file's own: of a warning, and what it aims at
-SECONDS, PER_RECORD = 8.0, 1e-4  # of a strict release on two cores, in all and a record (docs/strict.md)
 MORE = 1.1, 60  # steps by which a larger epsilon is looked for
 ATOM, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; of residuals; t of a rank correlation
 WIDTH = 112
@@ -101,7 +100,7 @@ def outlook(
         "Public": [_said_of_public(settings, design, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
         "Expected": _said_of_accuracy(settings, ratio, cells, by),
-        "Time": [_said_of_time(settings, design)],
+        "Time": [_said_of_time(settings, design, mechanism)],
     }
     warnings = _warnings(settings, design, folder, model, ratio, cells, by)
     seen = _look_inside(settings, design, model, mechanism, by, ratio) if inside else []
@@ -173,9 +172,9 @@ def _said_of_accuracy(settings: Settings, ratio: float | None, cells: pd.DataFra
     return said
 
 
-def _said_of_time(settings: Settings, design: SurveyDesign) -> str:
-    if settings.privacy.mechanism == "strict":
-        seconds = SECONDS + PER_RECORD * design.n
+def _said_of_time(settings: Settings, design: SurveyDesign, mechanism: Mechanism) -> str:
+    seconds = mechanism.expected_seconds(design.n)
+    if seconds is not None:
         return f"about {seconds:.0f} seconds on two cores, up to four times as long where chains have to be longer"
     if settings.model.prior == "flat":
         return "some seconds"
