@@ -18,6 +18,7 @@ from surveys import make_frame
 import surveysynth as ss
 from surveysynth.cli import app as cli
 from surveysynth.cli import demo, doctor
+from surveysynth.cli.printing import print_table
 from surveysynth.datasets.census import census_workers
 from surveysynth.engines import Diagnostics, cmdstan
 from tests.surveys import PSEUDO
@@ -186,6 +187,18 @@ def test_tables_are_printed_from_the_public_files(released, run, monkeypatch):
             assert row in squeezed(out)
     code, out, _ = run("tables", released)
     assert code == 0 and squeezed(f"all {next(rows(release.tables(), []))}") in squeezed(out)
+
+
+def test_printed_tables_have_labels(folder, capsys):
+    labels = {"income": "Household income, gross, a year", "field": "Field [of] work"}
+    design = ss.SurveyDesign(make_frame(), weights="wt", labels=labels)
+    table = ss.estimate(design, ["income", "hours"], ["field", "gender"], ["mean", "quantile"]).assign(flag="")
+    print_table(table, ["field", "gender"])
+    out = capsys.readouterr().out
+    income = "income: Household income, gross, a year"
+    heading = "field: Field [of] work   gender"
+    for said in (f"mean of {income}", f"0.5 quantile of {income}", "mean of hours\n", heading):
+        assert said in re.sub(" +\n", "\n", out)
 
 
 @pytest.mark.slow

@@ -290,6 +290,51 @@ def test_roles_make_the_same_design_again(roles):
     assert {k: v for k, v in design.roles().items() if k in roles} == roles | ({"fpc": ["N"]} if "fpc" in roles else {})
 
 
+LABELS = {"salary": "Gross salary, a year", "area": "Region of work"}
+
+
+@pytest.mark.parametrize("roles", ROLES)
+def test_labels_stay_with_whatever_is_made_of_a_design(roles):
+    design = SurveyDesign(frame(), **roles, labels=LABELS)
+    assert design.labels == LABELS and SurveyDesign(frame(), **roles).labels == {}
+    assert design.roles() == SurveyDesign(frame(), **roles).roles()  # which may go to a frame without these columns
+    same = [copy.copy(design), copy.deepcopy(design), pickle.loads(pickle.dumps(design))]
+    if not design.margins and not design.clustered and len(design.stages) == 1:
+        same += [design.replicates(R=4, seed=1), design.calibrate({"area": {"canary-K": 60.0, "canary-L": 70.0}})]
+    assert [made.labels for made in same] == [LABELS] * len(same)
+    taken = design.labels
+    taken["wt"] = "Weight"
+    assert design.labels == LABELS
+
+
+def test_labels_are_one_line_of_text_each():
+    given = {"salary": "Gross\tsalary,\n a\xa0year\x1b[31m", "area": " ", "wt": ""}
+    assert SurveyDesign(frame(), weights="wt", labels=given).labels == {"salary": "Gross salary, a year [31m"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        ({"salery": "Salary"}, "labels: there is no column 'salery' (did you mean 'salary'?); the frame has wt, pi, "),
+        ({"salary": 3}, "labels must map columns to headings"),
+        ({"salary": None}, "labels must map columns to headings"),
+        (["Salary"], "labels must map columns to headings"),
+    ],
+)
+def test_bad_labels(labels, says):
+    assert says in refusal(frame(), weights="wt", labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("SALARY", "salary"), ("sallary", "salary"), ("shcool", "school"), ("household", None)]
+)
+def test_a_name_that_is_nearly_right(name, meant):
+    said = f"there is no column {name!r}" + (f" (did you mean {meant!r}?); " if meant else "; ")
+    assert said in refusal(frame(), weights="wt", strata=name)
+    assert said in refusal(frame(), weights="wt", read=lambda design: design.column(name))
+    assert "mean" not in refusal(frame().rename(columns={"pi": "12.5"}), weights="wt", strata="sallary")
+
+
 def test_weights_and_probs_are_two_views_of_one_thing():
     by_weight = SurveyDesign(frame(), weights="wt")
     np.testing.assert_array_equal(by_weight.weights, frame()["wt"])

@@ -567,3 +567,9 @@ def test_a_lonely_psu_has_no_replicates():
     with pytest.raises(InputError, match="only one PSU"):
         laplace_tables(SurveyDesign(frame, weights="wt", strata="h", lonely_psu="adjust"), "income", None, 1.0)
     laplace_tables(SurveyDesign(frame, weights="wt", strata="h", lonely_psu="remove"), "income", None, 1.0)
+
+
+def test_the_table_has_the_labels_of_what_it_names():
+    frame = pd.DataFrame({"w": np.full(8, 2.0), "y": 3.0, "g": list("aabbaabb"), "h": 1})
+    design = SurveyDesign(frame, weights="w", labels={"y": "Pay", "g": "Sex", "h": "Hours"})
+    assert laplace_tables(design, "y", "g", 8.0).table.attrs["labels"] == {"y": "Pay", "g": "Sex"}

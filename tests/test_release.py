@@ -110,6 +110,59 @@ def test_value_labels_survive(suffix, format, tmp_path):
     assert pd.read_csv(tmp_path / "r" / "public" / "tables.csv")["degree"].iloc[2] == "01"
 
 
+PUBLISHED = {"income": "Income, gross, a year", "field": "Field of wörk", "gender": "Sex", "wt": "Design weight"}
+
+
+def labelled_file(path, **columns):
+    """An SPSS file whose every column has a label; hours and id are not published."""
+    labels = PUBLISHED | {"hours": "SECRET hours", "id": "SECRET id", "weight": "SECRET body weight"}
+    frame = make_frame().assign(**columns)
+    pyreadstat.write_sav(frame, str(path), column_labels={name: labels[name] for name in frame})
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", [model, population_model])
+def test_variable_labels_are_headings_of_the_release_and_of_what_is_read_back(kind, format, tmp_path):
+    labelled_file(tmp_path / "f.sav")
+    design = ss.SurveyDesign.read(tmp_path / "f.sav", weights="wt", strata="field")
+    release = ss.synthesize(design, kind(), epsilon=10.8, m=2, seed=1, mechanism=PSEUDO)
+    folder = release.write(tmp_path / "r", format=format)
+    manifest = json.loads((folder / "public" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["labels"] == PUBLISHED
+    assert "labels" not in manifest["design"] and "labels" not in manifest.get("count_design", {})
+    assert not [name for name, content in contents(folder).items() if b"SECRET" in content]
+    back = ss.read_release(folder)
+    calibrated = release.calibrate({"gender": {"f": 1e4, "m": 2e4}})
+    for made in (release, back, calibrated, pickle.loads(pickle.dumps(release))):
+        assert [data.labels for data in (*made.datasets, *made.count_designs())] == [PUBLISHED] * 4
+        table = made.tables(["field", "gender"])
+        assert table.attrs["labels"] == {name: PUBLISHED[name] for name in ("income", "field", "gender")}
+        difference = made.differences({"gender": ("m", "f")}, "field")
+        assert difference.attrs["labels"] == {name: PUBLISHED[name] for name in ("income", "field")}
+
+
+def test_a_published_column_has_no_label_of_an_unpublished_one_of_that_name(tmp_path):
+    """Synthetic weights of a design with probabilities are called weight, as the weight of the body here."""
+    labelled_file(tmp_path / "f.sav", weight=70.5)
+    read = ss.SurveyDesign.read(tmp_path / "f.sav", weights="wt")
+    frame, labels = read.frame.assign(pi=1 / read.weights), read.labels | {"pi": "SECRET"}
+    design = ss.SurveyDesign(frame, probs="pi", labels=labels)
+    release = ss.synthesize(design, model(), epsilon=10.8, m=1, seed=1, mechanism=PSEUDO)
+    assert release.datasets[0].weights_name == "weight"
+    assert release.manifest()["labels"] == {name: PUBLISHED[name] for name in ("field", "gender", "income")}
+
+
+def test_records_without_an_outcome_take_no_label_away(tmp_path):
+    labelled_file(tmp_path / "f.sav", income=lambda f: f["income"].where(np.arange(400) > 3))
+    design = ss.SurveyDesign.read(tmp_path / "f.sav", weights="wt")
+    release = ss.synthesize(design, model(missing="drop"), epsilon=10.8, m=1, seed=1, mechanism=PSEUDO)
+    assert release.manifest()["labels"] == PUBLISHED
+
+
+def test_without_labels_the_manifest_is_as_it_was(release, written):
+    assert "labels" not in release.manifest() and ss.read_release(written).datasets[0].labels == {}
+
+
 def test_only_the_owner_reads_what_is_internal_whatever_the_umask(release, tmp_path, open_to_all):
     folder = release.write(tmp_path / "deep" / "release")
     assert modes(folder / "internal") == ({"0o700"}, {"0o600"}) and len(list((folder / "internal").iterdir())) == 4
@@ -962,6 +1015,24 @@ def test_forms_for_reading_have_headings_title_and_note(format, label, table, tm
     first = table.iloc[0]
     assert f"{first['estimate']:,.1f}" in text and "..." in text and "would give away" in text
     assert "Income" in text and "A note: 5" in text
+
+
+def test_forms_for_reading_have_labels_and_the_others_column_names(tmp_path):
+    labels = {"income": "Income, gross & net", "field": "Field <of> work", "gender": "Sex", "hours": "Sex"}
+    design = make_design(labels=labels | {"wt": "Weight"})
+    table = ss.estimate(design, ["income", "hours"], ["field", "gender"])
+    html = write_table(table, tmp_path / "t.html", "html").read_text(encoding="utf-8")
+    headings = re.findall(r"<th [^>]*>(.*?)</th>", html)
+    assert headings[:4] == ["Field &lt;of&gt; work", "Sex (gender)", "Statistic", "Outcome"]
+    assert ">Income, gross &amp; net<" in html and ">Sex (hours)<" in html and ">income<" not in html
+    latex = write_table(table, tmp_path / "t.tex", "latex").read_text(encoding="utf-8")
+    assert r"Field \textless{}of\textgreater{} work & Sex (gender) & Statistic & Outcome" in latex
+    assert r"Income, gross \& net" in latex and "Weight" not in html + latex
+    plain = pd.read_csv(write_table(table, tmp_path / "t.csv", "csv"))
+    assert plain.columns.tolist()[:4] == ["field", "gender", "statistic", "outcome"]
+    assert plain["outcome"].unique().tolist() == ["income", "hours"]
+    sheet = openpyxl.load_workbook(write_table(table, tmp_path / "t.xlsx", "xlsx")).active
+    assert [c.value for c in next(sheet.iter_rows())][:4] == ["field", "gender", "statistic", "outcome"]
 
 
 def test_unknown_forms_are_refused(table, tmp_path):

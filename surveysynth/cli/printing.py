@@ -22,27 +22,29 @@ console = Console()
 
 
 def print_table(table: pd.DataFrame, by: list[str]) -> None:
-    """The table as it is read: one block a quantity, flags as numbered notes below."""
+    """The table as it is read: one block a quantity, flags as numbered notes below; names with their labels."""
     import pandas as pd
 
     from ..estimation.tables import QUANTITY, TOTAL
 
+    labels = table.attrs.get("labels", {})
     flags = [f.split("; ") if f else [] for f in table["flag"]]
     notes = {text: str(i) for i, text in enumerate(dict.fromkeys(t for f in flags for t in f), 1)}
     table = table.assign(note=[", ".join(notes[t] for t in f) for f in flags])
     for _, part in table.groupby([c for c in QUANTITY if c in table], sort=False, dropna=False):
-        title = _title(part.iloc[0])
+        first = part.iloc[0]
+        title = _labelled(_title(first), labels.get(first["outcome"]))
         shown = Table(title=escape(title), title_justify="left", box=SIMPLE)
         for name in by or [""]:
-            shown.add_column(name)
+            shown.add_column(escape(_labelled(name, labels.get(name))))
         for heading in ("estimate", "se", "95% interval", "records", "note"):
             shown.add_column(heading, justify="right", no_wrap=True)
         for row in part.to_dict("records"):
             estimate_, se, low, high = (_number(row[c]) for c in ("estimate", "se", "ci_low", "ci_high"))
             interval = f"{low} to {high}" if low else ""
             n = "" if pd.isna(row["n"]) else f"{row['n']:,}"
-            labels = [str(row[c]) for c in by] or [TOTAL]
-            shown.add_row(*map(escape, labels), estimate_ or "...", se, interval, n, row["note"])
+            cell = [str(row[c]) for c in by] or [TOTAL]
+            shown.add_row(*map(escape, cell), estimate_ or "...", se, interval, n, row["note"])
         shown.width = console.measure(shown, options=console.options.update(max_width=1000)).maximum
         console.print(shown, crop=False)  # a narrow terminal breaks lines: labels and numbers stay whole
     for text, number in notes.items():
@@ -56,6 +58,10 @@ def _title(row: pd.Series) -> str:
     before = f"{row['prob']:g} " if row["statistic"] == "quantile" else ""
     after = f" = {row['category']}" if row["statistic"] == "proportion" else ""
     return f"{before}{row['statistic']} of {row['outcome']}{after}"
+
+
+def _labelled(name: str, label: str | None) -> str:
+    return f"{name}: {label}" if label else name
 
 
 def _number(x: float) -> str:

@@ -13,7 +13,7 @@ from ..choices import LonelyPSU
 from ..errors import InputError
 from ..sampling import GivenJoint, Joint
 from ..validation import one_of, rows
-from .columns import check_columns, names_of
+from .columns import check_columns, listing, names_of, nearest
 from .stages import Stage
 
 PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
@@ -49,6 +49,20 @@ def check_roles(
     roles |= {f"fpc (stage {i + 1})": name for i, name in enumerate(fpc_names)}
     check_columns(frame, roles)
     return roles
+
+
+def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
+    """Headings of columns, each on one line, without empty ones; InputError where there is no such column."""
+    if labels is None:
+        return {}
+    if not isinstance(labels, Mapping) or not all(isinstance(text, str) for text in labels.values()):
+        raise InputError("labels must map columns to headings, which are texts: labels={'income': 'Income a year'}")
+    for name in labels:
+        if name not in frame.columns:
+            near = nearest(name, frame.columns)
+            raise InputError(f"labels: there is no column {name!r}{near}; the frame has {listing(frame.columns)}")
+    lines = {name: "".join(c if c.isprintable() else " " for c in text).split() for name, text in labels.items()}
+    return {name: " ".join(words) for name, words in lines.items() if words}
 
 
 def check_replicate_names(replicate_weights: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:

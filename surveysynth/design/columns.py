@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
@@ -54,6 +55,18 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, some: Sequence[str]
     return ", ".join(named[:shown]) + (f", ... ({there})" if len(named) > shown else "")
 
 
+def nearest(name: object, columns: Iterable[Hashable]) -> str:
+    """What a message adds to a name that is not there: `` (did you mean 'income'?)``, or nothing.
+
+    As :func:`listing`, it shows no name of a file that may have no header line.
+    """
+    names = {str(c).casefold(): str(c) for c in columns}
+    if any(VALUE.match(c) for c in names.values()):
+        return ""
+    near = difflib.get_close_matches(str(name).casefold(), names, 1)
+    return f" (did you mean {names[near[0]]!r}?)" if near else ""
+
+
 def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
     """Refuse columns that are not there, have two roles or missing values, and an empty frame."""
     if frame.columns.has_duplicates:
@@ -62,7 +75,8 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
         raise InputError(f"the frame has several columns of the same name: {named}; rename them")
     for role, name in roles.items():
         if name not in frame.columns:
-            raise InputError(f"{role}: there is no column {name!r}; the frame has {listing(frame.columns)}")
+            near = nearest(name, frame.columns)
+            raise InputError(f"{role}: there is no column {name!r}{near}; the frame has {listing(frame.columns)}")
     taken: dict[str, str] = {}
     for role, name in roles.items():
         if name in taken:
@@ -90,7 +104,10 @@ def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
     values = pd.to_numeric(column, errors="coerce")
     bad = (values.isna() & column.notna()).to_numpy()
     if bad.any():
-        raise InputError(f"column {name!r} is not a number in {rows(bad)}; correct these or declare them missing")
+        raise InputError(
+            f"column {name!r} is not a number in {rows(bad)}; correct these, or read the file with "
+            f"missing_codes={{{name!r}: [...]}} where they are codes, decimal=',' where they have decimal commas"
+        )
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 

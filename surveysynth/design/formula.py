@@ -30,13 +30,21 @@ def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Seque
     """Outcome and predictors, where both came in one formula, ``"income ~ region + sex"``; else as they are.
 
     Several outcomes are added up on the left, as in ``"income + C(tenure) ~ region"``, and come back as a list.  A name
-    that holds other characters than letters, digits and ``_`` stands in backticks.
+    that holds other characters than letters, digits and ``_`` stands in backticks.  Predictors may begin with ``~``.
+
+    Raises
+    ------
+    InputError
+        Not a formula; columns listed by commas.
     """
+    if isinstance(predictors, str):
+        predictors = predictors.strip().removeprefix("~").strip()
     if predictors not in ("", "1") or not isinstance(outcome, str):
         return outcome, predictors
     parts = OUTSIDE_OF_BACKTICKS["~"].split(outcome)
     if len(parts) == 1:
         return outcome, predictors
+    refuse_commas(outcome)
     if len(parts) > 2 or not all(part.strip() for part in parts):
         raise InputError(f"{outcome!r} is not a formula: write outcome ~ predictors, and 1 for no predictors")
     names = [name.strip() for name in OUTSIDE_OF_BACKTICKS["+"].split(parts[0])]
@@ -44,10 +52,30 @@ def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Seque
     return names[0] if len(names) == 1 else names, parts[1].strip()
 
 
+def refuse_commas(formula: str) -> None:
+    """Refuse a formula that lists columns by commas, outside of brackets, quotes and backticks (InputError)."""
+    parts, depth, quote = [""], 0, ""
+    for sign in formula:
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "`'\"":
+            quote = sign
+        else:
+            depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth == 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    if len(parts) > 1:
+        right = " + ".join(part.strip() for part in parts if part.strip())
+        raise InputError(f"{formula!r} lists columns by commas, which a formula adds: write {right}")
+
+
 def factors_of(predictors: str) -> list[Factor]:
     """The factors of its terms, each a column or an expression; InputError as :func:`formula_columns`."""
     if not isinstance(predictors, str) or not predictors.strip():
         raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
+    refuse_commas(predictors)
     try:
         formula = formulaic.Formula(f"1 + {predictors}")
     except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import pyreadstat
 
 from ..errors import InputError, guarded
 from ..validation import rows
+from . import csv_file
+from .missing_codes import Code, MissingCodes, checked_codes, codes_of_columns, holds, without_codes
 
 READERS: dict[str, Callable[..., Any]] = {
     ".dta": pyreadstat.read_dta,
@@ -22,64 +24,134 @@ READERS: dict[str, Callable[..., Any]] = {
     ".sas7bdat": pyreadstat.read_sas7bdat,
     ".xpt": pyreadstat.read_xport,
 }
-CSV = (".csv", ".csv.gz", ".csv.zip", ".csv.bz2", ".csv.xz")
+OF_ONE_ENCODING = (".parquet", ".por")
+Labels = dict[str, str]
 
 
-def read_frame(path: str | Path) -> pd.DataFrame:
+def read_frame(
+    path: str | Path,
+    *,
+    missing_codes: MissingCodes | None = None,
+    encoding: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+) -> pd.DataFrame:
     """Read a survey file into a data frame.
 
     A Stata or SPSS column whose every value has a label becomes a categorical of its labels,
     in the order of its codes.  A column with labels for some values only keeps its numbers; where
-    such values occur there is a warning, for they may be special codes ("refused") among amounts.
-    Declared missing values and empty texts become
+    such values occur there is a warning, for they may be special codes ("refused") among amounts:
+    declare those by ``missing_codes``.  Declared missing values and empty texts become
     missing.
 
     Parameters
     ----------
     path : str or Path
         .csv (also .gz, .zip, .bz2, .xz), .parquet, .dta, .sav, .zsav, .por, .sas7bdat, .xpt
+    missing_codes : list of numbers and texts, or mapping of column to such a list, optional
+        Codes that stand for a missing value, in every column (weights and identifiers, too) or in those named.  A
+        code with a label is named by either: 98 or "refused".  Codes that do not occur do no harm.
+    encoding : str, optional
+        Of texts; default utf-8 for csv, and for Stata, SPSS and SAS what the file says.
+    separator : str, optional
+        Of the columns of a csv file; default the one of comma, semicolon, tab and ``|`` that splits the header line
+        into most fields, or what a first line ``sep=;`` says.
+    decimal : {".", ","}, optional
+        Of the numbers of a csv file.  Without it, columns of texts that all are numbers with a decimal comma
+        ("1,5", "1.234,5", not "01,02") become numbers, where the separator is not a comma.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a record.
 
     Raises
     ------
     InputError
-        No such file, an unknown kind of file, or a file that cannot be read.
+        No such file, an unknown kind of file, or a file that cannot be read; an encoding that is not the file's;
+        rows of a csv file with more fields than it has columns; codes of a column that is not there; options
+        that are not for this kind of file.
     """
+    return read_labelled(path, missing_codes, encoding, separator, decimal)[0]
+
+
+def read_labelled(
+    path: str | Path,
+    missing_codes: MissingCodes | None,
+    encoding: str | None,
+    separator: str | None,
+    decimal: str | None,
+) -> tuple[pd.DataFrame, Labels]:
+    """As :func:`read_frame`, and the variable labels of a Stata, SPSS or SAS file: of column to text."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}")
-    name = path.name.lower()
-    reader = READERS.get(path.suffix.lower())
-    if not (name.endswith(CSV) or path.suffix.lower() == ".parquet" or reader):
+    is_csv, suffix = path.name.lower().endswith(csv_file.SUFFIXES), path.suffix.lower()
+    if not (is_csv or suffix == ".parquet" or suffix in READERS):
         raise InputError(
-            f"cannot tell what kind of file {path.name!r} is; surveysynth reads {', '.join(CSV[:1])}, .parquet, "
-            + ", ".join(READERS)
+            f"cannot tell what kind of file {path.name!r} is; surveysynth reads .csv, .parquet, " + ", ".join(READERS)
         )
-
-    def unreadable(kind: str) -> InputError:
-        return InputError(f"{path.name!r} could not be read ({kind}); is it a whole file?")
-
+    for option, value in (("separator", separator), ("decimal", decimal)):
+        if value is not None and not is_csv:
+            raise InputError(f"{option}= is for csv files: leave it out for {path.name!r}")
+    if encoding is not None and suffix in OF_ONE_ENCODING:
+        raise InputError(f"encoding= is not for {suffix} files: leave it out for {path.name!r}")
+    codes = checked_codes(missing_codes)
+    labels: Labels = {}
+    values: dict[str, dict[Code, str]] = {}
     # the parsers' own messages quote cells of the file
-    if name.endswith(CSV):
-        return guarded(lambda: pd.read_csv(path, low_memory=False), Exception, unreadable)
-    if reader is None:
-        return guarded(lambda: pd.read_parquet(path), Exception, unreadable)
-    frame, meta = guarded(lambda: reader(str(path)), Exception, unreadable)
-    return _with_labels(frame.replace("", np.nan), meta.variable_value_labels)
+    if is_csv:
+        frame = csv_file.read_csv(path, codes, encoding=encoding, separator=separator, decimal=decimal)
+    elif suffix == ".parquet":
+        frame = guarded(lambda: pd.read_parquet(path), Exception, lambda kind: _unreadable(path, kind))
+    else:
+        frame, meta = guarded(
+            lambda: READERS[suffix](str(path), **({} if encoding is None else {"encoding": encoding})),
+            Exception,
+            lambda kind: _unreadable(path, kind, encoding, asked=suffix not in OF_ONE_ENCODING),
+        )
+        frame, values = frame.replace("", np.nan), meta.variable_value_labels
+        labels = {column: text for column, text in meta.column_names_to_labels.items() if text and text.strip()}
+    of_columns = codes_of_columns(codes, frame.columns)
+    for column, listed in of_columns.items():
+        frame[column] = without_codes(frame[column], _by_number(listed, values.get(str(column), {})))
+    return _with_labels(frame, values, of_columns), labels
 
 
-def _with_labels(frame: pd.DataFrame, labels: dict[str, dict[float | str, str]]) -> pd.DataFrame:
-    for column, names in labels.items():
+def _unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: bool = False) -> InputError:
+    said = f"{path.name!r} could not be read ({kind})"
+    if encoding is not None:
+        return InputError(f"{said}; is it a whole file, and is encoding={encoding!r} that of its texts?")
+    older = " Where an older program wrote its texts, give encoding='cp1252', or what fits" if asked else ""
+    return InputError(f"{said}; is it a whole file?{older}")
+
+
+def _by_number(codes: list[Code], names: dict[Code, str]) -> list[Code]:
+    """The codes, those that are named by their label by what it labels."""
+    texts = set(names.values())
+    return [
+        *(code for code in codes if code not in texts),
+        *(code for code, text in names.items() if text in codes),
+    ]
+
+
+def _with_labels(
+    frame: pd.DataFrame, labels: dict[str, dict[Code, str]], declared: dict[Hashable, list[Code]]
+) -> pd.DataFrame:
+    for column, every in labels.items():
+        missing = holds(pd.Series(list(every), dtype=object), _by_number(declared.get(column, []), every))
+        names = {code: text for (code, text), gone in zip(every.items(), missing, strict=True) if not gone}
         present = frame[column].dropna().unique()
         # Stata labels its own missing codes too, by letters: they come last
         codes = sorted(names, key=lambda code: (isinstance(code, str), code))
         texts = list(dict.fromkeys(names[code] for code in codes))
-        if set(present) <= set(names):
+        if names and set(present) <= set(names):
             if len(texts) == len(names):
                 frame[column] = pd.Categorical(frame[column].map(names), categories=texts)
         elif (labelled := frame[column].isin(list(names))).any():
             warnings.warn(
                 f"column {column!r} has numbers, of which those in {rows(labelled)} carry a value label; if these are "
-                "special codes such as 'refused', set them to missing first",
+                f"special codes such as 'refused', say so: missing_codes={{{column!r}: [...]}}",
                 stacklevel=4,
             )
     return frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -24,10 +25,12 @@ from .checks import (
     check_roles,
     check_variance,
     joint_of,
+    labels_of,
     margin_names,
 )
-from .columns import Columns, check_columns, listing, names_of, numeric, positive
-from .read import read_frame
+from .columns import Columns, check_columns, listing, names_of, nearest, numeric, positive
+from .missing_codes import MissingCodes
+from .read import read_labelled
 from .replicates.balanced import balanced
 from .replicates.base import Replicates
 from .replicates.given import GivenReplicates
@@ -100,6 +103,8 @@ class SurveyDesign:
     joint : float array (n, n), optional
         Joint inclusion probabilities of the records, inclusion probabilities on the diagonal; or
         ``joint`` of a design with the same records.
+    labels : mapping of column to text, optional
+        Headings of columns in tables.  They are public: a release publishes those of its columns.
 
     Attributes
     ----------
@@ -110,11 +115,16 @@ class SurveyDesign:
     degf : int
         Design degrees of freedom: PSUs minus strata; with replicate weights their rank minus 1,
         as R's ``degf``.
+    labels : dict of str to str
+        The headings of those columns that have one.
+    source : dict, optional
+        How the file was read, where :meth:`read` did it: ``file``, and those of its options that were given.  Neither
+        copies nor designs made from this one have it.
 
     Raises
     ------
     InputError
-        An empty frame; a missing column; one column in two roles; missing, non-numeric,
+        An empty frame; a missing column, or labels of one; one column in two roles; missing, non-numeric,
         non-finite or non-positive weights; missing values in design columns; an fpc that
         varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights,
         joint probabilities or settings that do not fit the file or each other.
@@ -143,6 +153,8 @@ class SurveyDesign:
     pps: PPS | None
     joint: tuple[Joint, ...]
     _frame: pd.DataFrame
+    _labels: dict[str, str]
+    _source: dict[str, Any] | None
 
     def __init__(
         self,
@@ -162,6 +174,7 @@ class SurveyDesign:
         mse: bool = True,
         pps: PPS | None = None,
         joint: ArrayLike | tuple[Joint, ...] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         psu_names, fpc_names, poststrata_names = names_of(psu, "psu"), names_of(fpc, "fpc"), margin_names(poststrata)
         one_of(lonely_psu, get_args(LonelyPSU), "lonely_psu")
@@ -190,6 +203,8 @@ class SurveyDesign:
             array.flags.writeable = False
         self.__dict__.update(
             _frame=frame,
+            _labels=labels_of(frame, labels),
+            _source=None,
             weights=w,
             probs=p,
             weights_name=weights,
@@ -219,13 +234,14 @@ class SurveyDesign:
         return partial(type(self), **self._checked_roles()), (self._frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
-        """Roles that make this design again, except its pps= and the checks of it, which passed before."""
-        return {role: value for role, value in self.roles().items() if role != "pps"} | {"lonely_psu": "remove"}
+        """Roles and labels that make this design again, except its pps= and the checks of it, which passed before."""
+        roles = {role: value for role, value in self.roles().items() if role != "pps"}
+        return roles | {"lonely_psu": "remove", "labels": self._labels}
 
     def _with(self, **changed: Any) -> SurveyDesign:
         """The same design except for some attributes that are not columns of the frame."""
         design = type(self).__new__(type(self))
-        design.__dict__.update(self.__dict__ | changed)
+        design.__dict__.update(self.__dict__ | {"_source": None} | changed)
         design.__dict__.pop("degf", None)  # computed once, for this design
         return design
 
@@ -234,24 +250,58 @@ class SurveyDesign:
         """The records, as a frame of the caller's own (pandas copies on write, so this is cheap)."""
         return self._frame.copy(deep=False)
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """Headings of columns, a dict of the caller's own."""
+        return dict(self._labels)
+
+    @property
+    def source(self) -> dict[str, Any] | None:
+        """How :meth:`read` read the file, a dict of the caller's own; None for other designs."""
+        return deepcopy(self._source)
+
     @classmethod
-    def read(cls, path: str | Path, **roles: Any) -> SurveyDesign:
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        missing_codes: MissingCodes | None = None,
+        encoding: str | None = None,
+        separator: str | None = None,
+        decimal: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        **roles: Any,
+    ) -> SurveyDesign:
         """Read a csv, parquet, Stata, SPSS or SAS file and give its columns their roles.
+
+        Value labels become categories, and variable labels ``labels``.
 
         Parameters
         ----------
         path : str or Path
             .csv, .csv.gz, .parquet, .dta, .sav, .zsav, .por, .sas7bdat or .xpt
+        missing_codes : list of numbers and texts, or mapping of column to such a list, optional
+            Codes that stand for a missing value, in every column or in those named: 98, or its label "refused".
+        encoding : str, optional
+            Of texts, where the file is not utf-8 (csv) or says the wrong one (Stata, SPSS, SAS): "cp1252".
+        separator, decimal : str, optional
+            Of a csv file; default what its lines show: commas or semicolons, decimal points or commas.
+        labels : mapping of column to text, optional
+            Further headings, or others than the file's.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Raises
         ------
         InputError
-            The file is missing, of an unknown kind or unreadable, or fails validation.
+            The file is missing, of an unknown kind, in another encoding or unreadable, or fails validation; rows of
+            a csv file with more fields than columns; missing codes of a column that is not there.
         """
         check_keywords(cls.read, roles, cls)
-        return cls(read_frame(path), **roles)
+        frame, found = read_labelled(path, missing_codes, encoding, separator, decimal)
+        given = {"missing_codes": missing_codes, "encoding": encoding, "separator": separator, "decimal": decimal}
+        source = {"file": str(path)} | {option: value for option, value in given.items() if value is not None}
+        return cls(frame, labels=found | labels_of(frame, labels), **roles)._with(_source=deepcopy(source))
 
     def calibrate(self, totals: Totals) -> SurveyDesign:
         """The design with weights that add up to known totals: post-stratified, or raked to several margins.
@@ -434,7 +484,10 @@ class SurveyDesign:
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def roles(self) -> dict[str, Any]:
-        """The keyword arguments that give another frame the same roles (joint probabilities belong to no frame)."""
+        """The keyword arguments that give another frame the same roles.
+
+        Joint probabilities belong to no frame, and labels to columns that another frame may not have.
+        """
         margins = [_unwrapped(margin) for margin in self.poststrata_names] or None
         roles: dict[str, Any] = {
             "weights": self.weights_name,
@@ -455,7 +508,8 @@ class SurveyDesign:
     def column(self, name: str) -> pd.Series:
         """One column, or a clear error that lists the columns there are."""
         if name not in self._frame.columns:
-            raise InputError(f"there is no column {name!r}; the file has {listing(self._frame.columns)}")
+            near = nearest(name, self._frame.columns)
+            raise InputError(f"there is no column {name!r}{near}; the file has {listing(self._frame.columns)}")
         return self._frame[name]
 
     def numeric(self, name: str) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from ..validation import as_list
 from . import taylor
 from .estimators import Estimates, choose, estimator_of, replicated, samplics_seconds
 from .quantities import Quantity, quantities
-from .tables import Names, Partition, check_designs, columns_of, least_degf, present, shared_partitions
+from .tables import Names, Partition, check_designs, columns_of, headings, least_degf, present, shared_partitions
 from .variance import degrees_of_freedom, variances
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ def difference(
         ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
         columns of :func:`surveysynth.estimate`, with 95% t intervals; ``contrast`` reads
         "m - f".  A mean, proportion or ratio is missing where one of the two domains has no
-        record.  Records of other categories, or of none, are left out.
+        record.  Records of other categories, or of none, are left out.  ``attrs["labels"]`` as there.
 
     Raises
     ------
@@ -129,6 +129,7 @@ def differences(
             )  # fmt: skip
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
+    table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
     return table
 
 
@@ -204,4 +205,5 @@ def _between_designs(
             parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, [np.concatenate(cells)], label))
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
+    table.attrs["labels"] = headings(surveys[1].labels | surveys[0].labels, outcomes, names, denominator)
     return table

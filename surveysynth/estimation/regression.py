@@ -31,7 +31,7 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 from ..design.discrete import is_label
-from ..design.formula import columns_of
+from ..design.formula import columns_of, refuse_commas
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
 from ..validation import rows
@@ -216,6 +216,7 @@ def _parsed(formula: str) -> tuple[Factor, list[str]]:
     """The outcome, and the columns that the formula names, the outcome's first."""
     if not isinstance(formula, str):
         raise InputError("formula must be text such as 'income ~ age + region'")
+    refuse_commas(formula)
 
     def unreadable(kind: str) -> InputError:
         return InputError(f"{formula!r} is not a formula ({kind}); it has the form 'income ~ age + region'")

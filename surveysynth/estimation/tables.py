@@ -92,7 +92,7 @@ def estimate(
         the PSUs and strata that hold the domain, as R's ``degf`` counts them in a subset; a domain in a single PSU
         has none, and no interval.  n counts records.  Intervals are 95% t intervals, on the logit scale for
         proportions (R's ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
-        ``svyquantile``).
+        ``svyquantile``).  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns.
 
     Raises
     ------
@@ -168,7 +168,21 @@ def tabulate(
             )
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
+    table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
     return table
+
+
+def headings(
+    labels: dict[str, str], outcomes: Sequence[str], by: Sequence[str], denominator: str | None
+) -> dict[str, str]:
+    """The labels of what a table names: outcomes, ratios of two of them, and ``by`` columns."""
+    found = {name: labels[name] for name in (*outcomes, *by) if name in labels}
+    if denominator is not None:
+        for outcome in outcomes:
+            if outcome in labels or denominator in labels:
+                over = labels.get(outcome, outcome), labels.get(denominator, denominator)
+                found[f"{outcome} / {denominator}"] = " / ".join(over)
+    return found
 
 
 def check_designs(designs: Sequence[object]) -> None:
@@ -242,6 +256,7 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     if "category" in there:
         table["category"] = table["category"].fillna("")
     table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))
+    table.attrs["labels"] = {name: text for t in tables for name, text in t.attrs["labels"].items()}
     return table
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -25,7 +27,8 @@ def write_table(table: pd.DataFrame, path: str | Path, format: str, *, title: st
     path : str or Path
     format : {"csv", "xlsx", "html", "latex"}
         csv and xlsx hold plain numbers in full precision under the frame's column names; html
-        and latex are formatted for reading.
+        and latex are formatted for reading, with labels (``table.attrs["labels"]``) for the names of outcomes and
+        ``by`` columns.
     title, note : str
         Heading and source note of the html and latex forms.
 
@@ -51,22 +54,33 @@ def write_table(table: pd.DataFrame, path: str | Path, format: str, *, title: st
 
 
 def _formatted(table: pd.DataFrame, format: str, title: str, note: str) -> str:
-    from great_tables import GT
+    from great_tables import GT, html
 
-    numbers = ["estimate", "se", "ci_low", "ci_high"]
+    labels, numbers = table.attrs.get("labels", {}), ["estimate", "se", "ci_low", "ci_high"]
     shown = table.drop(columns=[c for c in ("outcome", "flag") if c in table and not table[c].astype(bool).any()])
     if "prob" in shown:  # a table may hold means, too
         shown = shown.assign(prob=["" if pd.isna(p) else f"{p:g}" for p in shown["prob"]])
+    said = {name: _heading(name, labels) for name in labels}
+    headings: dict[str, Any] = said | HEADINGS  # an outcome may have the name of a column of the table
+    if "outcome" in shown:
+        shown = shown.assign(outcome=[said.get(name, name) for name in shown["outcome"]])
+    if format == "html":  # which great_tables does not escape in headings
+        headings = {name: html(escape(headings.get(name, name))) for name in shown.columns}
     gt = (
         GT(shown.astype({c: "object" for c in shown.columns if isinstance(shown[c].dtype, pd.CategoricalDtype)}))
         .fmt_number(numbers, n_sigfig=5, use_seps=True)
         .fmt_number(["df"], decimals=0, use_seps=True)
         .fmt_integer(["n"])
         .sub_missing(missing_text="...")
-        .cols_label({c: HEADINGS[c] for c in shown.columns if c in HEADINGS})
+        .cols_label({c: headings[c] for c in shown.columns if c in headings})
     )
     if title:
         gt = gt.tab_header(title)
     if note:
         gt = gt.tab_source_note(note)
     return str(gt.as_raw_html() if format == "html" else gt.as_latex())
+
+
+def _heading(name: str, labels: dict[str, str]) -> str:
+    """The label, with the name where another column has the same label."""
+    return labels[name] if list(labels.values()).count(labels[name]) == 1 else f"{labels[name]} ({name})"

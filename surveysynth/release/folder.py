@@ -169,7 +169,7 @@ def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign
         if not published:
             raise InputError(f"{str(folder)!r} lacks synthetic data set {number} of {manifest['m']}")
         frame = _read_synthetic(published[0], manifest["dtypes"], manifest["levels"])
-        datasets.append(SurveyDesign(frame, **manifest["design"]))
+        datasets.append(SurveyDesign(frame, **manifest["design"], labels=manifest.get("labels")))
     return tuple(datasets)
 
 

@@ -31,7 +31,7 @@ from ..design.replicates.preston import preston
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.combining import Combined, interval
-from ..estimation.tables import TOTAL, Partition, partitions_of
+from ..estimation.tables import TOTAL, Partition, headings, partitions_of
 from ..noise import laplace
 from ..privacy.accounting.ledger import Ledger
 from ..validation import as_list, positive, rows
@@ -214,6 +214,7 @@ def laplace_tables(
         part = labels.assign(statistic="mean" if name else "count", outcome=name)
         parts.append(part.assign(estimate=estimate, se=both.se, df=df, ci_low=low, ci_high=high, n=n))
     table = pd.concat(parts, ignore_index=True)
+    table.attrs["labels"] = headings(design.labels, outcomes, names, None)
     if box:
         guarantee = _strict_guarantee(epsilon, outcomes, names, box)
     else:

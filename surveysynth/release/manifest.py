@@ -30,6 +30,7 @@ def manifest_of(release: Release) -> dict[str, Any]:
         **release.privacy.public(),
         "design": _without_none(design.roles()),
         **({"count_design": _without_none(release.count_roles)} if release.count_roles else {}),
+        **({"labels": design.labels} if design.labels else {}),
         "dtypes": {str(c): str(t) for c, t in design.frame.dtypes.items()},
         "levels": {
             c: _levels(design.frame[c], all_of_them=c in release.categorical)

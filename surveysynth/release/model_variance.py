@@ -47,7 +47,8 @@ def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDes
 def _with_other_weights(design: SurveyDesign) -> SurveyDesign:
     """With weights that no predictor determines: none of these is looked at, but that they are synthesized."""
     name, rng = design.roles()["weights"], np.random.default_rng(1)
-    return SurveyDesign(design.frame.assign(**{name: np.exp(rng.standard_normal(design.n))}), **design.roles())
+    frame = design.frame.assign(**{name: np.exp(rng.standard_normal(design.n))})
+    return SurveyDesign(frame, **design.roles(), labels=design.labels)
 
 
 def _like(design: SurveyDesign, model: FBS, records: Any, draw: Draws) -> SurveyDesign:
@@ -56,4 +57,4 @@ def _like(design: SurveyDesign, model: FBS, records: Any, draw: Draws) -> Survey
     columns: dict[str, Any] = dict(zip(model.numeric, made.outcomes.T, strict=True))
     columns |= {name: labels.to_numpy() for name, labels in made.labels.items()}
     columns[design.roles()["weights"]] = made.weights * (design.weights.sum() / made.weights.sum())
-    return SurveyDesign(design.frame.assign(**columns), **design.roles())
+    return SurveyDesign(design.frame.assign(**columns), **design.roles(), labels=design.labels)

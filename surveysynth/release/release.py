@@ -125,6 +125,7 @@ class Release:
             ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a
             margin carries the label "all".  Standard errors by Hu, Savitsky & Williams (2022a, appendix A).  Where a
             ``by`` column is synthesized, n is the least that a domain has in any of the data sets.
+            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns.
 
         Raises
         ------
@@ -234,10 +235,12 @@ class Release:
         datasets, count_roles = [], None
         for design in self.datasets:
             plain = {"poststrata": None, "base_weights": None}
-            calibrated = SurveyDesign(design.frame, **design.roles() | plain).calibrate(totals)
+            labels = design.labels
+            calibrated = SurveyDesign(design.frame, **design.roles() | plain, labels=labels).calibrate(totals)
             if self.count_roles is not None:  # the other weights of the same file
                 counts = SurveyDesign(calibrated.frame, **self.count_roles | plain).calibrate(totals)
-                calibrated, count_roles = SurveyDesign(counts.frame, **calibrated.roles()), counts.roles()
+                calibrated = SurveyDesign(counts.frame, **calibrated.roles(), labels=labels)
+                count_roles = counts.roles()
             datasets.append(calibrated)
         margins = ", ".join(margin if isinstance(margin, str) else " x ".join(margin) for margin in totals)
         said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
@@ -263,7 +266,7 @@ class Release:
         designs = []
         for _ in range(REDRAWN):
             columns = {outcome: under_other_noise(t, first.numeric(outcome), rng) for outcome, t in scores.items()}
-            designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles()))
+            designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles(), labels=first.labels))
         return tuple(designs)
 
     @cached_property
@@ -312,7 +315,7 @@ class Release:
         """The data sets as counts are estimated from them: their own design, or FBP's with its smoothed weights."""
         if self.count_roles is None:
             return self.datasets
-        return tuple(SurveyDesign(design.frame, **self.count_roles) for design in self.datasets)
+        return tuple(SurveyDesign(d.frame, **self.count_roles, labels=d.labels) for d in self.datasets)
 
     def table_predictors(self) -> list[str]:
         """The predictors that tables are made by unless told: discrete ones, at most three."""

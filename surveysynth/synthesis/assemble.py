@@ -107,12 +107,17 @@ def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
 
 
 def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame, given: Total) -> dict[str, Any]:
-    """The design of the public files: that of the survey, with weights also where it had probabilities."""
+    """The design of the public files: that of the survey, with weights also where it had probabilities.
+
+    Of its labels, those of columns that are published: another column may have had the name of the new weights.
+    """
     weights = design.weights_name or _free_name("weight", [*public.columns, *outcomes])
     # synthetic weights do not keep what the survey's own were calibrated to
     known = design.strata_name if isinstance(given, Mapping) else None
     drawn = {role: design.roles()[role] for role in ("strata", "psu", "fpc", "lonely_psu")}
-    return {"weights": weights, "probs": None} | drawn | {"poststrata": known}
+    published = (*public.columns, *outcomes, design.weights_name)
+    labels = {name: text for name, text in design.labels.items() if name in published}
+    return {"weights": weights, "probs": None} | drawn | {"poststrata": known, "labels": labels}
 
 
 def public_columns(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
@@ -170,6 +175,7 @@ def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[
     if synthetic.count_weights is None:
         return None
     weights = {"weights": _free_name(f"{roles['weights']}_{synthetic.count_kind}", taken)}
+    roles = {role: value for role, value in roles.items() if role != "labels"}  # the files have them already
     if synthetic.stratified_counts:
         return roles | weights
     return roles | weights | {"strata": None, "psu": None, "fpc": None}

@@ -37,7 +37,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
         raise InputError(f"every record lacks an outcome ({', '.join(synthesizer.outcomes)})")
     try:
         roles = {role: value for role, value in design.roles().items() if role != "pps"}  # not needed to synthesize
-        kept = SurveyDesign(design.frame[~absent], **roles)
+        kept = SurveyDesign(design.frame[~absent], **roles, labels=design.labels)
     except InputError as error:
         raise InputError(
             f"once the {absent.sum():,} records without an outcome are left out and the rest are renumbered, {error}"

@@ -476,6 +476,7 @@ BAD = {
     "two parts": ("y ~ x | g", "gaussian", "must have an outcome, ~ and predictors"),
     "nothing": ("y ~ 0", "gaussian", "no predictors and no intercept"),
     "itself": ("y ~ x + y", "gaussian", "'y': an outcome cannot be a predictor"),
+    "commas": ("y ~ x, g", "gaussian", r"'y ~ x, g' lists columns by commas, which a formula adds: write y ~ x \+ g$"),
     "several columns": ("poly(x, 2) ~ g", "gaussian", "one outcome, to the left of ~, and that is a number"),
     "unknown": ("y ~ nowhere", "gaussian", "there is no column 'nowhere'; the file has h, c, w, x"),
     "unknown outcome": ("nowhere ~ x", "gaussian", "there is no column 'nowhere'"),

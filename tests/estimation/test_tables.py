@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from surveysynth import InputError, SurveyDesign, estimate
+from surveysynth import InputError, SurveyDesign, difference, estimate
 from surveysynth.estimation import estimators
 from surveysynth.estimation.tables import partitions_of, tabulate
 
@@ -212,3 +212,28 @@ def test_intervals_of_a_domain_in_few_psus_hold_what_they_should():
     assert samples > 1_300
     assert hits / samples > 0.95 - 0.01 - 3 * (0.95 * 0.05 / samples) ** 0.5
     assert short / samples < 0.86
+
+
+LABELS = {"y": "Income, gross", "sex": "Sex of the person", "h": "Region", "pay": "Pay"}
+
+
+def test_a_table_has_the_labels_of_what_it_names(frame):
+    labelled = design(frame, labels=LABELS)
+    assert estimate(labelled, ["y", "z"], ["sex", "age"]).attrs["labels"] == {
+        "y": "Income, gross", "sex": "Sex of the person"
+    }  # fmt: skip
+    assert estimate(labelled, by="h", statistic="count").attrs["labels"] == {"h": "Region"}
+    assert estimate(design(frame), "y", "sex").attrs["labels"] == {}
+    ratio = estimate(labelled, ["y", "z"], statistic="ratio", denominator="z")
+    assert ratio["outcome"].tolist() == ["y / z", "z / z"]
+    assert ratio.attrs["labels"] == {"y": "Income, gross", "y / z": "Income, gross / z"}
+    other = estimate(labelled, "z", statistic="ratio", denominator="y").attrs["labels"]
+    assert other == {"z / y": "z / Income, gross"}
+
+
+def test_differences_have_the_labels_too(frame):
+    labelled = design(frame, labels=LABELS)
+    within = difference(labelled, "y", "h", between={"sex": ("m", "f")})
+    assert within.attrs["labels"] == {"y": "Income, gross", "h": "Region"}
+    between = difference({"now": design(frame, labels={"y": "Income"}), "then": labelled}, "y", "h")
+    assert between.attrs["labels"] == {"y": "Income", "h": "Region"}

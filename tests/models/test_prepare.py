@@ -89,11 +89,27 @@ def test_one_formula_holds_outcomes_and_predictors(formula, outcome, predictors)
         (lambda: FBS("y ~ x ~ field"), "is not a formula"),
         (lambda: FBS("y ~ x + y"), "y: an outcome cannot be a predictor"),
         (lambda: GammaRegression("y + h ~ x"), "gamma regression synthesizes one outcome"),
+        (lambda: FBS("y ~ x, field"), r"'y ~ x, field' lists columns by commas, .*: write y ~ x \+ field$"),
+        (lambda: FBS("y, C(h) ~ x,field,"), r"write y \+ C\(h\) ~ x \+ field$"),
+        (lambda: FBS("y", "x, C(field, contr.sum), `a, b`"), r"write x \+ C\(field, contr.sum\) \+ `a, b`$"),
+        (lambda: FBS("y ~ C(field, levels=['(', 'b']), x"), r"levels=\['\(', 'b'\]\) \+ x$"),
+        (lambda: GammaRegression("y", "x, field"), r"write x \+ field$"),
+        (lambda: FBS("y", "~"), "there must be a formula"),
+        (lambda: FBS("y", "~ x ~ field"), "right-hand side|is not a formula"),
     ],
 )
 def test_what_is_no_formula_of_both_is_refused(make, says):
     with pytest.raises(InputError, match=says):
         make()
+
+
+@pytest.mark.parametrize("given", ["~ x + field", "~x + field", "  ~ x + field"])
+def test_predictors_may_begin_with_a_tilde(given):
+    """As R's one-sided formulas."""
+    assert FBS("y", given) == FBS("y", "x + field") and FBS("y", given).predictor_columns == ("field", "x")
+    assert FBS(["y", "h"], given) == FBS(["y", "h"], "x + field")
+    assert GammaRegression("y", given) == GammaRegression("y ~ x + field")
+    assert FBS("y", "~ 1") == FBS("y ~ 1") == FBS("y", "1")
 
 
 @pytest.mark.parametrize("predictors", ["bs(x, df=4)", "poly(x, 2)"])

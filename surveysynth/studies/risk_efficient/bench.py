@@ -164,7 +164,9 @@ class RiskBench(Bench):
 
     def released(self, made: Made, values: Floats) -> Files:
         """A file that is not synthetic: its values, everything else as it is."""
-        design = SurveyDesign(self.design.frame.assign(**{self.outcome: values}), **self.design.roles())
+        whole = self.design
+        frame = whole.frame.assign(**{self.outcome: values})
+        design = SurveyDesign(frame, **whole.roles(), labels=whole.labels)
         return Files(made, (design,), (values,))
 
     def risk(self, files: Files, radius: float) -> Floats:
