@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyreadstat
 import pytest
 from typer.testing import CliRunner
 
@@ -256,3 +257,33 @@ def test_the_commands_from_a_file_to_a_comparison(survey: Path, tmp_path: Path) 
     said = run("compare", str(tmp_path / "plan.toml"), str(tmp_path / "release"))
     assert "intervals" in said
     assert "Internal" in said
+
+
+def test_a_plan_of_a_labelled_file_with_codes_and_headings(tmp_path: Path) -> None:
+    """SPSS: roles by label, codes by column, the file's headings and the plan's in the release; quantiles compared."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({
+        "v1": np.where(rng.random(400) < 0.05, 99, rng.integers(1, 3, 400)), "v2": rng.lognormal(7, 1, 400),
+        "v3": rng.uniform(1, 9, 400),
+    })  # fmt: skip
+    labels = ["Sex of respondent", "Income a month", "Design weight"]
+    pyreadstat.write_sav(frame, tmp_path / "f.sav", column_labels=labels)
+    frame.loc[frame["v1"] == 99, "v1"] = np.nan
+    plan = ss.Plan.draft(
+        tmp_path / "f.sav", formula="v2 ~ C(v1)", missing_codes={"v3": [99]}, by=["v1"], statistic=["quantile", "mean"],
+        quantiles=[0.25, 0.5], labels={"v2": "Income"}, **quick(epsilon=60),
+    )  # fmt: skip
+    assert plan.settings["survey.weights"] == "v3"
+    assert "v3 (Design weight)" in plan.to_toml()
+    assert plan.design.labels == {"v1": "Sex of respondent", "v2": "Income", "v3": "Design weight"}
+    again = ss.Plan.read(plan.save(tmp_path / "plan.toml"))
+    place = again.write(again.release(seed=1), tmp_path / "out")
+    release = ss.read_release(place)
+    assert release.datasets[0].labels["v2"] == "Income"
+    assert set(pd.read_csv(place / "public" / "tables.csv")["statistic"]) == {"quantile", "mean"}
+    table = again.compare(release)
+    quantile = table[(table["statistic"] == "quantile") & (table["v1"] == "all")].set_index("prob")["estimate"]
+    order = plan.design.frame.sort_values("v2")
+    share = order["v3"].cumsum() / order["v3"].sum()
+    for p in (0.25, 0.5):
+        assert abs(quantile[p] - order["v2"][share >= p].iloc[0]) < 0.05 * quantile[p]

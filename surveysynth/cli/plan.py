@@ -88,7 +88,7 @@ def release_command(
     release = read.release(seed=seed)
     place = read.write(release, out, overwrite=overwrite)
     tables, by = read.settings.tables, read.settings.tables.by or release.table_predictors()
-    print_table(release.tables(by, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
+    print_table(release.tables(by, **read.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
     print_release(release, place, None)
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..choices import OutcomeKind
 from ..design.guess import guess_roles
-from ..design.read import read_frame
+from ..design.read import read_labelled
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
@@ -42,7 +42,7 @@ READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the 
 ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu"
 UNSAID = "poststrata", "base_weights", "replicate_weights", "pps"  # roles that no entry of a plan stands for
 ABOUT = "title", "contact", "source"
-GUESSED = "guessed from the column's name: is it that?"
+GUESSED = "guessed from the column's name or label: is it that?"
 COMPARED = ["estimate", "se", "ci_low", "ci_high"]
 
 
@@ -121,7 +121,7 @@ class Plan:
     ) -> None:
         if not isinstance(design, SurveyDesign):
             raise InputError("the first argument is a SurveyDesign: SurveyDesign.read('silc.csv', weights=...)")
-        given = {
+        given: dict[str, Any] = {
             "model.formula": formula, "model.kind": kind, "tables.by": as_list(by) or None, "privacy.epsilon": epsilon,
             "privacy.population_total": population_total, "privacy.bounds": bounds, "release.m": m,
             "privacy.mechanism": mechanism, "privacy.unit": unit,
@@ -129,7 +129,9 @@ class Plan:
         }  # fmt: skip
         survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
         settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
-        self._begin(settings.set(survey | given | _placed(settings, entries)), design, Path())
+        given |= {"tables.labels": (design.source or {}).get("labels")} | _placed(settings, entries)
+        labels = given["tables.labels"]
+        self._begin(settings.set(survey | given), design.labelled(labels) if labels else design, Path())
 
     def _begin(self, settings: Settings, design: SurveyDesign | None, folder: Path) -> None:
         self._design, self._folder, self.reasons = design, folder, {}
@@ -179,13 +181,13 @@ class Plan:
         settings = settings.set(_placed(settings, entries) | dict(set or {}))
         survey = settings.survey
         said = {name: getattr(survey, name) for name in READING if getattr(survey, name) is not None}
-        frame = read_frame(file, **said)
-        guessed = guess_roles([str(c) for c in frame.columns], {})
+        frame, labels = read_labelled(file, **dict.fromkeys(READING) | said)
+        guessed = guess_roles([str(c) for c in frame.columns], labels)
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
         if survey.probs is not None:
             free.pop("weights", None)
         plan = cls._made(settings.set({f"survey.{role}": column for role, column in free.items()}), None, Path())
-        plan._columns = tuple(map(str, frame.columns))
+        plan._columns = tuple(f"{c} ({labels[c]})" if c in labels else str(c) for c in frame.columns)
         plan.reasons = {f"survey.{role}": GUESSED for role in free} | plan.reasons
         return plan
 
@@ -230,7 +232,8 @@ class Plan:
                 raise InputError("the plan names no file: fill in survey.file")
             said = {name: getattr(survey, name) for name in (*READING, *ROLES)}
             given = {name: value for name, value in said.items() if value is not None}
-            self._design = SurveyDesign.read(self._folder / survey.file, **given)
+            labels = settings.tables.labels
+            self._design = SurveyDesign.read(self._folder / survey.file, labels=labels, **given)
         return self._design
 
     def check(self, *, inside: bool = False) -> Outlook:
@@ -304,9 +307,15 @@ class Plan:
         """
         tables = self.settings.tables
         return release.write(
-            self.place(folder), by=tables.by, format=self.settings.release.format, min_cell=tables.min_cell,
-            cv_limit=tables.cv_limit, overwrite=overwrite,
+            self.place(folder), by=tables.by, **self.statistics, format=self.settings.release.format,
+            min_cell=tables.min_cell, cv_limit=tables.cv_limit, overwrite=overwrite,
         )  # fmt: skip
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """What the tables show, as arguments of :meth:`Release.tables`."""
+        tables = self.settings.tables
+        return {"statistic": tables.statistic} | ({"quantiles": tables.quantiles} if tables.quantiles else {})
 
     def place(self, folder: str | Path | None = None) -> Path:
         """The folder of the release."""
@@ -326,14 +335,15 @@ class Plan:
             ``_release`` and its interval, whether it ``holds`` the file's estimate, and ``se_ratio``.
         """
         by = self.settings.tables.by or release.table_predictors()
-        theirs = release.tables(by)
+        theirs = release.tables(by, **self.statistics)
         own = []
+        missing = "fail" if self.settings.model.missing in (None, "fail") else "drop"
+        quantiles = self.settings.tables.quantiles or 0.5
         for outcome, statistic in theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False):
-            own.append(estimate(self.design, outcome or None, by, statistic))
-        keys = [c for c in ("statistic", "outcome", "category", *by) if c in theirs]
-        both = pd.concat(own)[[*(c for c in keys if c in own[0] or len(own) > 1), "estimate", "se"]].merge(
-            theirs[[*keys, *COMPARED]], on=keys, suffixes=("", "_release")
-        )
+            own.append(estimate(self.design, outcome or None, by, statistic, quantiles=quantiles, missing=missing))
+        file = pd.concat(own)
+        keys = [c for c in ("statistic", "outcome", "category", "prob", *by) if c in theirs and c in file]
+        both = file[[*keys, "estimate", "se"]].merge(theirs[[*keys, *COMPARED]], on=keys, suffixes=("", "_release"))
         holds = both["estimate"].between(both["ci_low"], both["ci_high"])
         return both.assign(holds=holds, se_ratio=both["se_release"] / both["se"])
 
@@ -391,7 +401,7 @@ class Plan:
 def _survey_of(design: SurveyDesign) -> dict[str, Any]:
     """What the section on the survey says of a design."""
     roles = design.roles()
-    said = {name: roles.get(name) for name in ROLES} | dict(getattr(design, "source", None) or {})
+    said = {name: roles.get(name) for name in ROLES} | {k: v for k, v in (design.source or {}).items() if k != "labels"}
     return said | ({"lonely_psu": None} if roles["lonely_psu"] == "fail" else {})
 
 

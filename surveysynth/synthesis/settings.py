@@ -89,6 +89,10 @@ class Tables(Section):
     """What public/tables.csv shows."""
 
     by: list[str] | None = Field(None, description="predictors, crossed; with margins and total")
+    statistic: list[str] | None = Field(
+        None, description="count, mean, total, quantile, proportion; default by what outcomes are"
+    )
+    quantiles: list[float] | None = Field(None, description="probabilities of quantiles")
     min_cell: int | None = Field(
         None, ge=1, description="cells of fewer records are left blank: quality, not protection"
     )
