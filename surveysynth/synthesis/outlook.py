@@ -139,7 +139,8 @@ def _said_of_privacy(settings: Settings) -> str:
     asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, whose epsilon the fit tells"
     of = f"one {p.unit}" if p.unit else "one record"
     beside = f", beside {p.reference}" if p.reference else ""
-    return f"{p.mechanism} ({kind}), {asked} for {of}'s confidential values, m = {settings.release.m}{beside}"
+    how = p.mechanism if p.mechanism == kind else f"{p.mechanism} ({kind})"
+    return f"{how}, {asked} for {of}'s confidential values, m = {settings.release.m}{beside}"
 
 
 def _said_of_public(settings: Settings, design: SurveyDesign, model: Synthesizer) -> str:
