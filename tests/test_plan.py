@@ -143,6 +143,29 @@ def test_a_look_inside_finds_zeros_heaps_bounds_shapes_and_sizes() -> None:
     assert not plan.check().inside
 
 
+def test_a_look_inside_finds_what_would_stop_the_release(design: ss.SurveyDesign) -> None:
+    """Weights that are a function of a predictor, and were not declared public: as ``release`` refuses them."""
+    frame = design.frame.assign(weight=design.frame["education"].astype(str).str.len() * 1.5)
+    plan = ss.Plan(ss.SurveyDesign(frame, weights="weight"), FORMULA, **PUBLIC)
+    inside = plan.check(inside=True).inside
+    assert len(inside) == 1
+    with pytest.raises(ss.ModelError) as refused:
+        plan.release()
+    assert inside[0] == f"the release would be refused: {refused.value}"
+    kept = plan.set(weight="public").check(inside=True)
+    assert "refused" not in "".join(kept.inside)
+
+
+def test_totals_by_stratum(survey: Path, tmp_path: Path, design: ss.SurveyDesign) -> None:
+    totals = design.frame.groupby("division")["weight"].sum().round().to_dict()
+    given = quick(population_total=totals, by=["division"])
+    plan = ss.Plan.draft(survey, formula=FORMULA, strata="division", **given)
+    again = ss.Plan.read(plan.save(tmp_path / "plan.toml"))
+    table = again.release(seed=1).tables("division", statistic="count").set_index("division")["estimate"]
+    assert table.drop("all").to_dict() == pytest.approx(totals)
+    assert "totals of the strata" in str(again.check())
+
+
 def test_a_plan_comes_back_from_its_file(survey: Path, tmp_path: Path) -> None:
     plan = ss.Plan.draft(survey, formula=FORMULA, by=["education"], title='Incomes, "2025"', **PUBLIC)
     again = ss.Plan.read(plan.save(tmp_path / "plan.toml"))

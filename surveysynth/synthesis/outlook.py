@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,20 @@ from numpy.typing import NDArray
 from scipy.stats import kurtosis, norm, rankdata, skew, spearmanr
 
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, PrivacyError
+from ..errors import InputError, ModelError, PrivacyError
 from ..estimation import estimate
 from ..models.base import Synthesizer
+from ..models.normal.fbp import FBP
+from ..models.normal.fbs import FBS
 from ..models.shared.predictors import predictor_rows
-from ..models.shared.transforms import as_transform
+from ..models.shared.transforms import AsinhTransform, as_transform
 from ..privacy.mechanisms import Mechanism
 from ..privacy.report import LEAST_INFORMATION
+from ..privacy.units import unit_of
 from ..validation import as_list
-from .assemble import check_public, check_total, public_columns
+from .assemble import check_public, check_total, public_columns, public_mean_weight
 from .chosen import bounds_of_scores, expected, mechanism_of, synthesizer_of
+from .missing import without_missing
 from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import Settings
 
@@ -151,7 +155,10 @@ def _said_of_public(settings: Settings, design: SurveyDesign, model: Synthesizer
     parts += [f"with labels recoded: {', '.join(map(str, recoded))}"] if recoded else []
     parts.append(f"the number of records, {design.n:,}")
     p = settings.privacy
-    parts += [f"the population total, {p.population_total:,.15g}"] if p.population_total else []
+    if isinstance(p.population_total, dict):
+        parts.append("the population totals of the strata")
+    elif p.population_total is not None:
+        parts.append(f"the population total, {p.population_total:,.15g}")
     parts += [f"the bounds {_text(p.bounds)}"] if p.bounds else []
     parts += ["the survey weights"] if settings.model.weight == "public" else []
     return "; ".join(parts)
@@ -254,6 +261,9 @@ def _look_inside(
     ratio: float | None,
 ) -> list[str]:  # fmt: skip
     """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
+    said = _of_refusal(settings, design, model, mechanism)
+    if said:
+        return said
     said = _of_information(settings, design, model, mechanism)
     numeric = [name for name in model.outcomes if name not in model.categorical]
     for outcome in numeric:
@@ -262,6 +272,22 @@ def _look_inside(
         said += _of_sizes(settings, design, outcome)
         said += _of_cells(design, outcome, by, ratio)
     return said
+
+
+def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:
+    """What in the file would stop the release."""
+    scored = mechanism.under(model)
+    if bounds_of_scores(settings) is not None and isinstance(scored, FBS | FBP):
+        scored = replace(scored, transform=AsinhTransform(scale=1.0))  # any scale will do: scores are bought later
+    try:
+        file, _, _ = without_missing(design, scored)
+        total = check_total(settings.privacy.population_total, file)
+        mean_weight = public_mean_weight(file, total) if mechanism.clamps else None
+        unit = unit_of(file, settings.privacy.unit)
+        scored.prepare(file, settings.model.clusters or "model", mean_weight, None, unit.of_record)
+    except (InputError, ModelError) as error:
+        return [f"the release would be refused: {error}"]
+    return []
 
 
 def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:

@@ -63,7 +63,7 @@ class Plan:
         Variables of the published tables: predictors, or synthesized categories.
     epsilon : float, optional
         Budget of the whole release.
-    population_total : float, optional
+    population_total : float or mapping of stratum to float, optional
         Public number of population units.
     bounds : (float, float) or mapping of outcome to such, optional
         Public lowest and highest outcome.
@@ -110,7 +110,7 @@ class Plan:
         *,
         by: str | Sequence[str] | None = None,
         epsilon: float | None = None,
-        population_total: float | None = None,
+        population_total: float | Mapping[str, float] | None = None,
         bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
         kind: OutcomeKind = "amount",
         m: int | None = None,
@@ -253,6 +253,7 @@ class Plan:
             The release would be refused.
         """
         self._refuse_unfinished()
+        self._said_of_others()
         return outlook(self.settings, self.design, self._folder, self.reasons, inside=inside)
 
     def release(self, *, seed: int | None = None) -> Release:

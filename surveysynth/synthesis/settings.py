@@ -8,7 +8,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +20,7 @@ SCHEMA = "plan.schema.json"
 FILL_IN = "FILL IN"
 MechanismName = Literal["strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
 Pair = tuple[float, float]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Section(BaseModel):
@@ -68,7 +69,9 @@ class Privacy(Section):
     """How records are protected, and what is public."""
 
     epsilon: float | None = Field(None, gt=0, description="budget of the whole release")
-    population_total: float | None = Field(None, gt=0, description="public number of population units")
+    population_total: Positive | dict[str, Positive] | None = Field(
+        None, description="public number of population units, in all or by stratum"
+    )
     bounds: Pair | dict[str, Pair] | None = Field(None, description="public lowest and highest outcome")
     unit: str | None = Field(None, description="column of what epsilon protects, as households; default a record")
     mechanism: MechanismName | None = Field(None, description="how records are protected")
@@ -241,7 +244,7 @@ def to_toml(
                 table.add(tomlkit.comment(line))
         for entry, field in type(section).model_fields.items():
             at, value = f"{name}.{entry}", getattr(section, entry)
-            if value is not None and (value != field.default or at in reasons):
+            if value is not None:
                 table.add(entry, _inline(value))
                 item: Any = table.value.item(entry)
                 item.comment(reasons.get(at) or str(field.description))
