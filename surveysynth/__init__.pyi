@@ -30,9 +30,11 @@ from .release.identification import attribute_risk, identification_risk, pairwis
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.release import Release, read_release
 from .synthesis.fit import Fit
-from .synthesis.fitting import PrivacyCost, fit, privacy_cost, synthesize
+from .synthesis.fitting import fit, synthesize
 from .synthesis.histogram import perturbed_histogram
+from .synthesis.plan import Plan
 from .synthesis.policy import Policy
+from .synthesis.privacy_cost import PrivacyCost, privacy_cost
 
 __all__ = [
     "FBP",
@@ -59,6 +61,7 @@ __all__ = [
     "NormalScores",
     "NotFitForRelease",
     "PairwiseRisk",
+    "Plan",
     "PoissonRegression",
     "Policy",
     "PrivacyCost",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 LonelyPSU = Literal["fail", "remove", "adjust", "average"]  # what a stratum with one PSU does to a variance
+OutcomeKind = Literal["amount", "count", "share"]  # what an outcome is, as it is declared
 Clusters = Literal["model", "ignore"]  # whether PSUs and strata have effects
 MapName = Literal["inverse", "linear"]  # from risks to privacy weights
 FBSPrior = Literal["paper", "independent", "normal", "flat", "reference"]

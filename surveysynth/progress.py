@@ -1,7 +1,7 @@
 """Progress on stderr: a spinner or a bar on a terminal, plain lines where the command line is piped, otherwise nothing.
 
-No line holds a number of the confidential file: stages have fixed names, counts are of samples or synthesizers that
-were asked for, and seconds are those of the clock.
+No line holds a number of the confidential file: stages have fixed names, counts are of steps, samples or synthesizers
+that were asked for, and seconds are those of the clock.
 """
 
 from __future__ import annotations
@@ -14,10 +14,43 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 EVERY = 10.0  # seconds after which a stage is named again; after 100 s, a tenth of the time that has passed
 
+ENOUGH = 0.05  # of the steps, before which an estimate of the time says little
+LONG = 10.0  # seconds from which on what is expected is said beforehand
+
+
+class _Stage:
+    """What is being done, and how many of its steps are."""
+
+    def __init__(self) -> None:
+        self.name, self.begun, self.done, self.total = "", time.monotonic(), 0, 0
+
+    def begin(self, name: str) -> None:
+        self.name, self.begun, self.done, self.total = name, time.monotonic(), 0, 0
+
+    def __str__(self) -> str:
+        if not (self.total and self.done):
+            return self.name
+        share = min(self.done / self.total, 1.0)
+        left = (time.monotonic() - self.begun) * (1 - share) / share
+        return f"{self.name}: {share:.0%}" + (f", about {left:.0f} s left" if share >= ENOUGH else "")
+
+
+_stage: ContextVar[_Stage | None] = ContextVar("the stage whose steps are counted", default=None)
 _lines_wanted: ContextVar[bool] = ContextVar("plain lines of progress", default=False)
 
 
@@ -31,25 +64,64 @@ def plain_lines() -> Iterator[None]:
         _lines_wanted.reset(before)
 
 
+def steps(total: int) -> Callable[[], None]:
+    """A function that counts one of so many steps of the stage that is being done; threads may call it."""
+    stage = _stage.get()
+    if stage is None:
+        return lambda: None
+    stage.done, stage.total, stage.begun = 0, total, time.monotonic()
+
+    def count() -> None:
+        stage.done += 1
+
+    return count
+
+
 @contextmanager
-def stages() -> Iterator[Callable[[str], None]]:
-    """Yield a function that says which stage has begun."""
-    console = Console(stderr=True)
-    if console.is_terminal:
-        with console.status("") as status:
-            yield status.update
-    elif not _lines_wanted.get():
-        yield lambda stage: None
-    else:
-        current = ""
+def stages(expected: float | None = None) -> Iterator[Callable[[str], None]]:
+    """Yield a function that says which stage has begun.
 
-        def say(stage: str) -> None:
-            nonlocal current
-            current = stage
-            line()
+    Parameters
+    ----------
+    expected : float, optional
+        Seconds that all of them are expected to take, which is said beforehand where it is long.
+    """
+    console, stage = Console(stderr=True), _Stage()
+    before = _stage.set(stage)
+    beforehand = f"about {expected:.0f} seconds in all, on two cores" if expected and expected >= LONG else ""
+    try:
+        if console.is_terminal:
+            if beforehand:
+                console.print(beforehand, highlight=False)
+            shown = Progress(SpinnerColumn(), _StageColumn(stage), console=console, transient=True)
+            with shown:
+                shown.add_task("")
+                yield stage.begin
+        elif not _lines_wanted.get():
+            yield stage.begin
+        else:
+            if beforehand:
+                print(f"    0 s  {beforehand}", file=sys.stderr, flush=True)
 
-        with _lines(lambda seconds: current) as line:
-            yield say
+            def say(name: str) -> None:
+                stage.begin(name)
+                line()
+
+            with _lines(lambda seconds: str(stage)) as line:
+                yield say
+    finally:
+        _stage.reset(before)
+
+
+class _StageColumn(ProgressColumn):
+    """The stage, as it stands."""
+
+    def __init__(self, stage: _Stage) -> None:
+        super().__init__()
+        self.stage = stage
+
+    def render(self, task: Task) -> Text:
+        return Text(str(self.stage))
 
 
 @contextmanager

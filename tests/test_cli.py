@@ -741,6 +741,9 @@ def test_wrong_options_are_named(command, message, file, run):
     assert os.listdir() == ["f.csv"]
 
 
+SEVERAL = {"ledger": ["verify"]} | {command: ["entries"] for command in ("plan", "check", "release")}
+
+
 def every_command(group, *names):
     for name, command in group.commands.items():
         yield from every_command(command, *names, name) if hasattr(command, "commands") else [([*names, name], command)]
@@ -751,9 +754,9 @@ def every_command(group, *names):
     [pytest.param(words, it, id=" ".join(words)) for words, it in every_command(typer.main.get_command(cli.app))],
 )
 def test_a_second_one_of_an_option_is_refused_and_named(command, found, run):
-    """All options of every command, in either of their spellings; of ``ledger --verify`` there may be several."""
+    """All options of every command, in either of their spellings; of two there may be several."""
     options = [option for option in found.params if option.param_type_name == "option"]
-    assert [option.name for option in options if option.multiple] == (["verify"] if command == ["ledger"] else [])
+    assert [option.name for option in options if option.multiple] == SEVERAL.get(command[-1], [])
     first = [word for o in options for word in ([o.opts[0]] if o.is_flag else [o.opts[0], "a"])]
     second = [o.opts[-1] if o.is_flag else f"{o.opts[-1]}=b" for o in options]
     if not options:

@@ -3,12 +3,14 @@
 import io
 import time
 
+import numpy as np
 import pytest
 from conftest import PROGRESS
 from surveys import make_frame
 
 import surveysynth as ss
 from surveysynth import progress
+from surveysynth.engines.hamiltonian import sample_chains
 from tests.surveys import PSEUDO
 
 
@@ -33,6 +35,43 @@ def test_a_stage_is_named_when_it_begins_and_again_while_it_lasts(monkeypatch, c
     assert set(said[1:]) == {"fits under privacy weights"} and len(said) > 4  # about 20 on an idle machine
     time.sleep(0.2)
     assert capfd.readouterr() == ("", "")
+
+
+def test_steps_of_a_stage_are_a_share_and_a_time(monkeypatch, capfd):
+    """A quarter of the steps in 3 s: the rest takes 9 s.  What is expected to be long is said beforehand."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with progress.plain_lines(), progress.stages(expected=17.6) as say:
+        say("draws")
+        count = progress.steps(8)
+        now[0] = 103.0
+        count()
+        count()
+        shown = str(progress._stage.get())
+        say("data sets")
+    assert shown == "draws: 25%, about 9 s left"
+    assert capfd.readouterr().err.splitlines() == [
+        "    0 s  about 18 seconds in all, on two cores", "    0 s  draws", "    3 s  data sets"
+    ]  # fmt: skip
+    progress.steps(8)()  # of no stage
+
+
+def test_what_is_short_is_not_announced(capfd):
+    with progress.plain_lines(), progress.stages(expected=8.0) as say:
+        say("draws")
+    assert "in all" not in capfd.readouterr().err
+
+
+def test_chains_count_their_steps(capfd):
+    """Every draw of every chain, warm-up included, is one step of the stage."""
+    with progress.stages() as say:
+        say("draws")
+        sample_chains(
+            lambda: lambda x: (float(-x @ x / 2), -x), [np.zeros(2)] * 3, np.ones(2), np.random.default_rng(1),
+            warmup=20, draws=30,
+        )  # fmt: skip
+        stage = progress._stage.get()
+        assert (stage.done, stage.total) == (150, 150)
 
 
 def test_a_bar_as_lines_says_how_long_it_will_take(monkeypatch, capfd):

@@ -120,17 +120,21 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 
 #' What a release would cost
 #'
-#' A dry run of [synthesize()] under privacy weights: the epsilon that `c1` means, or the `c1` that `epsilon` means. It is
-#' computed from the confidential file and is for internal use.
+#' A dry run of [synthesize()]. Without `epsilon` and `c1` a table of what epsilons and numbers of data sets buy. With
+#' them the epsilon that `c1` means under privacy weights, or the `c1` that `epsilon` means: that is computed from the
+#' confidential file and is for internal use.
 #'
 #' @param design,synthesizer,m As for [synthesize()].
-#' @param mechanism Whose privacy weights are priced: [pseudo_posterior()], the default here, or [weighted_e()].
+#' @param mechanism Whose release is priced: with `epsilon` or `c1` [pseudo_posterior()], the default there, or
+#'   [weighted_e()]; of a table [strict()], the default where the model has it, or [pseudo_posterior()].
 #' @param epsilon Given alone, c1 is tuned to it.
 #' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (Hu, Savitsky & Williams 2022a,
 #'   section 1.4.1, step 2), with Delta_target = epsilon / (2 m), or 1 without an epsilon.
 #' @param ... Further arguments of [synthesize()], except `policy`, `ledger`, `rule`, `debias` and
 #'   `accept_diagnostics`.
-#' @return A list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
+#' @return A table is a data frame: `m`, `epsilon`, `information` (the share of the file's information that is kept,
+#'   about), `se_ratio` (the expected standard error of a mean over the file's own, about) and `verdict`; under [strict()]
+#'   it is computed from public facts alone. Else a list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
 #'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left), `weighted_down` (the
 #'   share of the records with a privacy weight below 1) and `verdict` (of the sampler's diagnostics).
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
@@ -138,11 +142,12 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' @export
 #' @examples
 #' \dontrun{
+#' privacy_cost(design, fbs(salary ~ field))
 #' privacy_cost(design, fbs(salary ~ field), epsilon = 10.8)
 #' privacy_cost(design, fbs(salary ~ field), c1 = 1)
 #' privacy_cost(design, fbs(salary ~ field), epsilon = 10.8, reweight = 10)
 #' }
-privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, mechanism = NULL, ...) {
+privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NULL, mechanism = NULL, ...) {
   further <- list(...)
   none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics")
   own <- setdiff(names(formals(privacy_cost)), "...")
@@ -157,8 +162,16 @@ privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = 3, 
     )
     further[c("population_total", "public")] <- NULL
     found <- do.call(ask_python, c(list("privacy_cost", epsilon = epsilon, c1 = c1, m = m), given, further))
+    if (!is.null(found$said$information)) return(cost_table(found$said))
     structure(found$said, class = "surveysynth_privacy_cost")
   })
+}
+
+# One row for each number of data sets and epsilon; what is refused has no numbers.
+cost_table <- function(columns) {
+  numbers <- c("m", "epsilon", "information", "se_ratio")
+  columns[numbers] <- lapply(columns[numbers], function(x) vapply(x, function(v) if (is.null(v)) NA_real_ else as.numeric(v), 0))
+  as.data.frame(columns)
 }
 
 #' @method print surveysynth_privacy_cost

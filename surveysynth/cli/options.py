@@ -203,6 +203,12 @@ def refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
         raise InputError(f"{', '.join('--' + name.replace('_', '-') for name in given)}: {why}")
 
 
+def defaulted(context: typer.Context, name: str) -> bool:
+    """Whether an option was not given."""
+    source = context.get_parameter_source(name)
+    return source is None or source.name == "DEFAULT"
+
+
 def read_design(
     file: Path,
     weights: str | None,

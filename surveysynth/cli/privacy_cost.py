@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.box import SIMPLE
+from rich.table import Table
 
 import surveysynth as ss
 
@@ -40,11 +42,15 @@ from .options import (
     Weight,
     Weights,
     Zeros,
+    defaulted,
     make_model,
     make_risk,
     read_design,
 )
 from .printing import console
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def privacy_cost_command(
@@ -54,6 +60,10 @@ def privacy_cost_command(
     predictors: Predictors,
     epsilon: Annotated[float | None, typer.Option(help="Which c1 does this epsilon mean?")] = None,
     c1: Annotated[float | None, typer.Option(help="Which epsilon does this c1 mean?")] = None,
+    priced: Annotated[
+        Literal["strict", "pseudo-posterior"] | None,
+        typer.Option("--mechanism", help="Of the table; default strict, where the model has it."),
+    ] = None,
     weights: Weights = None,
     probs: Probs = None,
     strata: Strata = None,
@@ -82,17 +92,25 @@ def privacy_cost_command(
     engine: Engine = "auto",
     seed: Seed = None,
 ) -> None:
-    """Dry run, nothing is released: what a c1 or an epsilon means on this file.  For internal use."""
-    if epsilon is None and c1 is None:
-        raise InputError("say what to price: --epsilon or --c1")
+    """Dry run, nothing is released: a table of what epsilons buy; or what one epsilon or c1 means on this file."""
+    from ..models.base import Relative
+
     synthesizer = make_model(
         context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing, weight
     )
     mechanism = ss.PseudoPosterior(map=map, risk=make_risk(context, risk, known, radius, absolute, floor))
+    table = epsilon is None and c1 is None
+    strict = table and (priced == "strict" or (priced is None and isinstance(synthesizer, Relative)))
+    if priced == "strict" and not table:
+        raise InputError("--mechanism strict has a table, without --epsilon and --c1: it has no privacy weights")
     result = ss.privacy_cost(
-        read_design(file, weights, probs, strata, psu, fpc, lonely_psu), synthesizer, epsilon=epsilon, m=m, c1=c1,
-        mechanism=mechanism, reweight=reweight, clusters=clusters, unit=unit, engine=engine, seed=seed,
+        read_design(file, weights, probs, strata, psu, fpc, lonely_psu), synthesizer, epsilon=epsilon, c1=c1,
+        m=None if table and defaulted(context, "m") else m, mechanism=ss.Strict() if strict else mechanism,
+        reweight=reweight, clusters=clusters, unit=unit, engine=engine, seed=seed,
     )  # fmt: skip
+    if not isinstance(result, ss.PrivacyCost):
+        _print_costs(result, strict)
+        return
     console.print(
         f"m = {result.m}, c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g}): "
         f"Lipschitz bound {result.delta:.4g}, epsilon = {result.epsilon:.4g}; "
@@ -101,3 +119,28 @@ def privacy_cost_command(
         "These numbers are computed from the confidential file; nothing was released.",
         highlight=False,
     )
+
+
+def _print_costs(costs: pd.DataFrame, strict: bool) -> None:
+    """The table, one row an epsilon, one block of columns a number of data sets."""
+    shown = Table(box=SIMPLE)
+    shown.add_column("epsilon", justify="right")
+    several = list(dict.fromkeys(costs["m"]))
+    for m in several:
+        shown.add_column(f"m = {m}", justify="right")
+    for epsilon, part in costs.groupby("epsilon"):
+        of_m = part.set_index("m")
+        shown.add_row(f"{epsilon:g}", *(_worth(of_m.loc[m]) for m in several))
+    console.print(shown)
+    source = "public facts alone" if strict else "the confidential file: keep them inside"
+    console.print(
+        "Information kept, and expected standard errors of means over the file's own; about.  Nothing was released.\n"
+        f"Computed from {source}.", highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+def _worth(row: pd.Series) -> str:
+    if row["verdict"] == "refused":
+        return "refused"
+    little = " (too little)" if row["verdict"] != "possible" else ""
+    return f"{row['information']:.0%}, {row['se_ratio']:.2f} x{little}"

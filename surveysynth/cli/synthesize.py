@@ -52,6 +52,7 @@ from .options import (
     Zeros,
     ball,
     by_commas,
+    defaulted,
     make_model,
     make_risk,
     one_total,
@@ -201,7 +202,7 @@ def synthesize_command(
             _check_strict(synthesizer, bounds, reference, population_total, stratum_totals)
             earlier = None if reference is None else ss.Reference.from_release(reference)
             chosen |= {"mechanism": ss.Strict(reference=earlier), "bounds": bounds}
-            chosen["m"] = None if _defaulted(context, "m") else m  # by epsilon
+            chosen["m"] = None if defaulted(context, "m") else m  # by epsilon
         else:
             refuse(context, ("reference",), "only with --mechanism strict")
             chosen["mechanism"] = _mechanism(context, mechanism, map, c1, c2, measure)
@@ -249,12 +250,6 @@ def _check_strict(
             f"releases are strict unless --mechanism says otherwise: give {' and '.join(lacking)}. Or say --mechanism "
             "pseudo-posterior, whose guarantee is asymptotic and which weights rare records down"
         )
-
-
-def _defaulted(context: typer.Context, name: str) -> bool:
-    """Whether an option was not given."""
-    source = context.get_parameter_source(name)
-    return source is None or source.name == "DEFAULT"
 
 
 def _mechanism(

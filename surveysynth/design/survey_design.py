@@ -300,8 +300,13 @@ class SurveyDesign:
         check_keywords(cls.read, roles, cls)
         frame, found = read_labelled(path, missing_codes, encoding, separator, decimal)
         given = {"missing_codes": missing_codes, "encoding": encoding, "separator": separator, "decimal": decimal}
+        given |= {"labels": None if labels is None else dict(labels)}
         source = {"file": str(path)} | {option: value for option, value in given.items() if value is not None}
         return cls(frame, labels=found | labels_of(frame, labels), **roles)._with(_source=deepcopy(source))
+
+    def labelled(self, labels: Mapping[str, str]) -> SurveyDesign:
+        """The design with further headings of columns, or others (InputError: a column that is not there)."""
+        return self._with(_labels=self._labels | labels_of(self._frame, labels), _source=self._source)
 
     def calibrate(self, totals: Totals) -> SurveyDesign:
         """The design with weights that add up to known totals: post-stratified, or raked to several margins.

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..progress import steps
+
 Floats = NDArray[np.float64]
 Target = Callable[[Floats], tuple[float, Floats]]
 
@@ -69,10 +71,10 @@ def sample_chains(
     divergences : int
         Trajectories after the warm-up whose energy was not kept.
     """
-    streams = rng.spawn(len(starts))
+    streams, count = rng.spawn(len(starts)), steps(len(starts) * (warmup + draws))
     with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as threads:
         runs = [
-            threads.submit(_chain, target(), start, scale, groups, stream, warmup, draws)
+            threads.submit(_chain, target(), start, scale, groups, stream, warmup, draws, count)
             for start, stream in zip(starts, streams, strict=True)
         ]
         done = [run.result() for run in runs]
@@ -87,17 +89,19 @@ def _chain(
     rng: np.random.Generator,
     warmup: int,
     draws: int,
+    count: Callable[[], None],
 ) -> tuple[Floats, int]:
     position, (value, gradient) = start, target(start)
     kept, visited, divergences = np.empty((draws, start.size)), list[Floats](), 0
     root = np.diag(scale)
     adaptation, measured = _DualAveraging(np.log(0.5)), (warmup // 5, 2 * warmup // 5, 7 * warmup // 10)
     for i in range(warmup + draws):
+        count()
         step = np.exp(adaptation.log_step if i < warmup else adaptation.mean_log_step)
-        steps = 1 + int(rng.uniform(0, LONGEST) / step)
+        leaps = 1 + int(rng.uniform(0, LONGEST) / step)
         momentum = rng.standard_normal(start.size)
         energy = value - momentum @ momentum / 2
-        there, proposed, proposed_gradient, ended = _leapfrog(target, position, momentum, gradient, root, step, steps)
+        there, proposed, proposed_gradient, ended = _leapfrog(target, position, momentum, gradient, root, step, leaps)
         change = float(proposed - ended @ ended / 2 - energy) if np.isfinite(proposed) else -np.inf
         accepted = float(np.exp(min(change, 0.0)))
         if rng.uniform() < accepted:
@@ -117,11 +121,11 @@ def _chain(
 
 
 def _leapfrog(
-    target: Target, position: Floats, momentum: Floats, gradient: Floats, root: Floats, step: float, steps: int
+    target: Target, position: Floats, momentum: Floats, gradient: Floats, root: Floats, step: float, leaps: int
 ) -> tuple[Floats, float, Floats, Floats]:
     """Where a trajectory ends: position, log density, gradient, momentum; log density -inf where it left the set."""
     value = -np.inf
-    for _ in range(steps):
+    for _ in range(leaps):
         momentum = momentum + step / 2 * (gradient @ root)
         position = position + step * (root @ momentum)
         value, gradient = target(position)

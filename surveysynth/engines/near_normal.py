@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EngineError
+from ..progress import steps
 from .hamiltonian import Target, sample_chains
 
 Floats = NDArray[np.float64]
@@ -52,8 +53,9 @@ def sample_near_normal(
     rough = (len(first) * drawn + p * np.diag(np.diag(drawn))) / (len(first) + p)
     mode = _mode(target(), first.mean(axis=0), rough)
     root = np.asarray(WIDER * np.linalg.cholesky(_covariance(target, mode, rough)))
+    count = steps(len(starts) * draws)
     with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as threads:
-        runs = [threads.submit(_chain, target(), mode, root, stream, draws) for stream in rng.spawn(len(starts))]
+        runs = [threads.submit(_chain, target(), mode, root, stream, draws, count) for stream in rng.spawn(len(starts))]
         return np.array([run.result() for run in runs])
 
 
@@ -100,10 +102,13 @@ def _covariance(target: Callable[[], Target], point: Floats, rough: Floats) -> F
     return np.asarray((vectors / values) @ vectors.T) if values[0] > 0 else rough
 
 
-def _chain(target: Target, mode: Floats, root: Floats, rng: np.random.Generator, draws: int) -> Floats:
+def _chain(
+    target: Target, mode: Floats, root: Floats, rng: np.random.Generator, draws: int, count: Callable[[], None]
+) -> Floats:
     """An independence chain: log weights are those of the target over the proposal."""
     kept, current, weight = np.empty((draws, mode.size)), mode, float("-inf")
     for i in range(draws):
+        count()
         z = rng.standard_normal(mode.size)
         proposed = mode + root @ z
         log_weight = target(proposed)[0] + float(z @ z) / 2

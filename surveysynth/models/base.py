@@ -336,6 +336,10 @@ class Relative(Synthesizer[R]):
         """
 
     @abstractmethod
+    def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
+        """The same from predictors and labels alone, before outcomes and weights are looked at; at most that many."""
+
+    @abstractmethod
     def broad_reference(self, records: R) -> Draws:
         """One draw that is made from public facts alone (InputError where there are none)."""
 

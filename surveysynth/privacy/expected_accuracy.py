@@ -49,13 +49,23 @@ def expected_se(
     PrivacyError
         The release would be refused: with the epsilon that would do.
     """
-    n, parameters, numbers = whole(n, "n"), whole(parameters, "parameters"), whole(numbers, "numbers")
     epsilon = positive(epsilon, "epsilon")
     budget = Budget(epsilon, Strict().data_sets(epsilon) if m is None else m)
+    a, noise = information_and_noise(n, parameters, budget, numbers=numbers, reference=reference, scores=scores)
+    return math.sqrt(1 + (1 + 1 / a) / budget.m + noise)
+
+
+def information_and_noise(
+    n: int, parameters: int, budget: Budget, *, numbers: int, reference: bool, scores: bool
+) -> tuple[float, float]:
+    """The share a of a record's log density that counts, and the noise of scores, a variance over the file's own.
+
+    Arguments and errors are those of :func:`expected_se`.
+    """
+    n, parameters, numbers = whole(n, "n"), whole(parameters, "parameters"), whole(numbers, "numbers")
     of_scores = scores_epsilon(budget, n, max(numbers - 1, 1), numbers) if scores else 0.0
     first = 0.0 if reference else first_epsilon(parameters, n, budget)
     rest = replace(budget, parts=(("normal scores", of_scores), ("first draw", first)))
     refuse_modes(rest, n, numbers, parameters)
-    a = rest.bound / clamp_of(rest, numbers)
     noise = noise_of_scores(of_scores, n, max(numbers - 1, 1)) if scores else 0.0
-    return math.sqrt(1 + (1 + 1 / a) / budget.m + noise)
+    return rest.bound / clamp_of(rest, numbers), noise

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,25 +32,26 @@ FORMATS = ("csv", "parquet")
 def write_folder(
     release: Release,
     path: Path,
+    table: pd.DataFrame,
     *,
-    by: str | Sequence[str] | None,
     format: str,
     min_cell: int | None,
-    cv_limit: float | None,
     overwrite: bool,
 ) -> None:
-    """As :meth:`surveysynth.Release.write` says."""
-    if format not in FORMATS:
-        raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
-    check_place(path, overwrite=overwrite)
+    """As :meth:`surveysynth.Release.write` says; the place and the format have been checked."""
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
-    table = release.tables(by=release.table_predictors() if by is None else by, min_cell=min_cell, cv_limit=cv_limit)
     with whole_folder(path, replace=overwrite) as staging:  # mode 0700 until it is whole
         _write_public(release, staging / "public", table, format, min_cell)
         _write_internal(release, staging / "internal")
         restrict(staging / "internal")
         staging.chmod(0o755)
+
+
+def check_format(format: str) -> None:
+    """Refuse an unknown format of synthetic files (InputError)."""
+    if format not in FORMATS:
+        raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
 
 
 def check_place(path: Path, *, overwrite: bool) -> None:
@@ -117,7 +117,7 @@ def _heading(release: Release, format: str, min_cell: int | None) -> str:
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
     kept = [*release.predictors, *design.fpc_names, *([] if synthetic_weights else [str(design.weights_name)])]
     return (
-        f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
+        _about(release) + f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
         f"{release.method['method']}, surveysynth {release.method['package']['surveysynth']}. "
         f"Synthesized: {', '.join(release.outcomes)}"
         + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
@@ -129,6 +129,13 @@ def _heading(release: Release, format: str, min_cell: int | None) -> str:
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
         + _heading_of_counts(release)
     )
+
+
+def _about(release: Release) -> str:
+    """Title, source and contact, as far as a plan gave them."""
+    said, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
+    lines += [f"{name.capitalize()}: {said[name]}" for name in ("source", "contact") if name in said]
+    return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
 
 
 def _heading_of_counts(release: Release) -> str:

@@ -22,7 +22,7 @@ from ..models.as_json import from_json
 from ..models.shared.normal_scores import under_other_noise
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..validation import as_list, one_of
-from .folder import read_folder, write_folder
+from .folder import check_format, check_place, read_folder, write_folder
 from .manifest import manifest_of
 from .model_variance import drawn_again
 from .suppression import flag
@@ -336,6 +336,8 @@ class Release:
         path: str | Path,
         *,
         by: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] | None = None,
+        quantiles: Sequence[float] | float = 0.5,
         format: str = "csv",
         min_cell: int | None = None,
         cv_limit: float | None = None,
@@ -352,6 +354,8 @@ class Release:
         path : str or Path
         by : str or list of str, optional
             Variables of ``public/tables.csv``; default :meth:`table_predictors`.
+        statistic, quantiles
+            Of ``public/tables.csv``, as for :meth:`tables`.
         format : {"csv", "parquet"}
             Of the synthetic files.
         min_cell, cv_limit
@@ -366,7 +370,13 @@ class Release:
             The folder exists, or the arguments do not suit the release.
         """
         path = Path(path)
-        write_folder(self, path, by=by, format=format, min_cell=min_cell, cv_limit=cv_limit, overwrite=overwrite)
+        check_format(format)
+        check_place(path, overwrite=overwrite)
+        table = self.tables(
+            self.table_predictors() if by is None else by, statistic=statistic, quantiles=quantiles, min_cell=min_cell,
+            cv_limit=cv_limit,
+        )  # fmt: skip
+        write_folder(self, path, table, format=format, min_cell=min_cell, overwrite=overwrite)
         return path
 
 

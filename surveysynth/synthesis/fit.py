@@ -35,6 +35,7 @@ from .policy import Policy
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+LONGER = 4  # times as long, where chains failed
 BLOCK = 4_000_000  # contributions that are held at once
 LITTLE_LEFT = (
     f"the privacy weights keep less than {LEAST_INFORMATION:.0%} of the file's information, so nothing is released: "
@@ -359,11 +360,13 @@ class Fit:
         """Refuse failed diagnostics, and little information, that were not accepted by name."""
         self.mechanism.check_accepted(accepted)
         failed = [name for name in self.draws.failures if name not in accepted]
+        # a strict release is one of exact draws: there nothing can be accepted
+        accept = "" if self.kind == "strict" else f"; or accept the failure by name: accept_diagnostics={failed}"
         if failed:
             raise NotFitForRelease(
-                f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. Run more draws "
-                "(draws=, warmup=), simplify the model, or accept the failure by name: "
-                f"accept_diagnostics={failed}"
+                f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. Run longer chains, "
+                f"warmup={LONGER * self.sampler.warmup}, draws={LONGER * self.sampler.draws}, which take {LONGER} "
+                "times as long; or simplify the model, with fewer predictors or merged levels" + accept
             )
         if self.little_left and "information" not in accepted:
             larger = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"

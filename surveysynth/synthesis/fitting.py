@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
@@ -31,7 +31,7 @@ from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Assessment, Mechanism, PseudoPosterior, Strict
+from ..privacy.mechanisms import Assessment, Mechanism, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.privacy_weights import PrivacyWeights
 from ..privacy.mechanisms.strict import scores_epsilon
@@ -42,7 +42,6 @@ from ..progress import stages
 from ..release.release import Release
 from ..validation import check_keywords, check_seed, one_of, positive, whole
 from .assemble import check_public, check_total, public_mean_weight
-from .draws import verdict
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
 from .missing import said_of_missing, without_missing
 from .policy import Policy
@@ -158,7 +157,7 @@ def fit(
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
         synthesizer, m, mechanism = _of_policy(_policy(policy), given)
     default = mechanism is None
-    synthesizer, mechanism = _check_kinds(design, synthesizer, mechanism)
+    synthesizer, mechanism = check_kinds(design, synthesizer, mechanism)
     if default:
         _check_default(synthesizer, epsilon, population_total, bounds)
     budget = _budget(epsilon, m, synthesizer, mechanism)
@@ -194,7 +193,7 @@ def fit(
     budget = replace(budget, parts=synthesizer.spent)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
-    with stages() as say:
+    with stages(mechanism.expected_seconds(design.n)) as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
@@ -301,7 +300,7 @@ def synthesize(
     chosen = synthesizer, settings.get("mechanism")
     if policy is not None:
         chosen = _policy(policy).synthesizer, policy.mechanism
-    model, mechanism = _check_kinds(design, *chosen)
+    model, mechanism = check_kinds(design, *chosen)
     mechanism.check_accepted(accept_diagnostics)
     if rule is not None:
         check_rule(rule, without_missing(design, model)[0], model, mechanism)
@@ -320,88 +319,7 @@ def synthesize(
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule)
 
 
-@dataclass(frozen=True)
-class PrivacyCost:
-    """What a release would cost, from a dry run.  Internal: it is computed from the confidential file.
-
-    Attributes
-    ----------
-    m : int
-    c1 : float
-        Scale of the weight map.
-    delta_target : float
-        The bound that the inverse map aims at: alpha_i = c1 * delta_target / f_i.  It is
-        epsilon / (2 m), or 1 without an epsilon; c1 goes with it.
-    delta : float
-        Lipschitz bound Delta_alpha of one draw.
-    epsilon : float
-        2 Delta m.
-    mean_alpha : float
-        Mean privacy weight: the share of the file's information that is left.
-    weighted_down : float
-        Share of the records with a privacy weight below 1.
-    verdict : str
-        Whether the sampler's diagnostics passed.
-    """
-
-    m: int
-    c1: float
-    delta_target: float
-    delta: float
-    epsilon: float
-    mean_alpha: float
-    weighted_down: float
-    verdict: str
-
-
-def privacy_cost(
-    design: SurveyDesign,
-    synthesizer: Synthesizer | str | None = None,
-    *,
-    epsilon: float | None = None,
-    m: int | None = None,
-    c1: float | None = None,
-    mechanism: Mechanism | None = None,
-    **settings: Any,
-) -> PrivacyCost:
-    """Dry run: the epsilon that c1 means, or the c1 that epsilon means, without releasing.
-
-    Parameters
-    ----------
-    epsilon : float, optional
-        Asked for alone: c1 is tuned to it.
-    c1 : float, optional
-        Asked for: the epsilon it comes to.  Under the inverse map alpha_i = c1 Delta_target / f_i;
-        Delta_target is epsilon / (2 m), or 1 where no epsilon is given (c1 is then about the
-        Lipschitz bound itself).
-    mechanism : PseudoPosterior or WeightedE, optional
-        Whose privacy weights are priced; default ``PseudoPosterior()``.
-    design, synthesizer, m, **settings
-        As for :func:`fit`.
-
-    Returns
-    -------
-    PrivacyCost
-    """
-    check_keywords(privacy_cost, settings, fit)
-    mechanism = PseudoPosterior() if mechanism is None else mechanism
-    if c1 is not None:
-        if not isinstance(mechanism, PseudoPosterior):
-            raise InputError(f"c1 of a {type(mechanism).__name__} is given to it: {type(mechanism).__name__}(c1=...)")
-        if mechanism.c1 is not None:
-            raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
-        mechanism = replace(mechanism, c1=c1)
-    done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
-    if done.kind == "none":
-        raise InputError("allocation='posterior' has no privacy cost: no epsilon holds for it")
-    spent = done.budget.spent(done.delta)
-    return PrivacyCost(
-        done.budget.m, done.weighted.c1, done.budget.bound, done.delta, spent, done.mean_alpha,
-        done.weighted.weighted_down, verdict(done.draws),
-    )  # fmt: skip
-
-
-def _check_kinds(
+def check_kinds(
     design: SurveyDesign, synthesizer: Synthesizer | str | None, mechanism: Mechanism | None
 ) -> tuple[Synthesizer, Mechanism]:
     """Refuse what is no design, model or mechanism; the model, and the mechanism or the default one."""

@@ -119,6 +119,25 @@ def write_policy(policy: ss.Policy, **given: Any) -> tuple[None, str]:
     return None, str(policy.save(**given))
 
 
+def read_plan(path: str, set: dict[str, Any] | None = None) -> tuple[ss.Plan, dict[str, Any]]:
+    """The plan of a file."""
+    plan = ss.Plan.read(path, set)
+    return plan, {"text": repr(plan)}
+
+
+def check_plan(plan: ss.Plan, inside: bool) -> tuple[None, str]:
+    """What to expect of a plan."""
+    return None, str(plan.check(inside=inside))
+
+
+def release_plan(
+    plan: ss.Plan, overwrite: bool, out: str | None = None, seed: int | None = None
+) -> tuple[None, str]:
+    """Make the release of a plan, and say where it is."""
+    plan.check_place(out, overwrite=overwrite)
+    return None, str(plan.write(plan.release(seed=seed), out, overwrite=overwrite))
+
+
 def ledger(ledger: ss.Ledger) -> tuple[None, str]:
     """What a ledger says of its survey."""
     return None, str(ledger)
@@ -153,8 +172,11 @@ def verify_ledger(
 
 
 def privacy_cost(population_total: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
-    """A dry run."""
-    return None, asdict(ss.privacy_cost(**given, population_total=_by_level(population_total, given["design"])))
+    """A dry run: of one setting, or a table, column by column."""
+    cost = ss.privacy_cost(**given, population_total=_by_level(population_total, given["design"]))
+    if isinstance(cost, ss.PrivacyCost):
+        return None, asdict(cost)
+    return None, {name: [None if pd.isna(v) else v for v in column] for name, column in cost.to_dict("list").items()}
 
 
 def read_release(path: str) -> tuple[ss.Release, None]:

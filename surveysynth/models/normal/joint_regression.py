@@ -56,6 +56,7 @@ from . import curved_weight, shares
 from . import density as gaussian
 from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
+from .clipped_fit import parameters
 from .cluster_effects import GroupedStatistics, draw_strata, grouped_statistics, log_likelihood, new_effects
 from .debias import correct, correct_with_shares
 from .debias_effects import ClusteredFile, correct_with_effects
@@ -249,6 +250,20 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
                     "another prior, or clusters='ignore'"
                 )
         return records
+
+    def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
+        """As :meth:`Relative.expected_dimensions`; the size of PSUs counts as a predictor where it may become one."""
+        cells = discrete_predictors(design, self.predictors, self.categorical)
+        labels = crossed(design, self.categorical, cells) if self.categorical else None
+        X = predictor_rows(design, with_categories(self.predictors, self.categorical), labels)[0]
+        rank = int(np.linalg.matrix_rank(X)) + (clusters == "model" and design.clustered)
+        modelled = self.weight != "public"
+        d = len(self.numeric) + modelled
+        count = parameters(
+            rank, d, curved=self.curved and modelled and bool(self.numeric), zeros=self._beside(d),
+            cells=0 if labels is None else labels.cells, K=1 if labels is None else labels.K,
+        )  # fmt: skip
+        return d, count
 
     def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
         """The survey weight, where it was declared public, or, but under :class:`Strict`, where it turns out to be."""

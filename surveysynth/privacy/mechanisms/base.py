@@ -67,6 +67,10 @@ class Mechanism(ABC):
         """How many are released where nothing was said, from public numbers alone."""
         return 3
 
+    def expected_seconds(self, n: int) -> float | None:
+        """What a release of n records takes on two cores, about; None where the number of records does not say it."""
+        return None
+
     @property
     @abstractmethod
     def kind(self) -> Kind:

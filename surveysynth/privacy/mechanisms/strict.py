@@ -34,6 +34,7 @@ NOISE_OF_SCORES = 12.0
 SCORES_SHARE = 0.3  # of epsilon, at the most
 PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
 LONGER = 4
+SECONDS, PER_RECORD = 8.0, 1e-4  # of a release, in all and a record
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
 MEASURED = (
@@ -115,6 +116,10 @@ class Strict(Mechanism):
     def data_sets(self, epsilon: float | None) -> int:
         """3 to 5: more files, more degrees of freedom; below a = 1/3 the posterior is wide, and means are biased."""
         return 3 if epsilon is None else int(np.clip(0.8 * epsilon, 3, 5))
+
+    def expected_seconds(self, n: int) -> float:
+        """As measured with 36 combinations of predictors (docs/strict.md)."""
+        return SECONDS + PER_RECORD * n
 
     @property
     def weights_from_file(self) -> bool:
@@ -335,6 +340,7 @@ def _refuse_failed(draws: Draws) -> None:
     """Refuse to go on from chains that do not agree."""
     if draws.failures:
         raise PrivacyError(
-            f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), so nothing is "
-            "released: run more draws (draws=, warmup=), or use fewer predictors"
+            f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), in chains {LONGER} "
+            "times as long, too, so nothing is released: use fewer predictors, merge rare levels, ask for a larger "
+            "epsilon, or give Strict(reference=...), beside which there is no first draw"
         )

@@ -1,0 +1,51 @@
+planned <- function(folder) {
+  dir.create(folder)
+  write.csv(apistrat[c("stype", "api00", "awards", "pw")], file.path(folder, "schools.csv"), row.names = FALSE)
+  writeLines(c(
+    "[survey]", "file = \"schools.csv\"", "weights = \"pw\"", "strata = \"stype\"",
+    "[model]", "formula = \"api00 ~ stype + awards\"", "prior = \"flat\"",
+    "[privacy]", "epsilon = 30", "mechanism = \"pseudo-posterior\"", "population_total = 6194",
+    "[tables]", "by = [\"stype\"]", "[release]", "m = 2", "title = \"Schools\""
+  ), file.path(folder, "plan.toml"))
+  file.path(folder, "plan.toml")
+}
+
+test_that("a plan makes the same release from R and from Python, byte by byte", {
+  need_python()
+  file <- planned(folder <- tempfile("plan"))
+  plan <- read_plan(file)
+  expect_output(print(plan), "asymptotic", fixed = TRUE)
+  expect_output(said <- check_plan(plan, inside = TRUE), "for the agency alone", fixed = TRUE)
+  expect_match(said, "6,194", fixed = TRUE)
+  release <- release_plan(plan, seed = 7)
+  expect_identical(release$manifest$title, "Schools")
+  expect_s3_class(tables(release, by = ~stype), "surveysynth_table")
+  theirs <- from_python("
+import json, sys, surveysynth as ss
+plan = ss.Plan.read(sys.argv[1])
+print(json.dumps(str(plan.write(plan.release(seed=7), sys.argv[2]))))", file, file.path(folder, "python"))
+  public <- function(of) {
+    files <- list.files(file.path(of, "public"), full.names = TRUE)
+    stats::setNames(tools::md5sum(files), basename(files))
+  }
+  expect_length(public(theirs), 5)
+  expect_identical(public(file.path(folder, "release")), public(theirs))
+})
+
+test_that("entries of a plan can be overridden, and wrong ones are refused", {
+  need_python()
+  file <- planned(tempfile("plan"))
+  expect_match(read_plan(file, list(privacy.epsilon = 40))$text, "epsilon = 40", fixed = TRUE)
+  expect_error(read_plan(file, list(privacy.epsilo = 40)), "did you mean epsilon", fixed = TRUE)
+  expect_error(read_plan(tempfile()), "there is no file")
+  expect_error(check_plan("plan.toml"), "a plan is what read_plan() returns", fixed = TRUE)
+})
+
+test_that("a table says what epsilons and numbers of data sets buy", {
+  need_python()
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  costs <- privacy_cost(design, fbs(api00 ~ stype, weight = "public"))
+  expect_named(costs, c("m", "epsilon", "information", "se_ratio", "verdict"))
+  expect_identical(is.na(costs$se_ratio), costs$verdict == "refused")
+  expect_lt(max(diff(subset(costs, m == 3 & verdict == "possible")$se_ratio)), 0)
+})

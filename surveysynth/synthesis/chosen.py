@@ -1,0 +1,251 @@
+"""What a plan chooses where its user said nothing: from public facts and arguments, never from confidential values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..choices import OutcomeKind
+from ..design.formula import sides_of
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, PrivacyError
+from ..models.base import Boundable, Relative, Synthesizer
+from ..models.registry import MODELS, OWN_MODEL, model_from_file
+from ..models.shared.normal_scores import NormalScores
+from ..models.shared.predictors import predictor_rows
+from ..models.shared.transforms import as_transform
+from ..privacy.expected_accuracy import expected_se
+from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
+from ..privacy.mechanisms.censored import Censored
+from ..privacy.mechanisms.weighted_e import WeightedE
+from .settings import MechanismName, Settings
+
+MODEL_OF: dict[OutcomeKind, tuple[str, str]] = {
+    "amount": ("fbs", "amounts: FBS, outcome and weight as one regression"),
+    "count": ("nb", "counts: a negative binomial regression"),
+    "share": ("beta", "shares within bounds: a beta regression"),
+}
+MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {
+    "strict": Strict, "pseudo-posterior": PseudoPosterior, "weighted-e": WeightedE, "censored": Censored,
+    "censored-weighted": partial(Censored, weighted=True),
+}  # fmt: skip
+OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms with privacy weights
+SCALE = 400.0  # of asinh(y / (highest / SCALE)), where amounts can be zero or negative
+OF_MODELS = "prior", "zeros", "missing", "weight", "components"
+PER_COLUMN = 50  # records per column of the predictors from which a flat prior says as little as any
+RANGE = 2, 3, 4, 5  # of m that are compared
+
+
+def choose(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Settings, dict[str, str]]:
+    """The settings with everything said that a release needs, but for public facts; and why, by entry.
+
+    Parameters
+    ----------
+    settings : Settings
+        With a formula.
+    design : SurveyDesign
+        Of which its size, its predictors and the names of its categories are looked at, and nothing else.
+    folder : Path
+        Which paths in the plan are seen from.
+    """
+    reasons: dict[str, str] = {}
+
+    def say(entry: str, value: Any, why: str) -> None:
+        nonlocal settings
+        if settings[entry] is None and value is not None:
+            settings = settings.set({entry: value})
+            reasons[entry] = f"chosen. {why}"
+
+    say("model.name", *MODEL_OF[settings.model.kind])
+    say("privacy.mechanism", *_mechanism_for(_model(settings, folder)))
+    strict, pseudo = settings.privacy.mechanism == "strict", settings.privacy.mechanism == "pseudo-posterior"
+    takes = _takes(settings)
+    if strict:
+        numeric = [
+            name for name in _model(settings, folder).outcomes if name not in _model(settings, folder).categorical
+        ]
+        if numeric and settings.privacy.reference is None and "transform" in takes:
+            say("model.transform", "scores", "private normal scores of this file within the bounds")
+        if "weight" in takes:
+            say("model.weight", "curved", "the weight may bend with the outcome")
+    elif "transform" in takes and settings.privacy.bounds is not None:
+        low, high = _outer(settings.privacy.bounds)
+        if low > 0:
+            say("model.transform", "log", "amounts within the bounds are positive")
+        else:
+            say("model.transform", "asinh", "amounts can be zero or negative within the bounds")
+        if settings.model.transform == "asinh":
+            say("model.scale", max(abs(low), abs(high)) / SCALE, "1/400 of the largest bound; public")
+    if pseudo and settings.model.name == "fbs" and not design.clustered:
+        columns = _columns(settings, design)
+        if design.n >= PER_COLUMN * columns:
+            say("model.prior", "flat", f"{columns} columns, {design.n:,} records: draws are exact, without chains")
+    if settings.privacy.epsilon is not None:
+        say("release.m", *_data_sets(settings, design, folder))
+    return settings, reasons
+
+
+def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str]:
+    """What only the agency can say and has not said, by entry; ``at_hand``: there is a design, whatever its file."""
+    said, out = settings.privacy, {}
+    if settings.survey.file is None and not at_hand:
+        out["survey.file"] = "path of the confidential file"
+    if settings.survey.weights is None and settings.survey.probs is None:
+        out["survey.weights"] = "column of survey weights (or probs = column of inclusion probabilities)"
+    unknown = settings.model.formula is None
+    if unknown:
+        out["model.formula"] = "'outcome ~ public predictors', as 'income ~ region + sex'"
+    if said.epsilon is None and said.c1 is None:
+        out["privacy.epsilon"] = "budget of the whole release; surveysynth privacy-cost FILE ... says what each buys"
+    if said.population_total is None and said.mechanism in (None, "strict", "censored", "censored-weighted"):
+        out["privacy.population_total"] = "number of population units, from a census or a register, not from this file"
+    if said.bounds is None and (said.reference is None if unknown else _needs_bounds(settings, folder)):
+        out["privacy.bounds"] = "[lowest, highest] outcome, from public knowledge: tight ones make shorter intervals"
+    return out
+
+
+def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
+    """The model of a plan; InputError where an entry is not of that model.  ``folder`` is that of the plan's file."""
+    said, name = settings.model, settings.model.name
+    assert name is not None and said.formula is not None  # as choose and lacking see to
+    entries: dict[str, Any] = {option: getattr(said, option) for option in OF_MODELS}
+    given = {option: value for option, value in entries.items() if value is not None}
+    outcomes, predictors = _sides(said.formula)
+    if OWN_MODEL.fullmatch(name):
+        _refuse(given, name)
+        return model_from_file(str(folder / name), outcomes, predictors)
+    if name not in MODELS:
+        raise InputError(f"model.name = {name!r} is not one of {', '.join(MODELS)}, nor a model file.py:name")
+    listed, takes = MODELS[name], MODELS[name].options
+    _refuse({option: value for option, value in given.items() if option not in takes}, name)
+    if "bounds" in takes and settings.privacy.bounds is not None:
+        given["bounds"] = settings.privacy.bounds
+    if said.transform is not None and said.transform != "scores":
+        _refuse({} if "transform" in takes else {"transform": said.transform}, name)
+        scores = said.transform.endswith(".json")
+        given["transform"] = (
+            NormalScores.load(folder / said.transform) if scores else as_transform(said.transform, said.scale)
+        )
+    if listed.one_outcome and len(outcomes) != 1:
+        raise InputError(f"model.name = {name!r} synthesizes one outcome")
+    return listed.make(outcomes[0] if len(outcomes) == 1 else outcomes, predictors, **given)
+
+
+def mechanism_of(settings: Settings, folder: Path) -> Mechanism:
+    """The mechanism of a plan; InputError where an entry is not of that mechanism."""
+    said = settings.privacy
+    assert said.mechanism is not None  # as choose sees to
+    of_strict = {"reference": said.reference and folder / said.reference, "between_psus": said.between_psus}
+    of_weights = {name: getattr(said, name) for name in OF_WEIGHTS}
+    weighted = said.mechanism not in ("strict", "censored")
+    mine, others = (of_weights, of_strict) if weighted else (of_strict, of_weights)
+    if said.mechanism == "censored":
+        mine, others = {}, of_strict | of_weights
+    wrong = [f"privacy.{name}" for name, value in others.items() if value is not None]
+    if wrong:
+        raise InputError(f"{', '.join(wrong)}: not with privacy.mechanism = {said.mechanism!r}; leave it out")
+    return MECHANISMS[said.mechanism](**{name: value for name, value in mine.items() if value is not None})
+
+
+def bounds_of_scores(settings: Settings) -> Any:
+    """The bounds that private normal scores are made within; None where there are none to make."""
+    wanted = settings.privacy.mechanism == "strict" and settings.privacy.reference is None
+    return settings.privacy.bounds if wanted and settings.model.transform in (None, "scores") else None
+
+
+def expected(settings: Settings, design: SurveyDesign, folder: Path, m: int | None = None) -> float | None:
+    """Expected standard error of a mean over the file's own; None where there is no public way to say it.
+
+    Raises
+    ------
+    PrivacyError
+        The release would be refused.
+    """
+    model = synthesizer_of(settings, folder)
+    said = settings.privacy
+    if said.mechanism != "strict" or said.epsilon is None or not isinstance(model, Relative):
+        return None
+    numbers, parameters = (
+        mechanism_of(settings, folder)
+        .under(model)
+        .expected_dimensions(  # type: ignore[attr-defined]
+            design, settings.model.clusters or "model"
+        )
+    )
+    n = design.n if said.unit is None else design.column(said.unit).nunique()
+    return expected_se(
+        n, parameters, said.epsilon, m or settings.release.m, numbers=numbers, reference=said.reference is not None,
+        scores=bounds_of_scores(settings) is not None,
+    )  # fmt: skip
+
+
+def _mechanism_for(model: Synthesizer) -> tuple[MechanismName, str]:
+    if isinstance(model, Relative):
+        return "strict", "pure differential privacy at the file's own number of records"
+    if isinstance(model, Boundable):
+        return "censored", f"strict; {model.name} has no clipped likelihood ratio yet"
+    return "pseudo-posterior", f"asymptotic: {model.name} has no strict mechanism yet"
+
+
+def _data_sets(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[int, str]:
+    epsilon = settings.privacy.epsilon
+    m = MECHANISMS[settings.privacy.mechanism or "strict"]().data_sets(epsilon)
+    ready = settings.privacy.mechanism == "strict" and not lacking(settings, folder, at_hand=True)
+    if not ready:
+        return m, "the mechanism's default at this epsilon" if settings.privacy.mechanism == "strict" else "the papers'"
+    ratios = {}
+    for each in RANGE:
+        try:
+            ratios[each] = expected(settings, design, folder, each)
+        except PrivacyError:  # rival modes could have weight with so many
+            continue
+    possible = [each for each in ratios if each <= m]
+    said = ", ".join(f"{ratio:.2f} with {each}" for each, ratio in ratios.items())
+    return max(possible, default=m), f"Expected standard errors over the file's own: {said or 'not known'}"
+
+
+def _model(settings: Settings, folder: Path) -> Synthesizer:
+    """The model, before its scale is chosen: which it is and what it can do."""
+    bare = {"model.transform": None, "model.scale": None}
+    name = str(settings.model.name)
+    placeholder = name in MODELS and "bounds" in MODELS[name].options and settings.privacy.bounds is None
+    return synthesizer_of(settings.set(bare | ({"privacy.bounds": (0.0, 1.0)} if placeholder else {})), folder)
+
+
+def _takes(settings: Settings) -> Any:
+    name = str(settings.model.name)
+    return MODELS[name].options if name in MODELS else {}
+
+
+def _needs_bounds(settings: Settings, folder: Path) -> bool:
+    if settings.privacy.mechanism == "strict":
+        numeric = set(_model(settings, folder).outcomes) - set(_model(settings, folder).categorical)
+        own_scale = str(settings.model.transform).endswith(".json")
+        return bool(numeric) and settings.privacy.reference is None and not own_scale
+    option = _takes(settings).get("bounds")
+    return option is not None and option.default is option.empty
+
+
+def _columns(settings: Settings, design: SurveyDesign) -> int:
+    return int(predictor_rows(design, _sides(str(settings.model.formula))[1], None)[0].shape[1])
+
+
+def _sides(formula: str) -> tuple[list[str], str]:
+    """Outcomes and predictors of a formula."""
+    outcome, predictors = sides_of(formula, "")
+    if not predictors:
+        raise InputError(f"model.formula = {formula!r}: write outcome ~ predictors, as 'income ~ region + sex'")
+    return [outcome] if isinstance(outcome, str) else list(outcome), predictors
+
+
+def _outer(bounds: Any) -> tuple[float, float]:
+    pairs = list(bounds.values()) if isinstance(bounds, dict) else [bounds]
+    return min(low for low, _ in pairs), max(high for _, high in pairs)
+
+
+def _refuse(given: dict[str, Any], name: str) -> None:
+    if given:
+        wrong = ", ".join(f"model.{option}" for option in given)
+        raise InputError(f"{wrong}: not with model.name = {name!r}; leave it out")

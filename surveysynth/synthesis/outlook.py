@@ -1,0 +1,374 @@
+"""What to expect of a plan: from public facts, and, for the agency alone, from a look inside the file."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import kurtosis, norm, rankdata, skew, spearmanr
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, PrivacyError
+from ..estimation import estimate
+from ..models.base import Synthesizer
+from ..models.shared.predictors import predictor_rows
+from ..models.shared.transforms import as_transform
+from ..privacy.mechanisms import Mechanism
+from ..privacy.report import LEAST_INFORMATION
+from ..validation import as_list
+from .assemble import check_public, check_total, public_columns
+from .chosen import bounds_of_scores, expected, mechanism_of, synthesizer_of
+from .privacy_cost import PrivacyCost, privacy_cost
+from .settings import Settings
+
+Floats = NDArray[np.float64]
+
+FEW, FEW_CELLS = 10, 30  # records of a cell: estimates are hardly any; intervals rest on the model
+DEAR, FAIR = 1.5, 1.3  # expected standard errors over the file's own: of a warning, and what it aims at
+MORE = 1.1, 60  # steps by which a larger epsilon is looked for
+ATOM, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; of residuals; t of a rank correlation
+WIDTH = 112
+KINDS = {"strict": "strict", "censored": "strict", "censored-weighted": "strict given the privacy weights"}
+HINTS = {
+    "zero": "declare zeros = true in [model]",
+    "atom": "heaps are kept by normal scores (transform = 'scores'); other scales smooth them away",
+    "shape": "transform = 'scores' takes the shape of the whole file; a predictor more may take the rest",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Outlook:
+    """What is to be expected of a release, before anything is spent.
+
+    Attributes
+    ----------
+    said : dict of str to list of str
+        Sentences, by heading.
+    warnings : list of str
+        What to look at before the release, and what to do about it.
+    expected : pandas.DataFrame
+        One row a cell of the tables: its ``records`` (public), and ``se_ratio``, the expected standard error of a mean
+        over the file's own (NaN where no public formula has it).
+    inside : list of str
+        What a look at the confidential values says: for the agency alone.
+    """
+
+    said: dict[str, list[str]]
+    warnings: list[str]
+    expected: pd.DataFrame
+    inside: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        parts = self.said | {"Warnings": self.warnings or ["none"]}
+        if self.inside:
+            parts["Inside"] = ["for the agency alone: this was computed from confidential values", *self.inside]
+        width = max(map(len, parts)) + 2
+        out = []
+        for heading, sentences in parts.items():
+            for number, sentence in enumerate(sentences):
+                first = f"{heading if number == 0 else '':<{width}}"
+                out.append(textwrap.fill(
+                    sentence, WIDTH, initial_indent=first, subsequent_indent=" " * width, break_on_hyphens=False
+                ))  # fmt: skip
+        return "\n".join(out)
+
+    __repr__ = __str__
+
+
+def outlook(
+    settings: Settings, design: SurveyDesign, folder: Path, reasons: Mapping[str, str], *, inside: bool
+) -> Outlook:
+    """As :meth:`Plan.check` says."""
+    model, mechanism = synthesizer_of(settings, folder), mechanism_of(settings, folder)
+    privacy = settings.privacy
+    check_total(privacy.population_total, design)
+    check_public(design, model, privacy.public)
+    mechanism.check_model(model, privacy.unit)
+    by = _by(settings, model)
+    ratio = expected(settings, design, folder)
+    cells = _cells(design, by).assign(se_ratio=np.nan if ratio is None else ratio)
+    said = {
+        "Survey": [repr(design).removeprefix("SurveyDesign: ")],
+        "Model": [_said_of_model(settings, model)],
+        "Privacy": [_said_of_privacy(settings)],
+        "Public": [_said_of_public(settings, design, model)],
+        "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
+        "Expected": _said_of_accuracy(settings, ratio, cells, by),
+        "Time": [_said_of_time(settings, design, mechanism)],
+    }
+    warnings = _warnings(settings, design, folder, model, ratio, cells, by)
+    seen = _look_inside(settings, design, model, mechanism, by, ratio) if inside else []
+    return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
+
+
+def _by(settings: Settings, model: Synthesizer) -> list[str]:
+    by = settings.tables.by or []
+    for name in by:
+        if name not in (*model.predictor_columns, *model.categorical):
+            raise InputError(
+                f"tables.by names {name!r}, which is not a predictor, so the release would not preserve it"
+            )
+    return by
+
+
+def _cells(design: SurveyDesign, by: list[str]) -> pd.DataFrame:
+    """Records of each cell, margin and the total."""
+    table = estimate(design, by=by, statistic="count")
+    return table[[*by, "n"]].rename(columns={"n": "records"})
+
+
+def _said_of_model(settings: Settings, model: Synthesizer) -> str:
+    m = settings.model
+    scale = {"scores": "private normal scores"}.get(str(m.transform), m.transform)
+    parts = [f"{model.name} of {', '.join(model.outcomes)} ({m.kind}), given {model.predictors}"]
+    parts += [f"scale {scale}"] if scale else []
+    parts += [f"weights {m.weight}"] if m.weight else []
+    parts += ["zeros of their own"] if m.zeros else []
+    return "; ".join(parts)
+
+
+def _said_of_privacy(settings: Settings) -> str:
+    p = settings.privacy
+    kind = KINDS.get(str(p.mechanism), "asymptotic")
+    asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, whose epsilon the fit tells"
+    of = f"one {p.unit}" if p.unit else "one record"
+    beside = f", beside {p.reference}" if p.reference else ""
+    how = p.mechanism if p.mechanism == kind else f"{p.mechanism} ({kind})"
+    return f"{how}, {asked} for {of}'s confidential values, m = {settings.release.m}{beside}"
+
+
+def _said_of_public(settings: Settings, design: SurveyDesign, model: Synthesizer) -> str:
+    kept = public_columns(design, model)
+    recoded = [c for c in (design.strata_name, *design.psu_names) if c in kept and c not in model.predictor_columns]
+    as_is = [c for c in kept if c not in recoded]
+    parts = [f"published record by record as they are: {', '.join(as_is) or 'nothing'}"]
+    parts += [f"with labels recoded: {', '.join(map(str, recoded))}"] if recoded else []
+    parts.append(f"the number of records, {design.n:,}")
+    p = settings.privacy
+    parts += [f"the population total, {p.population_total:,.15g}"] if p.population_total else []
+    parts += [f"the bounds {_text(p.bounds)}"] if p.bounds else []
+    parts += ["the survey weights"] if settings.model.weight == "public" else []
+    return "; ".join(parts)
+
+
+def _text(bounds: Any) -> str:
+    if isinstance(bounds, dict):
+        return "; ".join(f"{name} {_text(pair)}" for name, pair in bounds.items())
+    return f"{bounds[0]:,.15g} to {bounds[1]:,.15g}"
+
+
+def _said_of_accuracy(settings: Settings, ratio: float | None, cells: pd.DataFrame, by: list[str]) -> list[str]:
+    if ratio is None:
+        return ["no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"]
+    said = [f"standard errors of means about {ratio:.2f} times the file's own, in every cell that the model holds"]
+    if by:
+        smallest = cells["records"].min()
+        said.append(f"tables by {', '.join(by)}: {len(cells)} cells and margins, the smallest of {smallest:,} records")
+    return said
+
+
+def _said_of_time(settings: Settings, design: SurveyDesign, mechanism: Mechanism) -> str:
+    seconds = mechanism.expected_seconds(design.n)
+    if seconds is not None:
+        return f"about {seconds:.0f} seconds on two cores, up to four times as long where chains have to be longer"
+    if settings.model.prior == "flat":
+        return "some seconds"
+    return "Markov chains: some seconds to a minute for FBS and FBP, longer for other models and under a clamp"
+
+
+def _warnings(
+    settings: Settings, design: SurveyDesign, folder: Path, model: Synthesizer, ratio: float | None,
+    cells: pd.DataFrame, by: list[str],
+) -> list[str]:  # fmt: skip
+    """What public facts alone make worth a look."""
+    said, p = list[str](), settings.privacy
+    if ratio is not None and ratio > DEAR:
+        enough = _enough(settings, design, folder)
+        remedy = f"epsilon = {enough:.2g} would make it {FAIR}; " if enough else ""
+        said.append(f"intervals about {ratio:.2f} times as long as the file's own: {remedy}fewer predictors, too")
+    few = int((cells["records"] < FEW).sum())
+    if few:
+        said.append(
+            f"{few} of {len(cells)} cells have fewer than {FEW} records: fewer variables in tables.by, merged levels, "
+            f"or min_cell = {FEW} in [tables]"
+        )
+    thin = int((cells["records"] < FEW_CELLS).sum()) - few
+    if thin:
+        said.append(f"{thin} more have fewer than {FEW_CELLS}: their intervals rest on the model")
+    rows = predictor_rows(design, _public_formula(model), None)[0] if not model.categorical else None
+    if rows is not None and design.n < 10 * rows.shape[1]:
+        said.append(
+            f"{rows.shape[1]} columns of predictors for {design.n:,} records: fewer predictors, or merged levels"
+        )
+    zero_inside = any(low <= 0 <= high for low, high in _pairs(p.bounds))
+    if p.mechanism == "strict" and zero_inside and settings.model.zeros is None:
+        said.append(
+            "the bounds include 0: if many amounts are exactly 0, declare zeros = true in [model]; else say false"
+        )
+    if design.clustered and p.unit is None:
+        said.append(
+            "epsilon protects single records; where a person or household has several, say which column that is: unit ="
+        )
+    if p.mechanism in ("pseudo-posterior", "weighted-e"):
+        said.append("the guarantee is asymptotic, not strict at this number of records; the report says so")
+    if p.population_total is None:
+        said.append("no population_total: the sum of the survey weights is published, which epsilon does not cover")
+    if p.ledger is None:
+        said.append("no ledger: nothing adds up what is spent on this survey; surveysynth ledger --create makes one")
+    return said
+
+
+def _public_formula(model: Synthesizer) -> str:
+    return model.predictors
+
+
+def _pairs(bounds: Any) -> list[tuple[float, float]]:
+    return [] if bounds is None else list(bounds.values()) if isinstance(bounds, dict) else [bounds]
+
+
+def _enough(settings: Settings, design: SurveyDesign, folder: Path) -> float | None:
+    """The epsilon at which standard errors are fair."""
+    assert settings.privacy.epsilon is not None
+    for step in range(1, MORE[1]):
+        epsilon = settings.privacy.epsilon * MORE[0] ** step
+        try:
+            found = expected(settings.set({"privacy.epsilon": epsilon}), design, folder)
+        except PrivacyError:
+            continue
+        if found is not None and found <= FAIR:
+            return epsilon
+    return None
+
+
+# ---- inside: for the agency alone
+
+
+def _look_inside(
+    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
+    ratio: float | None,
+) -> list[str]:  # fmt: skip
+    """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
+    said = _of_information(settings, design, model, mechanism)
+    numeric = [name for name in model.outcomes if name not in model.categorical]
+    for outcome in numeric:
+        said += _of_values(settings, design, outcome)
+        said += _of_residuals(settings, design, model, outcome)
+        said += _of_sizes(settings, design, outcome)
+        said += _of_cells(design, outcome, by, ratio)
+    return said
+
+
+def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:
+    """What privacy weights keep: from a fit."""
+    privacy = settings.privacy
+    if privacy.mechanism != "pseudo-posterior":
+        return []
+    cost = privacy_cost(
+        design, model, epsilon=privacy.epsilon, m=settings.release.m, mechanism=mechanism, unit=privacy.unit,
+        clusters=settings.model.clusters or "model", reweight=privacy.reweight or 0,
+    )  # fmt: skip
+    assert isinstance(cost, PrivacyCost)  # as there is an epsilon or a c1
+    ratio = np.sqrt(1 + (1 + 1 / cost.mean_alpha) / cost.m)
+    said = f"privacy weights keep {cost.mean_alpha:.0%} of the file's information: standard errors of means about "
+    little = "; that is too little, and the release would stop" if cost.mean_alpha < LEAST_INFORMATION else ""
+    return [f"{said}{ratio:.2f} times the file's own, biases apart{little}. {cost.verdict}"]
+
+
+def _of_values(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
+    y = design.numeric(outcome)
+    there, said = y[np.isfinite(y)], list[str]()
+    if there.size < y.size and settings.model.missing is None:
+        said.append(f"{outcome}: {y.size - there.size:,} records have none; say missing = 'impute' in [model]")
+    zero = float(np.mean(there == 0))
+    if zero > ATOM and not settings.model.zeros:
+        said.append(f"{outcome}: {zero:.0%} are exactly 0; {HINTS['zero']}")
+    amounts = there[there != 0]
+    most = pd.Series(amounts).value_counts(normalize=True)
+    if most.size and most.iloc[0] > ATOM:
+        heaps = int((most > ATOM).sum())
+        said.append(f"{outcome}: {heaps} single value(s) hold {most[most > ATOM].sum():.0%}; {HINTS['atom']}")
+    for low, high in _pairs(_bounds_of(settings, outcome)):
+        beyond = np.mean((there < low) | (there > high))
+        if beyond > 0:
+            said.append(
+                f"{outcome}: {beyond:.2%} lie beyond the bounds and are moved to them; wider bounds would keep them"
+            )
+        if high > 4 * np.quantile(there, 0.999):
+            said.append(
+                f"{outcome}: the upper bound lies far above nearly all values; a tighter one makes shorter intervals"
+            )
+    return said
+
+
+def _bounds_of(settings: Settings, outcome: str) -> Any:
+    bounds = settings.privacy.bounds
+    return bounds.get(outcome) if isinstance(bounds, dict) else bounds
+
+
+def _of_residuals(settings: Settings, design: SurveyDesign, model: Synthesizer, outcome: str) -> list[str]:
+    """Skewness and kurtosis of what the predictors leave on the working scale."""
+    y = design.numeric(outcome)
+    keep = np.isfinite(y) & ((y != 0) | (not settings.model.zeros))
+    if bounds_of_scores(settings) is not None or settings.model.transform in (None, "scores"):
+        z = norm.ppf((rankdata(y[keep]) - 0.5) / keep.sum())
+    else:
+        with np.errstate(all="ignore"):
+            scores = str(settings.model.transform).endswith(".json")
+            z = norm.ppf((rankdata(y[keep]) - 0.5) / keep.sum()) if scores else as_transform(
+                str(settings.model.transform), settings.model.scale
+            ).forward(y[keep])  # fmt: skip
+    if model.categorical or not np.isfinite(z).all():
+        return []
+    X, row, _ = predictor_rows(design, model.predictors, None)
+    X = X[row[keep]]
+    residual = z - X @ np.linalg.lstsq(X, z, rcond=None)[0]
+    left = float(1 - residual.var() / z.var())
+    said = [f"{outcome}: the predictors explain {left:.0%} of its variance on the working scale"]
+    if abs(skew(residual)) > SKEWED or kurtosis(residual) > TAILED:
+        said.append(
+            f"{outcome}: residuals on that scale have skewness {skew(residual):.1f} and excess kurtosis "
+            f"{kurtosis(residual):.1f}, where the model has 0 and 0; {HINTS['shape']}"
+        )
+    return said
+
+
+def _of_sizes(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
+    """Whether the sizes of PSUs, and of units, go with the outcome: rank correlation over groups."""
+    said, y = list[str](), design.numeric(outcome)
+    groups = {"PSUs": list(design.psu_names[:1]), "units": as_list(settings.privacy.unit)}
+    for what, columns in groups.items():
+        if not columns or (what == "PSUs" and not design.clustered):
+            continue
+        of = pd.DataFrame({"y": y, "unit": design.frame.groupby(columns, sort=False).ngroup()}).groupby("unit")["y"]
+        size, mean = of.size().to_numpy(), of.mean().to_numpy()
+        if len(np.unique(size)) < 2 or len(size) < FEW:
+            continue
+        r = float(spearmanr(size, mean, nan_policy="omit").statistic)
+        t = abs(r) * np.sqrt(max(len(size) - 2, 1) / max(1 - r**2, 1e-12))
+        if t > RELATED:
+            said.append(
+                f"{outcome}: it goes with the size of {what} (rank correlation {r:.2f} over {len(size):,}), which the "
+                "model takes in as a predictor; a public size in the formula is better"
+            )
+    return said
+
+
+def _of_cells(design: SurveyDesign, outcome: str, by: list[str], ratio: float | None) -> list[str]:
+    """Expected coefficients of variation: the file's own times the ratio."""
+    if ratio is None or np.isnan(design.numeric(outcome)).any():
+        return []
+    table = estimate(design, outcome, by, "mean")
+    cv = (table["se"] / table["estimate"].abs() * ratio).to_numpy()
+    cv = cv[np.isfinite(cv)]
+    if not cv.size:
+        return []
+    return [
+        f"{outcome}: expected coefficients of variation of its means {cv.min():.1%} to {cv.max():.1%} over "
+        f"{len(cv)} cells; above 15% in {int((cv > 0.15).sum())}"
+    ]

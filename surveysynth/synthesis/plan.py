@@ -1,0 +1,420 @@
+"""A plan: everything that a release is made of, chosen and explained before the file's values are looked at.
+
+Plan(design, "income ~ region + sex", ...)   or   Plan.read("plan.toml")
+-> check()   what is published as it is, expected standard errors, time, warnings: no budget spent
+-> release() -> write()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+
+from ..choices import OutcomeKind
+from ..design.guess import guess_roles
+from ..design.read import read_labelled
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..estimation import estimate
+from ..privacy.accounting.ledger import Ledger
+from ..release.folder import check_place
+from ..release.release import Release, read_release
+from ..storage import whole_file
+from ..validation import as_list
+from .chosen import bounds_of_scores, choose, lacking, mechanism_of, synthesizer_of
+from .fitting import synthesize
+from .outlook import Outlook, outlook
+from .settings import MechanismName, Settings, read_toml, to_toml
+
+SUPERSEDES = (
+    "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
+    "at most what epsilon = {:g} lets through"
+)
+OVERLAP = (
+    "respondents may be in the reference's file, too, whose release had epsilon = {:g} ({}): of whoever is in both, "
+    "the two together tell at most what epsilon = {:g} lets through"
+)
+READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the survey that are about its file
+ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu"
+UNSAID = "poststrata", "base_weights", "replicate_weights", "pps"  # roles that no entry of a plan stands for
+ABOUT = "title", "contact", "source"
+GUESSED = "guessed from the column's name or label: is it that?"
+COMPARED = ["estimate", "se", "ci_low", "ci_high"]
+
+
+class Plan:
+    """What will be released, how it is protected and why so: made before anything of the file is spent.
+
+    What is not given is chosen from public facts and arguments alone: the model by the declared kind of the outcome,
+    the mechanism, the scale, m by the expected accuracy, the prior.  ``print(plan)`` says what was chosen and what to
+    expect; nothing is released and no budget is spent before :meth:`release`.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The confidential file.
+    formula : str
+        ``"income ~ region + sex"``: outcomes (``C(tenure)`` for categories) and public predictors.
+    by : str or list of str, optional
+        Variables of the published tables: predictors, or synthesized categories.
+    epsilon : float, optional
+        Budget of the whole release.
+    population_total : float, optional
+        Public number of population units.
+    bounds : (float, float) or mapping of outcome to such, optional
+        Public lowest and highest outcome.
+    kind : {"amount", "count", "share"}
+        What the outcomes are.  It is declared, not found: what is found would be a fact about the file.
+    m : int, optional
+        Number of synthetic data sets.
+    mechanism : {"strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"}, optional
+    unit : str, optional
+        Column of what epsilon protects, where that is not a record.
+    reference : str or Path, optional
+        Folder of an earlier strict release of this survey.
+    **entries
+        Any other entry of the plan's file, by its name: ``prior="flat"``, ``title="Income 2025"``.
+
+    Attributes
+    ----------
+    settings : Settings
+        Every entry, as in the file.
+    reasons : dict of str to str
+        Why entries were chosen that nobody gave, by ``"section.entry"``.
+    lacking : dict of str to str
+        What only the agency can say and has not said yet.
+
+    Raises
+    ------
+    InputError
+        Unknown entries, or values of another kind.
+
+    Examples
+    --------
+    >>> plan = Plan(design, "income ~ region + sex", by=["region", "sex"], epsilon=5)  # doctest: +SKIP
+    >>> plan.lacking  # doctest: +SKIP
+    """
+
+    settings: Settings
+    reasons: dict[str, str]
+    lacking: dict[str, str]
+
+    def __init__(
+        self,
+        design: SurveyDesign,
+        formula: str,
+        *,
+        by: str | Sequence[str] | None = None,
+        epsilon: float | None = None,
+        population_total: float | None = None,
+        bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+        kind: OutcomeKind = "amount",
+        m: int | None = None,
+        mechanism: MechanismName | None = None,
+        unit: str | None = None,
+        reference: str | Path | None = None,
+        **entries: Any,
+    ) -> None:
+        if not isinstance(design, SurveyDesign):
+            raise InputError("the first argument is a SurveyDesign: SurveyDesign.read('silc.csv', weights=...)")
+        given: dict[str, Any] = {
+            "model.formula": formula, "model.kind": kind, "tables.by": as_list(by) or None, "privacy.epsilon": epsilon,
+            "privacy.population_total": population_total, "privacy.bounds": bounds, "release.m": m,
+            "privacy.mechanism": mechanism, "privacy.unit": unit,
+            "privacy.reference": None if reference is None else str(reference),
+        }  # fmt: skip
+        survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
+        settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
+        given |= {"tables.labels": (design.source or {}).get("labels")} | _placed(settings, entries)
+        labels = given["tables.labels"]
+        self._begin(settings.set(survey | given), design.labelled(labels) if labels else design, Path())
+
+    def _begin(self, settings: Settings, design: SurveyDesign | None, folder: Path) -> None:
+        self._design, self._folder, self.reasons = design, folder, {}
+        self._columns: tuple[str, ...] = ()
+        if settings.model.formula is not None and (design is not None or _readable(settings)):
+            settings, self.reasons = choose(settings, self._of(settings), folder)
+        self.settings = settings
+        self.lacking = lacking(settings, folder, at_hand=design is not None)
+
+    @classmethod
+    def read(cls, path: str | Path, set: Mapping[str, Any] | None = None) -> Self:
+        """Read a plan's file.
+
+        Parameters
+        ----------
+        path : str or Path
+            TOML; the paths in it are seen from its folder.
+        set : mapping of "section.entry" to value, optional
+            Entries to override, as ``--set privacy.epsilon=3`` does.
+
+        Raises
+        ------
+        InputError
+            No such file; entries that are unknown or wrong.
+        """
+        settings = read_toml(Path(path)).set(set or {})
+        return cls._made(settings, None, Path(path).absolute().parent)
+
+    @classmethod
+    def draft(cls, file: str | Path, *, set: Mapping[str, Any] | None = None, **entries: Any) -> Self:
+        """A first plan for a file: the roles of its columns guessed from names and labels, the rest to be filled in.
+
+        Parameters
+        ----------
+        file : str or Path
+            The confidential file.
+        set : mapping of "section.entry" to value, optional
+        **entries
+            What is known, by the names that entries have in the plan's file: ``formula="income ~ region"``, ...
+
+        Raises
+        ------
+        InputError
+            A file that cannot be read; unknown entries.
+        """
+        settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
+        settings = settings.set(_placed(settings, entries) | dict(set or {}))
+        survey = settings.survey
+        said = {name: getattr(survey, name) for name in READING if getattr(survey, name) is not None}
+        frame, labels = read_labelled(file, **dict.fromkeys(READING) | said)
+        guessed = guess_roles([str(c) for c in frame.columns], labels)
+        free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
+        if survey.probs is not None:
+            free.pop("weights", None)
+        plan = cls._made(settings.set({f"survey.{role}": column for role, column in free.items()}), None, Path())
+        plan._columns = tuple(f"{c} ({labels[c]})" if c in labels else str(c) for c in frame.columns)
+        plan.reasons = {f"survey.{role}": GUESSED for role in free} | plan.reasons
+        return plan
+
+    @classmethod
+    def _made(cls, settings: Settings, design: SurveyDesign | None, folder: Path) -> Self:
+        plan = cls.__new__(cls)
+        plan._begin(settings, design, folder)
+        return plan
+
+    def set(self, **entries: Any) -> Plan:
+        """The plan with other values at some entries, by their names: ``plan.set(epsilon=3)``.
+
+        What was chosen is chosen again; what was said stays.
+
+        Raises
+        ------
+        InputError
+            Unknown entries, or values of another kind.
+        """
+        guessed = {entry: why for entry, why in self.reasons.items() if why == GUESSED}
+        said = self.settings.set(dict.fromkeys(entry for entry in self.reasons if entry not in guessed))
+        asked = _placed(said, entries)
+        plan = self._made(said.set(asked), self._design, self._folder)
+        plan.reasons |= {entry: why for entry, why in guessed.items() if entry not in asked}
+        return plan
+
+    @property
+    def design(self) -> SurveyDesign:
+        """The confidential file, which is read when it is first needed.
+
+        Raises
+        ------
+        InputError
+            The plan names no file, or it cannot be read.
+        """
+        return self._of(self.settings)
+
+    def _of(self, settings: Settings) -> SurveyDesign:
+        if self._design is None:
+            survey = settings.survey
+            if survey.file is None:
+                raise InputError("the plan names no file: fill in survey.file")
+            said = {name: getattr(survey, name) for name in (*READING, *ROLES)}
+            given = {name: value for name, value in said.items() if value is not None}
+            labels = settings.tables.labels
+            self._design = SurveyDesign.read(self._folder / survey.file, labels=labels, **given)
+        return self._design
+
+    def check(self, *, inside: bool = False) -> Outlook:
+        """What to expect of the release: no budget is spent.
+
+        Parameters
+        ----------
+        inside : bool
+            Look at the confidential values, too: heaps, the shape of residuals, expected standard errors in their own
+            unit, sizes of PSUs that go with the outcome.  What it says is for the agency alone.
+
+        Raises
+        ------
+        InputError
+            Something is not filled in, or the arguments do not suit the file.
+        PrivacyError
+            The release would be refused.
+        """
+        self._refuse_unfinished()
+        return outlook(self.settings, self.design, self._folder, self.reasons, inside=inside)
+
+    def release(self, *, seed: int | None = None) -> Release:
+        """Fit, and make the release.
+
+        Parameters
+        ----------
+        seed : int, optional
+            For tests only: the release is marked "not for publication".
+
+        Raises
+        ------
+        InputError, ModelError, PrivacyError, EngineError, NotFitForRelease
+            As :func:`surveysynth.synthesize`; something is not filled in.
+        """
+        self._refuse_unfinished()
+        privacy, model, release = self.settings.privacy, self.settings.model, self.settings.release
+        notes, of_others = self._said_of_others()
+        if privacy.survey is None and privacy.ledger is not None:
+            raise InputError(
+                "privacy.ledger needs privacy.survey, the name under which the epsilons of the survey add up"
+            )
+        ledger = (
+            None if privacy.ledger is None else Ledger(self._folder / privacy.ledger, str(privacy.survey), privacy.cap)
+        )
+        made = synthesize(
+            self.design, synthesizer_of(self.settings, self._folder), epsilon=privacy.epsilon, m=release.m,
+            mechanism=mechanism_of(self.settings, self._folder), population_total=privacy.population_total,
+            bounds=bounds_of_scores(self.settings), public=privacy.public, clusters=model.clusters or "model",
+            unit=privacy.unit, reweight=privacy.reweight or 0, debias=bool(release.debias),
+            accept_diagnostics=release.accept or (), ledger=ledger, seed=seed,
+        )  # fmt: skip
+        about = {name: getattr(release, name) for name in ABOUT if getattr(release, name) is not None}
+        report = replace(made.privacy, assumptions=[*made.privacy.assumptions, *notes])
+        return replace(made, method=made.method | about | of_others, privacy=report)
+
+    def write(self, release: Release, folder: str | Path | None = None, *, overwrite: bool = False) -> Path:
+        """Write a release as the plan says: where, by which variables, in which format.
+
+        Parameters
+        ----------
+        release : Release
+        folder : str or Path, optional
+            Another place than that of the plan.
+        overwrite : bool
+            Replace a release that is there.
+
+        Raises
+        ------
+        InputError
+            As :meth:`Release.write`.
+        """
+        tables = self.settings.tables
+        return release.write(
+            self.place(folder), by=tables.by, **self.statistics, format=self.settings.release.format,
+            min_cell=tables.min_cell, cv_limit=tables.cv_limit, overwrite=overwrite,
+        )  # fmt: skip
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """What the tables show, as arguments of :meth:`Release.tables`."""
+        tables = self.settings.tables
+        return {"statistic": tables.statistic} | ({"quantiles": tables.quantiles} if tables.quantiles else {})
+
+    def place(self, folder: str | Path | None = None) -> Path:
+        """The folder of the release."""
+        return self._folder / self.settings.release.folder if folder is None else Path(folder)
+
+    def check_place(self, folder: str | Path | None = None, *, overwrite: bool = False) -> None:
+        """Refuse a place where the release could not be written (InputError): before anything is spent."""
+        check_place(self.place(folder), overwrite=overwrite)
+
+    def compare(self, release: Release) -> pd.DataFrame:
+        """A release beside the confidential file: for the agency alone.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a cell and statistic: ``estimate`` and ``se`` of the file, those of the release with the suffix
+            ``_release`` and its interval, whether it ``holds`` the file's estimate, and ``se_ratio``.
+        """
+        by = self.settings.tables.by or release.table_predictors()
+        theirs = release.tables(by, **self.statistics)
+        own = []
+        missing = "fail" if self.settings.model.missing in (None, "fail") else "drop"
+        quantiles = self.settings.tables.quantiles or 0.5
+        for outcome, statistic in theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False):
+            own.append(estimate(self.design, outcome or None, by, statistic, quantiles=quantiles, missing=missing))
+        file = pd.concat(own)
+        keys = [c for c in ("statistic", "outcome", "category", "prob", *by) if c in theirs and c in file]
+        both = file[[*keys, "estimate", "se"]].merge(theirs[[*keys, *COMPARED]], on=keys, suffixes=("", "_release"))
+        holds = both["estimate"].between(both["ci_low"], both["ci_high"])
+        return both.assign(holds=holds, se_ratio=both["se_release"] / both["se"])
+
+    def to_toml(self) -> str:
+        """The plan as a file: every entry with a comment, what was chosen with its reason, what is to be filled in."""
+        return to_toml(self.settings, self.reasons, self.lacking, self._columns)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the plan's file, whole or not at all.
+
+        Raises
+        ------
+        InputError
+            The file exists and ``overwrite`` is False; the design has what no entry of a plan says.
+        """
+        path = Path(path)
+        if path.exists() and not overwrite:
+            raise InputError(f"{str(path)!r} exists; choose another name, or overwrite=True")
+        beyond = [] if self._design is None else [role for role in UNSAID if self._design.roles().get(role)]
+        if beyond:
+            raise InputError(f"a plan's file cannot say {', '.join(beyond)} of the design: release from this session")
+        with whole_file(path) as stream:
+            stream.write(self.to_toml().encode())
+        return path
+
+    def __repr__(self) -> str:
+        if self.lacking:
+            said = "\n".join(f"  {entry}: {what}" for entry, what in self.lacking.items())
+            return f"Plan of {self.settings.model.formula}, to be filled in:\n{said}"
+        return str(self.check())
+
+    def _refuse_unfinished(self) -> None:
+        if self.lacking:
+            said = "; ".join(f"{entry}, {what}" for entry, what in self.lacking.items())
+            raise InputError(f"the plan is not filled in: {said}")
+
+    def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:
+        """What the report and the manifest say of releases whose epsilon adds up with this one's."""
+        settings, notes, facts = self.settings, list[str](), dict[str, Any]()
+        found = [("supersedes", SUPERSEDES, settings.release.supersedes)]
+        if settings.privacy.overlap:
+            found.append(("overlap", OVERLAP, settings.privacy.reference))
+        for name, sentence, folder in found:
+            if folder is None:
+                if name == "overlap":
+                    raise InputError("privacy.overlap is about a reference: give privacy.reference, or leave it out")
+                continue
+            earlier = read_release(self._folder / folder).privacy
+            spent = settings.privacy.epsilon or 0.0
+            notes.append(sentence.format(earlier.epsilon, earlier.kind, earlier.epsilon + spent))
+            facts[name] = {"epsilon": earlier.epsilon, "kind": earlier.kind, "together": earlier.epsilon + spent}
+        return notes, facts
+
+
+def _survey_of(design: SurveyDesign) -> dict[str, Any]:
+    """What the section on the survey says of a design."""
+    roles = design.roles()
+    said = {name: roles.get(name) for name in ROLES} | {k: v for k, v in (design.source or {}).items() if k != "labels"}
+    return said | ({"lonely_psu": None} if roles["lonely_psu"] == "fail" else {})
+
+
+def _placed(settings: Settings, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries by "section.entry", from their names alone."""
+    places = {entry.partition(".")[2]: entry for entry, _ in settings.items()}
+    unknown = [name for name in entries if name not in places]
+    if unknown:
+        raise InputError(f"{', '.join(unknown)}: no entry of a plan; these are {', '.join(places)}")
+    return {places[name]: value for name, value in entries.items()}
+
+
+def _readable(settings: Settings) -> bool:
+    """Whether the file of a plan can be read as a design."""
+    survey = settings.survey
+    return survey.file is not None and (survey.weights is not None or survey.probs is not None)

@@ -1,0 +1,270 @@
+"""What a plan says, section by section, and its file: TOML with a comment at every entry."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import textwrap
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import tomlkit
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .. import choices
+from ..errors import InputError
+
+SCHEMA = "plan.schema.json"
+FILL_IN = "FILL IN"
+MechanismName = Literal["strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
+Pair = tuple[float, float]
+
+
+class Section(BaseModel):
+    """A part of a plan; an entry that is None is not said."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Survey(Section):
+    """The confidential file, and how the sample was drawn."""
+
+    file: str | None = Field(None, description="csv, parquet, Stata, SPSS or SAS; as seen from this file's folder")
+    weights: str | None = Field(None, description="column of survey weights")
+    probs: str | None = Field(None, description="column of inclusion probabilities, instead of weights")
+    strata: str | None = Field(None, description="column of strata")
+    psu: str | list[str] | None = Field(None, description="columns of sampling units, outermost first")
+    fpc: str | list[str] | None = Field(None, description="columns of population sizes or fractions, one a stage")
+    lonely_psu: choices.LonelyPSU | None = Field(None, description="what a stratum with one PSU does to a variance")
+    separator: str | None = Field(None, description="between the columns of a csv; found where it is not said")
+    decimal: str | None = Field(None, description="decimal sign of a csv")
+    encoding: str | None = Field(None, description="of the file's text; default utf-8")
+    missing_codes: list[float | str] | dict[str, list[float | str]] | None = Field(
+        None, description="codes that stand for missing values, of all columns or by column"
+    )
+
+
+class Model(Section):
+    """What is synthesized, given what, and by which model."""
+
+    formula: str | None = Field(None, description="outcome ~ public predictors; C(column) is an outcome of categories")
+    kind: choices.OutcomeKind = Field(
+        "amount", description="what the outcomes are: amount, count or share; declared, never found"
+    )
+    name: str | None = Field(None, description="model")
+    transform: str | None = Field(None, description="working scale: scores, log, identity, asinh, or a file of scores")
+    scale: float | None = Field(None, description="public scale of identity and asinh")
+    weight: choices.WeightModel | None = Field(None, description="how the weight goes with the outcome, or public")
+    prior: str | None = Field(None, description="prior of the coefficients")
+    zeros: bool | None = Field(None, description="zeros are an outcome of their own")
+    missing: choices.Missing | None = Field(None, description="what a missing outcome does")
+    components: int | None = Field(None, description="components at most, of a mixture")
+    clusters: choices.Clusters | None = Field(None, description="effects of PSUs, and of strata that are no predictors")
+
+
+class Privacy(Section):
+    """How records are protected, and what is public."""
+
+    epsilon: float | None = Field(None, gt=0, description="budget of the whole release")
+    population_total: float | None = Field(None, gt=0, description="public number of population units")
+    bounds: Pair | dict[str, Pair] | None = Field(None, description="public lowest and highest outcome")
+    unit: str | None = Field(None, description="column of what epsilon protects, as households; default a record")
+    mechanism: MechanismName | None = Field(None, description="how records are protected")
+    reference: str | None = Field(None, description="folder of an earlier strict release of this survey")
+    overlap: bool | None = Field(None, description="the reference's respondents are in this file, too: epsilons add up")
+    between_psus: float | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
+    map: choices.MapName | None = Field(None, description="from risk to privacy weight")
+    c1: float | None = Field(None, description="scale of the map; default tuned to epsilon")
+    c2: float | None = Field(None, description="shift of the map")
+    reweight: int | None = Field(None, ge=0, description="steps of re-weighting")
+    public: list[str] | None = Field(None, description="columns that you declare public; others stop the release")
+    ledger: str | None = Field(None, description="file that adds up what is spent")
+    survey: str | None = Field(None, description="name of the survey in the ledger")
+    cap: float | None = Field(None, gt=0, description="the most that may be spent on the survey")
+
+
+class Tables(Section):
+    """What public/tables.csv shows."""
+
+    by: list[str] | None = Field(None, description="predictors, crossed; with margins and total")
+    statistic: list[str] | None = Field(
+        None, description="count, mean, total, quantile, proportion; default by what outcomes are"
+    )
+    quantiles: list[float] | None = Field(None, description="probabilities of quantiles")
+    min_cell: int | None = Field(
+        None, ge=1, description="cells of fewer records are left blank: quality, not protection"
+    )
+    cv_limit: float | None = Field(None, gt=0, description="larger coefficients of variation are flagged")
+    labels: dict[str, str] | None = Field(None, description="headings of columns")
+
+
+class ReleaseSettings(Section):
+    """What is written where, and what its reader is told."""
+
+    m: int | None = Field(None, ge=1, description="number of synthetic data sets")
+    folder: str = Field("release", description="as seen from this file's folder")
+    format: Literal["csv", "parquet"] = Field("csv", description="of the synthetic files")
+    debias: bool | None = Field(None, description="correct the draws for what privacy weights do to the model")
+    accept: list[str] | None = Field(None, description="failed diagnostics, or 'information', that are accepted")
+    title: str | None = Field(None, description="of the release")
+    contact: str | None = Field(None, description="whom readers can ask")
+    source: str | None = Field(None, description="of the data, as tables cite it")
+    supersedes: str | None = Field(None, description="folder of the release that this one replaces: epsilons add up")
+
+
+class Settings(Section):
+    """All that a release is made of: the sections of a plan.
+
+    Raises
+    ------
+    InputError
+        From :meth:`of`: unknown entries, values of another kind.
+    """
+
+    survey: Survey
+    model: Model
+    privacy: Privacy
+    tables: Tables = Tables()
+    release: ReleaseSettings = ReleaseSettings()
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Self:
+        """Checked; InputError names the entries that are wrong."""
+        try:
+            return cls.model_validate(dict(said))
+        except ValidationError as error:
+            wrong = {_entry(e["loc"]): _what(e) + _near(e) for e in reversed(error.errors())}  # of a union the first
+        raise InputError(f"the plan is not valid: {'; '.join(f'{entry}: {what}' for entry, what in wrong.items())}")
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every entry, "section.entry", and what it says."""
+        for section in type(self).model_fields:
+            for entry in type(getattr(self, section)).model_fields:
+                yield f"{section}.{entry}", getattr(getattr(self, section), entry)
+
+    def __getitem__(self, entry: str) -> Any:
+        """One entry, by "section.entry"."""
+        section, _, name = entry.partition(".")
+        return getattr(getattr(self, section), name)
+
+    def set(self, entries: Mapping[str, Any]) -> Self:
+        """With other values at some entries, "section.entry"; None takes one out."""
+        said: dict[str, dict[str, Any]] = self.model_dump(exclude_none=True)
+        for entry, value in entries.items():
+            section, _, name = entry.partition(".")
+            if not name or section not in type(self).model_fields:
+                raise InputError(
+                    f"{entry!r} is no entry of a plan: write section.entry, of {', '.join(type(self).model_fields)}"
+                )
+            said.setdefault(section, {})[name] = value
+        said = {at: {name: value for name, value in part.items() if value is not None} for at, part in said.items()}
+        return self.of(said)
+
+
+def _entry(location: tuple[int | str, ...]) -> str:
+    """Where an entry stands; the alternatives of a union are no part of it."""
+    return ".".join(str(part) for part in location[:2])
+
+
+def _what(error: Any) -> str:
+    """What is wrong with an entry, shortly; values of a plan are public."""
+    if error["type"] == "extra_forbidden":
+        return "there is no such entry"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _near(error: Any) -> str:
+    """The entry that was meant, where one is like it."""
+    if error["type"] != "extra_forbidden" or len(error["loc"]) < 2:
+        return ""
+    sections = {name: kind.annotation for name, kind in Settings.model_fields.items()}
+    entries = list(sections[error["loc"][0]].model_fields)  # type: ignore[union-attr]
+    near = difflib.get_close_matches(str(error["loc"][1]), entries, 1)
+    return f"; did you mean {near[0]}?" if near else f"; these are {', '.join(entries)}"
+
+
+def read_toml(path: Path) -> Settings:
+    """The settings in a file.
+
+    Raises
+    ------
+    InputError
+        No such file, no TOML, or entries that are wrong.
+    """
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}; surveysynth plan FILE > {path.name} makes one")
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{str(path)!r} is not a plan: {error}") from None
+    if not said:
+        raise InputError(
+            f"{str(path)!r} is empty: surveysynth plan FILE > {path.name} makes a plan, if it has no error"
+        )
+    return Settings.of({name: {} for name in ("survey", "model", "privacy")} | said)
+
+
+def value_of(text: str) -> Any:
+    """What ``--set entry=text`` says: a value as TOML writes it, or else the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def to_toml(
+    settings: Settings, reasons: Mapping[str, str], lacking: Mapping[str, str], columns: Sequence[str] = ()
+) -> str:
+    """The file of a plan.
+
+    Parameters
+    ----------
+    settings : Settings
+    reasons : mapping of entry to str
+        Why entries were chosen that the user did not give.
+    lacking : mapping of entry to str
+        What only the agency can say: a commented line each, to be filled in.
+    columns : sequence of str
+        Those of the file, for a comment that lists them.
+    """
+    document = tomlkit.document()
+    document.add(tomlkit.comment(f":schema {SCHEMA}"))
+    document.add(tomlkit.comment("surveysynth check this file; surveysynth release makes what it says"))
+    for name, kind in Settings.model_fields.items():
+        section: Section = getattr(settings, name)
+        table = tomlkit.table()
+        table.add(tomlkit.comment(str(kind.annotation.__doc__)))
+        if name == "survey":
+            for line in textwrap.wrap(f"its columns: {', '.join(columns)}", 100) if columns else ():
+                table.add(tomlkit.comment(line))
+        for entry, field in type(section).model_fields.items():
+            at, value = f"{name}.{entry}", getattr(section, entry)
+            if value is not None and (value != field.default or at in reasons):
+                table.add(entry, _inline(value))
+                item: Any = table.value.item(entry)
+                item.comment(reasons.get(at) or str(field.description))
+            elif at in lacking:
+                table.add(tomlkit.comment(f"{entry} =   # {FILL_IN}: {lacking[at]}"))
+        document.add(tomlkit.nl())
+        document.add(name, table)
+    return tomlkit.dumps(document).replace("# :schema", "#:schema")
+
+
+def _inline(value: Any) -> Any:
+    """Tables and pairs on one line; whole numbers without a point."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, Mapping):
+        made = tomlkit.inline_table()
+        made.update({key: _inline(each) for key, each in value.items()})
+        return made
+    if isinstance(value, tuple | list):
+        return [_inline(each) for each in value]
+    return value
+
+
+def schema() -> str:
+    """JSON schema of a plan, from which editors complete and check it; the file beside this one holds it."""
+    return json.dumps(Settings.model_json_schema(), indent=2) + "\n"

@@ -1,0 +1,289 @@
+"""Plans: chosen from public facts, reviewable as a file, and the same release from every front door."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyreadstat
+import pytest
+from typer.testing import CliRunner
+
+import surveysynth as ss
+from surveysynth.cli.app import app
+from surveysynth.synthesis import settings as sections
+
+PUBLIC = {"epsilon": 5, "population_total": 29_501, "bounds": (0, 20_000)}
+FORMULA = "income ~ division + education"
+
+
+@pytest.fixture(scope="module")
+def design() -> ss.SurveyDesign:
+    return ss.datasets.census_sample(2000, 20261123)
+
+
+@pytest.fixture
+def survey(tmp_path: Path, design: ss.SurveyDesign) -> Path:
+    design.frame.to_csv(tmp_path / "workers.csv", index=False)
+    return tmp_path / "workers.csv"
+
+
+def quick(**more: object) -> dict[str, object]:
+    """A release that takes no time."""
+    return {"mechanism": "pseudo-posterior", "prior": "flat", "m": 2, "epsilon": 20} | more
+
+
+def written(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def test_a_draft_guesses_roles_and_asks_for_what_only_the_agency_can_know(survey: Path) -> None:
+    plan = ss.Plan.draft(survey, formula=FORMULA)
+    assert plan.settings["survey.weights"] == "weight"
+    assert "guessed" in plan.reasons["survey.weights"]
+    assert list(plan.lacking) == ["privacy.epsilon", "privacy.population_total", "privacy.bounds"]
+    text = plan.to_toml()
+    assert tomllib.loads(text)["model"]["formula"] == FORMULA
+    for name in ("epsilon", "population_total", "bounds"):
+        assert f"# {name} =   # FILL IN: " in text
+    for refused in (plan.check, plan.release):
+        with pytest.raises(ss.InputError, match=r"not filled in: privacy\.epsilon, .*; privacy\.bounds"):
+            refused()
+
+
+def test_of_a_file_alone_a_draft_says_what_to_fill_in(survey: Path) -> None:
+    plan = ss.Plan.draft(survey)
+    assert list(plan.lacking) == ["model.formula", "privacy.epsilon", "privacy.population_total", "privacy.bounds"]
+    assert "# its columns: division, education, experience, income, weight" in plan.to_toml()
+
+
+def test_fewer_data_sets_where_more_would_be_refused() -> None:
+    """600 records at epsilon 5: Strict refuses 4 data sets, as ``synthesize`` would, and takes 3."""
+    small = ss.datasets.census_sample(600, 20261123)
+    plan = ss.Plan(small, FORMULA, **PUBLIC)
+    assert plan.settings["release.m"] == 3
+    assert "with 4" not in plan.reasons["release.m"]
+    plan.check()
+    with pytest.raises(ss.PrivacyError, match="4 data sets"):
+        plan.set(m=4).check()
+
+
+def test_every_choice_comes_from_public_facts(design: ss.SurveyDesign) -> None:
+    """Other outcomes and weights, the same plan and the same outlook."""
+    rng = np.random.default_rng(3)
+    frame = design.frame.assign(income=rng.gamma(1, 1e3, design.n), weight=rng.uniform(1, 90, design.n))
+    other = ss.SurveyDesign(frame, weights="weight", strata="division")
+    for given in (PUBLIC, {"epsilon": 9.0, "mechanism": "pseudo-posterior", "bounds": (1, 9)}, {"kind": "count"}):
+        plans = [ss.Plan(d, FORMULA, by=["division"], **given) for d in (design, other)]
+        assert plans[0].to_toml() == plans[1].to_toml()
+        if not plans[0].lacking:
+            assert str(plans[0].check()) == str(plans[1].check())
+
+
+def test_the_model_and_the_mechanism_go_by_the_declared_kind(design: ss.SurveyDesign) -> None:
+    said = {
+        kind: ss.Plan(design, "experience ~ education", kind=kind, bounds=(0, 80)).settings
+        for kind in ("amount", "count", "share")
+    }
+    found = {kind: (s["model.name"], s["privacy.mechanism"]) for kind, s in said.items()}
+    assert found == {"amount": ("fbs", "strict"), "count": ("nb", "pseudo-posterior"), "share": ("beta", "censored")}
+
+
+def test_a_scale_for_amounts_that_can_be_zero_or_negative(design: ss.SurveyDesign) -> None:
+    pseudo = {"epsilon": 9, "mechanism": "pseudo-posterior"}
+    positive, any_sign = (ss.Plan(design, FORMULA, bounds=b, **pseudo).settings for b in ((10, 4e4), (-4e4, 2e4)))
+    assert (positive["model.transform"], positive["model.scale"]) == ("log", None)
+    assert (any_sign["model.transform"], any_sign["model.scale"]) == ("asinh", 100)
+
+
+def test_the_expected_accuracy_is_that_of_the_formula(design: ss.SurveyDesign) -> None:
+    """2 K + 5 parameters of FBS with one outcome: here 9 divisions and 4 levels of education, K = 12."""
+    plan = ss.Plan(design, FORMULA, by="education", **PUBLIC | {"epsilon": 9})
+    said = plan.check()
+    expected = ss.expected_se(2000, 2 * 12 + 5, 9)
+    assert said.expected["se_ratio"].to_numpy() == pytest.approx(expected)
+    counts = design.frame["education"].value_counts()
+    assert said.expected.set_index("education")["records"].to_dict() == counts.to_dict() | {"all": 2000}
+    assert f"about {expected:.2f} times" in str(said)
+    assert plan.settings["release.m"] == 5
+
+
+def test_a_check_warns_of_small_cells_zeros_and_wide_intervals(design: ss.SurveyDesign, tmp_path: Path) -> None:
+    said = ss.Plan(design, FORMULA, by=["division", "education"], **PUBLIC | {"epsilon": 3}).check()
+    for part in ("have fewer than 10 records", "declare zeros = true", "epsilon = .* would make it 1.3", "no ledger"):
+        assert any(pd.Series(said.warnings).str.contains(part)), part
+    book = ss.Ledger(tmp_path / "book.jsonl", "workers", 30, create=True)
+    plan = ss.Plan(design, FORMULA, ledger=str(tmp_path / "book.jsonl"), survey="workers", zeros=False, **PUBLIC)
+    plan.check(inside=True)
+    assert str(ss.Ledger(book.path, "workers")) == str(book)  # nothing was spent
+    assert not any("ledger" in w or "zeros" in w for w in plan.check().warnings)
+
+
+def test_a_look_inside_finds_zeros_heaps_bounds_shapes_and_sizes() -> None:
+    rng = np.random.default_rng(11)
+    size = rng.integers(2, 30, 60)
+    psu = np.repeat(np.arange(60), size)
+    income = np.exp(6 + 0.05 * size[psu] + rng.standard_normal(psu.size))
+    income[rng.random(psu.size) < 0.1] = 0
+    income[rng.random(psu.size) < 0.2] = 500
+    frame = pd.DataFrame({"income": income, "psu": psu, "w": rng.uniform(1, 9, psu.size), "sex": psu % 2})
+    design = ss.SurveyDesign(frame, weights="w", psu="psu")
+    bounds = (0, float(np.quantile(income, 0.99)))
+    plan = ss.Plan(design, "income ~ sex", epsilon=20, population_total=5_000, bounds=bounds, zeros=False)
+    inside = "\n".join(plan.check(inside=True).inside)
+    assert f"{np.mean(income == 0):.0%} are exactly 0" in inside
+    assert f"1 single value(s) hold {np.mean(income[income != 0] == 500):.0%}" in inside
+    assert f"{np.mean(income > bounds[1]):.2%} lie beyond the bounds" in inside
+    assert "goes with the size of PSUs" in inside
+    assert "500" not in inside  # no value of the file
+    assert not plan.check().inside
+
+
+def test_a_plan_comes_back_from_its_file(survey: Path, tmp_path: Path) -> None:
+    plan = ss.Plan.draft(survey, formula=FORMULA, by=["education"], title='Incomes, "2025"', **PUBLIC)
+    again = ss.Plan.read(plan.save(tmp_path / "plan.toml"))
+    assert again.settings == plan.settings
+    assert not again.lacking
+    assert str(again.check()).partition("\nExpected")[2] == str(plan.check()).partition("\nExpected")[2]
+    with pytest.raises(ss.InputError, match="exists; choose another name"):
+        plan.save(tmp_path / "plan.toml")
+
+
+def test_other_values_at_some_entries(survey: Path) -> None:
+    plan = ss.Plan.draft(survey, formula=FORMULA, **PUBLIC)
+    assert plan.settings["release.m"] == 4
+    assert plan.set(epsilon=10.8).settings["release.m"] == 5  # chosen again
+    assert plan.set(m=3).set(epsilon=10.8).settings["release.m"] == 3  # said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[privacy]\nepsilo = 3", r"privacy\.epsilo: there is no such entry; did you mean epsilon\?"),
+        ("[privacy]\nepsilon = -1", r"privacy\.epsilon: Input should be greater than 0"),
+        ("[privacy]\nbounds = [1]", r"privacy\.bounds: "),
+        ("[model]\nkind = 'money'", r"model\.kind: Input should be 'amount', 'count' or 'share'"),
+        ("[nothing]\nx = 1", r"nothing: there is no such entry"),
+        ("epsilon =", r"is not a plan: "),
+        ("", r"is empty: surveysynth plan FILE"),
+    ],
+)
+def test_a_wrong_file_says_where_and_what(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(ss.InputError, match=said):
+        ss.Plan.read(tmp_path / "plan.toml")
+
+
+def test_entries_that_do_not_go_together_are_refused_by_name(design: ss.SurveyDesign) -> None:
+    def refused(match: str, **given: object) -> None:
+        with pytest.raises(ss.InputError, match=match):
+            ss.Plan(design, FORMULA, **PUBLIC | given).check()
+
+    refused(r"privacy\.c1: not with privacy\.mechanism = 'strict'", c1=1.0)
+    refused(r"model\.components: not with model\.name = 'fbs'", components=3)
+    refused(r"model\.name = 'lm' is not one of fbs", name="lm")
+    refused(r"tables\.by names 'experience', which is not a predictor", by=["experience"])
+    refused(r"colour: no entry of a plan", colour="red")
+
+
+def test_the_shipped_schema_is_that_of_the_settings() -> None:
+    shipped = Path(sections.__file__).with_name(sections.SCHEMA).read_text(encoding="utf-8")
+    assert json.loads(shipped) == sections.Settings.model_json_schema()
+    printed = CliRunner().invoke(app, ["plan", "--schema"]).stdout
+    assert printed == shipped
+
+
+def test_the_shell_and_python_make_the_same_release_byte_by_byte(survey: Path, tmp_path: Path) -> None:
+    plan = ss.Plan.draft(survey, formula=FORMULA, by=["education"], strata="division", **quick())
+    file = plan.save(tmp_path / "plan.toml")
+    run = CliRunner().invoke(app, ["release", str(file), "--seed", "7"])
+    assert run.exit_code == 0, run.output
+    read = ss.Plan.read(file)
+    place = read.write(read.release(seed=7), tmp_path / "python")
+    assert written(tmp_path / "release" / "public") == written(place / "public")
+    other = read.write(read.release(seed=8), tmp_path / "other")
+    assert written(other / "public") != written(place / "public")
+
+
+def test_a_release_carries_title_and_what_it_supersedes(survey: Path, tmp_path: Path) -> None:
+    first = ss.Plan.draft(survey, formula=FORMULA, title="Incomes", contact="stat@example.org", **quick())
+    first.write(first.release(seed=1), tmp_path / "first")
+    second = first.set(supersedes=str(tmp_path / "first"), epsilon=30)
+    release = second.release(seed=2)
+    assert release.method["title"] == "Incomes"
+    together = {"epsilon": 20.0, "kind": "asymptotic", "together": 50.0}
+    assert release.manifest()["supersedes"] == together
+    assert any("at most what epsilon = 50 lets through" in said for said in release.privacy.assumptions)
+    again = ss.read_release(second.write(release, tmp_path / "second"))
+    assert again.method["supersedes"] == together
+    assert (tmp_path / "second" / "public" / "report.txt").read_text().startswith("Incomes\n")
+
+
+def test_overlap_is_about_a_reference(survey: Path) -> None:
+    with pytest.raises(ss.InputError, match=r"privacy\.overlap is about a reference"):
+        ss.Plan.draft(survey, formula=FORMULA, overlap=True, **PUBLIC).release()
+
+
+def test_a_release_beside_the_file(survey: Path, design: ss.SurveyDesign) -> None:
+    plan = ss.Plan.draft(survey, formula=FORMULA, by=["education"], **quick(epsilon=200))
+    table = plan.compare(plan.release(seed=3))
+    weighted = design.frame.assign(one=1.0).groupby("education").apply(lambda f: (f["income"] * f["weight"]).sum())
+    weights = design.frame.groupby("education")["weight"].sum()
+    means = table[(table["statistic"] == "mean") & (table["education"] != "all")].set_index("education")["estimate"]
+    assert means.to_dict() == pytest.approx((weighted / weights).to_dict())
+    inside = (table["ci_low"] <= table["estimate"]) & (table["estimate"] <= table["ci_high"])
+    assert (table["holds"] == inside).all()
+    assert len(table) == 2 * 5
+
+
+def test_the_commands_from_a_file_to_a_comparison(survey: Path, tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, list(arguments))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    drafted = run(
+        "plan", str(survey), "--formula", FORMULA, "--by", "education", "--epsilon", "20", "--set",
+        "privacy.mechanism=pseudo-posterior", "--set", "release.m=2",
+    )  # fmt: skip
+    (tmp_path / "plan.toml").write_text(drafted)
+    assert "Expected" in run("check", str(tmp_path / "plan.toml"))
+    assert "for the agency alone" in run("check", str(tmp_path / "plan.toml"), "--inside")
+    run("release", str(tmp_path / "plan.toml"), "--seed", "3", "--set", "tables.min_cell=10")
+    said = run("compare", str(tmp_path / "plan.toml"), str(tmp_path / "release"))
+    assert "intervals" in said
+    assert "Internal" in said
+
+
+def test_a_plan_of_a_labelled_file_with_codes_and_headings(tmp_path: Path) -> None:
+    """SPSS: roles by label, codes by column, the file's headings and the plan's in the release; quantiles compared."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({
+        "v1": np.where(rng.random(400) < 0.05, 99, rng.integers(1, 3, 400)), "v2": rng.lognormal(7, 1, 400),
+        "v3": rng.uniform(1, 9, 400),
+    })  # fmt: skip
+    labels = ["Sex of respondent", "Income a month", "Design weight"]
+    pyreadstat.write_sav(frame, tmp_path / "f.sav", column_labels=labels)
+    frame.loc[frame["v1"] == 99, "v1"] = np.nan
+    plan = ss.Plan.draft(
+        tmp_path / "f.sav", formula="v2 ~ C(v1)", missing_codes={"v3": [99]}, by=["v1"], statistic=["quantile", "mean"],
+        quantiles=[0.25, 0.5], labels={"v2": "Income"}, **quick(epsilon=60),
+    )  # fmt: skip
+    assert plan.settings["survey.weights"] == "v3"
+    assert "v3 (Design weight)" in plan.to_toml()
+    assert plan.design.labels == {"v1": "Sex of respondent", "v2": "Income", "v3": "Design weight"}
+    again = ss.Plan.read(plan.save(tmp_path / "plan.toml"))
+    place = again.write(again.release(seed=1), tmp_path / "out")
+    release = ss.read_release(place)
+    assert release.datasets[0].labels["v2"] == "Income"
+    assert set(pd.read_csv(place / "public" / "tables.csv")["statistic"]) == {"quantile", "mean"}
+    table = again.compare(release)
+    quantile = table[(table["statistic"] == "quantile") & (table["v1"] == "all")].set_index("prob")["estimate"]
+    order = plan.design.frame.sort_values("v2")
+    share = order["v3"].cumsum() / order["v3"].sum()
+    for p in (0.25, 0.5):
+        assert abs(quantile[p] - order["v2"][share >= p].iloc[0]) < 0.05 * quantile[p]
