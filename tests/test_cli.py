@@ -616,7 +616,7 @@ BAD = {
     "probabilities above 1": (None, {"probs": "wt"}, ("weights",), "'wt' is above 1 in .* weights= instead of probs="),
     "weights and probabilities": (None, {"probs": "hours"}, (), "one of weights=, probs="),
     "neither": (None, {}, ("weights",), "one of weights=, probs="),
-    "no such weights": (None, {"weights": "w"}, (), "no column 'w'; the frame has id, field, gender"),
+    "no such weights": (None, {"weights": "w"}, (), r"no column 'w' \(did you mean 'wt'\?\); the frame has id, field"),
     "no such stratum": (None, {"strata": "s"}, (), "no column 's'"),
     "no such psu": (None, {"psu": "s"}, (), "no column 's'"),
     "no such fpc": (None, {"fpc": "s"}, (), "no column 's'"),
