@@ -50,8 +50,9 @@ def test_a_draft_guesses_roles_and_asks_for_what_only_the_agency_can_know(survey
     assert tomllib.loads(text)["model"]["formula"] == FORMULA
     for name in ("epsilon", "population_total", "bounds"):
         assert f"# {name} =   # FILL IN: " in text
+    lacks = r"not filled in; it lacks\n  privacy\.epsilon: (.|\n)*\n  privacy\.bounds: "
     for refused in (plan.check, plan.release):
-        with pytest.raises(ss.InputError, match=r"not filled in: privacy\.epsilon, .*; privacy\.bounds"):
+        with pytest.raises(ss.InputError, match=lacks):
             refused()
 
 
@@ -261,6 +262,29 @@ def test_a_release_beside_the_file(survey: Path, design: ss.SurveyDesign) -> Non
     inside = (table["ci_low"] <= table["estimate"]) & (table["estimate"] <= table["ci_high"])
     assert (table["holds"] == inside).all()
     assert len(table) == 2 * 5
+
+
+def test_counts_that_the_design_fixes_are_held_though_their_intervals_have_no_width(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    region = np.repeat(["a", "b", "c"], 100)
+    weight = np.repeat([43.1, 20.7, 33.3], 100)
+    file = pd.DataFrame({"region": region, "weight": weight, "income": rng.lognormal(9, 0.5, 300)})
+    design = ss.SurveyDesign(file, weights="weight", strata="region")
+    plan = ss.Plan(design, "income ~ region", by="region", **quick(epsilon=200), weight="public")
+    release = plan.release(seed=3)
+    counts = plan.compare(release).query("statistic == 'count' and region != 'all'")
+    assert counts["se_release"].tolist() == pytest.approx([0, 0, 0], abs=1e-6)
+    assert counts["holds"].all()
+
+
+def test_a_cell_without_an_interval_is_neither_held_nor_missed(survey: Path) -> None:
+    plan = ss.Plan.draft(survey, formula=FORMULA, by=["education"], **quick(epsilon=200))
+    release = plan.release(seed=3)
+    one = release.tables(["education"]).copy()
+    one.loc[0, ["ci_low", "ci_high"]] = np.nan
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(release), "tables", lambda *_, **__: one)
+        assert plan.compare(release)["holds"].isna().sum() == 1
 
 
 def test_the_commands_from_a_file_to_a_comparison(survey: Path, tmp_path: Path) -> None:

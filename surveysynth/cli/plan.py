@@ -110,10 +110,10 @@ def compare_command(
 
 
 def _summary(what: str, part: pd.DataFrame) -> str:
-    held, all_ = int(part["holds"].sum()), len(part)
+    held, all_ = int(part["holds"].sum()), int(part["holds"].notna().sum())
     return (
-        f"{what}: {held} of {all_} intervals ({held / all_:.0%}) hold the file's own estimate; standard errors are "
-        f"{part['se_ratio'].median():.2f} times the file's own (median of the cells)"
+        f"{what}: {held} of {all_} intervals ({held / max(all_, 1):.0%}) hold the file's own estimate; standard errors "
+        f"are {part['se_ratio'].median():.2f} times the file's own (median of the cells)"
     )
 
 

@@ -22,7 +22,8 @@ Target = Callable[[Floats], tuple[float, Floats]]
 ACCEPT = 0.7  # the mean probability of acceptance that the step is adapted to
 LONGEST = np.pi  # of a trajectory, in standard deviations
 LOG_STEPS = np.log(0.1), np.log(2.0)  # no step is short enough for what leaves the set, or meets a kink
-DIVERGED = 50.0  # an error of the energy beyond this: the integrator has left the density
+# An error of the energy beyond this: the integrator has left the density (Hoffman & Gelman 2014, section 3.1.1).
+DIVERGED = 1000.0
 
 
 @dataclass

@@ -59,7 +59,10 @@ def choose(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Sett
             reasons[entry] = f"chosen. {why}"
 
     say("model.name", *MODEL_OF[settings.model.kind])
-    say("privacy.mechanism", *_mechanism_for(_model(settings, folder)))
+    model = _model(settings, folder)
+    for column in (*model.outcomes, *model.predictor_columns):
+        design.column(column)  # mistyped names are refused at once
+    say("privacy.mechanism", *_mechanism_for(model))
     strict, pseudo = settings.privacy.mechanism == "strict", settings.privacy.mechanism == "pseudo-posterior"
     takes = _takes(settings)
     if strict:

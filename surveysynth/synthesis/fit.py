@@ -35,7 +35,6 @@ from .policy import Policy
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-LONGER = 4  # times as long, where chains failed
 BLOCK = 4_000_000  # contributions that are held at once
 LITTLE_LEFT = (
     f"the privacy weights keep less than {LEAST_INFORMATION:.0%} of the file's information, so nothing is released: "
@@ -364,9 +363,9 @@ class Fit:
         accept = "" if self.kind == "strict" else f"; or accept the failure by name: accept_diagnostics={failed}"
         if failed:
             raise NotFitForRelease(
-                f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. Run longer chains, "
-                f"warmup={LONGER * self.sampler.warmup}, draws={LONGER * self.sampler.draws}, which take {LONGER} "
-                "times as long; or simplify the model, with fewer predictors or merged levels" + accept
+                f"the sampler's diagnostics failed ({', '.join(failed)}), so nothing is released. "
+                + self.mechanism.advice(self.sampler.warmup, self.sampler.draws)
+                + accept
             )
         if self.little_left and "information" not in accepted:
             larger = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"

@@ -19,7 +19,7 @@ from ..estimation import estimate
 from ..models.base import Synthesizer
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
-from ..models.shared.predictors import predictor_rows
+from ..models.shared.predictors import discrete_predictors, predictor_rows
 from ..models.shared.transforms import AsinhTransform, as_transform
 from ..privacy.mechanisms import Mechanism
 from ..privacy.report import LEAST_INFORMATION
@@ -34,9 +34,11 @@ from .settings import Settings
 Floats = NDArray[np.float64]
 
 FEW, FEW_CELLS = 10, 30  # records of a cell: estimates are hardly any; intervals rest on the model
+NAMED = 5  # levels that a warning names
 DEAR, FAIR = 1.5, 1.3  # expected standard errors over the file's own: of a warning, and what it aims at
 MORE = 1.1, 60  # steps by which a larger epsilon is looked for
 ATOM, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; of residuals; t of a rank correlation
+LEAST_SPREAD = 0.25  # of a log weight given the predictors: the least that a first draw allows
 WIDTH = 112
 KINDS = {"strict": "strict", "censored": "strict", "censored-weighted": "strict given the privacy weights"}
 HINTS = {
@@ -207,8 +209,15 @@ def _warnings(
         )
     thin = int((cells["records"] < FEW_CELLS).sum()) - few
     if thin:
-        said.append(f"{thin} more have fewer than {FEW_CELLS}: their intervals rest on the model")
-    rows = predictor_rows(design, _public_formula(model), None)[0] if not model.categorical else None
+        which = f"{thin} more have" if few else f"{thin} of {len(cells)} cells have"
+        said.append(f"{which} fewer than {FEW_CELLS} records: their intervals rest on the model")
+    rare = _rare_levels(design, model)
+    if rare and p.mechanism == "strict":
+        said.append(
+            f"levels with fewer than {FEW_CELLS} records: {'; '.join(rare)}. Chains can fail on them: merge them with "
+            "others"
+        )
+    rows = predictor_rows(design, model.predictors, None)[0] if not model.categorical else None
     if rows is not None and design.n < 10 * rows.shape[1]:
         said.append(
             f"{rows.shape[1]} columns of predictors for {design.n:,} records: fewer predictors, or merged levels"
@@ -231,8 +240,14 @@ def _warnings(
     return said
 
 
-def _public_formula(model: Synthesizer) -> str:
-    return model.predictors
+def _rare_levels(design: SurveyDesign, model: Synthesizer) -> list[str]:
+    """Discrete public predictors with levels of few records, and these."""
+    said = []
+    for name in discrete_predictors(design, model.predictors, model.categorical):
+        count = design.column(name).value_counts()
+        few = [str(level) for level in count.index[(count > 0) & (count < FEW_CELLS)]]
+        said += [f"{name}: {', '.join(few[:NAMED])}{', ...' if len(few) > NAMED else ''}"] if few else []
+    return said
 
 
 def _pairs(bounds: Any) -> list[tuple[float, float]]:
@@ -264,7 +279,7 @@ def _look_inside(
     said = _of_refusal(settings, design, model, mechanism)
     if said:
         return said
-    said = _of_information(settings, design, model, mechanism)
+    said = _of_information(settings, design, model, mechanism) + _of_weights(settings, design, model)
     numeric = [name for name in model.outcomes if name not in model.categorical]
     for outcome in numeric:
         said += _of_values(settings, design, outcome)
@@ -304,6 +319,22 @@ def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer
     said = f"privacy weights keep {cost.mean_alpha:.0%} of the file's information: standard errors of means about "
     little = "; that is too little, and the release would stop" if cost.mean_alpha < LEAST_INFORMATION else ""
     return [f"{said}{ratio:.2f} times the file's own, biases apart{little}. {cost.verdict}"]
+
+
+def _of_weights(settings: Settings, design: SurveyDesign, model: Synthesizer) -> list[str]:
+    """Whether the predictors leave so little of the log weight that its model has no room for it."""
+    if settings.privacy.mechanism != "strict" or settings.model.weight == "public" or model.categorical:
+        return []
+    X, row, _ = predictor_rows(design, model.predictors, None)
+    log_w = np.log(design.weights)
+    left = float(np.std(log_w - X[row] @ np.linalg.lstsq(X[row], log_w, rcond=None)[0]))
+    if left >= LEAST_SPREAD:
+        return []
+    return [
+        "the predictors nearly determine the survey weight (they leave its logarithm a standard deviation of "
+        f"{left:.2g}, and the model has room from about {LEAST_SPREAD} on), so that chains can fail: if weights may be "
+        "published, say weight = 'public' in [model]"
+    ]
 
 
 def _of_values(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 
 from ..choices import OutcomeKind
@@ -44,6 +45,7 @@ UNSAID = "poststrata", "base_weights", "replicate_weights", "pps"  # roles that 
 ABOUT = "title", "contact", "source"
 GUESSED = "guessed from the column's name or label: is it that?"
 COMPARED = ["estimate", "se", "ci_low", "ci_high"]
+ROUNDING = 1e-9  # of an estimate
 
 
 class Plan:
@@ -180,13 +182,14 @@ class Plan:
         settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
         settings = settings.set(_placed(settings, entries) | dict(set or {}))
         survey = settings.survey
-        said = {name: getattr(survey, name) for name in READING if getattr(survey, name) is not None}
-        frame, labels = read_labelled(file, **dict.fromkeys(READING) | said)
+        frame, labels = read_labelled(file, **{name: getattr(survey, name) for name in READING})
         guessed = guess_roles([str(c) for c in frame.columns], labels)
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
         if survey.probs is not None:
             free.pop("weights", None)
-        plan = cls._made(settings.set({f"survey.{role}": column for role, column in free.items()}), None, Path())
+        settings = settings.set({f"survey.{role}": column for role, column in free.items()})
+        design = _design_of(frame, labels, settings) if _readable(settings) else None
+        plan = cls._made(settings, design, Path())
         plan._columns = tuple(f"{c} ({labels[c]})" if c in labels else str(c) for c in frame.columns)
         plan.reasons = {f"survey.{role}": GUESSED for role in free} | plan.reasons
         return plan
@@ -230,10 +233,10 @@ class Plan:
             survey = settings.survey
             if survey.file is None:
                 raise InputError("the plan names no file: fill in survey.file")
-            said = {name: getattr(survey, name) for name in (*READING, *ROLES)}
-            given = {name: value for name, value in said.items() if value is not None}
-            labels = settings.tables.labels
-            self._design = SurveyDesign.read(self._folder / survey.file, labels=labels, **given)
+            frame, labels = read_labelled(
+                self._folder / survey.file, **{name: getattr(survey, name) for name in READING}
+            )
+            self._design = _design_of(frame, labels, settings)
         return self._design
 
     def check(self, *, inside: bool = False) -> Outlook:
@@ -333,7 +336,8 @@ class Plan:
         -------
         pandas.DataFrame
             One row a cell and statistic: ``estimate`` and ``se`` of the file, those of the release with the suffix
-            ``_release`` and its interval, whether it ``holds`` the file's estimate, and ``se_ratio``.
+            ``_release`` and its interval, whether it ``holds`` the file's estimate, and ``se_ratio``; ``holds`` is
+            missing where the release gives no interval, as for a domain in one PSU.
         """
         by = self.settings.tables.by or release.table_predictors()
         theirs = release.tables(by, **self.statistics)
@@ -345,7 +349,9 @@ class Plan:
         file = pd.concat(own)
         keys = [c for c in ("statistic", "outcome", "category", "prob", *by) if c in theirs and c in file]
         both = file[[*keys, "estimate", "se"]].merge(theirs[[*keys, *COMPARED]], on=keys, suffixes=("", "_release"))
-        holds = both["estimate"].between(both["ci_low"], both["ci_high"])
+        off = pd.Series(np.maximum(both["ci_low"] - both["estimate"], both["estimate"] - both["ci_high"]))
+        # counts that the design fixes have intervals of no width, and differ by rounding alone
+        holds = (off <= ROUNDING * both["estimate"].abs()).astype("boolean").where(off.notna())
         return both.assign(holds=holds, se_ratio=both["se_release"] / both["se"])
 
     def to_toml(self) -> str:
@@ -378,8 +384,8 @@ class Plan:
 
     def _refuse_unfinished(self) -> None:
         if self.lacking:
-            said = "; ".join(f"{entry}, {what}" for entry, what in self.lacking.items())
-            raise InputError(f"the plan is not filled in: {said}")
+            said = "".join(f"\n  {entry}: {what}" for entry, what in self.lacking.items())
+            raise InputError(f"the plan is not filled in; it lacks{said}")
 
     def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:
         """What the report and the manifest say of releases whose epsilon adds up with this one's."""
@@ -413,6 +419,13 @@ def _placed(settings: Settings, entries: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         raise InputError(f"{', '.join(unknown)}: no entry of a plan; these are {', '.join(places)}")
     return {places[name]: value for name, value in entries.items()}
+
+
+def _design_of(frame: pd.DataFrame, labels: Mapping[str, str], settings: Settings) -> SurveyDesign:
+    """The design of a file that was read."""
+    roles = {role: getattr(settings.survey, role) for role in ROLES}
+    given = {role: column for role, column in roles.items() if column is not None}
+    return SurveyDesign(frame, labels=labels, **given).labelled(settings.tables.labels or {})
 
 
 def _readable(settings: Settings) -> bool:

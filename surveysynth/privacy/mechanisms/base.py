@@ -23,6 +23,7 @@ from ..units import Unit
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Say = Callable[[str], None]
+LONGER = 4  # times as long, where chains failed
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -153,6 +154,13 @@ class Mechanism(ABC):
 
     def check_rule(self) -> None:
         """Refuse rules that look at the confidential file (InputError)."""
+
+    def advice(self, warmup: int, draws: int) -> str:
+        """What to do about chains of these lengths that did not agree."""
+        return (
+            f"Run longer chains, warmup={LONGER * warmup}, draws={LONGER * draws}, which take {LONGER} times as long; "
+            "or simplify the model, with fewer predictors or merged levels"
+        )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
         """Refuse failed diagnostics that were accepted (InputError)."""

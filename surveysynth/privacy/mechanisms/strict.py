@@ -20,7 +20,7 @@ from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
 from ..reference import Published, Reference, published
 from ..report import Kind
-from .base import Assessment, Mechanism, Say
+from .base import LONGER, Assessment, Mechanism, Say
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +33,6 @@ GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
 NOISE_OF_SCORES = 12.0
 SCORES_SHARE = 0.3  # of epsilon, at the most
 PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
-LONGER = 4
 SECONDS, PER_RECORD = 8.0, 1e-4  # of a release, in all and a record
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
@@ -211,6 +210,14 @@ class Strict(Mechanism):
             "private: leave the rule out, or use the pseudo posterior"
         )
 
+    def advice(self, warmup: int, draws: int) -> str:
+        """Chains four times as long were tried."""
+        return (
+            f"Chains {LONGER} times as long failed, too: merge rare levels of predictors, use fewer predictors, ask "
+            "for a larger epsilon, or, where the predictors nearly determine the survey weight, declare it: "
+            f"weight='public'. Or run longer ones, warmup={LONGER**2 * warmup}, draws={LONGER**2 * draws}"
+        )
+
     def check_accepted(self, accepted: Sequence[str]) -> None:
         """Refuse failed diagnostics that were accepted (InputError)."""
         if accepted:
@@ -341,6 +348,7 @@ def _refuse_failed(draws: Draws) -> None:
     if draws.failures:
         raise PrivacyError(
             f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), in chains {LONGER} "
-            "times as long, too, so nothing is released: use fewer predictors, merge rare levels, ask for a larger "
-            "epsilon, or give Strict(reference=...), beside which there is no first draw"
+            "times as long, too, so nothing is released. Where the predictors nearly determine the survey weight, "
+            "declare it, weight='public' (surveysynth check --inside says whether they do). Else use fewer predictors, "
+            "merge rare levels, ask for a larger epsilon, or give Strict(reference=...), which needs no first draw"
         )
