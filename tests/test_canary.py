@@ -312,8 +312,8 @@ def test_exceptions_hold_no_mark(case, tmp_path):
 # the command line
 
 SYNTHESIZE = (
-    "synthesize f.csv --weights wt --strata stratum --psu psu --outcome income --predictors age+region --prior flat "
-    f"--mechanism pseudo-posterior --epsilon 12 --clusters model --by region --seed {SEED} --out release"
+    "synthesize f.csv --weights wt --strata stratum --psu psu --formula income~age+region --set model.prior=flat "
+    f"--set privacy.mechanism=pseudo-posterior --epsilon 12 --by region --seed {SEED} --out release"
 )
 
 
@@ -326,9 +326,9 @@ RUNS = {
     "good": (0, command()),
     "weights missing": (2, command(weights="weight")),
     "weights that are text": (2, command(weights="name")),
-    "outcome that is text": (2, command(outcome="name")),
-    "formula that fails": (2, command(predictors="np.log(name)")),
-    "clusters": (2, command(clusters="some")),
+    "outcome that is text": (2, command(formula="name~age+region")),
+    "formula that fails": (2, command(formula="income~np.log(name)")),
+    "clusters": (2, command(set="model.clusters=some")),
     "by an id": (2, command(by="ssn")),
     "epsilon out of reach": (2, command(epsilon="0.01")),
 }

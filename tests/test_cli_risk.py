@@ -13,8 +13,13 @@ from surveys import make_frame
 import surveysynth as ss
 from tests.surveys import PSEUDO
 
-FIT = ["--weights", "wt", "--outcome", "income", "--prior", "flat", "--seed", "1"]
-ASYMPTOTIC = ["--mechanism", "pseudo-posterior"]
+FIT = ["--weights", "wt", "--set", "model.prior=flat", "--seed", "1"]
+ASYMPTOTIC = ["--set", "privacy.mechanism=pseudo-posterior"]
+
+
+def sets(entries):
+    """Entries and values as words."""
+    return [word for entry in entries.split() for word in ("--set", entry)]
 
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -125,15 +130,16 @@ def synthesized(run, *further, drop=()):
     frame = make_frame().replace("NA", "n/a.")
     frame.loc[list(drop), "income"] = np.nan
     frame.to_csv("f.csv", index=False)
-    asked = ["synthesize", "f.csv", *FIT, "--predictors", "field + gender + hours", "--by", "field", "--epsilon", "30",
-             "--out", "release", *ASYMPTOTIC, *further]  # fmt: skip
-    return frame, run(*asked)
+    asked = ["--formula", "income ~ field + gender + hours", "--by", "field", "--epsilon", "30", "--out", "release"]
+    return frame, run("synthesize", "f.csv", *FIT, *asked, *ASYMPTOTIC, *further)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_release_folder_knows_the_order_of_its_records(kind, run):
     """Followed by their hours, which are public; records that were left out have no risk."""
-    frame, (code, _, err) = synthesized(run, "--missing", "drop", "--format", kind, "-m", "2", drop=(0, 70, 399))
+    frame, (code, _, err) = synthesized(
+        run, *sets(f"model.missing=drop release.format={kind} release.m=2"), drop=(0, 70, 399)
+    )
     assert (code, err) == (0, "")
     code, out, err = run("risk", "f.csv", "release", "--known", "field,gender", "--value", "income", "--out", "risks")
     assert (code, err) == (0, "")
@@ -208,15 +214,15 @@ def test_a_file_of_another_length_or_none_is_refused(people, run):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "risk"),
-    [("--risk marginal --known gender --radius 0.3", ss.MarginalRisk(["gender"], 0.3)),
-     ("--risk pairwise --known field,gender --radius 5e3 --absolute --floor 10",
+    [("privacy.risk=marginal privacy.known=gender privacy.radius=0.3", ss.MarginalRisk(["gender"], 0.3)),
+     ("privacy.risk=pairwise privacy.known=field,gender privacy.radius=5e3 privacy.absolute=true privacy.floor=10",
       ss.PairwiseRisk(["field", "gender"], 5e3, relative=False, floor=10)),
-     ("--risk marginal", ss.MarginalRisk([]))],
+     ("privacy.risk=marginal", ss.MarginalRisk([]))],
 )  # fmt: skip
 def test_risks_of_identification_are_priced_and_released_as_by_python(options, risk, run):
     make_frame().replace("NA", "n/a.").to_csv("f.csv", index=False)
-    asked = ["f.csv", *FIT, "--predictors", "gender", "--epsilon", "10.8", "-m", "1", "--map", "linear"]
-    asked += options.split()
+    asked = ["f.csv", *FIT, *ASYMPTOTIC, "--formula", "income ~ gender", "--epsilon", "10.8"]
+    asked += sets(f"release.m=1 privacy.map=linear {options}")
     code, out, err = run("privacy-cost", *asked)
     assert (code, err) == (0, "")
     design, synthesizer = ss.SurveyDesign.read("f.csv", weights="wt"), ss.FBS("income", "gender", prior="flat")
@@ -224,7 +230,7 @@ def test_risks_of_identification_are_priced_and_released_as_by_python(options, r
     p = ss.privacy_cost(design, synthesizer, **settings)
     found = f"Lipschitz bound {p.delta:.4g}, epsilon = {p.epsilon:.4g}"
     assert f"c1 = {p.c1:.4g} (Delta_target 5.4): {found}" in squeezed(out)
-    code, out, err = run("synthesize", *asked, *ASYMPTOTIC, "--out", "release")
+    code, out, err = run("synthesize", *asked, "--out", "release")
     assert (code, err) == (0, "") and "probability of identification" in squeezed(out)
     ours = ss.synthesize(design, synthesizer, **({"mechanism": PSEUDO} | settings)).datasets[0].frame["income"]
     np.testing.assert_array_equal(ss.read_release("release").datasets[0].frame["income"], ours)
@@ -233,9 +239,10 @@ def test_risks_of_identification_are_priced_and_released_as_by_python(options, r
 def test_the_rule_stops_a_release_before_it_is_written_or_entered(run):
     make_frame().replace("NA", "n/a.").to_csv("f.csv", index=False)
     ss.Ledger("l.jsonl", "lfs", create=True)
-    asked = ["synthesize", "f.csv", *FIT, "--predictors", "field + gender", "--epsilon", "10.8", "--ledger", "l.jsonl",
-             "--survey", "lfs", "--known", "gender", "--radius", "0.1", "--out", "release", *ASYMPTOTIC]  # fmt: skip
-    code, out, err = run(*asked, "--max-risk", "0")
+    entries = "privacy.ledger=l.jsonl privacy.survey=lfs privacy.known=gender privacy.radius=0.1"
+    asked = ["synthesize", "f.csv", *FIT, "--formula", "income ~ field + gender", "--epsilon", "10.8",
+             "--out", "release", *ASYMPTOTIC, *sets(entries)]  # fmt: skip
+    code, out, err = run(*asked, "--set", "privacy.max_risk=0")
     design = ss.SurveyDesign.read("f.csv", weights="wt")
     free = ss.synthesize(
         design, ss.FBS("income", "field + gender", prior="flat"), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO
@@ -244,7 +251,7 @@ def test_the_rule_stops_a_release_before_it_is_written_or_entered(run):
     assert (code, out) == (2, "") and len(err.splitlines()) == 1
     assert err.startswith(f"Error: {(risk > 0).sum()} of 400 records have a probability of identification above 0 in")
     assert len(ss.Ledger("l.jsonl", "lfs").entries()) == 0 and not Path("release").exists()
-    code, out, err = run(*asked, "--max-risk", f"{risk.max() + 1e-9}")
+    code, out, err = run(*asked, "--set", f"privacy.max_risk={risk.max() + 1e-9}")
     assert (code, err) == (0, "") and "passed a rule" in squeezed(out)
     assert "passed a rule" in squeezed(Path("release/public/report.txt").read_text())
     assert len(ss.Ledger("l.jsonl", "lfs").entries()) == 1
@@ -253,19 +260,20 @@ def test_the_rule_stops_a_release_before_it_is_written_or_entered(run):
 def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
     make_frame(seed=8).to_csv("old.csv", index=False)
     make_frame().replace("NA", "n/a.").to_csv("f.csv", index=False)
-    policy = ["--source", "last year", "--population-total", "2e4", "--c1", "0.7", "--map", "linear", "--out", "p.npz"]
-    of_model = ["--outcome", "income", "--predictors", "gender", "--prior", "normal", "--epsilon", "40", "-m", "1"]
-    assert run("policy", "old.csv", "--weights", "wt", *of_model, *policy, "--seed", "1")[0] == 0
-    asked = ["synthesize", "f.csv", "--weights", "wt", "--policy", "p.npz", "--population-total", "2e4", "--seed", "1"]
-    for option, why in (
-        (["--known", "gender"], "the --policy sets this"), (["--radius", "0.1"], "the --policy sets this"),
-        (["--max-risk", "0.999"], "not with a --policy: what a rule let through is not strictly private"),
+    policy = ["--source", "last year", "--population-total", "2e4", *sets("privacy.c1=0.7 privacy.map=linear")]
+    of_model = ["--formula", "income ~ gender", "--epsilon", "40", *sets("model.prior=normal release.m=1")]
+    assert run("policy", "old.csv", "--weights", "wt", *of_model, *policy, "--seed", "1", "--out", "p.npz")[0] == 0
+    asked = ["synthesize", "f.csv", "--weights", "wt", *sets("privacy.policy=p.npz"), "--population-total", "2e4"]
+    for entry, why in (
+        ("privacy.known=gender", "the policy sets this"), ("privacy.radius=0.1", "the policy sets this"),
+        ("privacy.max_risk=0.999", "not with a policy: what a rule let through is not strictly private"),
     ):  # fmt: skip
-        code, out, err = run(*asked, *option, "--out", "no")
-        assert (code, out) == (2, "") and squeezed(err).startswith(f"Error: {option[0]}: {why}")
+        code, out, err = run(*asked, "--set", entry, "--out", "no")
+        assert (code, out) == (2, "") and squeezed(err).startswith(f"Error: {entry.partition('=')[0]}: {why}")
     code, out, err = run(
-        "synthesize", "f.csv", *FIT, "--predictors", "gender", "--epsilon", "10.8", "--risk", "count",
-        "--known", "field", "--max-risk", "0.999", "--accept", "information", "--out", "counted", *ASYMPTOTIC,
+        "synthesize", "f.csv", *FIT, "--formula", "income ~ gender", "--epsilon", "10.8", "--out", "counted",
+        *ASYMPTOTIC,
+        *sets("privacy.risk=count privacy.known=field privacy.max_risk=0.999 release.accept=information"),
     )  # fmt: skip
     assert (code, err) == (0, "")
     assert "whose values are further" in squeezed(out) and "who knows field and its value" in squeezed(out)
@@ -273,26 +281,26 @@ def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
 
 @pytest.mark.parametrize(
     ("command", "options", "message"),
-    [("synthesize", "--known gender", "--known: only with --risk marginal or pairwise or with --max-risk"),
-     ("privacy-cost", "--known gender", "--known: only with --risk marginal or pairwise"),
-     ("synthesize", "--risk count --known gender", "--known: only with --risk marginal or pairwise"),
-     ("privacy-cost", "--radius 0.3", "--radius: only with --risk count, marginal, pairwise"),
-     ("synthesize", "--risk marginal --known income", "known column 'income' is synthesized"),
-     ("privacy-cost", "--risk pairwise --known nobody", "'nobody'"),
-     ("privacy-cost", "--risk pairwise --known field --radius 1,2", "PairwiseRisk(): radius has 2 numbers"),
-     ("privacy-cost", "--max-risk 0.5", "No such option: --max-risk"),
-     ("synthesize", "--max-risk 1", "--max-risk must be a number from 0 to below 1"),
-     ("synthesize", "--max-risk 0.5 --known income", "known column 'income' is synthesized"),
-     ("synthesize", "--max-risk 0.5 --known nobody", "'nobody'"),
-     ("synthesize", "--max-risk 0.5 --radius many", "'--radius': numbers were expected"),
-     ("synthesize", "--max-risk 0.5 --absolute", "--absolute needs --radius"),
-     ("synthesize", "--mechanism censored --risk marginal", "--risk: not with --mechanism censored"),
-     ("privacy-cost", "--risk identification", "'lipschitz', 'count', 'marginal', 'pairwise'")],
+    [("synthesize", "known=gender", "privacy.known: only with privacy.risk = 'marginal' or 'pairwise', or"),
+     ("privacy-cost", "known=gender", "privacy.known: only with privacy.risk = 'marginal' or 'pairwise'"),
+     ("synthesize", "risk=count known=gender", "privacy.known: only with privacy.risk = 'marginal' or 'pairwise'"),
+     ("privacy-cost", "radius=0.3", "privacy.radius: only with privacy.risk = 'count', 'marginal' or 'pairwise'"),
+     ("synthesize", "risk=marginal known=income", "known column 'income' is synthesized"),
+     ("privacy-cost", "risk=pairwise known=nobody", "'nobody'"),
+     ("privacy-cost", "risk=pairwise known=field radius=1,2", "PairwiseRisk(): radius has 2 numbers"),
+     ("synthesize", "max_risk=1", "privacy.max_risk: Input should be less than 1"),
+     ("synthesize", "max_risk=0.5 known=income", "known column 'income' is synthesized"),
+     ("synthesize", "max_risk=0.5 known=nobody", "'nobody'"),
+     ("synthesize", "max_risk=0.5 radius=many", "privacy.radius: Input should be a valid number"),
+     ("synthesize", "max_risk=0.5 absolute=true", "privacy.absolute needs privacy.radius"),
+     ("synthesize", "mechanism=censored risk=marginal", "privacy.risk: not with privacy.mechanism = 'censored'"),
+     ("privacy-cost", "risk=identification", "'lipschitz', 'count', 'marginal' or 'pairwise'")],
 )  # fmt: skip
 def test_options_that_do_not_go_together_are_named(command, options, message, run):
     make_frame().to_csv("f.csv", index=False)
-    out = ["--out", "release"] if command == "synthesize" else []
-    out += ASYMPTOTIC if command == "synthesize" and "--mechanism" not in options else []
-    code, said, err = run(command, "f.csv", *FIT, "--predictors", "gender", "--epsilon", "9", *out, *options.split())
+    entries = " ".join(f"privacy.{entry}" for entry in options.split())
+    asked = [*FIT, "--formula", "income ~ gender", "--epsilon", "9", *sets(entries)]
+    asked += ["--out", "release", "--population-total", "2e4"] if command == "synthesize" else []
+    asked += [] if "mechanism" in options else ASYMPTOTIC
+    code, said, err = run(command, "f.csv", *asked)
     assert (code, said) == (2, "") and message in squeezed(err) and os.listdir() == ["f.csv"]
-    assert command == "synthesize" or "or with --max-risk" not in err  # an option that privacy-cost has not

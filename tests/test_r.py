@@ -716,11 +716,11 @@ def test_nothing_but_the_bridge_starts_r(tmp_path):
         import surveysynth as ss
         from surveysynth.cli import app as cli
         file = r"{tmp_path / "file.csv"}"
-        model = [file, "--weights", "wt", "--outcome", "income", "--predictors", "field", "--epsilon", "20"]
-        model += ["--prior", "flat", "--seed", "1"]
-        made, asymptotic = r"{tmp_path / "out"}", ["--mechanism", "pseudo-posterior"]
+        model = [file, "--weights", "wt", "--formula", "income ~ field", "--epsilon", "20"]
+        model += ["--set", "privacy.mechanism=pseudo-posterior", "--seed", "1"]
+        made = r"{tmp_path / "out"}"
         for words in (["--help"], ["privacy-cost", *model[:-2]],
-                      ["synthesize", *model, *asymptotic, "--by", "field", "--out", made],
+                      ["synthesize", *model, "--by", "field", "--out", made],
                       ["tables", made, "--by", "field"]):
             sys.argv = ["surveysynth", *words]
             try:

@@ -158,7 +158,7 @@ gamma_regression <- function(outcome, predictors = NULL, missing = c("fail", "dr
 #'
 #' @param file The Python file and a name in it, `"pay.py:pay"`: that of a model, or of a function that makes one of
 #'   outcome (a name, or a list of several) and predictors (the right-hand side of a formula), as
-#'   `surveysynth synthesize --model pay.py:pay` takes it. The file is run, so know who wrote it. A model that is made
+#'   `surveysynth synthesize --set model.name=pay.py:pay` takes it. The file is run, so know who wrote it. A model that is made
 #'   already must have the outcomes and the predictors that you say here.
 #' @param outcome The confidential columns that are synthesized, by name; or a formula, `pay ~ group + age`, and then no
 #'   `predictors`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,23 +11,7 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from .options import (
-    Cap,
-    Ends,
-    File,
-    LedgerFile,
-    M,
-    Out,
-    Overwrite,
-    Probs,
-    Survey,
-    SyntheticFormat,
-    Weights,
-    by_commas,
-    ends,
-    numbers,
-    open_ledger,
-)
+from .options import Ends, File, Out, Overwrite, Weights, by_commas, ends, numbers
 from .printing import print_release, print_table
 
 
@@ -43,7 +28,6 @@ def histogram_command(
     population_total: Annotated[float, typer.Option(help="Public population total.", show_default=False)],
     out: Out,
     weights: Weights = None,
-    probs: Probs = None,
     bins: Annotated[
         Sequence[float] | None,
         by_commas("Number of bins, or their public limits, by commas; default sqrt(n) bins.", numbers),
@@ -51,24 +35,28 @@ def histogram_command(
     weight_bound: Annotated[
         float | None, typer.Option(help="Public largest survey weight; needed where weights are not all equal.")
     ] = None,
-    m: M = 3,
-    ledger: LedgerFile = None,
-    survey: Survey = None,
-    cap: Cap = None,
-    format: SyntheticFormat = "csv",
+    m: Annotated[int, typer.Option("-m", "--m", help="Number of synthetic data sets.")] = 3,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="Privacy ledger, which the command ledger --create makes. Epsilon is entered before the data sets "
+            "leave, and stays spent where the release then fails."
+        ),
+    ] = None,
+    survey: Annotated[str | None, typer.Option(help="Name of the survey in the ledger; its epsilons add up.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Synthetic values of one bounded outcome, drawn from a histogram with Laplace noise."""
     from ..release.folder import check_place
 
     check_place(out, overwrite=overwrite)
-    design = ss.SurveyDesign.read(file, weights=weights, probs=probs)
-    recorded = open_ledger(ledger, survey, cap)
+    design = ss.SurveyDesign.read(file, weights=weights)
+    recorded = _ledger(ledger, survey)
     release = ss.perturbed_histogram(
         design, outcome, epsilon=epsilon, bounds=bounds, population_total=population_total, bins=_bins(bins),
         m=m, weight_bound=weight_bound, ledger=recorded,
     )  # fmt: skip
-    release.write(out, format=format, overwrite=overwrite)
+    release.write(out, overwrite=overwrite)
     print_table(release.tables(), [])
     print_release(release, out, recorded)
 
@@ -80,3 +68,10 @@ def _bins(given: Sequence[float] | None) -> int | Sequence[float] | None:
     if given[0] % 1:
         raise InputError("--bins takes a whole number, or several limits by commas")
     return int(given[0])
+
+
+def _ledger(file: Path | None, survey: str | None) -> ss.Ledger | None:
+    """The ledger in which the release is entered, if one is given."""
+    if (file is None) != (survey is None):
+        raise InputError("--ledger and --survey go together: the name under which the epsilons of the survey add up")
+    return None if file is None or survey is None else ss.Ledger(file, survey)

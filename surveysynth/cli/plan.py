@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,34 +12,35 @@ import surveysynth as ss
 
 from ..choices import OutcomeKind
 from ..errors import InputError
-from .options import Bounds, Overwrite, Psu, Seed, Strata, Weights, by_commas
+from .options import Bounds, By, Entries, Epsilon, Formula, Overwrite, Psu, Seed, Strata, Total, Weights
 from .printing import console, print_release, print_table, print_written
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PlanFile = Annotated[Path, typer.Argument(help="File by surveysynth plan.", show_default=False)]
-Entries = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Another value for an entry: --set privacy.epsilon=3.  Can be given several times."),
-]
+OPTIONS = {  # entries that have an option of their own
+    "survey.weights": "--weights", "model.formula": "--formula", "privacy.epsilon": "--epsilon",
+    "privacy.population_total": "--population-total", "privacy.bounds": "--bounds",
+}  # fmt: skip
+STRICT = (
+    "\nReleases are strict unless something else is said, as --set privacy.mechanism=pseudo-posterior, whose guarantee "
+    "is asymptotic and which weights rare records down"
+)
 
 
 def plan_command(
     file: Annotated[
         Path | None, typer.Argument(help="csv, parquet, Stata, SPSS or SAS file", show_default=False)
     ] = None,
-    formula: Annotated[
-        str | None,
-        typer.Option(help="Outcome and public predictors: 'income ~ region + sex'; C(tenure) for categories."),
-    ] = None,
+    formula: Formula = None,
     kind: Annotated[OutcomeKind | None, typer.Option(help="What the outcomes are; default amount.")] = None,
-    by: Annotated[Sequence[str] | None, by_commas("Variables of the tables, by commas.")] = None,
+    by: By = None,
     weights: Weights = None,
     strata: Strata = None,
     psu: Psu = None,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy budget of the whole release.")] = None,
-    population_total: Annotated[float | None, typer.Option(help="Public number of population units.")] = None,
+    epsilon: Epsilon = None,
+    population_total: Total = None,
     bounds: Bounds = None,
     entries: Entries = None,
     schema: Annotated[
@@ -47,7 +48,6 @@ def plan_command(
     ] = False,
 ) -> None:
     """Draft a plan for a file: > plan.toml.  What only you can know stands there as FILL IN."""
-    from ..synthesis.plan import Plan
     from ..synthesis.settings import schema as schema_of_plans
 
     if schema:
@@ -55,10 +55,9 @@ def plan_command(
         return
     if file is None:
         raise InputError("name the confidential file: surveysynth plan silc.csv > plan.toml")
-    plan = Plan.draft(
-        file, formula=formula, kind=kind, by=by and list(by), weights=weights, strata=strata, psu=psu and list(psu),
-        epsilon=epsilon, population_total=population_total, bounds=bounds and tuple(bounds),
-        set=_entries(entries),
+    plan = drafted(
+        file, entries, guess=True, formula=formula, kind=kind, by=by, weights=weights, strata=strata, psu=psu,
+        epsilon=epsilon, population_total=population_total, bounds=bounds,
     )  # fmt: skip
     print(plan.to_toml(), end="")
 
@@ -83,13 +82,7 @@ def release_command(
     seed: Seed = None,
 ) -> None:
     """Make the release that a plan describes."""
-    read = ss.Plan.read(plan, _entries(entries))
-    read.check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
-    release = read.release(seed=seed)
-    place = read.write(release, out, overwrite=overwrite)
-    tables, by = read.settings.tables, read.settings.tables.by or release.table_predictors()
-    print_table(release.tables(by, **read.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
-    print_release(release, place, None)
+    make(ss.Plan.read(plan, _entries(entries)), out, overwrite=overwrite, seed=seed)
 
 
 def compare_command(
@@ -109,6 +102,38 @@ def compare_command(
         print_written(str(out))
 
 
+def drafted(
+    file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **said: Any
+) -> ss.Plan:
+    """The plan that options say; unless it is a draft for somebody to fill in (``guess``), nothing may be lacking."""
+    given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in said.items()}
+    plan = ss.Plan.draft(file, set=_entries(entries), guess=guess, **given)
+    lacks = {entry: what for entry, what in plan.lacking.items() if not needed or entry in needed}
+    if lacks and not guess:
+        lines = "".join(f"\n  {OPTIONS.get(entry, f'--set {entry}=')}: {what}" for entry, what in lacks.items())
+        chosen = "privacy.mechanism" in plan.reasons and plan.settings.privacy.mechanism == "strict"
+        raise InputError(f"say, too:{lines}{STRICT if chosen and not needed else ''}")
+    return plan
+
+
+def planned(file: Path, entries: Sequence[str] | None, said: Mapping[str, Any]) -> ss.Plan:
+    """A plan's file; options beside it are refused, as the file says it."""
+    given = [f"--{name.replace('_', '-')}" for name, value in said.items() if value is not None]
+    if given:
+        raise InputError(f"{', '.join(given)}: not with a plan, which says it; --set changes an entry")
+    return ss.Plan.read(file, _entries(entries))
+
+
+def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) -> None:
+    """The release that a plan describes: made, written, and printed."""
+    plan.check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
+    release = plan.release(seed=seed)
+    place = plan.write(release, out, overwrite=overwrite)
+    tables, by = plan.settings.tables, plan.settings.tables.by or release.table_predictors()
+    print_table(release.tables(by, **plan.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
+    print_release(release, place, plan.ledger)
+
+
 def _summary(what: str, part: pd.DataFrame) -> str:
     held, all_ = int(part["holds"].sum()), int(part["holds"].notna().sum())
     return (
@@ -125,4 +150,8 @@ def _entries(given: Sequence[str] | None) -> dict[str, Any]:
     wrong = [entry for entry, equals, _ in pairs if not equals or "." not in entry]
     if wrong:
         raise InputError(f"--set {wrong[0]}: write section.entry=value, as in --set privacy.epsilon=3")
+    names = [entry.strip() for entry, _, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"--set {', '.join(twice)}: given more than once, and only the last would count")
     return {entry.strip(): value_of(text.strip()) for entry, _, text in pairs}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE
@@ -10,106 +11,42 @@ from rich.table import Table
 
 import surveysynth as ss
 
-from ..errors import InputError
-from .options import (
-    Absolute,
-    Bounds,
-    Clusters,
-    Components,
-    Engine,
-    File,
-    Floor,
-    Fpc,
-    Known,
-    Lonely,
-    M,
-    Map,
-    Missing,
-    Model,
-    Outcome,
-    Predictors,
-    Prior,
-    Probs,
-    Psu,
-    Radius,
-    Reweight,
-    RiskOption,
-    Scale,
-    Seed,
-    Strata,
-    Transform,
-    UnitColumn,
-    Weight,
-    Weights,
-    Zeros,
-    defaulted,
-    make_model,
-    make_risk,
-    read_design,
-)
+from .options import Bounds, Entries, Epsilon, Formula, Psu, Seed, Strata, Weights
+from .plan import drafted, planned
 from .printing import console
 
 if TYPE_CHECKING:
     import pandas as pd
 
+NEEDED = "survey.weights", "model.formula"
+
 
 def privacy_cost_command(
-    context: typer.Context,
-    file: File,
-    outcome: Outcome,
-    predictors: Predictors,
-    epsilon: Annotated[float | None, typer.Option(help="Which c1 does this epsilon mean?")] = None,
-    c1: Annotated[float | None, typer.Option(help="Which epsilon does this c1 mean?")] = None,
-    priced: Annotated[
-        Literal["strict", "pseudo-posterior"] | None,
-        typer.Option("--mechanism", help="Of the table; default strict, where the model has it."),
-    ] = None,
+    file: Annotated[
+        Path,
+        typer.Argument(help="csv, parquet, Stata, SPSS or SAS file; or a plan (.toml).", show_default=False),
+    ],
+    formula: Formula = None,
     weights: Weights = None,
-    probs: Probs = None,
     strata: Strata = None,
     psu: Psu = None,
-    fpc: Fpc = None,
-    lonely_psu: Lonely = "fail",
-    m: M = 3,
-    model: Model = "fbs",
+    epsilon: Epsilon = None,
     bounds: Bounds = None,
-    prior: Prior = None,
-    transform: Transform = "log",
-    scale: Scale = None,
-    zeros: Zeros = False,
-    components: Components = 20,
-    missing: Missing = "fail",
-    weight: Weight = None,
-    map: Map = "inverse",
-    risk: RiskOption = "lipschitz",
-    known: Known = None,
-    radius: Radius = None,
-    absolute: Absolute = False,
-    floor: Floor = None,
-    reweight: Reweight = 0,
-    clusters: Clusters = "model",
-    unit: UnitColumn = None,
-    engine: Engine = "auto",
+    entries: Entries = None,
     seed: Seed = None,
 ) -> None:
-    """Dry run, nothing is released: a table of what epsilons buy; or what one epsilon or c1 means on this file."""
-    from ..models.base import Relative
+    """Dry run, nothing is released: a table of what epsilons and numbers of data sets buy.
 
-    synthesizer = make_model(
-        context, model, outcome, predictors, bounds, prior, transform, scale, zeros, components, missing, weight
-    )
-    mechanism = ss.PseudoPosterior(map=map, risk=make_risk(context, risk, known, radius, absolute, floor))
-    table = epsilon is None and c1 is None
-    strict = table and (priced == "strict" or (priced is None and isinstance(synthesizer, Relative)))
-    if priced == "strict" and not table:
-        raise InputError("--mechanism strict has a table, without --epsilon and --c1: it has no privacy weights")
-    result = ss.privacy_cost(
-        read_design(file, weights, probs, strata, psu, fpc, lonely_psu), synthesizer, epsilon=epsilon, c1=c1,
-        m=None if table and defaulted(context, "m") else m, mechanism=ss.Strict() if strict else mechanism,
-        reweight=reweight, clusters=clusters, unit=unit, engine=engine, seed=seed,
-    )  # fmt: skip
+    With an epsilon, or --set privacy.c1=, and --set privacy.mechanism=pseudo-posterior: what that one means on this
+    file.
+    """
+    said: dict[str, Any] = {
+        "formula": formula, "weights": weights, "strata": strata, "psu": psu, "epsilon": epsilon, "bounds": bounds
+    }  # fmt: skip
+    plan = planned(file, entries, said) if file.suffix == ".toml" else drafted(file, entries, NEEDED, **said)
+    result = plan.privacy_cost(seed=seed)
     if not isinstance(result, ss.PrivacyCost):
-        _print_costs(result, strict)
+        _print_costs(result, plan.settings.privacy.mechanism == "strict")
         return
     console.print(
         f"m = {result.m}, c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g}): "

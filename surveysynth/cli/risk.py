@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ import surveysynth as ss
 
 from ..errors import InputError, PrivacyError
 from ..storage import private_folder, whole_file
-from .options import Known, ball, by_commas, numbers
+from .options import by_commas, numbers
 from .printing import console, print_written
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ def risk_command(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to make, for risk.csv; confidential.", show_default=False)],
-    known: Known = None,
+    known: Annotated[
+        Sequence[str] | None,
+        by_commas("Columns that an intruder knows and that are not synthesized, by commas; default none."),
+    ] = None,
     radius: Annotated[
         Sequence[float] | None,
         by_commas("How near is near, as a share of the true value; one, or one for each value; default 0.2.", numbers),
@@ -80,7 +83,7 @@ def risk_command(
     if out.exists() and not (overwrite and (out / RISKS).is_file()):
         why = f" and has no {RISKS} to replace" if overwrite else "; choose another folder, or --overwrite"
         raise InputError(f"--out {out} exists{why}")
-    near = ball(radius, absolute, floor)
+    near = _ball(radius, absolute, floor)
     names = list(known or ())
     frame, files = read_frame(original), _synthetic(synthetic)
     risk = ss.identification_risk(frame, files, known=names, value=value, **near).to_numpy()
@@ -99,6 +102,15 @@ def risk_command(
             f"{above:,} of {there.sum():,} records have a probability of identification above {max_risk:g}: do not "
             "publish these data sets, nor that they were held back"
         )
+
+
+def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float] | None) -> dict[str, Any]:
+    """How near is near, as arguments of a measure."""
+    if absolute and radius is None:
+        raise InputError("--absolute needs --radius, in the unit of the outcome")
+    given = (("radius", radius), ("floor", floor))
+    sizes = {name: size[0] if len(size) == 1 else tuple(size) for name, size in given if size is not None}
+    return {"relative": not absolute} | sizes
 
 
 def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:

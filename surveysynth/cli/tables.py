@@ -11,13 +11,14 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from .options import CvLimit, MinCell, by_commas, numbers
+from ..release.quality_rule import QUALITY_RULE
+from .options import By, by_commas, numbers
 from .printing import print_table, print_written
 
 
 def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
-    by: Annotated[Sequence[str] | None, by_commas("Variables of the table, by commas.")] = None,
+    by: By = None,
     statistic: Annotated[
         Sequence[str] | None, by_commas("count, mean, total, quantile, proportion; by commas.")
     ] = None,
@@ -28,8 +29,10 @@ def tables_command(
         Literal["csv", "xlsx", "html", "latex"] | None, typer.Option(help="Of the file; without one, it is printed.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File to write; default tables.csv, tables.xlsx, ...")] = None,
-    min_cell: MinCell = None,
-    cv_limit: CvLimit = None,
+    min_cell: Annotated[int | None, typer.Option(help=f"Suppress cells of fewer records. {QUALITY_RULE}")] = None,
+    cv_limit: Annotated[
+        float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")
+    ] = None,
 ) -> None:
     """Tables from the public files of a release."""
     from ..publication.report import SUFFIX, write_table

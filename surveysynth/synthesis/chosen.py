@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..choices import OutcomeKind
-from ..design.formula import sides_of
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, PrivacyError
+from ..errors import PrivacyError
 from ..models.base import Boundable, Relative, Synthesizer
-from ..models.registry import MODELS, OWN_MODEL, model_from_file
-from ..models.shared.normal_scores import NormalScores
+from ..models.registry import MODELS
 from ..models.shared.predictors import predictor_rows
-from ..models.shared.transforms import as_transform
 from ..privacy.expected_accuracy import expected_se
-from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
-from ..privacy.mechanisms.censored import Censored
-from ..privacy.mechanisms.weighted_e import WeightedE
+from .parts import MECHANISMS, bounds_of_scores, mechanism_of, sides, synthesizer_of
 from .settings import MechanismName, Settings
 
 MODEL_OF: dict[OutcomeKind, tuple[str, str]] = {
@@ -27,13 +20,7 @@ MODEL_OF: dict[OutcomeKind, tuple[str, str]] = {
     "count": ("nb", "counts: a negative binomial regression"),
     "share": ("beta", "shares within bounds: a beta regression"),
 }
-MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {
-    "strict": Strict, "pseudo-posterior": PseudoPosterior, "weighted-e": WeightedE, "censored": Censored,
-    "censored-weighted": partial(Censored, weighted=True),
-}  # fmt: skip
-OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms with privacy weights
 SCALE = 400.0  # of asinh(y / (highest / SCALE)), where amounts can be zero or negative
-OF_MODELS = "prior", "zeros", "missing", "weight", "components"
 PER_COLUMN = 50  # records per column of the predictors from which a flat prior says as little as any
 RANGE = 2, 3, 4, 5  # of m that are compared
 
@@ -97,65 +84,19 @@ def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str
         out["survey.file"] = "path of the confidential file"
     if settings.survey.weights is None and settings.survey.probs is None:
         out["survey.weights"] = "column of survey weights (or probs = column of inclusion probabilities)"
-    unknown = settings.model.formula is None
+    by_policy = said.policy is not None
+    unknown = settings.model.formula is None and not by_policy
     if unknown:
         out["model.formula"] = "'outcome ~ public predictors', as 'income ~ region + sex'"
-    if said.epsilon is None and said.c1 is None:
+    if said.epsilon is None and said.c1 is None and not by_policy:
         out["privacy.epsilon"] = "budget of the whole release; surveysynth privacy-cost FILE ... says what each buys"
     if said.population_total is None and said.mechanism in (None, "strict", "censored", "censored-weighted"):
         out["privacy.population_total"] = "number of population units, from a census or a register, not from this file"
-    if said.bounds is None and (said.reference is None if unknown else _needs_bounds(settings, folder)):
+    if by_policy or said.bounds is not None:
+        return out
+    if said.reference is None if unknown else _needs_bounds(settings, folder):
         out["privacy.bounds"] = "[lowest, highest] outcome, from public knowledge: tight ones make shorter intervals"
     return out
-
-
-def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
-    """The model of a plan; InputError where an entry is not of that model.  ``folder`` is that of the plan's file."""
-    said, name = settings.model, settings.model.name
-    assert name is not None and said.formula is not None  # as choose and lacking see to
-    entries: dict[str, Any] = {option: getattr(said, option) for option in OF_MODELS}
-    given = {option: value for option, value in entries.items() if value is not None}
-    outcomes, predictors = _sides(said.formula)
-    if OWN_MODEL.fullmatch(name):
-        _refuse(given, name)
-        return model_from_file(str(folder / name), outcomes, predictors)
-    if name not in MODELS:
-        raise InputError(f"model.name = {name!r} is not one of {', '.join(MODELS)}, nor a model file.py:name")
-    listed, takes = MODELS[name], MODELS[name].options
-    _refuse({option: value for option, value in given.items() if option not in takes}, name)
-    if "bounds" in takes and settings.privacy.bounds is not None:
-        given["bounds"] = settings.privacy.bounds
-    if said.transform is not None and said.transform != "scores":
-        _refuse({} if "transform" in takes else {"transform": said.transform}, name)
-        scores = said.transform.endswith(".json")
-        given["transform"] = (
-            NormalScores.load(folder / said.transform) if scores else as_transform(said.transform, said.scale)
-        )
-    if listed.one_outcome and len(outcomes) != 1:
-        raise InputError(f"model.name = {name!r} synthesizes one outcome")
-    return listed.make(outcomes[0] if len(outcomes) == 1 else outcomes, predictors, **given)
-
-
-def mechanism_of(settings: Settings, folder: Path) -> Mechanism:
-    """The mechanism of a plan; InputError where an entry is not of that mechanism."""
-    said = settings.privacy
-    assert said.mechanism is not None  # as choose sees to
-    of_strict = {"reference": said.reference and folder / said.reference, "between_psus": said.between_psus}
-    of_weights = {name: getattr(said, name) for name in OF_WEIGHTS}
-    weighted = said.mechanism not in ("strict", "censored")
-    mine, others = (of_weights, of_strict) if weighted else (of_strict, of_weights)
-    if said.mechanism == "censored":
-        mine, others = {}, of_strict | of_weights
-    wrong = [f"privacy.{name}" for name, value in others.items() if value is not None]
-    if wrong:
-        raise InputError(f"{', '.join(wrong)}: not with privacy.mechanism = {said.mechanism!r}; leave it out")
-    return MECHANISMS[said.mechanism](**{name: value for name, value in mine.items() if value is not None})
-
-
-def bounds_of_scores(settings: Settings) -> Any:
-    """The bounds that private normal scores are made within; None where there are none to make."""
-    wanted = settings.privacy.mechanism == "strict" and settings.privacy.reference is None
-    return settings.privacy.bounds if wanted and settings.model.transform in (None, "scores") else None
 
 
 def expected(settings: Settings, design: SurveyDesign, folder: Path, m: int | None = None) -> float | None:
@@ -166,9 +107,11 @@ def expected(settings: Settings, design: SurveyDesign, folder: Path, m: int | No
     PrivacyError
         The release would be refused.
     """
-    model = synthesizer_of(settings, folder)
     said = settings.privacy
-    if said.mechanism != "strict" or said.epsilon is None or not isinstance(model, Relative):
+    if said.mechanism != "strict" or said.epsilon is None:
+        return None
+    model = synthesizer_of(settings, folder)
+    if not isinstance(model, Relative):
         return None
     numbers, parameters = (
         mechanism_of(settings, folder)
@@ -232,23 +175,9 @@ def _needs_bounds(settings: Settings, folder: Path) -> bool:
 
 
 def _columns(settings: Settings, design: SurveyDesign) -> int:
-    return int(predictor_rows(design, _sides(str(settings.model.formula))[1], None)[0].shape[1])
-
-
-def _sides(formula: str) -> tuple[list[str], str]:
-    """Outcomes and predictors of a formula."""
-    outcome, predictors = sides_of(formula, "")
-    if not predictors:
-        raise InputError(f"model.formula = {formula!r}: write outcome ~ predictors, as 'income ~ region + sex'")
-    return [outcome] if isinstance(outcome, str) else list(outcome), predictors
+    return int(predictor_rows(design, sides(str(settings.model.formula))[1], None)[0].shape[1])
 
 
 def _outer(bounds: Any) -> tuple[float, float]:
     pairs = list(bounds.values()) if isinstance(bounds, dict) else [bounds]
     return min(low for low, _ in pairs), max(high for _, high in pairs)
-
-
-def _refuse(given: dict[str, Any], name: str) -> None:
-    if given:
-        wrong = ", ".join(f"model.{option}" for option in given)
-        raise InputError(f"{wrong}: not with model.name = {name!r}; leave it out")

@@ -26,8 +26,9 @@ from ..privacy.report import LEAST_INFORMATION
 from ..privacy.units import unit_of
 from ..validation import as_list
 from .assemble import check_public, check_total, public_columns, public_mean_weight
-from .chosen import bounds_of_scores, expected, mechanism_of, synthesizer_of
+from .chosen import expected
 from .missing import without_missing
+from .parts import bounds_of_scores, by_of
 from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import Settings
 
@@ -88,15 +89,15 @@ class Outlook:
 
 
 def outlook(
-    settings: Settings, design: SurveyDesign, folder: Path, reasons: Mapping[str, str], *, inside: bool
-) -> Outlook:
+    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, folder: Path,
+    reasons: Mapping[str, str], *, inside: bool,
+) -> Outlook:  # fmt: skip
     """As :meth:`Plan.check` says."""
-    model, mechanism = synthesizer_of(settings, folder), mechanism_of(settings, folder)
     privacy = settings.privacy
     check_total(privacy.population_total, design)
     check_public(design, model, privacy.public)
     mechanism.check_model(model, privacy.unit)
-    by = _by(settings, model)
+    by = by_of(settings, model) or []
     ratio = expected(settings, design, folder)
     cells = _cells(design, by).assign(se_ratio=np.nan if ratio is None else ratio)
     said = {
@@ -111,16 +112,6 @@ def outlook(
     warnings = _warnings(settings, design, folder, model, ratio, cells, by)
     seen = _look_inside(settings, design, model, mechanism, by, ratio) if inside else []
     return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
-
-
-def _by(settings: Settings, model: Synthesizer) -> list[str]:
-    by = settings.tables.by or []
-    for name in by:
-        if name not in (*model.predictor_columns, *model.categorical):
-            raise InputError(
-                f"tables.by names {name!r}, which is not a predictor, so the release would not preserve it"
-            )
-    return by
 
 
 def _cells(design: SurveyDesign, by: list[str]) -> pd.DataFrame:
@@ -141,10 +132,10 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
 
 def _said_of_privacy(settings: Settings) -> str:
     p = settings.privacy
-    kind = KINDS.get(str(p.mechanism), "asymptotic")
+    kind = "strict" if p.policy else KINDS.get(str(p.mechanism), "asymptotic")
     asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, whose epsilon the fit tells"
     of = f"one {p.unit}" if p.unit else "one record"
-    beside = f", beside {p.reference}" if p.reference else ""
+    beside = f", beside {p.reference}" if p.reference else f", by {p.policy}" if p.policy else ""
     how = p.mechanism if p.mechanism == kind else f"{p.mechanism} ({kind})"
     return f"{how}, {asked} for {of}'s confidential values, m = {settings.release.m}{beside}"
 

@@ -21,14 +21,19 @@ from ..design.read import read_labelled
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
+from ..models.base import Synthesizer
 from ..privacy.accounting.ledger import Ledger
+from ..privacy.mechanisms import Mechanism
 from ..release.folder import check_place
 from ..release.release import Release, read_release
 from ..storage import whole_file
 from ..validation import as_list
-from .chosen import bounds_of_scores, choose, lacking, mechanism_of, synthesizer_of
+from .chosen import choose, lacking
 from .fitting import synthesize
 from .outlook import Outlook, outlook
+from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, rule_of, synthesizer_of
+from .policy import Policy
+from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import MechanismName, Settings, read_toml, to_toml
 
 SUPERSEDES = (
@@ -138,6 +143,7 @@ class Plan:
     def _begin(self, settings: Settings, design: SurveyDesign | None, folder: Path) -> None:
         self._design, self._folder, self.reasons = design, folder, {}
         self._columns: tuple[str, ...] = ()
+        self._policy = policy_of(settings, folder)
         if settings.model.formula is not None and (design is not None or _readable(settings)):
             settings, self.reasons = choose(settings, self._of(settings), folder)
         self.settings = settings
@@ -163,7 +169,9 @@ class Plan:
         return cls._made(settings, None, Path(path).absolute().parent)
 
     @classmethod
-    def draft(cls, file: str | Path, *, set: Mapping[str, Any] | None = None, **entries: Any) -> Self:
+    def draft(
+        cls, file: str | Path, *, set: Mapping[str, Any] | None = None, guess: bool = True, **entries: Any
+    ) -> Self:
         """A first plan for a file: the roles of its columns guessed from names and labels, the rest to be filled in.
 
         Parameters
@@ -171,6 +179,8 @@ class Plan:
         file : str or Path
             The confidential file.
         set : mapping of "section.entry" to value, optional
+        guess : bool
+            Guess the roles of columns that are not named, for somebody to review.
         **entries
             What is known, by the names that entries have in the plan's file: ``formula="income ~ region"``, ...
 
@@ -183,7 +193,7 @@ class Plan:
         settings = settings.set(_placed(settings, entries) | dict(set or {}))
         survey = settings.survey
         frame, labels = read_labelled(file, **{name: getattr(survey, name) for name in READING})
-        guessed = guess_roles([str(c) for c in frame.columns], labels)
+        guessed = guess_roles([str(c) for c in frame.columns], labels) if guess else {}
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
         if survey.probs is not None:
             free.pop("weights", None)
@@ -257,7 +267,13 @@ class Plan:
         """
         self._refuse_unfinished()
         self._said_of_others()
-        return outlook(self.settings, self.design, self._folder, self.reasons, inside=inside)
+        model, mechanism = self._parts()
+        settings, policy = self.settings, self._policy
+        if policy is not None:
+            settings = settings.set(
+                {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
+            )
+        return outlook(settings, self.design, model, mechanism, self._folder, self.reasons, inside=inside)
 
     def release(self, *, seed: int | None = None) -> Release:
         """Fit, and make the release.
@@ -275,23 +291,98 @@ class Plan:
         self._refuse_unfinished()
         privacy, model, release = self.settings.privacy, self.settings.model, self.settings.release
         notes, of_others = self._said_of_others()
-        if privacy.survey is None and privacy.ledger is not None:
-            raise InputError(
-                "privacy.ledger needs privacy.survey, the name under which the epsilons of the survey add up"
-            )
-        ledger = (
-            None if privacy.ledger is None else Ledger(self._folder / privacy.ledger, str(privacy.survey), privacy.cap)
-        )
+        synthesizer, mechanism = self._parts()
+        by_of(self.settings, synthesizer)
+        chosen: dict[str, Any] = {"policy": self._policy}
+        if self._policy is None:
+            chosen = {"synthesizer": synthesizer, "mechanism": mechanism, "epsilon": privacy.epsilon, "m": release.m}
         made = synthesize(
-            self.design, synthesizer_of(self.settings, self._folder), epsilon=privacy.epsilon, m=release.m,
-            mechanism=mechanism_of(self.settings, self._folder), population_total=privacy.population_total,
-            bounds=bounds_of_scores(self.settings), public=privacy.public, clusters=model.clusters or "model",
-            unit=privacy.unit, reweight=privacy.reweight or 0, debias=bool(release.debias),
-            accept_diagnostics=release.accept or (), ledger=ledger, seed=seed,
+            self.design, **chosen, population_total=privacy.population_total, bounds=bounds_of_scores(self.settings),
+            public=privacy.public, clusters=model.clusters or "model", unit=privacy.unit,
+            reweight=privacy.reweight or 0, engine=model.engine or "auto", debias=bool(release.debias),
+            accept_diagnostics=release.accept or (), ledger=self.ledger, rule=rule_of(self.settings), seed=seed,
         )  # fmt: skip
         about = {name: getattr(release, name) for name in ABOUT if getattr(release, name) is not None}
         report = replace(made.privacy, assumptions=[*made.privacy.assumptions, *notes])
         return replace(made, method=made.method | about | of_others, privacy=report)
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The ledger in which the release is entered, if the plan names one.
+
+        Raises
+        ------
+        InputError
+            No such ledger; a survey or a cap without one.
+        """
+        privacy = self.settings.privacy
+        stray = [f"privacy.{name}" for name in ("survey", "cap") if getattr(privacy, name) is not None]
+        if privacy.ledger is None:
+            if stray:
+                raise InputError(f"{', '.join(stray)}: only with privacy.ledger")
+            return None
+        if privacy.survey is None:
+            raise InputError(
+                "privacy.ledger needs privacy.survey, the name under which the epsilons of the survey add up"
+            )
+        return Ledger(self._folder / privacy.ledger, privacy.survey, privacy.cap)
+
+    def privacy_cost(self, *, seed: int | None = None) -> PrivacyCost | pd.DataFrame:
+        """What epsilons and numbers of data sets buy: a table; or what the plan's epsilon or c1 means on this file.
+
+        The table under ``Strict``, or without an epsilon.  Nothing is released.
+
+        Parameters
+        ----------
+        seed : int, optional
+            For tests only.
+
+        Raises
+        ------
+        InputError, ModelError, PrivacyError, EngineError
+            As :func:`surveysynth.privacy_cost`; there is no formula yet.
+        """
+        self._refuse_unfinished("survey.file", "survey.weights", "model.formula")
+        privacy, model = self.settings.privacy, self.settings.model
+        if self._policy is not None:
+            raise InputError("a policy says itself what it costs: Policy.load(...), or print it")
+        synthesizer, mechanism = self._parts()
+        priced = None if privacy.mechanism == "strict" else privacy.epsilon
+        m = None if priced is None and "release.m" in self.reasons else self.settings.release.m
+        return privacy_cost(
+            self.design, synthesizer, epsilon=priced, m=m, mechanism=mechanism, clusters=model.clusters or "model",
+            unit=privacy.unit, reweight=privacy.reweight or 0, engine=model.engine or "auto", seed=seed,
+        )  # fmt: skip
+
+    def policy(self, source: str, *, seed: int | None = None) -> Policy:
+        """Fix everything that protects later releases on this plan's file, which is a historical one.
+
+        Parameters
+        ----------
+        source : str
+            What to call the historical file; published.
+        seed : int, optional
+            For tests only.
+
+        Raises
+        ------
+        InputError, ModelError, PrivacyError, EngineError
+            As :meth:`Policy.from_historical`; a plan of another mechanism than "censored-weighted".
+        """
+        self._refuse_unfinished()
+        privacy, model = self.settings.privacy, self.settings.model
+        if privacy.mechanism != "censored-weighted" or self._policy is not None:
+            raise InputError("a policy is of privacy.mechanism = 'censored-weighted': the plan says another")
+        if privacy.epsilon is None:
+            raise InputError("a policy needs privacy.epsilon, whatever c1")
+        assert privacy.population_total is not None  # or else the plan is not filled in
+        synthesizer = self._parts()[0]
+        of_map = {name: value for name in OF_WEIGHTS if (value := getattr(privacy, name)) is not None}
+        return Policy.from_historical(
+            self.design, synthesizer, epsilon=privacy.epsilon, source=source,
+            population_total=privacy.population_total, m=self.settings.release.m or 3, **of_map,
+            clusters=model.clusters or "model", engine=model.engine or "auto", seed=seed,
+        )  # fmt: skip
 
     def write(self, release: Release, folder: str | Path | None = None, *, overwrite: bool = False) -> Path:
         """Write a release as the plan says: where, by which variables, in which format.
@@ -382,9 +473,16 @@ class Plan:
             return f"Plan of {self.settings.model.formula}, to be filled in:\n{said}"
         return str(self.check())
 
-    def _refuse_unfinished(self) -> None:
-        if self.lacking:
-            said = "".join(f"\n  {entry}: {what}" for entry, what in self.lacking.items())
+    def _parts(self) -> tuple[Synthesizer, Mechanism]:
+        """Model and mechanism."""
+        if self._policy is not None:
+            return self._policy.synthesizer, self._policy.mechanism
+        return synthesizer_of(self.settings, self._folder), mechanism_of(self.settings, self._folder)
+
+    def _refuse_unfinished(self, *needed: str) -> None:
+        lacks = {entry: what for entry, what in self.lacking.items() if entry in needed or not needed}
+        if lacks:
+            said = "".join(f"\n  {entry}: {what}" for entry, what in lacks.items())
             raise InputError(f"the plan is not filled in; it lacks{said}")
 
     def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:

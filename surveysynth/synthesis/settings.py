@@ -8,10 +8,10 @@ import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import tomlkit
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .. import choices
 from ..errors import InputError
@@ -28,6 +28,19 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _lists_by_commas(cls, said: Any) -> Any:
+        """Text where a list is meant, as "age,sex"."""
+        if not isinstance(said, Mapping):
+            return said
+        kinds = {name: get_args(field.annotation) for name, field in cls.model_fields.items()}
+        listed = {name for name, kind in kinds.items() if any(get_origin(each) in (list, tuple) for each in kind)}
+        return {
+            name: [part.strip() for part in value.split(",")] if name in listed and isinstance(value, str) else value
+            for name, value in said.items()
+        }
+
 
 class Survey(Section):
     """The confidential file, and how the sample was drawn."""
@@ -36,8 +49,8 @@ class Survey(Section):
     weights: str | None = Field(None, description="column of survey weights")
     probs: str | None = Field(None, description="column of inclusion probabilities, instead of weights")
     strata: str | None = Field(None, description="column of strata")
-    psu: str | list[str] | None = Field(None, description="columns of sampling units, outermost first")
-    fpc: str | list[str] | None = Field(None, description="columns of population sizes or fractions, one a stage")
+    psu: list[str] | None = Field(None, description="columns of sampling units, outermost first")
+    fpc: list[str] | None = Field(None, description="columns of population sizes or fractions, one a stage")
     lonely_psu: choices.LonelyPSU | None = Field(None, description="what a stratum with one PSU does to a variance")
     separator: str | None = Field(None, description="between the columns of a csv; found where it is not said")
     decimal: str | None = Field(None, description="decimal sign of a csv")
@@ -63,6 +76,7 @@ class Model(Section):
     missing: choices.Missing | None = Field(None, description="what a missing outcome does")
     components: int | None = Field(None, description="components at most, of a mixture")
     clusters: choices.Clusters | None = Field(None, description="effects of PSUs, and of strata that are no predictors")
+    engine: Literal["auto", "embedded", "cmdstan"] | None = Field(None, description="what runs the Stan program")
 
 
 class Privacy(Section):
@@ -81,7 +95,16 @@ class Privacy(Section):
     map: choices.MapName | None = Field(None, description="from risk to privacy weight")
     c1: float | None = Field(None, description="scale of the map; default tuned to epsilon")
     c2: float | None = Field(None, description="shift of the map")
+    risk: choices.RiskName | None = Field(None, description="how the risk of a record is measured; default lipschitz")
+    known: list[str] | None = Field(None, description="columns that an intruder knows and that are not synthesized")
+    radius: float | list[float] | None = Field(None, description="how near is near: a share of the value; default 0.2")
+    absolute: bool | None = Field(None, description="radius is in the unit of the outcome")
+    floor: float | list[float] | None = Field(None, description="least radius, in the unit of the outcome")
+    max_risk: float | None = Field(
+        None, ge=0, lt=1, description="no release where a record's risk of identification is above; never say it was"
+    )
     reweight: int | None = Field(None, ge=0, description="steps of re-weighting")
+    policy: str | None = Field(None, description="file by surveysynth policy: it sets model, epsilon, mechanism and m")
     public: list[str] | None = Field(None, description="columns that you declare public; others stop the release")
     ledger: str | None = Field(None, description="file that adds up what is spent")
     survey: str | None = Field(None, description="name of the survey in the ledger")
@@ -210,11 +233,13 @@ def read_toml(path: Path) -> Settings:
 
 
 def value_of(text: str) -> Any:
-    """What ``--set entry=text`` says: a value as TOML writes it, or else the text itself."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+    """What ``--set entry=text`` says: a value as TOML writes it, several by commas, or else the text itself."""
+    for written in (text, f"[{text}]"):
+        try:
+            return tomllib.loads(f"value = {written}")["value"]
+        except tomllib.TOMLDecodeError:
+            continue
+    return text
 
 
 def to_toml(

@@ -292,15 +292,15 @@ def test_a_model_in_a_file_from_the_shell(tmp_path, monkeypatch, run):
     (tmp_path / "mine.py").write_text(
         "import surveysynth as ss\npay = ss.GammaRegression('pay', 'group')\nmake = ss.GammaRegression\nn = 1\n"
     )
-    words = ["synthesize", "f.csv", "--weights", "w", "--outcome", "pay", "--predictors", "group", "--epsilon", "20"]
-    words += ["--mechanism", "pseudo-posterior"]
+    words = ["synthesize", "f.csv", "--weights", "w", "--formula", "pay ~ group", "--epsilon", "20"]
+    words += ["--set", "privacy.mechanism=pseudo-posterior"]
     for name in ("mine.py:pay", "mine.py:make", "gamma"):
-        assert run(*words, "--model", name, "--seed", "1", "--out", name.replace(":", "_"))[0] == 0
+        assert run(*words, "--set", f"model.name={name}", "--seed", "1", "--out", name.replace(":", "_"))[0] == 0
     tables = [(tmp_path / name / "public" / "tables.csv").read_text() for name in ("mine.py_pay", "gamma")]
     assert tables[0] == tables[1]
     for name, said in (("mine.py:n", "n is neither a synthesizer nor a function"), ("no.py:pay", "no file 'no.py'"),
-                       ("gama", "'gama' is not one of 'fbs'")):  # fmt: skip
-        code, _, err = run(*words, "--model", name, "--out", "x")
+                       ("gama", "'gama' is not one of fbs")):  # fmt: skip
+        code, _, err = run(*words, "--set", f"model.name={name}", "--out", "x")
         assert code == 2 and said in " ".join(err.replace("│", " ").split())
 
 

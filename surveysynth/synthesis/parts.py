@@ -1,0 +1,173 @@
+"""The parts that a plan's settings name: model, mechanism, risk, rule and policy, as Python has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..design.formula import sides_of
+from ..errors import InputError
+from ..models.base import Synthesizer
+from ..models.registry import MODELS, OWN_MODEL, model_from_file
+from ..models.shared.normal_scores import NormalScores
+from ..models.shared.transforms import as_transform
+from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
+from ..privacy.mechanisms.censored import Censored
+from ..privacy.mechanisms.weighted_e import WeightedE
+from ..privacy.release_rule import IdentificationRule
+from ..privacy.risks.base import Risk
+from ..privacy.risks.count import CountRisk
+from ..privacy.risks.identification import MarginalRisk, PairwiseRisk
+from ..privacy.risks.lipschitz import LipschitzRisk
+from .policy import Policy
+from .settings import MechanismName, Model, Settings
+
+MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {
+    "strict": Strict, "pseudo-posterior": PseudoPosterior, "weighted-e": WeightedE, "censored": Censored,
+    "censored-weighted": partial(Censored, weighted=True),
+}  # fmt: skip
+OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms with privacy weights
+NEAR = "radius", "absolute", "floor"
+OF_MODELS = "prior", "zeros", "missing", "weight", "components"
+SET_BY_POLICY = (
+    *(f"model.{name}" for name in Model.model_fields if name not in ("clusters", "engine")),
+    *(f"privacy.{name}" for name in (
+        "epsilon", "bounds", "mechanism", "reference", "between_psus", *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
+    )),
+    "release.m",
+)  # fmt: skip
+
+
+def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
+    """The model of a plan; InputError where an entry is not of that model.  ``folder`` is that of the plan's file."""
+    said, name = settings.model, settings.model.name
+    assert name is not None and said.formula is not None  # as choose and lacking see to
+    entries: dict[str, Any] = {option: getattr(said, option) for option in OF_MODELS}
+    given = {option: value for option, value in entries.items() if value is not None}
+    outcomes, predictors = sides(said.formula)
+    if OWN_MODEL.fullmatch(name):
+        _refuse(given, name)
+        return model_from_file(str(folder / name), outcomes, predictors)
+    if name not in MODELS:
+        raise InputError(f"model.name = {name!r} is not one of {', '.join(MODELS)}, nor a model file.py:name")
+    listed, takes = MODELS[name], MODELS[name].options
+    _refuse({option: value for option, value in given.items() if option not in takes}, name)
+    if "bounds" in takes and settings.privacy.bounds is not None:
+        given["bounds"] = settings.privacy.bounds
+    if said.scale is not None and said.transform in (None, "scores"):
+        raise InputError("model.scale: only with model.transform = 'identity' or 'asinh'")
+    if said.transform is not None and said.transform != "scores":
+        _refuse({} if "transform" in takes else {"transform": said.transform}, name)
+        scores = said.transform.endswith(".json")
+        given["transform"] = (
+            NormalScores.load(folder / said.transform) if scores else as_transform(said.transform, said.scale)
+        )
+    if listed.one_outcome and len(outcomes) != 1:
+        raise InputError(f"model.name = {name!r} synthesizes one outcome")
+    return listed.make(outcomes[0] if len(outcomes) == 1 else outcomes, predictors, **given)
+
+
+def mechanism_of(settings: Settings, folder: Path) -> Mechanism:
+    """The mechanism of a plan; InputError where an entry is not of that mechanism."""
+    said = settings.privacy
+    assert said.mechanism is not None  # as choose sees to
+    of_strict = {"reference": said.reference and folder / said.reference, "between_psus": said.between_psus}
+    of_weights: dict[str, Any] = {name: getattr(said, name) for name in OF_WEIGHTS}
+    weighted = said.mechanism not in ("strict", "censored")
+    mine, others = (of_weights, of_strict) if weighted else (of_strict, of_weights)
+    if said.mechanism == "censored":
+        mine, others = {}, of_strict | of_weights
+    if not weighted:
+        others |= {"risk": said.risk}
+    risk = _risk(settings)
+    wrong = [f"privacy.{name}" for name, value in others.items() if value is not None]
+    if wrong:
+        has = "which has privacy weights" if weighted else "which has no privacy weights"
+        raise InputError(f"{', '.join(wrong)}: not with privacy.mechanism = {said.mechanism!r}, {has}; leave it out")
+    given = {name: value for name, value in mine.items() if value is not None} | ({"risk": risk} if weighted else {})
+    return MECHANISMS[said.mechanism](**given)
+
+
+def bounds_of_scores(settings: Settings) -> Any:
+    """The bounds that private normal scores are made within; None where there are none to make."""
+    wanted = settings.privacy.mechanism == "strict" and settings.privacy.reference is None
+    return settings.privacy.bounds if wanted and settings.model.transform in (None, "scores") else None
+
+
+def _risk(settings: Settings) -> Risk:
+    """How risks are measured; InputError for entries of another measure."""
+    said = settings.privacy
+    name = said.risk or "lipschitz"
+    ruled = said.max_risk is not None  # a rule has an intruder of its own
+    if name in ("lipschitz", "count") and not ruled:
+        _refuse_stray(settings, ("known",), "privacy.risk = 'marginal' or 'pairwise', or privacy.max_risk")
+    if name == "lipschitz":
+        if not ruled:
+            _refuse_stray(settings, NEAR, "privacy.risk = 'count', 'marginal' or 'pairwise', or privacy.max_risk")
+        return LipschitzRisk()
+    if name == "count":
+        return CountRisk(**_ball(settings))
+    return {"marginal": MarginalRisk, "pairwise": PairwiseRisk}[name](tuple(said.known or ()), **_ball(settings))
+
+
+def rule_of(settings: Settings) -> IdentificationRule | None:
+    """The rule that releases pass, if there is one; InputError as :class:`IdentificationRule`."""
+    said = settings.privacy
+    if said.max_risk is None:
+        return None
+    return IdentificationRule(tuple(said.known or ()), said.max_risk, **_ball(settings))
+
+
+def policy_of(settings: Settings, folder: Path) -> Policy | None:
+    """The policy that a plan names, if it does; InputError where an entry says what the policy sets."""
+    if settings.privacy.policy is None:
+        return None
+    plain = Settings.of({name: {} for name in ("survey", "model", "privacy")})
+    twice = [entry for entry, value in settings.items() if value != plain[entry] and entry in SET_BY_POLICY]
+    if twice:
+        raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
+    if settings.privacy.max_risk is not None:
+        raise InputError("privacy.max_risk: not with a policy: what a rule let through is not strictly private")
+    return Policy.load(folder / settings.privacy.policy)
+
+
+def _ball(settings: Settings) -> dict[str, Any]:
+    """How near is near, as arguments of a measure."""
+    said = settings.privacy
+    if said.absolute and said.radius is None:
+        raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
+    sizes = {"radius": said.radius, "floor": said.floor}
+    given = {name: tuple(size) if isinstance(size, list) else size for name, size in sizes.items() if size is not None}
+    return {"relative": not said.absolute} | given
+
+
+def _refuse_stray(settings: Settings, names: tuple[str, ...], with_: str) -> None:
+    stray = [f"privacy.{name}" for name in names if getattr(settings.privacy, name) is not None]
+    if stray:
+        raise InputError(f"{', '.join(stray)}: only with {with_}")
+
+
+def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
+    """The variables of the tables; InputError where the release would not preserve one."""
+    for name in settings.tables.by or ():
+        if name not in (*model.predictor_columns, *model.categorical):
+            raise InputError(
+                f"tables.by names {name!r}, which is not a predictor, so the release would not preserve it"
+            )
+    return settings.tables.by
+
+
+def sides(formula: str) -> tuple[list[str], str]:
+    """Outcomes and predictors of a formula."""
+    outcome, predictors = sides_of(formula, "")
+    if not predictors:
+        raise InputError(f"model.formula = {formula!r}: write outcome ~ predictors, as 'income ~ region + sex'")
+    return [outcome] if isinstance(outcome, str) else list(outcome), predictors
+
+
+def _refuse(given: dict[str, Any], name: str) -> None:
+    if given:
+        wrong = ", ".join(f"model.{option}" for option in given)
+        raise InputError(f"{wrong}: not with model.name = {name!r}; leave it out")
