@@ -214,6 +214,14 @@ def test_entries_that_do_not_go_together_are_refused_by_name(design: ss.SurveyDe
     refused(r"colour: no entry of a plan", colour="red")
 
 
+def test_all_entries_are_listed_with_what_they_mean(run) -> None:
+    code, out, err = run("plan", "--entries")
+    assert (code, err) == (0, "")
+    for entry, _ in sections.Settings.of({"survey": {}, "model": {}, "privacy": {}}).items():
+        assert f" {entry} " in out
+    assert "budget of the whole release" in out and "[lowest, highest]" not in out
+
+
 def test_the_shipped_schema_is_that_of_the_settings() -> None:
     shipped = Path(sections.__file__).with_name(sections.SCHEMA).read_text(encoding="utf-8")
     assert json.loads(shipped) == sections.Settings.model_json_schema()

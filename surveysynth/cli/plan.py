@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
 
 import surveysynth as ss
 
@@ -43,6 +46,9 @@ def plan_command(
     population_total: Total = None,
     bounds: Bounds = None,
     entries: Entries = None,
+    listed: Annotated[
+        bool, typer.Option("--entries", help="Print all entries of plans and what they mean, instead.")
+    ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of plans, for editors, instead.")
     ] = False,
@@ -52,6 +58,9 @@ def plan_command(
 
     if schema:
         print(schema_of_plans(), end="")
+        return
+    if listed:
+        _print_entries()
         return
     if file is None:
         raise InputError("name the confidential file: surveysynth plan silc.csv > plan.toml")
@@ -132,6 +141,25 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
     tables, by = plan.settings.tables, plan.settings.tables.by or release.table_predictors()
     print_table(release.tables(by, **plan.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
     print_release(release, place, plan.ledger)
+
+
+def _print_entries() -> None:
+    """All entries that plans have, as --set takes them."""
+    from ..models.registry import MODELS
+    from ..synthesis.settings import Settings
+
+    shown = Table(box=SIMPLE)
+    shown.add_column("entry", no_wrap=True)
+    shown.add_column("what it says")
+    for section, part in Settings.model_fields.items():
+        for name, entry in part.annotation.model_fields.items():  # type: ignore[union-attr]
+            several = [entry.annotation, *get_args(entry.annotation)]
+            values = [value for kind in several if get_origin(kind) is Literal for value in get_args(kind)]
+            values = list(MODELS) if (section, name) == ("model", "name") else values
+            shown.add_row(
+                f"{section}.{name}", escape(str(entry.description)) + (f": {', '.join(values)}" if values else "")
+            )
+    console.print(shown)
 
 
 def _summary(what: str, part: pd.DataFrame) -> str:

@@ -24,7 +24,7 @@ def synthesize_command(
     """Fit, and write synthetic files and the tables made from them: plan and release in one step.
 
     Everything else that a plan can say is said by --set, as --set privacy.mechanism=pseudo-posterior or --set
-    privacy.policy=policy.npz; surveysynth plan FILE prints the entries with what each means.
+    privacy.policy=policy.npz; surveysynth plan --entries lists what there is.
     """
     plan = drafted(
         file, entries, formula=formula, by=by, weights=weights, strata=strata, psu=psu, epsilon=epsilon,

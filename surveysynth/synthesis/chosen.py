@@ -94,7 +94,8 @@ def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str
         out["privacy.population_total"] = "number of population units, from a census or a register, not from this file"
     if by_policy or said.bounds is not None:
         return out
-    if said.reference is None if unknown else _needs_bounds(settings, folder):
+    undecided = unknown or said.mechanism is None
+    if said.reference is None if undecided else _needs_bounds(settings, folder):
         out["privacy.bounds"] = "[lowest, highest] outcome, from public knowledge: tight ones make shorter intervals"
     return out
 
