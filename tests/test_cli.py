@@ -72,12 +72,15 @@ def released(file, run):
 
 
 def rows(table, by):
-    """The rows of a table as they are printed, blanks apart."""
-    for row in table.to_dict("records"):
-        estimate, se, low, high = (
-            f"{row[c]:,.5g}" if abs(row[c]) < 1e5 else f"{row[c]:,.0f}" for c in ("estimate", "se", "ci_low", "ci_high")
-        )
-        yield squeezed(" ".join([*(row[c] for c in by), estimate, se, low, "to", high, f"{row['n']:,}"]))
+    """The rows of a table as they are printed, blanks apart: to two digits of a quantity's least standard error."""
+    for _, block in table.groupby(["statistic", "outcome"], sort=False):
+        least = block["se"][block["se"] > 1e-9 * block["estimate"].abs()].min()
+        places = 1 - int(f"{least:e}".partition("e")[2])
+        places = min(places, 5 - int(f"{block['estimate'].abs().max():e}".partition("e")[2]))
+        for row in block.to_dict("records"):
+            numbers = (np.round(row[c], places) + 0.0 for c in ("estimate", "se", "ci_low", "ci_high"))
+            estimate, se, low, high = (f"{number:,.{max(places, 0)}f}" for number in numbers)
+            yield squeezed(" ".join([*(row[c] for c in by), estimate, se, low, "to", high, f"{row['n']:,}"]))
 
 
 # what succeeds

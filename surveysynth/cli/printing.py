@@ -25,28 +25,29 @@ def print_table(table: pd.DataFrame, by: list[str]) -> None:
     """The table as it is read: one block a quantity, flags as numbered notes below; names with their labels."""
     import pandas as pd
 
-    from ..estimation.tables import QUANTITY, TOTAL
+    from ..estimation.tables import TOTAL
+    from ..publication.digits import blocks, shown
 
     labels = table.attrs.get("labels", {})
     flags = [f.split("; ") if f else [] for f in table["flag"]]
     notes = {text: str(i) for i, text in enumerate(dict.fromkeys(t for f in flags for t in f), 1)}
     table = table.assign(note=[", ".join(notes[t] for t in f) for f in flags])
-    for _, part in table.groupby([c for c in QUANTITY if c in table], sort=False, dropna=False):
+    for _, part in blocks(shown(table)):
         first = part.iloc[0]
         title = _labelled(_title(first), labels.get(first["outcome"]))
-        shown = Table(title=escape(title), title_justify="left", box=SIMPLE)
+        grid = Table(title=escape(title), title_justify="left", box=SIMPLE)
         for name in by or [""]:
-            shown.add_column(escape(_labelled(name, labels.get(name))))
+            grid.add_column(escape(_labelled(name, labels.get(name))))
         for heading in ("estimate", "se", "95% interval", "records", "note"):
-            shown.add_column(heading, justify="right", no_wrap=True)
+            grid.add_column(heading, justify="right", no_wrap=True)
         for row in part.to_dict("records"):
-            estimate_, se, low, high = (_number(row[c]) for c in ("estimate", "se", "ci_low", "ci_high"))
+            estimate, se, low, high = (row[c] for c in ("estimate", "se", "ci_low", "ci_high"))
             interval = f"{low} to {high}" if low else ""
             n = "" if pd.isna(row["n"]) else f"{row['n']:,}"
             cell = [str(row[c]) for c in by] or [TOTAL]
-            shown.add_row(*map(escape, cell), estimate_ or "...", se, interval, n, row["note"])
-        shown.width = console.measure(shown, options=console.options.update(max_width=1000)).maximum
-        console.print(shown, crop=False)  # a narrow terminal breaks lines: labels and numbers stay whole
+            grid.add_row(*map(escape, cell), estimate or "...", se, interval, n, row["note"])
+        grid.width = console.measure(grid, options=console.options.update(max_width=1000)).maximum
+        console.print(grid, crop=False)  # a narrow terminal breaks lines: labels and numbers stay whole
     for text, number in notes.items():
         console.print(f"{number}: {text}", markup=False, highlight=False)
 
@@ -62,13 +63,6 @@ def _title(row: pd.Series) -> str:
 
 def _labelled(name: str, label: str | None) -> str:
     return f"{name}: {label}" if label else name
-
-
-def _number(x: float) -> str:
-    """Five digits, whole numbers from 100,000 on, nothing where x is missing."""
-    import pandas as pd
-
-    return "" if pd.isna(x) else f"{x:,.5g}" if abs(x) < 1e5 else f"{x:,.0f}"
 
 
 def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import InputError
+from . import digits
 
 SUFFIX = {"csv": ".csv", "xlsx": ".xlsx", "html": ".html", "latex": ".tex"}
 HEADINGS = {
@@ -27,8 +28,9 @@ def write_table(table: pd.DataFrame, path: str | Path, format: str, *, title: st
     path : str or Path
     format : {"csv", "xlsx", "html", "latex"}
         csv and xlsx hold plain numbers in full precision under the frame's column names; html
-        and latex are formatted for reading, with labels (``table.attrs["labels"]``) for the names of outcomes and
-        ``by`` columns.
+        and latex are formatted for reading: numbers rounded to their standard errors (two digits of a quantity's least
+        one; or ``table.attrs["digits"]`` decimals), and labels (``table.attrs["labels"]``) for the names of outcomes
+        and ``by`` columns.
     title, note : str
         Heading and source note of the html and latex forms.
 
@@ -56,8 +58,11 @@ def write_table(table: pd.DataFrame, path: str | Path, format: str, *, title: st
 def _formatted(table: pd.DataFrame, format: str, title: str, note: str) -> str:
     from great_tables import GT, html
 
-    labels, numbers = table.attrs.get("labels", {}), ["estimate", "se", "ci_low", "ci_high"]
-    shown = table.drop(columns=[c for c in ("outcome", "flag") if c in table and not table[c].astype(bool).any()])
+    labels, rounded = table.attrs.get("labels", {}), digits.shown(table)
+    if format == "html":
+        rounded[digits.NUMBERS] = rounded[digits.NUMBERS].replace("^-", "\N{MINUS SIGN}", regex=True)
+    rounded[digits.NUMBERS] = rounded[digits.NUMBERS].replace("", "...")
+    shown = rounded.drop(columns=[c for c in ("outcome", "flag") if c in table and not table[c].astype(bool).any()])
     if "prob" in shown:  # a table may hold means, too
         shown = shown.assign(prob=["" if pd.isna(p) else f"{p:g}" for p in shown["prob"]])
     said = {name: _heading(name, labels) for name in labels}
@@ -68,7 +73,7 @@ def _formatted(table: pd.DataFrame, format: str, title: str, note: str) -> str:
         headings = {name: html(escape(headings.get(name, name))) for name in shown.columns}
     gt = (
         GT(shown.astype({c: "object" for c in shown.columns if isinstance(shown[c].dtype, pd.CategoricalDtype)}))
-        .fmt_number(numbers, n_sigfig=5, use_seps=True)
+        .cols_align("right", digits.NUMBERS)
         .fmt_number(["df"], decimals=0, use_seps=True)
         .fmt_integer(["n"])
         .sub_missing(missing_text="...")

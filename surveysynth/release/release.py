@@ -125,7 +125,8 @@ class Release:
             ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a
             margin carries the label "all".  Standard errors by Hu, Savitsky & Williams (2022a, appendix A).  Where a
             ``by`` column is synthesized, n is the least that a domain has in any of the data sets.
-            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns.
+            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns, ``attrs["digits"]`` the decimals that
+            the plan of the release says, if it does.
 
         Raises
         ------
@@ -154,7 +155,10 @@ class Release:
             for outcomes, statistics in self._asked(outcome, statistic, names)
         ]
         table = stacked(parts)
-        return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit)
+        flagged = flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit)
+        if "digits" in self.method:
+            flagged.attrs["digits"] = self.method["digits"]
+        return flagged
 
     def differences(
         self,

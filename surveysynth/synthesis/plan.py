@@ -303,6 +303,8 @@ class Plan:
             accept_diagnostics=release.accept or (), ledger=self.ledger, rule=rule_of(self.settings), seed=seed,
         )  # fmt: skip
         about = {name: getattr(release, name) for name in ABOUT if getattr(release, name) is not None}
+        if self.settings.tables.digits is not None:
+            about["digits"] = self.settings.tables.digits
         report = replace(made.privacy, assumptions=[*made.privacy.assumptions, *notes])
         return replace(made, method=made.method | about | of_others, privacy=report)
 

@@ -124,6 +124,7 @@ class Tables(Section):
     )
     cv_limit: float | None = Field(None, gt=0, description="larger coefficients of variation are flagged")
     labels: dict[str, str] | None = Field(None, description="headings of columns")
+    digits: int | None = Field(None, description="decimals, -2 for hundreds; default two digits of standard errors")
 
 
 class ReleaseSettings(Section):

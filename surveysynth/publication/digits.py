@@ -1,0 +1,60 @@
+"""How many decimals a table shows: estimates are rounded to their standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from ..estimation.tables import QUANTITY
+
+NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
+DIGITS = 2  # of the least standard error: what is rounded away is a twentieth of it at most
+MOST = 6  # digits of the largest number, whatever the standard errors
+NONE = 1e-9  # of an estimate: a standard error that is nothing but rounding
+
+
+def decimals(block: pd.DataFrame) -> int:
+    """Decimals of one quantity in all its cells; -2 rounds to hundreds.
+
+    Parameters
+    ----------
+    block : pandas.DataFrame
+        Rows of one quantity, with ``estimate`` and ``se``.
+    """
+    estimate, se = (block[c].to_numpy(dtype=float) for c in ("estimate", "se"))
+    most = MOST - 1 - _magnitude(np.nanmax(np.abs(estimate), initial=1.0))
+    with np.errstate(invalid="ignore"):
+        real = se[se > NONE * np.abs(estimate)]
+    if real.size:
+        return min(most, DIGITS - 1 - _magnitude(real.min()))
+    there = estimate[np.isfinite(estimate)]
+    return 0 if np.allclose(there, np.round(there), rtol=NONE, atol=0) else most  # counts that the design fixes
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its numbers as texts, "" where there is none; ``attrs["digits"]`` says decimals, if it does."""
+    out = table.astype(dict.fromkeys(NUMBERS, object))
+    for rows, block in blocks(table):
+        places = table.attrs.get("digits")
+        places = decimals(block) if places is None else places
+        for name in NUMBERS:
+            out.loc[rows, name] = [written(x, places) for x in block[name]]
+    return out
+
+
+def blocks(table: pd.DataFrame) -> Iterator[tuple[pd.Index, pd.DataFrame]]:
+    """The rows of each quantity: statistic, outcome, category, probability."""
+    for _, block in table.groupby([c for c in QUANTITY if c in table], sort=False, dropna=False):
+        yield block.index, block
+
+
+def written(x: float, places: int) -> str:
+    """A number with separators of thousands; "" where it is missing."""
+    return "" if pd.isna(x) else f"{round(float(x), places) + 0.0:,.{max(places, 0)}f}"
+
+
+def _magnitude(x: float) -> int:
+    """The place of the first digit, as a power of ten."""
+    return int(np.floor(np.log10(x)))
