@@ -61,12 +61,13 @@ def test_a_table_of_privacy_weights_tells_what_is_wrong_with_the_file(design: ss
 def test_the_command_prints_a_table(design: ss.SurveyDesign, tmp_path) -> None:
     file = tmp_path / "f.csv"
     design.frame.to_csv(file, index=False)
-    words = ["privacy-cost", str(file), "--weights", "weight", "--outcome", "income", "--predictors", "education"]
+    words = ["privacy-cost", str(file), "--weights", "weight", "--formula", "income ~ education"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     table = ss.privacy_cost(design, "income ~ education").set_index(["m", "epsilon"])
     shown = f"{table.loc[(3, 5.0), 'information']:.0%}, {table.loc[(3, 5.0), 'se_ratio']:.2f} x"
     assert shown in done.stdout
     assert "public facts alone" in done.stdout
-    priced = CliRunner().invoke(app, [*words, "--mechanism", "pseudo-posterior", "--prior", "flat", "--m", "2"])
+    pseudo = ["--set", "privacy.mechanism=pseudo-posterior", "--set", "model.prior=flat", "--set", "release.m=2"]
+    priced = CliRunner().invoke(app, [*words, *pseudo])
     assert "keep them inside" in priced.stdout, priced.output

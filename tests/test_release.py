@@ -943,7 +943,7 @@ def test_suppression_is_said_to_be_no_protection(release, run, monkeypatch, tmp_
     pages = [Path(__file__).parents[1] / "r_bridge" / "man" / f"{page}.Rd" for page in ("tables", "write_release")]
     path = release.write(tmp_path / "r", by="field", min_cell=101)
     report = (path / "public" / "report.txt").read_text(encoding="utf-8")
-    helps = [run(command, "--help")[1] for command in ("synthesize", "tables")]
+    helps = [run("tables", "--help")[1], run("plan", "--entries")[1]]
     texts = [ss.Release.tables.__doc__, ss.Release.write.__doc__, report, *helps]
     for text in (*texts, *(page.read_text(encoding="utf-8") for page in pages)):
         assert RULE in re.sub(r"[\s│]+", " ", text)
@@ -1013,7 +1013,9 @@ def test_forms_for_reading_have_headings_title_and_note(format, label, table, tm
         assert heading in text
     assert label in text and "ökonomie" in text
     first = table.iloc[0]
-    assert f"{first['estimate']:,.1f}" in text and "..." in text and "would give away" in text
+    places = 1 - int(np.floor(np.log10(table["se"].min())))  # two digits of the least standard error
+    assert f"{round(first['estimate'], places):,.{max(places, 0)}f}" in text
+    assert "..." in text and "would give away" in text
     assert "Income" in text and "A note: 5" in text
 
 

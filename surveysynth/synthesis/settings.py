@@ -120,7 +120,10 @@ class Tables(Section):
     )
     quantiles: list[float] | None = Field(None, description="probabilities of quantiles")
     min_cell: int | None = Field(
-        None, ge=1, description="cells of fewer records are left blank: quality, not protection"
+        None,
+        ge=1,
+        description="cells of fewer records are left blank: a quality rule, not protection: "
+        "whoever has the synthetic files can compute them",
     )
     cv_limit: float | None = Field(None, gt=0, description="larger coefficients of variation are flagged")
     labels: dict[str, str] | None = Field(None, description="headings of columns")
