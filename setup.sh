@@ -19,6 +19,7 @@ case $stage in
 esac
 [[ $stage == demo ]] || debian+=(r-base-core r-cran-{survey,sampling,laeken,mitools,jsonlite,bit64}) # to compare with
 [[ $stage == demo ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignette
+[[ $stage == demo ]] || debian+=(texlive-latex-recommended lmodern) # printed tables are compiled
 [[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev dpkg-dev g++) # rstan asks dpkg-architecture
 
 stop() {

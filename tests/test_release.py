@@ -13,7 +13,6 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-import openpyxl
 import pandas as pd
 import pyreadstat
 import pytest
@@ -23,7 +22,6 @@ from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.estimation.tables import TOTAL
-from surveysynth.publication.report import write_table
 from surveysynth.release.suppression import flag
 from surveysynth.storage import private_folder
 from tests.surveys import PSEUDO
@@ -196,7 +194,9 @@ def test_what_is_internal_is_not_pickled_nor_copied(duplicate, release, tmp_path
 
 def test_public_and_internal_are_apart(written, release):
     synthetic = {f"public/synthetic_{i}.csv" for i in (1, 2, 3)}
-    public = {*synthetic, "public/tables.csv", "public/report.txt", "public/manifest.json"}
+    beside = ("csv-metadata.json", "datapackage.json", "manifest.json", "report.txt")
+    tables = ("tables.csv", "tables.html", "tables.xlsx")
+    public = {*synthetic, *(f"public/{name}" for name in (*beside, *tables))}
     internal = {"internal/privacy.json", "internal/records.csv", "internal/rows.csv", "internal/unused_draws.npz"}
     assert set(contents(written)) == public | internal
     assert written.stat().st_mode & 0o777 == 0o755
@@ -271,14 +271,15 @@ def test_the_manifest_lists_every_public_file(release, format, tmp_path):
     """SHA-256 and MD5 as coreutils have them; records and columns as the confidential file and the table have them."""
     public = release.write(tmp_path / "r", by="field", format=format) / "public"
     listed = json.loads((public / "manifest.json").read_text())["files"]
-    assert set(listed) == {file.name for file in public.iterdir()} - {"manifest.json"} and len(listed) == 5
+    assert set(listed) == {file.name for file in public.iterdir()} - {"manifest.json"} and len(listed) == 9
     for name, said in listed.items():
         for kind in ("sha256", "md5"):
             assert said[kind] == subprocess.check_output([f"{kind}sum", public / name], text=True).split()[0]
     sizes = {name: (said.get("records"), said.get("columns")) for name, said in listed.items()}
     synthetic = {f"synthetic_{i}.{format}": (400, 4) for i in (1, 2, 3)}  # field, gender, income, wt
     table = {"tables.csv": (10, 10)}  # count and mean of 4 fields and the total
-    assert sizes == synthetic | table | {"report.txt": (None, None)}
+    others = ("csv-metadata.json", "datapackage.json", "report.txt", "tables.html", "tables.xlsx")
+    assert sizes == synthetic | table | dict.fromkeys(others, (None, None))
 
 
 def cut(file, records):
@@ -970,77 +971,6 @@ def test_a_table_without_small_cells_hides_nothing():
     assert flag(table, names, 3, min_cell=5)["estimate"].notna().all()
     empty, _ = counted(np.array(3))
     assert flag(empty, [], 3, min_cell=5)["estimate"].isna().all()
-
-
-# forms of publication
-
-
-@pytest.fixture
-def table(release):
-    table = release.tables(["field", "gender"], min_cell=48)
-    table.loc[table["field"] == "NA", "field"] = "=A1 & <b>50%</b>_x"
-    return table
-
-
-def test_csv_form_holds_the_frame(table, tmp_path):
-    back = pd.read_csv(
-        write_table(table, tmp_path / "t.csv", "csv"), dtype={"field": str}, keep_default_na=False,
-        na_values={c: [""] for c in [*COLUMNS, "n"]},
-    )  # fmt: skip
-    pd.testing.assert_frame_equal(back.astype({"n": "Int64"}), table, check_exact=True)
-
-
-def test_xlsx_form_holds_numbers_as_numbers_and_labels_as_text(table, tmp_path):
-    sheet = openpyxl.load_workbook(write_table(table, tmp_path / "t.xlsx", "xlsx")).active
-    header, *rows = sheet.iter_rows()
-    assert [c.value for c in header] == table.columns.tolist()
-    for cells, expected in zip(rows, table.to_dict("records"), strict=True):
-        for cell, (name, value) in zip(cells, expected.items(), strict=True):
-            if name in (*COLUMNS, "n") and pd.isna(value):
-                assert cell.value is None
-            elif name in (*COLUMNS, "n"):
-                assert cell.data_type == "n" and cell.value == pytest.approx(value, rel=1e-14)
-            else:
-                assert cell.data_type != "f" and (cell.value or "") == value
-
-
-@pytest.mark.parametrize(("format", "label"), [("html", "=A1 &amp; &lt;b&gt;50%&lt;/b&gt;_x"),
-                                               ("latex", r"=A1 \& \textless{}b\textgreater{}50\%")])  # fmt: skip
-def test_forms_for_reading_have_headings_title_and_note(format, label, table, tmp_path):
-    path = write_table(table, tmp_path / "t", format, title="Income & more", note="A note: 5%")
-    text = path.read_text(encoding="utf-8")
-    for heading in ("field", "Statistic", "Estimate", "Standard error", "Records", "Note"):
-        assert heading in text
-    assert label in text and "ökonomie" in text
-    first = table.iloc[0]
-    places = 1 - int(np.floor(np.log10(table["se"].min())))  # two digits of the least standard error
-    assert f"{round(first['estimate'], places):,.{max(places, 0)}f}" in text
-    assert "..." in text and "would give away" in text
-    assert "Income" in text and "A note: 5" in text
-
-
-def test_forms_for_reading_have_labels_and_the_others_column_names(tmp_path):
-    labels = {"income": "Income, gross & net", "field": "Field <of> work", "gender": "Sex", "hours": "Sex"}
-    design = make_design(labels=labels | {"wt": "Weight"})
-    table = ss.estimate(design, ["income", "hours"], ["field", "gender"])
-    html = write_table(table, tmp_path / "t.html", "html").read_text(encoding="utf-8")
-    headings = re.findall(r"<th [^>]*>(.*?)</th>", html)
-    assert headings[:4] == ["Field &lt;of&gt; work", "Sex (gender)", "Statistic", "Outcome"]
-    assert ">Income, gross &amp; net<" in html and ">Sex (hours)<" in html and ">income<" not in html
-    latex = write_table(table, tmp_path / "t.tex", "latex").read_text(encoding="utf-8")
-    assert r"Field \textless{}of\textgreater{} work & Sex (gender) & Statistic & Outcome" in latex
-    assert r"Income, gross \& net" in latex and "Weight" not in html + latex
-    plain = pd.read_csv(write_table(table, tmp_path / "t.csv", "csv"))
-    assert plain.columns.tolist()[:4] == ["field", "gender", "statistic", "outcome"]
-    assert plain["outcome"].unique().tolist() == ["income", "hours"]
-    sheet = openpyxl.load_workbook(write_table(table, tmp_path / "t.xlsx", "xlsx")).active
-    assert [c.value for c in next(sheet.iter_rows())][:4] == ["field", "gender", "statistic", "outcome"]
-
-
-def test_unknown_forms_are_refused(table, tmp_path):
-    with pytest.raises(ss.InputError, match="format='pdf' is not one of csv, xlsx, html, latex"):
-        write_table(table, tmp_path / "t", "pdf")
-    assert not list(Path(tmp_path).iterdir())
 
 
 def test_internal_files_are_not_lost_to_a_release_that_was_read(written):

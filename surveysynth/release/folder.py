@@ -1,7 +1,8 @@
 """The folder of a release: written whole or not at all, and read back from its public part.
 
 release/
-  public/    manifest.json, tables.csv, synthetic_1.csv, ... : what may be published, nothing else
+  public/    manifest.json, report.txt, tables.csv, tables.xlsx, tables.html, synthetic_1.csv, ..., and for machines
+             datapackage.json and csv-metadata.json : what may be published, nothing else
   internal/  (mode 0700) record-level risks and weights, row order, unused draws, exact numbers
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,16 @@ import pandas as pd
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
+from ..publication import forms
+from ..publication.datapackage import About, Resource, write_metadata
 from ..storage import restrict, whole_folder
 from .checksums import described, verify
 from .manifest import fields_of
+from .printed import kept_columns
 from .quality_rule import QUALITY_RULE
 
 if TYPE_CHECKING:
+    from ..publication.document import Document
     from .release import Release
 
 MANIFEST = "manifest.json"
@@ -33,6 +39,7 @@ def write_folder(
     release: Release,
     path: Path,
     table: pd.DataFrame,
+    document: Document,
     *,
     format: str,
     min_cell: int | None,
@@ -42,7 +49,7 @@ def write_folder(
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
     with whole_folder(path, replace=overwrite) as staging:  # mode 0700 until it is whole
-        _write_public(release, staging / "public", table, format, min_cell)
+        _write_public(release, staging / "public", table, document, format, min_cell)
         _write_internal(release, staging / "internal")
         restrict(staging / "internal")
         staging.chmod(0o755)
@@ -94,7 +101,9 @@ def read_folder(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _write_public(release: Release, folder: Path, table: pd.DataFrame, format: str, min_cell: int | None) -> None:
+def _write_public(
+    release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str, min_cell: int | None
+) -> None:
     folder.mkdir()
     for number, design in enumerate(release.datasets, 1):
         file = folder / f"synthetic_{number}.{format}"
@@ -102,12 +111,35 @@ def _write_public(release: Release, folder: Path, table: pd.DataFrame, format: s
             design.frame.to_csv(file, index=False)
         else:
             design.frame.to_parquet(file, index=False)
-    table.to_csv(folder / "tables.csv", index=False)
-    heading = _heading(release, format, min_cell)
-    (folder / "report.txt").write_text(f"{heading}\n\n{release.privacy}\n", encoding="utf-8")
+    for suffix in (".csv", ".xlsx", ".html"):
+        forms.write(table, document, folder / f"tables{suffix}")
+    plain, heading = "\n".join(document.protected), _heading(release, format, min_cell)
+    said = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
+    (folder / "report.txt").write_text(said, encoding="utf-8")
+    _write_metadata(release, folder, table, document, format)
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
     manifest = json.dumps(release.manifest() | {"files": files}, indent=2, ensure_ascii=False)
     (folder / MANIFEST).write_text(f"{manifest}\n", encoding="utf-8")
+
+
+def _write_metadata(release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str) -> None:
+    """What the other files are, for machines."""
+    frames = {f"synthetic_{i}.{format}": design.frame for i, design in enumerate(release.datasets, 1)}
+    titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
+    resources = [
+        Resource(
+            path=file.name, title=titles.get(file.name, document.title), sha256=described(file)["sha256"],
+            size=file.stat().st_size, frame=table if file.name == "tables.csv" else frames.get(file.name),
+        )
+        for file in sorted(folder.iterdir())
+    ]  # fmt: skip
+    said = {name: str(release.method.get(name, "")) for name in ("source", "contact", "license")}
+    about = About(
+        name=re.sub("[^a-z0-9]+", "-", document.title.lower()).strip("-") or "release", title=document.title,
+        description=" ".join(document.protected), labels=release.datasets[0].labels,
+        units=release.method.get("units", {}), **said,
+    )  # fmt: skip
+    write_metadata(folder, resources, about)
 
 
 def _heading(release: Release, format: str, min_cell: int | None) -> str:
@@ -115,17 +147,17 @@ def _heading(release: Release, format: str, min_cell: int | None) -> str:
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
-    kept = [*release.predictors, *design.fpc_names, *([] if synthetic_weights else [str(design.weights_name)])]
     return (
-        _about(release) + f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
+        f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
         f"{release.method['method']}, surveysynth {release.method['package']['surveysynth']}. "
         f"Synthesized: {', '.join(release.outcomes)}"
         + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
         + (" (equal for all)" if release.method["weights"] == "equal" else "")
-        + f". As in the survey: {', '.join(dict.fromkeys(kept)) or 'nothing'}.\n"
+        + f". As in the survey: {', '.join(kept_columns(release)) or 'nothing'}.\n"
         "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
         "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
-        "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates."
+        "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates, "
+        "tables.xlsx and tables.html hold them as they are printed."
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
         + _heading_of_counts(release)
     )

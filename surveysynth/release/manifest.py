@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 METHOD = (
     "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
     "corrected", "variance_factor", "limits", "weight_bound", "mixture",
-    "ledger", "reference", "private_scores", "title", "contact", "source", "supersedes", "overlap",
+    "ledger", "reference", "private_scores", "title", "contact", "source", "license", "units", "supersedes", "overlap",
 )  # fmt: skip
 
 

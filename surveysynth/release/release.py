@@ -21,10 +21,12 @@ from ..estimation.tables import stacked, tabulate
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import under_other_noise
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
+from ..publication.forms import check_suffix, write
 from ..validation import as_list, one_of
 from .folder import check_format, check_place, read_folder, write_folder
 from .manifest import manifest_of
 from .model_variance import drawn_again
+from .printed import printed
 from .suppression import flag
 
 REDRAWN = 24  # times that noise is drawn again, for its variance
@@ -345,10 +347,15 @@ class Release:
         format: str = "csv",
         min_cell: int | None = None,
         cv_limit: float | None = None,
+        symbols: str | Mapping[str, Any] | None = None,
+        wording: str | Path | None = None,
         overwrite: bool = False,
     ) -> Path:
         """Write the release folder: ``public/`` to publish, ``internal/`` to keep (mode 0700, files 0600).
 
+        ``public/`` has the synthetic files, the tables (``tables.csv`` in full precision, ``tables.xlsx`` and
+        ``tables.html`` as they are printed), the report, the manifest, and what other programs read about all that
+        (``datapackage.json`` of Frictionless, ``csv-metadata.json`` of CSV on the Web).
         The folder appears whole or not at all: it is written beside its place and moved there.  The
         manifest lists the other public files with their records, columns and SHA-256, by which
         :func:`read_release` verifies them.
@@ -365,6 +372,8 @@ class Release:
         min_cell, cv_limit
             As for :meth:`tables`.  ``min_cell`` is a quality rule, not protection: whoever has the
             synthetic files can compute the suppressed cells.  The report says so, too.
+        symbols, wording
+            As for :meth:`write_tables`.
         overwrite : bool
             Replace a release that is there; nothing else is ever replaced.
 
@@ -376,11 +385,52 @@ class Release:
         path = Path(path)
         check_format(format)
         check_place(path, overwrite=overwrite)
-        table = self.tables(
-            self.table_predictors() if by is None else by, statistic=statistic, quantiles=quantiles, min_cell=min_cell,
-            cv_limit=cv_limit,
-        )  # fmt: skip
-        write_folder(self, path, table, format=format, min_cell=min_cell, overwrite=overwrite)
+        names = self.table_predictors() if by is None else as_list(by)
+        table = self.tables(names, statistic=statistic, quantiles=quantiles, min_cell=min_cell, cv_limit=cv_limit)
+        document = printed(self, table, names, symbols=symbols, wording=wording)
+        write_folder(self, path, table, document, format=format, min_cell=min_cell, overwrite=overwrite)
+        return path
+
+    def write_tables(
+        self,
+        path: str | Path,
+        by: str | Sequence[str] | None = None,
+        *,
+        symbols: str | Mapping[str, Any] | None = None,
+        wording: str | Path | None = None,
+        **asked: Any,
+    ) -> Path:
+        """Write tables as an office prints them, with footnotes in plain words.
+
+        Three sentences come first: who is protected and how far, what is not, and what error to expect.  Numbers are
+        rounded to their standard errors (two digits of a quantity's least), but for csv.
+
+        Parameters
+        ----------
+        path : str or Path
+            Its suffix is the form: .csv (full precision, without footnotes), .xlsx (a workbook by the UK government's
+            standard of accessible spreadsheets), .html (one page), .tex (compiled by pdflatex as it stands), .md, or
+            .docx (by pandoc, if that is installed).
+        by : str or list of str, optional
+            As for :meth:`tables`.
+        symbols : {"uk", "statcan"} or mapping, optional
+            Marks of quality and of what is not there.  "uk", the default: [c] suppressed, [u] low reliability (a
+            coefficient of variation of 20% or more), [x] not available.  "statcan": letters A to F, x, .. (F is not
+            shown).  A mapping of ``suppressed``, ``missing``, ``unreliable`` and ``limit`` changes "uk".
+        wording : str or Path, optional
+            The words of headings and footnotes: a translated copy of ``surveysynth/publication/wording.toml``.
+        **asked
+            As for :meth:`tables`.
+
+        Raises
+        ------
+        InputError
+            As :meth:`tables`; a suffix, symbols or words that are not known; a docx without pandoc.
+        """
+        path, names = Path(path), as_list(by)
+        check_suffix(path)
+        table = self.tables(names, **asked)
+        write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
         return path
 
 

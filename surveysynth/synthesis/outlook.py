@@ -24,11 +24,12 @@ from ..models.shared.transforms import AsinhTransform, as_transform
 from ..privacy.mechanisms import Mechanism
 from ..privacy.report import LEAST_INFORMATION
 from ..privacy.units import unit_of
+from ..publication.footnotes import protected, unprotected
 from ..validation import as_list
 from .assemble import check_public, check_total, public_columns, public_mean_weight
 from .chosen import expected
 from .missing import without_missing
-from .parts import bounds_of_scores, by_of
+from .parts import bounds_of_scores, by_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import Settings
 
@@ -107,6 +108,7 @@ def outlook(
         "Public": [_said_of_public(settings, design, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
         "Expected": _said_of_accuracy(settings, ratio, cells, by),
+        "Page": _said_on_page(settings, design, model, folder),
         "Time": [_said_of_time(settings, design, mechanism)],
     }
     warnings = _warnings(settings, design, folder, model, ratio, cells, by)
@@ -171,6 +173,18 @@ def _said_of_accuracy(settings: Settings, ratio: float | None, cells: pd.DataFra
         smallest = cells["records"].min()
         said.append(f"tables by {', '.join(by)}: {len(cells)} cells and margins, the smallest of {smallest:,} records")
     return said
+
+
+def _said_on_page(settings: Settings, design: SurveyDesign, model: Synthesizer, folder: Path) -> list[str]:
+    """What public/tables.html will say first, which is what the agency signs; the third sentence has to wait."""
+    p, (_, words) = settings.privacy, print_of(settings, model, folder)
+    if p.epsilon is None:
+        return []
+    kind = "strict" if p.policy else {**KINDS, "censored-weighted": "strict given alpha"}.get(str(p.mechanism))
+    weight = [str(design.weights_name)] if settings.model.weight == "public" else []
+    kept = list(dict.fromkeys([*model.predictor_columns, *design.fpc_names, *weight]))
+    said = protected(kind or "asymptotic", p.epsilon, p.unit, words)
+    return [said, unprotected([design.labels.get(c, c) for c in kept], design.n, words)]
 
 
 def _said_of_time(settings: Settings, design: SurveyDesign, mechanism: Mechanism) -> str:

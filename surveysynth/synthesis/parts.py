@@ -21,6 +21,8 @@ from ..privacy.risks.base import Risk
 from ..privacy.risks.count import CountRisk
 from ..privacy.risks.identification import MarginalRisk, PairwiseRisk
 from ..privacy.risks.lipschitz import LipschitzRisk
+from ..publication.quality import Symbols, symbols_of
+from ..publication.wording import Wording
 from .policy import Policy
 from .settings import MechanismName, Model, Settings
 
@@ -157,6 +159,15 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
                 f"tables.by names {name!r}, which is not a predictor, so the release would not preserve it"
             )
     return settings.tables.by
+
+
+def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
+    """Marks and words of printed tables; InputError where they are not known, or units are of no outcome."""
+    tables = settings.tables
+    for name in tables.units or ():
+        if name not in model.outcomes:
+            raise InputError(f"tables.units names {name!r}, which is not an outcome: {', '.join(model.outcomes)}")
+    return symbols_of(tables.symbols), Wording(folder / tables.wording if tables.wording else None)
 
 
 def sides(formula: str) -> tuple[list[str], str]:

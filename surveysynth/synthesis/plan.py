@@ -31,7 +31,7 @@ from ..validation import as_list
 from .chosen import choose, lacking
 from .fitting import synthesize
 from .outlook import Outlook, outlook
-from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, rule_of, synthesizer_of
+from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, print_of, rule_of, synthesizer_of
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import MechanismName, Settings, read_toml, to_toml
@@ -47,7 +47,7 @@ OVERLAP = (
 READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the survey that are about its file
 ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu"
 UNSAID = "poststrata", "base_weights", "replicate_weights", "pps"  # roles that no entry of a plan stands for
-ABOUT = "title", "contact", "source"
+ABOUT = "title", "contact", "source", "license"
 GUESSED = "guessed from the column's name or label: is it that?"
 COMPARED = ["estimate", "se", "ci_low", "ci_high"]
 ROUNDING = 1e-9  # of an estimate
@@ -293,6 +293,7 @@ class Plan:
         notes, of_others = self._said_of_others()
         synthesizer, mechanism = self._parts()
         by_of(self.settings, synthesizer)
+        print_of(self.settings, synthesizer, self._folder)
         chosen: dict[str, Any] = {"policy": self._policy}
         if self._policy is None:
             chosen = {"synthesizer": synthesizer, "mechanism": mechanism, "epsilon": privacy.epsilon, "m": release.m}
@@ -303,8 +304,9 @@ class Plan:
             accept_diagnostics=release.accept or (), ledger=self.ledger, rule=rule_of(self.settings), seed=seed,
         )  # fmt: skip
         about = {name: getattr(release, name) for name in ABOUT if getattr(release, name) is not None}
-        if self.settings.tables.digits is not None:
-            about["digits"] = self.settings.tables.digits
+        for name in ("digits", "units"):
+            if (value := getattr(self.settings.tables, name)) is not None:
+                about[name] = value
         report = replace(made.privacy, assumptions=[*made.privacy.assumptions, *notes])
         return replace(made, method=made.method | about | of_others, privacy=report)
 
@@ -405,7 +407,8 @@ class Plan:
         tables = self.settings.tables
         return release.write(
             self.place(folder), by=tables.by, **self.statistics, format=self.settings.release.format,
-            min_cell=tables.min_cell, cv_limit=tables.cv_limit, overwrite=overwrite,
+            min_cell=tables.min_cell, cv_limit=tables.cv_limit, symbols=tables.symbols,
+            wording=self._folder / tables.wording if tables.wording else None, overwrite=overwrite,
         )  # fmt: skip
 
     @property

@@ -127,6 +127,11 @@ class Tables(Section):
     )
     cv_limit: float | None = Field(None, gt=0, description="larger coefficients of variation are flagged")
     labels: dict[str, str] | None = Field(None, description="headings of columns")
+    units: dict[str, str] | None = Field(None, description="units of outcomes, as they are printed")
+    symbols: Literal["uk", "statcan"] | dict[str, str | float] | None = Field(
+        None, description="marks of quality: uk, statcan, or your own for suppressed, missing, unreliable; default uk"
+    )
+    wording: str | None = Field(None, description="file of headings and footnotes in other words, or translated")
     digits: int | None = Field(None, description="decimals, -2 for hundreds; default two digits of standard errors")
 
 
@@ -141,6 +146,7 @@ class ReleaseSettings(Section):
     title: str | None = Field(None, description="of the release")
     contact: str | None = Field(None, description="whom readers can ask")
     source: str | None = Field(None, description="of the data, as tables cite it")
+    license: str | None = Field(None, description="of the published files: its name or address")
     supersedes: str | None = Field(None, description="folder of the release that this one replaces: epsilons add up")
 
 

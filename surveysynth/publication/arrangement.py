@@ -1,0 +1,122 @@
+"""How a block is laid out on paper: its last variable across where there is room, the others down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import pandas as pd
+
+from .document import Block, Document
+
+WIDTH = 124  # signs that fit on a line of A4 in the small print of tables
+BETWEEN = " \N{MIDDLE DOT} "  # parts of a group's label
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """A block as it is read.
+
+    Attributes
+    ----------
+    outer, inner : str
+        Headings of the groups that rows stand in, "" without groups, and of the rows.
+    groups, rows : list of str
+        Labels of the groups, row by row, and of the rows.
+    columns : list of (str, str)
+        What stands above each column: a category, "" without one, and a heading.
+    texts, marks : list of list of str
+        A text and its marks, "" if none, by row and column.
+    """
+
+    outer: str
+    inner: str
+    groups: list[str]
+    rows: list[str]
+    columns: list[tuple[str, str]]
+    texts: list[list[str]]
+    marks: list[list[str]]
+
+    @property
+    def heading(self) -> str:
+        """Of a column of row labels with groups above them."""
+        return BETWEEN.join(filter(None, (self.outer, self.inner)))
+
+    @property
+    def room(self) -> list[int]:
+        """Signs of the longest mark of every column, 0 where there is none."""
+        return [max(len(row[i]) for row in self.marks) for i in range(len(self.columns))]
+
+    @property
+    def width(self) -> int:
+        """Signs of a line, with two between columns."""
+        words = [max(map(len, heading.split())) for _, heading in self.columns]
+        texts = [max(len(row[i]) for row in self.texts) for i in range(len(self.columns))]
+        return (
+            max(map(len, [*self.heading.split(), *self.rows]))
+            + sum(map(max, words, texts))
+            + sum(room + 2 for room in self.room)
+        )
+
+    @property
+    def spanners(self) -> list[tuple[str, int]]:
+        """Categories across, with the number of columns below each."""
+        return [(category, len(list(part))) for category, part in groupby(category for category, _ in self.columns)]
+
+
+def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangement:
+    """The block as it is read: across by its last variable where a line of ``width`` signs holds it."""
+    marks = [
+        mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
+    ]
+    cells = block.cells.assign(mark=marks)
+    if len(block.by) > 1:
+        wide = _wide(block, cells, document)
+        if wide.width <= width:
+            return wide
+    return _long(block, cells, document)
+
+
+def _long(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
+    shown = ["estimate", "se", "ci_low", "ci_high", "n"]
+    return Arrangement(
+        outer=BETWEEN.join(block.headings[c] for c in block.by[:-1]),
+        inner=block.headings[block.by[-1]] if block.by else "",
+        groups=_groups(_labels(cells, block.by)),
+        rows=[row[-1] for row in _labels(cells, block.by)] if block.by else [document.words("headings.total")],
+        columns=[("", document.words(f"headings.{c}")) for c in shown],
+        texts=list(map(list, cells[shown].itertuples(index=False))),
+        marks=[[str(mark), "", "", "", ""] for mark in cells["mark"]],
+    )
+
+
+def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
+    *down, across = block.by
+    categories = list(dict.fromkeys(cells[across]))
+    rows = list(dict.fromkeys(_labels(cells, down)))
+    found = dict(zip(zip(_labels(cells, down), cells[across], strict=True), cells.index, strict=True))
+    texts, marks = list[list[str]](), list[list[str]]()
+    for row in rows:
+        at = [found.get((row, category)) for category in categories]  # a cell may have no records
+        said = [("", "", "") if i is None else cells.loc[i, ["estimate", "se", "mark"]].astype(str) for i in at]
+        texts.append([text or document.symbols.missing for estimate, se, _ in said for text in (estimate, se)])
+        marks.append([text for _, _, mark in said for text in (mark, "")])
+    headings = [document.words(f"headings.{c}") for c in ("estimate", "se")]
+    return Arrangement(
+        outer=BETWEEN.join(block.headings[c] for c in down[:-1]),
+        inner=block.headings[down[-1]],
+        groups=_groups(rows),
+        rows=[row[-1] for row in rows],
+        columns=[(category, heading) for category in categories for heading in headings],
+        texts=texts,
+        marks=marks,
+    )
+
+
+def _labels(cells: pd.DataFrame, by: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(cells[list(by)].itertuples(index=False, name=None))
+
+
+def _groups(rows: list[tuple[str, ...]]) -> list[str]:
+    return [BETWEEN.join(row[:-1]) for row in rows]

@@ -1,0 +1,167 @@
+"""Machine-readable metadata beside the files of a release: a Frictionless data package and CSV on the Web.
+
+Sources: Frictionless Data Package specification, version 1 (profile "tabular-data-resource" for csv files); W3C,
+Metadata Vocabulary for Tabular Data (2015).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+PACKAGE, CSVW = "datapackage.json", "csv-metadata.json"
+TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}  # by the kind of a column; else text
+TRUE, FALSE = "True", "False"  # as pandas writes them
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One file of a package.
+
+    Attributes
+    ----------
+    path : str
+        Name of the file.
+    title : str
+    sha256 : str
+    size : int
+        Bytes.
+    frame : pandas.DataFrame, optional
+        What a table holds; None of other files.
+    """
+
+    path: str
+    title: str
+    sha256: str
+    size: int
+    frame: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class About:
+    """What is said of all files, and of their columns.
+
+    Attributes
+    ----------
+    name, title, description : str
+    source, contact, license : str
+        Empty where nothing was said; the license is a name or an address.
+    labels, units : mapping of str to str
+        Of columns.
+    """
+
+    name: str
+    title: str
+    description: str
+    source: str
+    contact: str
+    license: str
+    labels: Mapping[str, str]
+    units: Mapping[str, str]
+
+
+def write_metadata(folder: Path, resources: Sequence[Resource], about: About) -> None:
+    """Write ``datapackage.json``, and ``csv-metadata.json`` for the csv files.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files are.
+    resources : list of Resource
+    about : About
+    """
+    tables = [each for each in resources if each.frame is not None and each.path.endswith(".csv")]
+    for name, said in ((PACKAGE, data_package(resources, about)), (CSVW, csv_on_the_web(tables, about))):
+        text = json.dumps(said, indent=2, ensure_ascii=False)
+        (folder / name).write_text(f"{text}\n", encoding="utf-8")
+
+
+def data_package(resources: Sequence[Resource], about: About) -> dict[str, Any]:
+    """A Frictionless data package: titles, types, units, checksums and numbers of records."""
+    said = {
+        "profile": "data-package", "name": about.name, "title": about.title, "description": about.description,
+        **({"licenses": [_license(about.license)]} if about.license else {}),
+        **({"sources": [{"title": about.source}]} if about.source else {}),
+        **({"contributors": [{"title": about.contact, "role": "contributor"}]} if about.contact else {}),
+    }  # fmt: skip
+    return said | {"resources": [_resource(each, about) for each in resources]}
+
+
+def _license(text: str) -> dict[str, str]:
+    return (
+        {"path": text} if text.startswith(("http://", "https://")) else {"name": text.replace(" ", "-"), "title": text}
+    )
+
+
+def _resource(resource: Resource, about: About) -> dict[str, Any]:
+    suffix = resource.path.rpartition(".")[2]
+    said: dict[str, Any] = {
+        "type": "table" if suffix == "csv" else "file",  # what validators look into
+        "name": resource.path.lower().replace(".", "-").replace("_", "-"), "title": resource.title,
+        "path": resource.path, "format": suffix, "bytes": resource.size, "hash": f"sha256:{resource.sha256}",
+    }  # fmt: skip
+    if resource.frame is None:
+        return said
+    fields = [_field(str(c), resource.frame[c], about) for c in resource.frame]
+    if suffix == "csv":
+        said |= {"profile": "tabular-data-resource", "encoding": "utf-8"}
+    return said | {"records": len(resource.frame), "schema": {"fields": fields, "missingValues": [""]}}
+
+
+def _field(name: str, column: pd.Series, about: About) -> dict[str, Any]:
+    kind = _kind(column)
+    said: dict[str, Any] = {"name": name, "type": kind}
+    if name in about.labels:
+        said["title"] = about.labels[name]
+    if name in about.units:
+        said["unit"] = about.units[name]
+    if kind == "boolean":
+        said |= {"trueValues": [TRUE], "falseValues": [FALSE]}
+    levels = _levels(column)
+    return said | ({"constraints": {"enum": levels}} if levels else {})
+
+
+def csv_on_the_web(tables: Sequence[Resource], about: About) -> dict[str, Any]:
+    """The same of csv files as CSV on the Web."""
+    said: dict[str, Any] = {"@context": "http://www.w3.org/ns/csvw", "dc:title": about.title}
+    said |= {"dc:description": about.description}
+    said |= {f"dc:{name}": getattr(about, name) for name in ("license", "source") if getattr(about, name)}
+    return said | {"tables": [_csvw_table(each, about) for each in tables]}
+
+
+def _csvw_table(resource: Resource, about: About) -> dict[str, Any]:
+    assert resource.frame is not None
+    columns = [_csvw_column(str(c), resource.frame[c], about) for c in resource.frame]
+    return {"url": resource.path, "dc:title": resource.title, "tableSchema": {"columns": columns}}
+
+
+def _csvw_column(name: str, column: pd.Series, about: About) -> dict[str, Any]:
+    kind = _kind(column)
+    titles = [name, about.labels[name]] if about.labels.get(name, name) != name else [name]
+    said: dict[str, Any] = {"titles": titles, "datatype": kind if kind != "boolean" else _boolean()}
+    if name in about.units:
+        said["dc:description"] = about.units[name]
+    return said
+
+
+def _boolean() -> dict[str, str]:
+    return {"base": "boolean", "format": f"{TRUE}|{FALSE}"}
+
+
+def _kind(column: pd.Series) -> str:
+    """The type of what a csv holds of a column: a category is what its levels are as text."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "string"
+    return TYPES.get(getattr(column.dtype, "kind", "O"), "string")
+
+
+def _levels(column: pd.Series) -> list[str]:
+    """Labels of a category that records have, in their order."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return []
+    return [str(level) for level in column.cat.remove_unused_categories().cat.categories]

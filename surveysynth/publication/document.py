@@ -1,0 +1,251 @@
+"""What is printed around tables, and the tables as they are printed: the same for workbook, page and LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ..estimation.tables import TOTAL
+from ..privacy.report import PrivacyReport
+from . import digits
+from .digits import NUMBERS
+from .footnotes import error_to_expect, notes_of, protected, suppressed, unprotected
+from .quality import Symbols
+from .wording import Wording
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is said of a release in print.
+
+    Attributes
+    ----------
+    outcomes : tuple of str
+        Synthesized columns.
+    kept : tuple of str
+        Columns that are published as they were collected.
+    records : int
+        In each data set.
+    labels, units : mapping of str to str
+        What columns are called; in which unit outcomes are.
+    title, source, contact : str
+        Empty where nothing was said.
+    """
+
+    outcomes: tuple[str, ...]
+    kept: tuple[str, ...]
+    records: int
+    labels: Mapping[str, str]
+    units: Mapping[str, str]
+    title: str = ""
+    source: str = ""
+    contact: str = ""
+
+    def called(self, name: str) -> str:
+        """A column's label, with its name where another column has the same label."""
+        label = self.labels.get(name)
+        if not label:
+            return name
+        return label if list(self.labels.values()).count(label) == 1 else f"{label} ({name})"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One printed table: one quantity in all its cells.
+
+    Attributes
+    ----------
+    name : str
+        "table_1", ...
+    title : str
+    by : tuple of str
+        Columns of ``cells`` with the labels of domains.
+    headings : mapping of str to str
+        Of the columns in ``by``.
+    cells : pandas.DataFrame
+        Texts: the ``by`` columns, ``estimate``, ``se``, ``ci_low``, ``ci_high``, ``n``; symbols where no number is.
+    numbers : pandas.DataFrame
+        The same cells as numbers, NaN where a symbol stands.
+    decimals : int
+        Of the numbers; -2 are hundreds.
+    marks, quality : tuple of str
+        Of every row: the mark of its quality, "" if it has none, and the word for it, "" where there is no estimate.
+    notes : tuple of tuple of int
+        Numbers of every row's notes in the document.
+    """
+
+    name: str
+    title: str
+    by: tuple[str, ...]
+    headings: Mapping[str, str]
+    cells: pd.DataFrame
+    numbers: pd.DataFrame
+    decimals: int
+    marks: tuple[str, ...]
+    quality: tuple[str, ...]
+    notes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """Tables with their footnotes.
+
+    Attributes
+    ----------
+    title, warning, source, contact : str
+        Empty where there is nothing to say; the warning is that of a test release.
+    protected : tuple of str
+        Three sentences: who is protected and how far, what is not, what error to expect.
+    blocks : tuple of Block
+    notes : tuple of str
+        Note 1, note 2, ... of the blocks.
+    suppressed : str
+        Why cells are hidden; empty where none is.
+    technical : str
+        The privacy report.
+    symbols : Symbols
+    words : Wording
+    """
+
+    title: str
+    warning: str
+    source: str
+    contact: str
+    protected: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+    suppressed: str
+    technical: str
+    symbols: Symbols
+    words: Wording
+
+    @property
+    def legend(self) -> dict[str, str]:
+        """The marks that stand in the tables, with what they mean."""
+        s = self.symbols
+        used = {text for block in self.blocks for name in NUMBERS for text in block.cells[name]}
+        used |= {mark for block in self.blocks for mark in block.marks}
+        legend = {s.suppressed: self.suppressed, s.missing: self.words("symbols.missing")}
+        low = 0.0
+        for each in s.classes:
+            said = {
+                "meaning": self.words(f"quality.{each.name}"),
+                "low": f"{100 * low:g}",
+                "high": f"{100 * each.below:g}",
+            }
+            which = "below" if low == 0 else "above" if each is s.worst else "between"
+            legend[each.mark] = self.words(f"symbols.{which}", **said)
+            low = each.below
+        return {mark: meaning for mark, meaning in legend.items() if mark and mark in used}
+
+
+def document(
+    table: pd.DataFrame, by: Sequence[str], report: PrivacyReport, facts: Facts, symbols: Symbols, words: Wording
+) -> Document:
+    """Tables as they are printed, with what a reader has to know.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From :meth:`surveysynth.Release.tables`.
+    by : list of str
+        Its variables.
+    report : PrivacyReport
+    facts : Facts
+    symbols : Symbols
+    words : Wording
+    """
+    places = table.attrs.get("digits")
+    rows = dict(zip(table.index, notes_of(table, report, words), strict=True))
+    notes = tuple(dict.fromkeys(note for row in rows.values() for note in row))
+    numbered = {row: tuple(notes.index(note) + 1 for note in said) for row, said in rows.items()}
+    blocks = tuple(
+        _block(
+            f"table_{number}", block, by, [numbered[row] for row in index], places, facts, symbols, words
+        )
+        for number, (index, block) in enumerate(digits.blocks(table), 1)
+    )  # fmt: skip
+    kept = [facts.called(name) for name in facts.kept]
+    sentences = (
+        protected(report.kind, report.epsilon, report.unit, words),
+        unprotected(kept, facts.records, words),
+        error_to_expect(table, report, symbols, words),
+    )
+    outcomes = words("titles.and").join(facts.called(name) for name in facts.outcomes)
+    return Document(
+        title=facts.title or words("titles.tables", outcomes=outcomes),
+        warning="" if report.publishable else words("notes.seeded"),
+        source=facts.source,
+        contact=facts.contact,
+        protected=sentences,
+        blocks=blocks,
+        notes=notes,
+        suppressed=suppressed(table, words),
+        technical=str(report),
+        symbols=symbols,
+        words=words,
+    )
+
+
+def _block(
+    name: str, block: pd.DataFrame, by: Sequence[str], notes: Sequence[tuple[int, ...]], places: int | None,
+    facts: Facts, symbols: Symbols, words: Wording,
+) -> Block:  # fmt: skip
+    places = digits.decimals(block) if places is None else places
+    hidden = block["flag"].str.contains("suppressed").to_numpy(dtype=bool)
+    found = symbols.of(block)
+    withheld = [symbols.withheld and each is symbols.worst for each in found]
+    numbers = block[[*NUMBERS, "n"]].astype(float)
+    numbers.loc[withheld, NUMBERS] = float("nan")
+    texts = {c: [digits.written(x, places) for x in numbers[c]] for c in NUMBERS}
+    texts["n"] = [digits.written(x, 0) for x in numbers["n"]]
+    instead = [
+        symbols.suppressed if hide else symbols.worst.mark if bad else symbols.missing
+        for hide, bad in zip(hidden, withheld, strict=True)
+    ]
+    labels = {c: [_label(x, words) for x in block[c]] for c in by}
+    cells = pd.DataFrame(labels | {c: [a or b for a, b in zip(t, instead, strict=True)] for c, t in texts.items()})
+    return Block(
+        name=name,
+        title=_title(block.iloc[0], by, facts, words),
+        by=tuple(by),
+        headings={c: facts.called(c) for c in by},
+        cells=cells,
+        numbers=numbers.reset_index(drop=True),
+        decimals=places,
+        marks=tuple("" if each is None or bad else each.mark for each, bad in zip(found, withheld, strict=True)),
+        quality=tuple("" if each is None else words(f"quality.{each.name}") for each in found),
+        notes=tuple(notes),
+    )
+
+
+def _label(value: object, words: Wording) -> str:
+    """A category on one line; what has no text at all is said to be blank."""
+    if value == TOTAL:
+        return words("headings.total")
+    return " ".join(str(value).split()) or words("headings.blank")
+
+
+def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> str:
+    """What a block shows: "Mean of income, euros, by region and sex"."""
+    statistic, outcome = str(row["statistic"]), str(row["outcome"])
+    said = {"outcome": facts.called(outcome)}
+    if statistic == "proportion":
+        title = words("titles.proportion", **said, category=row["category"])
+    elif statistic == "quantile" and row["prob"] == 0.5:
+        title = words("titles.median", **said)
+    elif statistic == "quantile":
+        title = words("titles.quantile", **said, percent=f"{100 * row['prob']:g}")
+    elif statistic == "count":
+        title = words("titles.count")
+    else:
+        title = words(f"titles.{statistic}", **said)
+    if outcome in facts.units and statistic != "proportion":
+        title = words("titles.unit", title=title, unit=facts.units[outcome])
+    if by:
+        *first, last = [facts.called(name) for name in by]
+        variables = words("titles.and").join([", ".join(first), last]) if first else last
+        title = words("titles.by", title=title, variables=variables)
+    return title

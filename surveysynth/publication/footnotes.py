@@ -1,0 +1,109 @@
+"""What stands below printed tables, in plain words: who is protected and how far, what is not, what error to expect."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Decimal
+
+import numpy as np
+import pandas as pd
+
+from ..privacy.report import PrivacyReport
+from .quality import Symbols
+from .wording import Wording
+
+WEAK = 1.0  # percent of wrong guesses below which a bound promises little
+CERTAIN = 1e-4  # below which the bound is as good as certainty
+FLAGS = {  # what the column ``flag`` of a table says, and the note that says it in plain words
+    "one_data_set": re.compile("one data set: no between variance"),
+    "public_total": re.compile("public total: .*"),
+    "calibrated_total": re.compile("calibrated total: .*"),
+    "cv": re.compile("CV above (?P<limit>.*)"),
+}
+SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^;]*")  # has a symbol, not a note
+
+
+def most_guessed(epsilon: float) -> tuple[str, bool]:
+    """How often, in percent, an intruder guesses right at most who replaces the answers of one unit by others.
+
+    With two answers equally likely beforehand, and e^(2 epsilon) between the chances of any release, Bayes' theorem
+    leaves the likelier one 1 / (1 + e^(-2 epsilon)).  It is rounded up; second, whether that is next to certainty.
+
+    Parameters
+    ----------
+    epsilon : float
+        For neighbours one of which lacks the unit's answers.
+    """
+    wrong = 100 / (1 + math.exp(min(2 * epsilon, 700.0)))
+    if wrong < CERTAIN:
+        return "100", True
+    decimals = 1 if wrong >= WEAK else 1 - math.floor(math.log10(wrong))
+    rounded = Decimal(wrong).quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR)
+    return f"{(100 - rounded).normalize():f}", wrong < WEAK
+
+
+def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> str:
+    """Who is protected, and how far."""
+    what = words("units.record") if unit is None else words("units.group", column=unit)
+    if kind == "none":
+        return words("protected.none", unit=what)
+    said = {"unit": what, "epsilon": f"{epsilon:g}"}
+    if kind == "strict":
+        percent, weak = most_guessed(epsilon)
+        return words("protected.strict_weak" if weak else "protected.strict", **said, percent=percent)
+    return words(f"protected.{kind.replace(' ', '_')}", **said)
+
+
+def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
+    """What is published as it was collected."""
+    if not columns:
+        return words("unprotected.nothing", records=f"{records:,}")
+    return words("unprotected.columns", columns=listed(columns, words))
+
+
+def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols, words: Wording) -> str:
+    """How far the estimates of a table may be off."""
+    if report.little_left:
+        return words("error.little_left")
+    estimate, se = (table[c].to_numpy(dtype=float, na_value=np.nan) for c in ("estimate", "se"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cv = (se / np.abs(estimate))[se > 0]
+    cv = cv[~np.isnan(cv)]
+    if cv.size == 0:
+        return words("error.none")
+    worst = sum(found is symbols.worst for found in symbols.of(table))
+    percent = math.ceil(100 * np.median(cv))
+    return words("error.sound", count=f"{cv.size:,}", percent=percent, unreliable=f"{worst:,}")
+
+
+def suppressed(table: pd.DataFrame, words: Wording) -> str:
+    """Why cells are hidden; "" where none is."""
+    found = (SUPPRESSED.search(flags) for flags in table["flag"].astype(object).fillna(""))
+    return next((words("symbols.suppressed", **each.groupdict()) for each in found if each), "")
+
+
+def notes_of(table: pd.DataFrame, report: PrivacyReport, words: Wording) -> list[list[str]]:
+    """The notes of every row, in plain words: those of its flags, and whether the model was accepted as fragile.
+
+    A cell that is suppressed has a symbol instead.
+    """
+    fragile = [words("notes.fragile")] if "failed" in report.verdict else []
+    return [
+        [*(_note(flag, words) for flag in flags.split("; ") if flag and not SUPPRESSED.match(flag)), *fragile]
+        for flags in table["flag"].astype(object).fillna("")
+    ]
+
+
+def _note(flag: str, words: Wording) -> str:
+    for name, pattern in FLAGS.items():
+        if found := pattern.fullmatch(flag):
+            return words(f"notes.{name}", **found.groupdict())
+    return flag
+
+
+def listed(names: Sequence[str], words: Wording) -> str:
+    """Names as in a sentence: "region, age and sex"."""
+    *first, last = names
+    return words("titles.and").join([", ".join(first), last]) if first else last

@@ -1,0 +1,120 @@
+"""Tables as a LaTeX document of long tables, which break over pages with their headings."""
+
+from __future__ import annotations
+
+from .arrangement import Arrangement, arranged
+from .document import Block, Document
+
+PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
+\usepackage[T1]{fontenc}
+\usepackage[utf8]{inputenc}
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
+\usepackage[margin=1.8cm]{geometry}
+\usepackage{array,booktabs,longtable}
+\setlength{\LTleft}{0pt}\setlength{\LTright}{\fill}\setlength{\LTcapwidth}{\textwidth}\setlength{\tabcolsep}{2pt}
+\usepackage[hidelinks]{hyperref}
+\setlength{\parindent}{0pt}\setlength{\parskip}{4pt}
+"""
+SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "[": "{[}", "]": "{]}",
+}  # fmt: skip
+
+
+def latex(document: Document) -> str:
+    """A document that pdflatex compiles as it stands, with packages that every LaTeX has.
+
+    Parameters
+    ----------
+    document : Document
+    """
+    words = document.words
+    parts = [
+        PREAMBLE, rf"\renewcommand{{\tablename}}{{{escaped(words('headings.table'))}}}", r"\begin{document}",
+        rf"{{\LARGE\bfseries {escaped(document.title)}\par}}",
+    ]  # fmt: skip
+    if document.warning:
+        parts.append(rf"\textbf{{{escaped(document.warning)}}}")
+    parts += [_heading(words("headings.protected")), *map(_paragraph, document.protected)]
+    parts += [_table(block, document) for block in document.blocks]
+    if document.notes:
+        items = [rf"\item[{{[{i}]}}] {escaped(note)}" for i, note in enumerate(document.notes, 1)]
+        parts += [_heading(words("headings.notes")), _list(items)]
+    for heading, terms in (("symbols", document.legend), ("glossary", words.glossary)):
+        if terms:
+            items = [rf"\item[{escaped(term)}] {escaped(meaning)}" for term, meaning in terms.items()]
+            parts += [_heading(words(f"headings.{heading}")), _list(items)]
+    for heading, text in (("source", document.source), ("contact", document.contact)):
+        if text:
+            parts += [_heading(words(f"headings.{heading}")), _paragraph(text)]
+    technical = [rf"{escaped(line)}\par" for line in document.technical.splitlines()]
+    parts += [_heading(words("headings.technical")), "{\\small", *technical, "}", r"\end{document}"]
+    return "\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text as LaTeX prints it."""
+    return "".join(SPECIAL.get(sign, sign) for sign in text)
+
+
+def _heading(text: str) -> str:
+    return rf"\section*{{{escaped(text)}}}"
+
+
+def _paragraph(text: str) -> str:
+    return f"{escaped(text)}\n"
+
+
+def _list(items: list[str]) -> str:
+    return "\n".join([r"\begin{description}", *items, r"\end{description}"])
+
+
+def _table(block: Block, document: Document) -> str:
+    """A long table: caption and headings come again on every page."""
+    sheet, words = arranged(block, document), document.words
+    width = len(sheet.columns) + 1
+    title = escaped(block.title)
+    head = [r"\toprule", *_headings(sheet), r"\midrule"]
+    more = rf"\multicolumn{{{width}}}{{r}}{{{escaped(words('headings.continued'))}}} \\"
+    return "\n".join(
+        [
+            r"{\footnotesize", rf"\begin{{longtable}}{{@{{}}l{'r' * len(sheet.columns)}@{{}}}}",
+            rf"\caption{{{title}}}\\", *head, r"\endfirsthead",
+            rf"\caption[]{{{title}}}\\", *head, r"\endhead",
+            r"\midrule", more, r"\endfoot", r"\bottomrule", r"\endlastfoot",
+            *_rows(sheet), r"\end{longtable}}",
+        ]
+    )  # fmt: skip
+
+
+def _headings(sheet: Arrangement) -> list[str]:
+    """Categories over rules as wide as their columns, and below them the headings, a word a line."""
+    words = [r"\shortstack[r]{" + r"\\".join(map(escaped, heading.split())) + "}" for _, heading in sheet.columns]
+    last = " & ".join([escaped(sheet.heading), *words]) + r" \\"
+    if not any(category for category, _ in sheet.spanners):
+        return [last]
+    above, rules, first = [], [], 2
+    for category, across in sheet.spanners:
+        above.append(rf"\multicolumn{{{across}}}{{c}}{{{escaped(category)}}}")
+        rules.append(rf"\cmidrule(lr){{{first}-{first + across - 1}}}")
+        first += across
+    return [" & ".join(["", *above]) + r" \\", "".join(rules), last]
+
+
+def _rows(sheet: Arrangement) -> list[str]:
+    """Rows, with the label of a group above its first."""
+    lines, before = [], ""
+    for group, label, texts, marks in zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True):
+        if group != before:
+            lines.append(rf"\multicolumn{{{len(texts) + 1}}}{{@{{}}l}}{{\textbf{{{escaped(group)}}}}} \\*")
+        before = group
+        cells = map(_cell, texts, marks, sheet.room)
+        lines.append(" & ".join([escaped(label), *cells]) + r" \\")
+    return lines
+
+
+def _cell(text: str, mark: str, room: int) -> str:
+    """A number with its marks beside it; with room for marks where the column has any, so that digits stand in line."""
+    shown = f"$-${escaped(text[1:])}" if text[:1] == "-" else escaped(text)
+    return rf"{shown}\makebox[{0.45 * room:g}em][l]{{\,{escaped(mark)}}}" if room else shown

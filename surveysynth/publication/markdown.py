@@ -1,0 +1,65 @@
+"""Tables as Markdown with pipe tables, as pandoc and GitHub read it."""
+
+from __future__ import annotations
+
+import re
+
+from .arrangement import arranged
+from .document import Block, Document
+
+WIDTH = 80  # signs of a line in an editor, or in the larger print of a docx
+
+
+def markdown(document: Document) -> str:
+    """The text: title, what is protected and what to expect, tables, notes, symbols, glossary, technical notes.
+
+    Parameters
+    ----------
+    document : Document
+    """
+    words = document.words
+    parts = [f"# {escaped(document.title)}"]
+    if document.warning:
+        parts.append(f"**{escaped(document.warning)}**")
+    parts += [f"## {words('headings.protected')}", *map(escaped, document.protected)]
+    for number, block in enumerate(document.blocks, 1):
+        parts += [f"## {words('headings.table')} {number}: {escaped(block.title)}", _table(block, document)]
+    if document.notes:
+        parts += [f"## {words('headings.notes')}"]
+        parts += [f"{escaped(f'[{i}]')} {escaped(note)}" for i, note in enumerate(document.notes, 1)]
+    for heading, terms in (("symbols", document.legend), ("glossary", words.glossary)):
+        if terms:
+            parts += [
+                f"## {words(f'headings.{heading}')}",
+                _listed([f"**{escaped(t)}**: {escaped(m)}" for t, m in terms.items()]),
+            ]
+    for heading, text in (("source", document.source), ("contact", document.contact)):
+        if text:
+            parts += [f"## {words(f'headings.{heading}')}", escaped(text)]
+    lines = [escaped(line.removeprefix("  - ")) for line in document.technical.splitlines()]
+    return "\n\n".join([*parts, f"## {words('headings.technical')}", _listed(lines)]) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text as Markdown shows it: no sign has a meaning of its own."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~$^@])", r"\\\1", text)
+
+
+def _listed(items: list[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _table(block: Block, document: Document) -> str:
+    """Headings have their category before them, as a pipe table has one line of them; groups are a column."""
+    sheet = arranged(block, document, WIDTH)
+    grouped = any(sheet.groups)
+    headings = [*([escaped(sheet.outer)] if grouped else []), escaped(sheet.inner)]
+    headings += [escaped(f"{category}: {heading}" if category else heading) for category, heading in sheet.columns]
+    left, lines = 1 + grouped, [headings]
+    for group, label, texts, marks in zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True):
+        cells = [escaped(f"{text} {mark}".rstrip()) for text, mark in zip(texts, marks, strict=True)]
+        lines.append([*([escaped(group)] if grouped else []), escaped(label), *cells])
+    columns = [[*heading.split(), *cells] for heading, *cells in zip(*lines, strict=True)]
+    widths = [max(map(len, texts), default=0) + 2 for texts in columns]  # as pandoc shares out a page
+    rule = [":" + "-" * width if i < left else "-" * width + ":" for i, width in enumerate(widths)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])

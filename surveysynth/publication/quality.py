@@ -1,0 +1,124 @@
+"""How good an estimate is, as offices mark it: classes of coefficients of variation, and symbols instead of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class QualityClass:
+    """Coefficients of variation below a limit: the mark beside the estimate, and the class's name in the wording."""
+
+    below: float
+    mark: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Marks of an office.
+
+    Attributes
+    ----------
+    suppressed : str
+        Instead of the numbers of a suppressed cell.
+    missing : str
+        Instead of a number that there is not, as the standard error of a domain in one PSU.
+    classes : tuple of QualityClass
+        By rising limits; the last has none.  An empty mark is not shown.
+    withheld : bool
+        Whether numbers of the last class are replaced by its mark.
+    """
+
+    suppressed: str
+    missing: str
+    classes: tuple[QualityClass, ...]
+    withheld: bool = False
+
+    @property
+    def worst(self) -> QualityClass:
+        """The class of what is least reliable."""
+        return self.classes[-1]
+
+    def of(self, table: pd.DataFrame) -> pd.Series:
+        """The class of every row (:class:`QualityClass`); None where there is no standard error, or the cell is hidden.
+
+        The coefficient of variation is the standard error over the size of the estimate; a total without error is of
+        the best class.
+        """
+        estimate, se = (table[c].to_numpy(dtype=float, na_value=np.nan) for c in ("estimate", "se"))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cv = np.where(se == 0, 0.0, se / np.abs(estimate))
+        limits = [each.below for each in self.classes[:-1]]
+        at = np.searchsorted(limits, cv, side="right")
+        found = [None if np.isnan(x) else self.classes[i] for x, i in zip(cv, at, strict=True)]
+        return pd.Series(found, index=table.index, dtype=object)
+
+
+NONE = float("inf")
+SYMBOLS = {
+    # letters as Statistics Canada's table symbols have them: E is to be used with caution, F is not published
+    "statcan": Symbols(
+        "x",
+        "..",
+        (
+            QualityClass(0.05, "A", "excellent"), QualityClass(0.10, "B", "very_good"),
+            QualityClass(0.15, "C", "good"), QualityClass(0.25, "D", "acceptable"),
+            QualityClass(0.35, "E", "caution"), QualityClass(NONE, "F", "unpublished"),
+        ),
+        withheld=True,
+    ),
+    # shorthand of the UK Government Analysis Function
+    "uk": Symbols(
+        "[c]",
+        "[x]",
+        (
+            QualityClass(0.05, "", "precise"), QualityClass(0.10, "", "reasonably_precise"),
+            QualityClass(0.20, "", "acceptable"), QualityClass(NONE, "[u]", "low_reliability"),
+        ),
+    ),
+}  # fmt: skip
+
+
+def symbols_of(said: str | Mapping[str, Any] | None) -> Symbols:
+    """The marks that are meant.
+
+    Parameters
+    ----------
+    said : {"uk", "statcan"} or mapping, optional
+        Default "uk".  A mapping changes "uk" where it has ``suppressed``, ``missing``, ``unreliable`` (the mark of what
+        is least reliable) or ``limit`` (the coefficient of variation from which on it is so).
+
+    Raises
+    ------
+    InputError
+        Unknown names; marks that are no text; a limit that is not positive.
+    """
+    if said is None:
+        return SYMBOLS["uk"]
+    if isinstance(said, str):
+        if said not in SYMBOLS:
+            raise InputError(f"symbols={said!r} is not one of {', '.join(SYMBOLS)}; or give your own marks by name")
+        return SYMBOLS[said]
+    plain, wrong = SYMBOLS["uk"], set(said) - {"suppressed", "missing", "unreliable", "limit"}
+    if wrong:
+        raise InputError(
+            f"symbols has {', '.join(sorted(map(repr, wrong)))}; it can say suppressed, missing, unreliable and limit"
+        )
+    limit = said.get("limit", plain.classes[-2].below)
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+        raise InputError("the limit of symbols must be a positive coefficient of variation, for example 0.2")
+    for name in set(said) - {"limit"}:
+        if not isinstance(said[name], str) or not said[name].strip():
+            raise InputError(f"the symbol for {name!r} must be a text, for example '[c]'")
+    lower = [each for each in plain.classes[:-1] if each.below < limit]
+    best = QualityClass(float(limit), "", plain.classes[-2].name)
+    worst = QualityClass(NONE, said.get("unreliable", plain.worst.mark), plain.worst.name)
+    return Symbols(said.get("suppressed", plain.suppressed), said.get("missing", plain.missing), (*lower, best, worst))

@@ -1,0 +1,93 @@
+"""The words of printed tables, in the language of an office."""
+
+from __future__ import annotations
+
+import string
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+
+OWN = Path(__file__).with_name("wording.toml")
+FREE = "glossary"  # a section of any entries
+
+
+class Wording:
+    """Headings, titles and footnotes of printed tables, as templates.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        A copy of ``wording.toml`` in this folder with other words.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read; texts are missing or not known; a text lacks a placeholder, or has one more.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._said = _read(OWN) if path is None else _checked(Path(path))
+
+    @property
+    def language(self) -> str:
+        """Language of the words, as in ``<html lang>``."""
+        return str(self._said["language"])
+
+    @property
+    def glossary(self) -> dict[str, str]:
+        """What terms mean."""
+        return dict(self._said[FREE])
+
+    def __call__(self, entry: str, **values: object) -> str:
+        """One text, "section.name", with its placeholders filled in."""
+        section, _, name = entry.partition(".")
+        return str(self._said[section][name]).format(**values)
+
+
+@cache
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    """The words of an office, if they are all there."""
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"the words in {str(path)!r} cannot be read: {error}") from None
+    known, texts = _texts(_read(OWN)), _texts(said)
+    wrong = [f"{name} is missing" for name in known if name not in texts]
+    wrong += [f"{name} is not one of the texts" for name in texts if name not in known]
+    for name in set(known) & set(texts):
+        if not isinstance(texts[name], str) or not texts[name]:
+            wrong.append(f"{name} is no text")
+        elif (has := _placeholders(name, texts[name])) != _placeholders(name, known[name]):
+            needs = " and ".join(sorted(f"{{{each}}}" for each in _placeholders(name, known[name]))) or "no placeholder"
+            wrong.append(f"{name} has {', '.join(sorted(has)) or 'no placeholder'}, and needs {needs}")
+    if wrong:
+        raise InputError(f"the words in {str(path)!r} do not fit: {'; '.join(sorted(wrong))}")
+    return said
+
+
+def _texts(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Every text by "section.name", but for the glossary's."""
+    texts: dict[str, Any] = {}
+    for section, value in said.items():
+        if section == FREE and isinstance(value, dict):
+            texts[FREE] = "free"
+        elif isinstance(value, dict):
+            texts |= {f"{section}.{name}": text for name, text in value.items()}
+        else:
+            texts[section] = value
+    return texts
+
+
+def _placeholders(name: str, text: str) -> set[str]:
+    try:
+        return {field for _, field, _, _ in string.Formatter().parse(text) if field is not None}
+    except ValueError:
+        raise InputError(f"the text of {name} has a brace without its other one") from None

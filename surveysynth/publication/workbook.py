@@ -1,0 +1,212 @@
+"""Tables as a workbook by the UK government's standard of accessible spreadsheets."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import warnings
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .digits import NUMBERS
+from .document import Block, Document
+
+CREATED = datetime(2000, 1, 1, tzinfo=UTC)  # not the clock's: the same tables make the same file
+JOINER = "\N{WORD JOINER}"  # breaks up what gptables would read as a note or as a link
+LABEL, NUMBER, QUALITY, TERM, TEXT = (12, 40), 14, 22, 26, 90  # widths of columns; of labels the least and the most
+LINE = 16  # points
+A4 = 9  # as Excel numbers paper
+ABOVE = 2  # rows above the headings of a sheet of texts: its title and how to read it
+LEVELS = 3  # columns of labels that gptables knows
+AS_THEY_ARE = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+
+
+def write_workbook(document: Document, path: Path) -> None:
+    """Write cover, contents, notes, one sheet a table, technical notes and a glossary.
+
+    Numbers are numbers, rounded as in print and shown with their decimals; symbols stand where there is none, so that
+    no cell is empty or merged.
+
+    Parameters
+    ----------
+    document : Document
+    path : Path
+    """
+    from gptables import Cover, produce_workbook
+
+    words = document.words
+    names = [f"{words('headings.table')} {i}" for i, _ in enumerate(document.blocks, 1)]
+    tables = {name: _table(block, document) for name, block in zip(names, document.blocks, strict=True)}
+    technical = [line for line in document.technical.splitlines() if line.strip()]
+    texts = {
+        words("headings.technical"): _texts("technical_table", {words("headings.text"): technical}, document),
+        words("headings.glossary"): _texts("glossary_table", {
+            words("headings.term"): [*words.glossary], words("headings.meaning"): [*words.glossary.values()]
+        }, document),
+    }  # fmt: skip
+    if document.notes:
+        numbered = [words("sheet.note", number=i) for i, _ in enumerate(document.notes, 1)]
+        notes = {words("headings.number"): numbered, words("headings.text"): [*document.notes]}
+        tables = {words("headings.notes"): _texts("notes_table", notes, document)} | tables
+    one = words("sheet.one_table")
+    cover = Cover(
+        title=_plain(document.title), cover_label=words("headings.cover"), width=TEXT,
+        intro=[_plain(text) for text in (document.warning, *document.protected) if text],
+        about=[_plain(document.source)] if document.source else None,
+        contact=[_plain(document.contact)] if document.contact else None,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # a sheet of ours
+        warnings.simplefilter("ignore", pd.errors.Pandas4Warning)  # of gptables, to its authors
+        book = produce_workbook(
+            str(path), tables | texts, auto_width=False, workbook_options=AS_THEY_ARE, cover=cover,
+            contentsheet_label=words("headings.contents"),
+            contentsheet_options={
+                "column_names": [words("headings.sheet"), words("headings.description")],
+                "title": words("headings.contents"), "instructions": one,
+            },
+        )  # fmt: skip
+    _set_cover(book, cover, document)
+    for name, column in (
+        ("contents", [b.title for b in document.blocks]), ("notes", document.notes),
+        ("glossary", words.glossary.values()), ("technical", technical),
+    ):  # fmt: skip
+        if (sheet := book.get_worksheet_by_name(words(f"headings.{name}"))) is not None:
+            _set_texts(sheet, column, terms=name != "technical")
+    for name, block in zip(names, document.blocks, strict=True):
+        _set_table(book.get_worksheet_by_name(name), tables[name], block)
+    book.set_properties({"title": document.title, "created": CREATED})
+    book.close()
+
+
+def _set_cover(book: Any, cover: Any, document: Document) -> None:
+    """Headings in the document's words, and room for texts that need several lines."""
+    sheet, row = book.get_worksheet_by_name(cover.cover_label), 1
+    heading = book.add_format(book.theme.cover_subtitle_format)
+    for name, texts in (("protected", cover.intro), ("source", cover.about), ("contact", cover.contact)):
+        if texts:
+            sheet.write(row, 0, document.words(f"headings.{name}"), heading)
+            for i, text in enumerate(texts, row + 1):
+                sheet.set_row(i, _height(text, TEXT))
+            row += len(texts) + 1
+    _set_paper(sheet)
+
+
+def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
+    """Room for a column of texts, the second where terms stand before them."""
+    if terms:
+        sheet.set_column(0, 0, TERM)
+    sheet.set_column(int(terms), int(terms), TEXT)
+    for row, text in enumerate(texts, ABOVE + 1):
+        sheet.set_row(row, _height(text, TEXT))
+    _set_paper(sheet)
+
+
+def _set_table(sheet: Any, table: Any, block: Block) -> None:
+    """Widths, heights of headings, and heads that stay in sight and come again on every printed page."""
+    labels, top = len(block.by) or 1, table.data_range[0]
+    for i in range(labels):
+        longest = max(len(str(x)) for x in [*block.headings.values(), *block.cells.iloc[:, i]])
+        width = min(max(longest + 10, LABEL[0]), LABEL[1])  # and a note
+        sheet.set_column(i, i, width)
+    sheet.set_column(labels, labels + len(NUMBERS), NUMBER)
+    sheet.set_column(labels + len(NUMBERS) + 1, labels + len(NUMBERS) + 1, QUALITY)
+    sheet.set_row(top, max(_height(str(heading), NUMBER) for heading in table.table.columns[labels:]))
+    sheet.freeze_panes(top + 1, labels)
+    sheet.repeat_rows(top)
+    _set_paper(sheet)
+
+
+def _set_paper(sheet: Any) -> None:
+    """A4 across, one page wide and as many as it takes long."""
+    sheet.set_paper(A4)
+    sheet.set_landscape()
+    sheet.fit_to_pages(1, 0)
+
+
+def _height(text: str, width: int) -> int:
+    """Points that a text takes in a column."""
+    return LINE * len(textwrap.wrap(text, width) or [""])
+
+
+def _texts(name: str, columns: dict[str, list[str]], document: Document) -> Any:
+    """A sheet of texts."""
+    from gptables import GPTable
+
+    title = document.words(f"headings.{name.removesuffix('_table')}")
+    return GPTable(
+        pd.DataFrame({heading: [_text(x) for x in texts] for heading, texts in columns.items()}), table_name=name,
+        title=_title(title), instructions=document.words("sheet.one_table"), index_columns={2: 0},
+    )  # fmt: skip
+
+
+def _table(block: Block, document: Document) -> Any:
+    """A block as one marked-up table: labels, numbers, records and the class of quality."""
+    from gptables import GPTable
+
+    words = document.words
+    labels = [words("headings.table")] if not block.by else [block.headings[c] for c in block.by]
+    texts = (
+        block.cells[list(block.by)] if block.by else pd.DataFrame({"all": [words("headings.total")] * len(block.cells)})
+    )
+    columns = {c: [_text(x) for x in texts.iloc[:, i]] for i, c in enumerate(_different(labels))}
+    last = list(columns)[-1]
+    said = ["".join(words("sheet.note", number=n) for n in numbers) for numbers in block.notes]
+    columns[last] = [_text(f"{x} {notes}".strip()) for x, notes in zip(texts.iloc[:, -1], said, strict=True)]
+    numbers = [words(f"headings.{c}") for c in (*NUMBERS, "n")]
+    for heading, c in zip(numbers, (*NUMBERS, "n"), strict=True):
+        places = block.decimals if c != "n" else 0
+        columns[heading] = [
+            _text(text) if pd.isna(x) else _number(x, places)
+            for x, text in zip(block.numbers[c], block.cells[c], strict=True)
+        ]
+    columns[words("headings.quality")] = [
+        _text(f"{word} {mark}".strip() or estimate)  # a symbol, where there is no estimate
+        for word, mark, estimate in zip(block.quality, block.marks, block.cells["estimate"], strict=True)
+    ]
+    shown = {"num_format": "#,##0" + ("." + "0" * block.decimals if block.decimals > 0 else ""), "align": "right"}
+    whole = {"num_format": "#,##0", "align": "right"}
+    index = range(max(len(labels) - LEVELS, 0), len(labels))
+    return GPTable(
+        pd.DataFrame(columns), table_name=block.name, title=_title(block.title),
+        instructions=words("sheet.instructions", notes=words("headings.notes"), glossary=words("headings.glossary"))
+        if document.notes else words("sheet.one_table"),
+        legend=[_plain(words("sheet.symbol", mark=m, meaning=t)) for m, t in document.legend.items()],
+        source=_plain(words("sheet.source", source=document.source)) if document.source else None,
+        index_columns=dict(zip(range(LEVELS - len(index) + 1, LEVELS + 1), index, strict=True)),
+        additional_formatting=[
+            {"column": {"columns": numbers[:-1], "format": shown}},
+            {"column": {"columns": numbers[-1:], "format": whole}},
+            {"column": {"columns": [words("headings.quality")], "format": {"indent": 1}, "include_names": True}},
+        ],
+    )  # fmt: skip
+
+
+def _number(x: float, places: int) -> float:
+    return round(x, places) + 0.0
+
+
+def _different(names: list[str]) -> list[str]:
+    """Headings, which a workbook wants different from each other."""
+    return [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names, 1)]
+
+
+def _plain(text: str) -> str:
+    """Text that gptables takes as it is: no reference to a note, no link."""
+    return text.replace("$$", f"${JOINER}$").replace("](", f"]{JOINER}(")
+
+
+def _text(text: str) -> Any:
+    """The text of a cell; gptables takes plain text only where it has a Latin letter or a digit."""
+    from gptables.core.gptable import FormatList
+
+    return _plain(text) if re.search("[a-zA-Z0-9]", text) else FormatList([{}, _plain(text)])
+
+
+def _title(text: str) -> Any:
+    """The title of a sheet, which is a cell of the contents, too."""
+    return _plain(text) if re.search("[a-zA-Z0-9]", text) else [{}, _plain(text)]

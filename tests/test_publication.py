@@ -1,0 +1,441 @@
+"""Tables as they are printed: what a reader sees in the workbook, on the page and on paper, and in which words."""
+
+import dataclasses
+import itertools
+import json
+import math
+import re
+import shutil
+import subprocess
+import tomllib
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import frictionless
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from csvw import CSVW
+from hypothesis import given
+from hypothesis import strategies as st
+from surveys import make_design, make_frame, model
+from test_release import odd_frame
+
+import surveysynth as ss
+from surveysynth.publication.document import Facts, document
+from surveysynth.publication.footnotes import most_guessed, protected
+from surveysynth.publication.latex import latex
+from surveysynth.publication.markdown import markdown
+from surveysynth.publication.page import page
+from surveysynth.publication.quality import SYMBOLS, symbols_of
+from surveysynth.publication.wording import OWN, Wording
+from tests.surveys import PSEUDO
+
+ODD = "=A1 & <b>50%</b>_x $$a$$ [b](c)"
+LABELS = {"income": "Income, gross & net", "field": "Field <of> work", "gender": "Sex"}
+
+
+@pytest.fixture(scope="module")
+def release():
+    frame = make_frame()
+    frame["field"] = frame["field"].astype(str).replace({"NA": ODD})
+    design = ss.SurveyDesign(frame, weights="wt", labels=LABELS)
+    made = ss.synthesize(design, model(), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
+    return dataclasses.replace(made, method=made.method | {"units": {"income": "euros"}, "source": "A survey"})
+
+
+def numbers_of(text):
+    return [float(x.replace(",", "")) for x in re.findall(r"[0-9][0-9,]*(?:\\.[0-9]+)?", text)]
+
+
+class Page(HTMLParser):
+    """Tables of a page as lists of rows of texts, every other tag counted, and the ids."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.ids, self.tags, self.attributes, self._cell = [], [], [], {}, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        said = dict(attrs)
+        self.tags.append(tag)
+        self.attributes.setdefault(tag, []).append(said)
+        self.ids += [said["id"]] if "id" in said else []
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self._cell = ""
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append(" ".join(self._cell.split()))
+            self._cell = None
+
+    def handle_data(self, data):
+        if self._cell is not None:
+            self._cell += data
+
+
+# forms
+
+
+def test_a_csv_holds_the_table_in_full(release, tmp_path):
+    table = release.tables(["field", "gender"], min_cell=48)
+    path = release.write_tables(tmp_path / "t.csv", ["field", "gender"], min_cell=48)
+    numbers = [c for c in table if table[c].dtype.kind in "fiI"]
+    back = pd.read_csv(path, dtype={"field": str}, keep_default_na=False, na_values={c: [""] for c in numbers})
+    pd.testing.assert_frame_equal(back.astype({"n": "Int64"}), table, check_exact=True)
+
+
+def test_a_workbook_holds_numbers_and_symbols_and_no_empty_cell(release, tmp_path):
+    """Against the table itself: sheet by sheet, row by row."""
+    table = release.tables(["field", "gender"], min_cell=48)
+    book = openpyxl.load_workbook(release.write_tables(tmp_path / "t.xlsx", ["field", "gender"], min_cell=48))
+    assert book.sheetnames == ["Cover", "Contents", "Notes", "Table 1", "Table 2", "Technical notes", "Glossary"]
+    for name, statistic in (("Table 1", "count"), ("Table 2", "mean")):
+        sheet, expected = book[name], table[table["statistic"] == statistic]
+        assert not sheet.merged_cells.ranges and sheet.freeze_panes is not None
+        (mark,) = sheet.tables.values()  # marked up, so that screen readers find headings
+        header, *rows = sheet[mark.ref]
+        assert len(rows) == len(expected) and header[0].value == "Field <of> work"
+        for cells, row in zip(rows, expected.to_dict("records"), strict=True):
+            values = [c.value for c in cells]
+            assert all(v not in (None, "") for v in values)
+            assert values[0].replace("\N{WORD JOINER}", "") == ("All" if row["field"] == "all" else row["field"])
+            if pd.isna(row["estimate"]):
+                assert values[2:] == ["[c]"] * 6
+            else:
+                places = len(str(cells[2].number_format).partition(".")[2])
+                step = 10.0**-places if places else 1.0
+                rounded = [c.value for c in cells[2:6]]
+                assert all(c.data_type == "n" for c in cells[2:7])
+                off = np.abs(np.array(rounded) - [row[c] for c in ("estimate", "se", "ci_low", "ci_high")])
+                assert off.max() <= row["se"] / 20 + step / 2
+                assert values[6] == row["n"]
+    for sheet in book:
+        assert not any(c.data_type == "f" for cells in sheet.iter_rows() for c in cells)
+
+
+def test_a_workbook_says_who_made_it_when_is_nobodys_business(release, tmp_path):
+    """The same tables make the same file: no clock, no name."""
+    a, b = (release.write_tables(tmp_path / f"{x}.xlsx", "gender").read_bytes() for x in "ab")
+    assert a == b
+    properties = openpyxl.load_workbook(tmp_path / "a.xlsx").properties
+    assert properties.creator is None and properties.title.startswith("Tables of Income")
+
+
+def test_labels_in_scripts_that_gptables_takes_for_symbols(tmp_path):
+    frame = make_frame()
+    letters = {name: chr(0x391 + i) for i, name in enumerate(sorted(set(frame["field"].astype(str))))}  # Greek capitals
+    frame["field"] = frame["field"].astype(str).map(letters)
+    design = ss.SurveyDesign(frame, weights="wt")
+    made = ss.synthesize(design, model(), epsilon=10.8, m=2, seed=1, mechanism=PSEUDO)
+    sheet = openpyxl.load_workbook(made.write_tables(tmp_path / "t.xlsx", "field"))["Table 1"]
+    (mark,) = sheet.tables.values()
+    assert [row[0].value[0] for row in sheet[mark.ref][1:]][:3] == list(letters.values())[:3]
+
+
+def test_a_page_is_whole_and_can_be_read_aloud(release, tmp_path):
+    table = release.tables(["field", "gender"], min_cell=48)
+    text = release.write_tables(tmp_path / "t.html", ["field", "gender"], min_cell=48).read_text(encoding="utf-8")
+    read = Page(text)
+    assert text.startswith('<!doctype html>\n<html lang="en">')
+    assert "<title>Tables of Income, gross &amp; net</title>" in text
+    assert len(read.ids) == len(set(read.ids)) and read.tags.count("h1") == 1 and len(read.tables) == 2
+    assert all(said.get("scope") in ("col", "row", "colgroup", "rowgroup") for said in read.attributes["th"])
+    assert "script" not in read.tags and "link" not in read.tags  # it needs no other file
+    _, spanners, headings, *rows = read.tables[1]
+    assert read.tables[1][0] == ["Mean of Income, gross & net, euros, by Field <of> work and Sex"]
+    genders = [x for x in dict.fromkeys(table["gender"].astype(str)) if x != "all"]
+    assert spanners == ["Field <of> work", *genders, "All"]
+    assert headings == ["Estimate", "Standard error"] * 3
+    means = table[(table["statistic"] == "mean") & (table["gender"] == "all")].set_index("field")["estimate"]
+    for label, *cells in rows:
+        expected = means["all" if label == "All" else label]
+        shown = math.nan if cells[-2] == "[c]" else numbers_of(cells[-2])[0]
+        assert shown == pytest.approx(expected, rel=0.02, nan_ok=True)
+    assert ODD.replace("<", "&lt;").replace(">", "&gt;").replace("&", "&amp;", 1) in text
+
+
+def test_a_variable_of_many_categories_goes_down(tmp_path):
+    frame = make_frame().assign(area=np.resize([f"district {i}" for i in range(12)], 400))
+    design = ss.SurveyDesign(frame, weights="wt")
+    made = ss.synthesize(design, model("gender + area"), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
+    text = made.write_tables(tmp_path / "t.html", ["gender", "area"], statistic="mean").read_text(encoding="utf-8")
+    (table,) = Page(text).tables
+    intervals = ["95% interval from", "95% interval to"]
+    assert table[1] == ["gender · area", "Estimate", "Standard error", *intervals, "Records"]
+    groups = [row[0] for row in table[2:] if len(row) == 1]
+    assert sorted(groups) == sorted([*frame["gender"].astype(str).unique(), "All"])
+    assert sum(len(row) == 6 for row in table[2:]) == 3 * 13
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (texlive-latex-recommended)")
+def test_latex_compiles_and_breaks_over_pages(tmp_path):
+    frame = make_frame().assign(area=np.resize([f"district_{i} & 100% #{i}" for i in range(40)], 400))
+    design = ss.SurveyDesign(frame, weights="wt")
+    made = ss.synthesize(design, model("gender + area"), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
+    made.write_tables(tmp_path / "t.tex", ["gender", "area"], symbols="statcan")
+    for _ in range(3):
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True)
+        assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    log = (tmp_path / "t.log").read_text(errors="replace")
+    pages = int(re.search(r"\((\d+) pages", log)[1])
+    assert pages >= 4 and "Overfull" not in log
+
+
+def test_markdown_has_a_table_of_every_quantity(release):
+    text = markdown(doc(release, ["field", "gender"], min_cell=48))
+    assert "# Tables of Income, gross & net" in text and text.count("## Table ") == 2
+    rules = [line for line in text.splitlines() if re.fullmatch(r"\|( :?-+:? \|)+", line)]
+    assert len(rules) == 2
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(re.findall(r"\|", rules[0]))}
+
+
+@pytest.mark.skipif(shutil.which("pandoc") is None, reason="needs pandoc")
+def test_a_docx_comes_from_pandoc(release, tmp_path):
+    path = release.write_tables(tmp_path / "t.docx", "gender")
+    back = subprocess.run(["pandoc", str(path), "-t", "plain"], capture_output=True, text=True, check=True).stdout
+    assert "Tables of Income, gross & net" in back and "Standard error" in back
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is(release, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    for name, message in (("t.pdf", r"'t.pdf' ends in none"), ("t.docx", "pandoc, which is not installed")):
+        with pytest.raises(ss.InputError, match=message):
+            release.write_tables(tmp_path / name, "gender")
+    for said, message in (
+        ("us", "symbols='us' is not one of statcan, uk"), ({"hidden": "x"}, "it can say suppressed, missing"),
+        ({"limit": 0}, "positive coefficient"), ({"missing": " "}, "must be a text"),
+    ):  # fmt: skip
+        with pytest.raises(ss.InputError, match=message):
+            release.write_tables(tmp_path / "t.html", "gender", symbols=said)
+    assert not list(tmp_path.iterdir())
+
+
+def test_releases_hold_their_tables_as_they_are_printed(release, tmp_path):
+    folder = release.write(tmp_path / "r", by="gender", symbols="statcan") / "public"
+    assert {"tables.csv", "tables.xlsx", "tables.html"} < {p.name for p in folder.iterdir()}
+    text = (folder / "tables.html").read_text(encoding="utf-8")
+    assert "excellent: coefficient of variation below 5%" in text or "very good" in text
+    again = ss.read_release(tmp_path / "r").write(tmp_path / "again", by="gender", symbols="statcan") / "public"
+    for name in ("tables.html", "tables.xlsx"):
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+
+
+# quality
+
+
+def row(estimate, se, **other):
+    return {"statistic": "mean", "outcome": "y", "estimate": estimate, "se": se, "flag": "", **other}
+
+
+@pytest.mark.parametrize(
+    ("cv", "uk", "statcan"),
+    [(0.0499, "precise", "A"), (0.0501, "reasonably_precise", "B"), (0.0999, "reasonably_precise", "B"),
+     (0.1001, "acceptable", "C"), (0.1501, "acceptable", "D"), (0.1999, "acceptable", "D"),
+     (0.2001, "low_reliability", "D"), (0.2501, "low_reliability", "E"), (0.3501, "low_reliability", "F")],
+)  # fmt: skip
+def test_classes_of_coefficients_of_variation(cv, uk, statcan):
+    table = pd.DataFrame([row(100.0, 100 * cv), row(-100.0, 100 * cv)])
+    assert [each.name for each in SYMBOLS["uk"].of(table)] == [uk] * 2
+    assert [each.mark for each in SYMBOLS["statcan"].of(table)] == [statcan] * 2
+
+
+def test_classes_of_totals_without_error_and_of_no_estimate():
+    table = pd.DataFrame([row(100.0, 0.0), row(0.0, 3.0), row(np.nan, np.nan)])
+    best, worst, none = SYMBOLS["uk"].of(table)
+    assert best.name == "precise" and worst is SYMBOLS["uk"].worst and none is None
+
+
+def test_an_office_has_its_own_marks():
+    own = symbols_of({"suppressed": "(c)", "unreliable": "*", "limit": 0.3})
+    assert (own.suppressed, own.missing, own.worst.mark) == ("(c)", "[x]", "*")
+    table = pd.DataFrame([row(1.0, 0.29), row(1.0, 0.31)])
+    assert [each.mark for each in own.of(table)] == ["", "*"]
+    assert [each.mark for each in symbols_of({"limit": 0.07}).of(table)] == ["[u]", "[u]"]
+
+
+def doc(release, by, symbols=None, words=None, report=None, times=1, **asked):
+    table = release.tables(by, **asked)
+    table["se"] *= times
+    facts = Facts(release.outcomes, release.predictors, 400, LABELS, {"income": "euros"}, source="A survey")
+    return document(table, by, report or release.privacy, facts, symbols_of(symbols), words or Wording())
+
+
+def test_unreliable_numbers_are_marked_or_withheld(release):
+    by = ["field", "gender"]
+    table = release.tables(by)
+    cv = (5 * table["se"] / table["estimate"]).to_numpy()
+    uk, statcan = (doc(release, by, which, times=5) for which in ("uk", "statcan"))
+    marks = list(itertools.chain.from_iterable(block.marks for block in uk.blocks))
+    assert [mark == "[u]" for mark in marks] == (cv >= 0.2).tolist() and any(marks)
+    texts = [text for block in statcan.blocks for text in block.cells["estimate"]]
+    assert [text == "F" for text in texts] == (cv >= 0.35).tolist() and "F" in texts
+    for name in ("statcan", "uk"):  # what is marked is explained, and what is explained is there
+        made = doc(release, by, name, times=5)
+        shown = latex(made) + page(made)
+        assert all(meaning.split(":")[0] in shown for meaning in made.legend.values())
+
+
+# words
+
+
+@given(st.floats(0.001, 50))
+def test_no_intruder_guesses_right_more_often(epsilon):
+    """A bound that is printed is never below 1 / (1 + e^(-2 epsilon)), and at most its last digit above."""
+    percent, weak = most_guessed(epsilon)
+    exact = 100 / (1 + math.exp(-2 * epsilon))
+    assert float(percent) >= exact * (1 - 1e-15) and float(percent) - exact <= max(0.1, 0.0) + 1e-9
+    assert weak == (100 / (1 + math.exp(2 * epsilon)) < 1) and 50 < float(percent) <= 100
+
+
+@pytest.mark.parametrize(("epsilon", "percent"), [(0.5, "73.2"), (1, "88.1"), (2, "98.3"), (5, "99.9955"), (20, "100")])
+def test_bounds_as_they_are_printed(epsilon, percent):
+    """By hand: 100 / (1 + e^-1) = 73.106, 88.080, 98.201, 99.99546."""
+    assert most_guessed(epsilon)[0] == percent
+    text = protected("strict", epsilon, None, Wording())
+    assert f"{percent}% of cases instead of 50%" in text and ("promises little" in text) == (epsilon > 2.3)
+
+
+def test_only_strict_releases_promise_a_bound(release):
+    words = Wording()
+    for kind in ("asymptotic", "strict given alpha", "none"):
+        text = protected(kind, 1.0, None, words)
+        assert "instead of 50%" not in text and "strictly" not in text
+    assert "group of records with the same household" in protected("strict", 1.0, "household", words)
+    asymptotic = doc(release, ["gender"]).protected
+    assert "no strict bound" in asymptotic[0] and asymptotic[1].startswith("Not protected are Field <of> work and Sex")
+    assert re.search(r"half of the \d+ estimates have a standard error of at most \d+% of the estimate", asymptotic[2])
+
+
+def test_the_middle_error_is_that_of_the_table(release):
+    table = release.tables(["field", "gender"])
+    cv = (table["se"] / table["estimate"])[table["se"] > 0]
+    said = doc(release, ["field", "gender"]).protected[2]
+    assert f"half of the {len(cv)} estimates" in said and f"at most {math.ceil(100 * cv.median())}%" in said
+    assert f"{(cv >= 0.2).sum()} of them" in said
+
+
+def test_what_is_wrong_with_a_release_is_said_first(release):
+    report = release.privacy
+    seeded = doc(release, ["gender"])
+    assert seeded.warning.startswith("NOT FOR PUBLICATION") and "NOT FOR PUBLICATION" in page(seeded)
+    fine = doc(release, ["gender"], report=dataclasses.replace(report, publishable=True))
+    assert fine.warning == "" and "NOT FOR PUBLICATION" not in fine.technical
+    little = doc(release, ["gender"], report=dataclasses.replace(report, little_left=True))
+    assert "not fit for official use" in little.protected[2]
+    fragile = doc(release, ["gender"], report=dataclasses.replace(report, verdict="Sampler diagnostics failed: R-hat."))
+    assert any("did not pass its checks" in note for note in fragile.notes)
+    assert all(fragile.blocks[0].notes)
+
+
+def test_notes_are_in_plain_words_and_numbered_alike_in_every_form(tmp_path):
+    made = ss.synthesize(make_design(), model(), epsilon=10.8, m=1, seed=1, mechanism=PSEUDO, population_total=9000)
+    written = doc(made, ["gender"])
+    assert written.notes[0].startswith("Made from one synthetic data set") and len(written.notes) == 2
+    total = written.blocks[0].notes[-1]
+    assert total == (1, 2) and "1</sup>" not in page(written) and "[1][2]" in page(written)
+    sheet = openpyxl.load_workbook(made.write_tables(tmp_path / "t.xlsx", "gender"))
+    (mark,) = sheet["Table 1"].tables.values()
+    assert sheet["Table 1"][mark.ref][-1][0].value == "All [note 1][note 2]"
+    assert [[c.value for c in row] for row in sheet["Notes"].iter_rows(min_row=4)] == [
+        ["[note 1]", written.notes[0]], ["[note 2]", written.notes[1]],
+    ]  # fmt: skip
+
+
+def translated(path, mend=lambda text: text):
+    """Every text of the wording in Greek letters, but for its placeholders."""
+    lines = []
+    for line in OWN.read_text(encoding="utf-8").splitlines():
+        name, equals, text = line.partition(" = ")
+        if equals and not line.startswith(("#", "language")):
+            line = (greek(name) if name.startswith('"') else name) + equals + greek(text)
+        lines.append(line.replace('language = "en"', 'language = "el"'))
+    path.write_text(mend("\n".join(lines)), encoding="utf-8")
+    return path
+
+
+def greek(text):
+    letters = str.maketrans({x: chr(0x3B1 + i % 24) for i, x in enumerate("abcdefghijklmnopqrstuvwxyz")})
+    return "".join(p if p.startswith("{") else p.lower().translate(letters) for p in re.split(r"(\{[a-z_]+\})", text))
+
+
+def test_an_office_prints_in_its_own_words(release, tmp_path):
+    """No word of ours is left, but those of the report and of the data."""
+    path, by = translated(tmp_path / "words.toml"), ["field", "gender"]
+    data = {*LABELS.values(), "A survey", "euros", "[c]", ODD, *make_frame()["field"].astype(str), "f", "m"}
+    text = release.write_tables(tmp_path / "t.html", by, wording=path, min_cell=48).read_text(encoding="utf-8")
+    assert '<html lang="el">' in text
+    body = unescape(re.sub(r"(?s)<pre>.*</pre>|<style.*?</style>|<[^>]*>", " ", text))
+    book = openpyxl.load_workbook(release.write_tables(tmp_path / "t.xlsx", by, wording=path))
+    book.remove(book.worksheets[-2])  # the report
+    cells = [str(c.value) for sheet in book for row in sheet.iter_rows() for c in row]
+    for shown in (body, " ".join([*cells, *book.sheetnames])):
+        for name in sorted(data, key=len, reverse=True):
+            shown = shown.replace("\N{WORD JOINER}", "").replace(name, " ")
+        left = set(re.findall(r"[A-Za-z]{2,}", shown))
+        assert left <= {"None"}, left
+
+
+@pytest.mark.parametrize(
+    ("mend", "message"),
+    [(lambda t: t.replace("total = ", "totals = ", 1), "headings.total is missing; headings.totals is not one"),
+     (lambda t: t.replace("{percent}", "{per}", 1), r"needs .*\{percent\}"),
+     (lambda t: t.replace("{percent}", "{percent", 1), "brace without its other one"),
+     (lambda t: t + "\n[", "cannot be read"),
+     (lambda t: t, None)],
+)  # fmt: skip
+def test_words_that_do_not_fit_are_refused_by_name(mend, message, tmp_path):
+    path = translated(tmp_path / "words.toml", mend)
+    if message is None:
+        assert Wording(path).language == "el"
+        return
+    with pytest.raises(ss.InputError, match=message):
+        Wording(path)
+
+
+def test_every_text_is_used():
+    """None is left over, and none is asked for that is not there."""
+    texts = tomllib.loads(OWN.read_text(encoding="utf-8"))
+    files = (Path(ss.__file__).parent / "publication").iterdir()
+    source = "".join(p.read_text(encoding="utf-8") for p in files if p.suffix in (".py", ".jinja"))
+    for section, entries in texts.items():
+        for name in entries if isinstance(entries, dict) and section != "glossary" else ():
+            assert re.search(rf"{section}\.{name}\b|{section}\.\{{|\"{section}\.\" ~", source), (section, name)
+
+
+# metadata
+
+
+def test_frictionless_and_csvw_find_a_release_valid(tmp_path):
+    """By their own validators: every kind of column, names in any script, and a file that was changed is found."""
+    design = ss.SurveyDesign(odd_frame(), weights="wt", labels={"income": "Einkommen", "share": "A share"})
+    predictors = ["ordered", "coded", "employed", "age", "share", "text", "band"]
+    for i, columns in enumerate((predictors[:3], predictors[3:5], predictors[5:])):
+        made = ss.synthesize(design, model(" + ".join(columns)), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
+        about = {"title": "Löhne & Arbeit", "units": {"income": "euros"}, "license": "CC-BY-4.0", "source": "A survey"}
+        made = dataclasses.replace(made, method=made.method | about)
+        folder = made.write(tmp_path / f"r{i}", by=columns[-1:] if columns[-1] != "share" else "age") / "public"
+        report = frictionless.validate(str(folder / "datapackage.json"))
+        assert report.valid, report.flatten(["name", "type", "note"])
+        assert {task.name for task in report.tasks} == {
+            file.name.lower().replace(".", "-").replace("_", "-") for file in folder.iterdir()
+        } - {"manifest-json", "datapackage-json", "csv-metadata-json"}
+        assert CSVW(str(folder / "csv-metadata.json"), validate=True).is_valid
+        said = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
+        (first,) = (each for each in said["resources"] if each["name"] == "synthetic-1-csv")
+        fields = {field["name"]: field for field in first["schema"]["fields"]}
+        assert fields["income"] == {"name": "income", "type": "number", "title": "Einkommen", "unit": "euros"}
+        assert said["name"] == "l-hne-arbeit" and "instead of 50%" not in said["description"]
+    file = folder / "synthetic_1.csv"
+    head, first, rest = file.read_text(encoding="utf-8").split("\n", 2)
+    file.write_text("\n".join([head, re.sub(r"[0-9]+\.[0-9]+", "many", first), rest]), encoding="utf-8")
+    assert not frictionless.validate(str(folder / "datapackage.json")).valid
+    assert not CSVW(str(folder / "csv-metadata.json"), validate=True).is_valid
