@@ -246,6 +246,15 @@ def test_tables_are_written_in_every_form(asked, name, released, run):
         assert "Mean of income, by gender" in text and "NOT FOR PUBLICATION" in text and "epsilon" in text
 
 
+@pytest.mark.slow
+def test_tables_are_drawn(released, run):
+    code, out, err = run("tables", released, "--by", "gender", "--out", "here.svg")
+    assert (code, out.strip(), err) == (0, "Written: here.svg", "")
+    assert Path("here.txt").read_text().startswith("Mean of income, by gender: a dot and its 95% interval")
+    code, out, err = run("tables", released, "--out", "two.png", "--statistic", "mean,count")
+    assert (code, out) == (2, "") and "a figure shows one statistic" in err and not Path("two.png").exists()
+
+
 def test_version_and_help(run):
     assert run("--version") == (0, f"surveysynth {ss.__version__}\n", "")
     code, out, _ = run("--help")

@@ -20,11 +20,14 @@ import pytest
 from csvw import CSVW
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.collections import LineCollection, PathCollection
+from PIL import Image
 from surveys import make_design, make_frame, model
 from test_release import odd_frame
 
 import surveysynth as ss
 from surveysynth.publication.document import Facts, document
+from surveysynth.publication.figures.domains import SERIES
 from surveysynth.publication.footnotes import most_guessed, protected
 from surveysynth.publication.latex import latex
 from surveysynth.publication.markdown import markdown
@@ -409,6 +412,73 @@ def test_every_text_is_used():
     for section, entries in texts.items():
         for name in entries if isinstance(entries, dict) and section != "glossary" else ():
             assert re.search(rf"{section}\.{name}\b|{section}\.\{{|\"{section}\.\" ~", source), (section, name)
+
+
+# figures
+
+
+def luminance(color):
+    """Relative luminance (WCAG 2.2, 1.4.11)."""
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def test_colours_of_figures_can_be_seen_on_white():
+    assert all(1.05 / (luminance(color) + 0.05) >= 4.5 for color, _ in SERIES)
+    assert len({marker for _, marker in SERIES}) == len(SERIES)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_a_figure_says_in_words_what_it_shows(suffix, release, tmp_path):
+    table = release.tables(["field", "gender"], statistic="mean")
+    path = release.plot(tmp_path / f"f{suffix}", ["field", "gender"])
+    text = (tmp_path / "f.txt").read_text(encoding="utf-8")
+    assert text.startswith("Mean of Income, gross & net, euros, by Field <of> work and Sex: a dot and its 95% interval")
+    assert f"each of {len(table)} estimates" in text
+    low, high = (table.loc[table["estimate"].agg(which)] for which in ("idxmin", "idxmax"))
+    found = [x for x in numbers_of(text.partition("estimates, from ")[2]) if x > 1000]
+    assert found == pytest.approx([low["estimate"], high["estimate"]], rel=0.01)
+    if suffix == ".svg":
+        drawn = path.read_text(encoding="utf-8")
+        assert "<dc:description>" in drawn and "Income, gross &amp; net" in drawn and "<dc:date>" not in drawn
+        assert release.plot(tmp_path / "again.svg", ["field", "gender"]).read_text(encoding="utf-8") == drawn
+    else:
+        image = Image.open(path)
+        assert image.size[0] >= 1800 and "a dot and its" in image.text["Description"]
+
+
+def test_figures_draw_the_numbers_of_the_table(release, monkeypatch, tmp_path):
+    """Every dot at its estimate, every line from end to end of its interval; symbols where cells are hidden."""
+    table = release.tables(["field", "gender"], statistic="mean", min_cell=48)
+    kept = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *a, **k: kept.append(figure))
+    release.plot(tmp_path / "f.png", ["field", "gender"], min_cell=48)
+    (panel,) = kept[0].axes
+    dots = [c.get_offsets()[:, 0] for c in panel.collections if isinstance(c, PathCollection)]
+    lines = [np.array(c.get_segments())[:, :, 0] for c in panel.collections if isinstance(c, LineCollection)]
+    drawn = [*np.concatenate(dots).T[None], *np.concatenate(lines).T]
+    for shown, name in zip(drawn, ("estimate", "ci_low", "ci_high"), strict=True):
+        assert np.sort(shown).tolist() == pytest.approx(np.sort(table[name].dropna().to_numpy()).tolist())
+    assert [text.get_text() for text in panel.texts] == ["[c]"] * table["estimate"].isna().sum()
+
+
+def test_amounts_that_are_far_apart_have_a_logarithmic_axis(release, monkeypatch, tmp_path):
+    kept = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *a, **k: kept.append(figure))
+    release.plot(tmp_path / "f.png", "field")
+    table = release.tables("field", statistic="total")
+    table["estimate"] *= np.logspace(0, 3, len(table))
+    table["ci_low"] = table["estimate"] / 2
+    monkeypatch.setattr(ss.Release, "tables", lambda *a, **k: table)
+    release.plot(tmp_path / "f.png", "field", statistic="total")
+    assert [figure.axes[0].get_xscale() for figure in kept] == ["linear", "log"]
+
+
+def test_figures_are_svg_or_png(release, tmp_path):
+    with pytest.raises(ss.InputError, match=r"written as .svg or .png: 'f.pdf'"):
+        release.plot(tmp_path / "f.pdf", "field")
+    assert not list(tmp_path.iterdir())
 
 
 # metadata

@@ -139,17 +139,19 @@ python_release <- function(release) {
 
 #' Write a release folder
 #'
-#' Writes `public/`, to publish: the synthetic files, `tables.csv`, the privacy report and a manifest, by which
-#' [read_release()] verifies the other files; and `internal/` (mode 0700, files 0600), to keep: record-level risks and
+#' Writes `public/`, to publish: the synthetic files, the tables (`tables.csv` in full precision, `tables.xlsx` and
+#' `tables.html` as they are printed), the privacy report, metadata for other programs (`datapackage.json`,
+#' `csv-metadata.json`) and a manifest, by which [read_release()] verifies the other files; and `internal/` (mode 0700, files 0600), to keep: record-level risks and
 #' weights and the exact numbers. The folder appears whole or not at all.
 #'
 #' @param release From [synthesize()].
 #' @param path Where; an existing folder is not touched, unless it is a release and `overwrite` is `TRUE`.
-#' @param by Variables of `tables.csv`, by name or as a formula `~ field + gender`; default: the first three
+#' @param by Variables of the tables, by name or as a formula `~ field + gender`; default: the first three
 #'   discrete predictors.
 #' @param format Of the synthetic files: `"csv"`, which [read_release()] reads, or `"parquet"`.
 #' @param min_cell,cv_limit As for [tables()]. `min_cell` is a quality rule, not protection: whoever has the
 #'   synthetic files can compute the suppressed cells. The report says so, too.
+#' @param symbols,wording As for [write_tables()].
 #' @param overwrite Replace a release that is there; nothing else is ever replaced.
 #' @return `path`, invisibly.
 #' @export
@@ -159,11 +161,12 @@ python_release <- function(release) {
 #' again <- read_release("release")
 #' }
 write_release <- function(release, path, by = NULL, format = c("csv", "parquet"), min_cell = NULL, cv_limit = NULL,
-                          overwrite = FALSE) {
+                          symbols = NULL, wording = NULL, overwrite = FALSE) {
   check_release(release)
   path <- path.expand(path)
   ask_python("write_release", path = path, by = names_of(by), format = match.arg(format), min_cell = min_cell,
-             cv_limit = cv_limit, overwrite = overwrite, objects = list(python_release(release)))
+             cv_limit = cv_limit, symbols = symbols, wording = wording, overwrite = overwrite,
+             objects = list(python_release(release)))
   invisible(path)
 }
 

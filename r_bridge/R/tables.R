@@ -50,6 +50,43 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
   })
 }
 
+#' Write tables as an office prints them
+#'
+#' Three sentences come first: who is protected and how far, what is not, and what error to expect. Numbers are rounded
+#' to their standard errors, marked by their quality, and explained in footnotes in plain words. A figure shows a dot
+#' and its 95\% interval for every domain.
+#'
+#' @param release From [synthesize()] or [read_release()].
+#' @param path The file; its suffix is the form: `.csv` (full precision, without footnotes), `.xlsx` (a workbook by the
+#'   UK government's standard of accessible spreadsheets), `.html` (one page), `.tex` (compiled by pdflatex as it
+#'   stands), `.md`, `.docx` (by pandoc), or `.svg` or `.png` for a figure of one statistic; beside a figure, in a text
+#'   file of the same name, goes the text for those who do not see it.
+#' @param by,outcome,statistic,quantiles,min_cell,cv_limit,between As for [tables()].
+#' @param symbols Marks of quality and of what is not there: `"uk"`, the default (`[c]` suppressed, `[u]` low
+#'   reliability, which is a coefficient of variation of 20\% or more, `[x]` not available), `"statcan"` (letters A to F,
+#'   `x`, `..`; F is not shown), or a list of `suppressed`, `missing`, `unreliable` and `limit`, which changes `"uk"`.
+#' @param wording File with the words of headings and footnotes: a translated copy of `publication/wording.toml` in the
+#'   Python package.
+#' @return `path`, invisibly.
+#' @export
+#' @examples
+#' \dontrun{
+#' write_tables(release, "income.xlsx", by = ~ field + gender, min_cell = 10)
+#' write_tables(release, "income.svg", by = ~ field + gender, statistic = "mean")
+#' }
+write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = 0.5, min_cell = NULL,
+                         cv_limit = NULL, between = c("files", "model"), symbols = NULL, wording = NULL) {
+  check_release(release)
+  path <- path.expand(path)
+  figure <- grepl("[.](svg|png)$", path)
+  if (figure && length(statistic) > 1) refuse("a figure shows one statistic, not ", length(statistic))
+  if (!is.null(statistic) && !figure) statistic <- I(statistic)
+  ask_python("write_tables", path = path, by = names_of(by), outcome = names_of(outcome), statistic = statistic,
+             quantiles = I(quantiles), min_cell = min_cell, cv_limit = cv_limit, between = match.arg(between),
+             symbols = symbols, wording = wording, objects = list(python_release(release)))
+  invisible(path)
+}
+
 #' Estimates from a survey design
 #'
 #' Means, totals, counts, proportions, ratios or quantiles by domain, of one design: confidential, or one of

@@ -10,6 +10,7 @@ import typer
 
 import surveysynth as ss
 
+from ..errors import InputError
 from ..release.quality_rule import QUALITY_RULE
 from .options import By, by_commas, numbers
 from .printing import print_table, print_written
@@ -25,7 +26,8 @@ def tables_command(
         Sequence[float] | None, by_commas("Probabilities of quantiles, by commas; default 0.5.", numbers)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write: .csv, .xlsx, .html, .tex, .md or .docx; without one, printed.")
+        Path | None,
+        typer.Option(help="File: .csv, .xlsx, .html, .tex, .md, .docx; .svg, .png for figures. Else printed."),
     ] = None,
     min_cell: Annotated[int | None, typer.Option(help=f"Suppress cells of fewer records. {QUALITY_RULE}")] = None,
     cv_limit: Annotated[
@@ -37,15 +39,18 @@ def tables_command(
     ] = None,
 ) -> None:
     """Tables from the public files of a release."""
+    from ..publication.figures.domains import SUFFIXES as FIGURES
+
     names = list(by or ())
-    asked: dict[str, Any] = {
-        "statistic": statistic,
-        "quantiles": quantiles or [0.5],
-        "min_cell": min_cell,
-        "cv_limit": cv_limit,
-    }
+    asked: dict[str, Any] = {"statistic": statistic, "quantiles": quantiles or [0.5]}
+    asked |= {"min_cell": min_cell, "cv_limit": cv_limit}
     loaded = ss.read_release(release)
     if out is None:
         print_table(loaded.tables(names, **asked), names)
         return
-    print_written(str(loaded.write_tables(out, names, symbols=symbols, wording=wording, **asked)))
+    if out.suffix in FIGURES:
+        if len(statistic or ()) > 1:
+            raise InputError("a figure shows one statistic: give one of them as --statistic")
+        asked["statistic"] = next(iter(statistic or ()), None)
+    write = loaded.plot if out.suffix in FIGURES else loaded.write_tables
+    print_written(str(write(out, names, symbols=symbols, wording=wording, **asked)))

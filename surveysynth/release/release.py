@@ -433,6 +433,48 @@ class Release:
         write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
         return path
 
+    def plot(
+        self,
+        path: str | Path,
+        by: str | Sequence[str] | None = None,
+        *,
+        statistic: str | None = None,
+        symbols: str | Mapping[str, Any] | None = None,
+        wording: str | Path | None = None,
+        **asked: Any,
+    ) -> Path:
+        """Draw estimates with their 95% intervals, a dot for every domain: a figure to publish.
+
+        The text for those who do not see it is in the figure, and in a text file of the same name beside it.
+
+        Parameters
+        ----------
+        path : str or Path
+            .svg or .png, as wide as a column of A4.
+        by : str or list of str, optional
+            As for :meth:`tables`; a last variable of at most five categories, the total among them, is told by colour
+            and shape.
+        statistic : str, optional
+            As for :meth:`tables`; default means, or proportions of categories.
+        symbols, wording
+            As for :meth:`write_tables`.
+        **asked
+            As for :meth:`tables`.
+
+        Raises
+        ------
+        InputError
+            As :meth:`write_tables`; a file that is no .svg or .png.
+        """
+        from ..publication.figures.domains import check_figure, dot_plot
+
+        path, names = Path(path), as_list(by)
+        check_figure(path)
+        numbers = [name for name in as_list(asked.get("outcome")) or self.outcomes if name not in self.categorical]
+        table = self.tables(names, statistic=statistic or ("mean" if numbers else "proportion"), **asked)
+        dot_plot(printed(self, table, names, symbols=symbols, wording=wording), path)
+        return path
+
 
 def read_release(path: str | Path) -> Release:
     """Read a release back from its public files; ``internal`` stays where it is.

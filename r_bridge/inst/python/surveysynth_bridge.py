@@ -21,6 +21,7 @@ import pandas as pd
 
 import surveysynth as ss
 from surveysynth.models.registry import MODELS, model_from_file
+from surveysynth.publication.figures.domains import SUFFIXES as FIGURES
 from surveysynth.r import exchange
 
 MAKE = "__make__"
@@ -187,6 +188,12 @@ def read_release(path: str) -> tuple[ss.Release, None]:
 def write_release(release: ss.Release, **given: Any) -> tuple[None, str]:
     """Write the release folder."""
     return None, str(release.write(**given))
+
+
+def write_tables(release: ss.Release, path: str, **given: Any) -> tuple[None, str]:
+    """Write printed tables, or a figure of them."""
+    write = release.plot if Path(path).suffix in FIGURES else release.write_tables
+    return None, str(write(path, **given))
 
 
 def tables(release: ss.Release, folder: str, **given: Any) -> tuple[None, None]:

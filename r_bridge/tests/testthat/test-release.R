@@ -170,7 +170,8 @@ test_that("a release that was made here and one that was read are the same but f
   expect_equal(tables(read, by = "stype"), tables(made, by = "stype"))
   expect_equal(privacy(read), privacy(made))
   expect_identical(list.files(file.path(folder, "public")),
-                   c("manifest.json", "report.txt", paste0("synthetic_", 1:3, ".csv"), "tables.csv"))
+                   c("csv-metadata.json", "datapackage.json", "manifest.json", "report.txt",
+                     paste0("synthetic_", 1:3, ".csv"), paste0("tables.", c("csv", "html", "xlsx"))))
   expect_identical(format(file.info(file.path(folder, "internal"))$mode), "700")
   expect_error(write_release(made, folder), "exists; choose another place")
   expect_identical(write_release(made, folder, overwrite = TRUE), folder)

@@ -218,3 +218,28 @@ test_that("a subset without records is named", {
   }
   expect_error(laplace_tables(strat[0, ], ~enroll, epsilon = 1), none)
 })
+
+test_that("tables are written as they are printed, with the numbers of tables()", {
+  need_python()
+  release <- shared_release()
+  folder <- tempfile("printed")
+  dir.create(folder)
+  table <- tables(release, by = "stype", min_cell = 60)
+  for (form in c("csv", "xlsx", "html", "tex", "md")) {
+    path <- write_tables(release, file.path(folder, paste0("t.", form)), by = ~stype, min_cell = 60)
+    expect_gt(file.size(path), 1000 * (form != "csv"))
+  }
+  plain <- read.csv(file.path(folder, "t.csv"))
+  expect_equal(plain$estimate, table$estimate, tolerance = 1e-12)
+  text <- paste(readLines(file.path(folder, "t.md"), encoding = "UTF-8"), collapse = "\n")
+  expect_match(text, "Mean of api00, by stype", fixed = TRUE)
+  expect_match(text, "suppressed: fewer than 60 records", fixed = TRUE)
+  own <- write_tables(release, file.path(folder, "own.md"), by = ~stype, min_cell = 60,
+                      symbols = list(suppressed = "hidden here"))
+  expect_match(paste(readLines(own), collapse = "\n"), "hidden here", fixed = TRUE)
+  figure <- write_tables(release, file.path(folder, "f.svg"), by = ~stype)
+  expect_match(readLines(sub("svg$", "txt", figure)), "a dot and its 95% interval for each of 4 estimates", fixed = TRUE)
+  expect_error(write_tables(release, file.path(folder, "f.png"), statistic = c("mean", "count")), "one statistic, not 2")
+  expect_error(write_tables(release, file.path(folder, "t.pdf")), "'t.pdf' ends in none of these")
+  expect_error(write_tables(release, file.path(folder, "t.md"), symbols = "us"), "symbols='us' is not one of")
+})

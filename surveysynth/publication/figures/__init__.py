@@ -1,5 +1,6 @@
 """Figures, each made from a frame and written to a file."""
 
+from .domains import dot_plot
 from .estimates import compare_estimates, density_curves
 from .identification import RISK_MEASURES, RISKS, radius_curves, risk_violins, whack_a_mole
 from .mechanisms import MECHANISMS, WEIGHTINGS, epsilon_curves, mechanism_violins, weighting_violins
@@ -18,6 +19,7 @@ __all__ = [
     "compare_estimates",
     "coverage_against_cv",
     "density_curves",
+    "dot_plot",
     "epsilon_curves",
     "lipschitz_violins",
     "mechanism_violins",

@@ -49,9 +49,9 @@ def log_ticks(side: Any, values: Floats) -> None:
     side.set_ticks(np.log10(ticks), [number(x) for x in ticks])
 
 
-def plain_log(side: Any, values: Floats) -> None:
+def plain_log(side: Any, values: Floats, most: int = 9) -> None:
     """The same on a logarithmic axis."""
-    ticks = round_limits(values[values > 0])
+    ticks = round_limits(values[values > 0], most)
     side.set_ticks(ticks, [number(x) for x in ticks])
     side.set_minor_locator(no_ticks())
 

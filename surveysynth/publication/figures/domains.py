@@ -1,0 +1,158 @@
+"""Published estimates as a figure: a dot and its interval for every domain."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...errors import InputError
+from ..arrangement import BETWEEN
+from ..digits import written
+from ..document import Block, Document
+from .style import plain_log
+
+# dark enough for 3:1 and more on white, and told apart by shape where colour is not seen
+SERIES = [("#00507a", "o"), ("#b34700", "s"), ("#00694d", "^"), ("#7a2f6b", "D"), ("#000000", "v")]
+SUFFIXES = (".svg", ".png")
+WIDTH, ROW, PANEL = 6.3, 0.2, 0.9  # inches: a column of A4, a dot, what a panel needs besides
+SKEWED = 20  # largest over smallest number from which on the axis is logarithmic
+TICKS = 5  # of a logarithmic axis at most: amounts may be long
+LINE = 120  # signs of a line of small print
+DPI = 300
+FONT: Any = {"font.size": 8, "axes.titlesize": 9, "font.sans-serif": ["Arial", "Helvetica", "DejaVu Sans"]}
+STILL: Any = {"svg.hashsalt": "surveysynth", "svg.fonttype": "none"}  # the same figure, the same file; text stays text
+TEXT: Any = {"text.parse_math": False}  # a label may have dollars
+
+
+def check_figure(path: Path) -> None:
+    """Refuse a file that is no svg and no png (InputError)."""
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"figures are written as {' or '.join(SUFFIXES)}: {path.name!r} ends in none of these")
+
+
+def dot_plot(document: Document, path: Path) -> str:
+    """Draw the estimates of a document with their 95% intervals: a panel a table, a row a domain.
+
+    The last variable is told by colour and shape, if it has at most five categories.  Dots of low reliability are
+    hollow; symbols stand where numbers are not shown.  Axes are logarithmic where positive numbers are far apart.
+
+    Parameters
+    ----------
+    document : Document
+    path : Path
+        .svg or .png; beside it, as ``<name>.txt``, goes the text for those who do not see it.
+
+    Returns
+    -------
+    str
+        That text.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
+
+    alt = "\n".join(_alt(block, document) for block in document.blocks)
+    with mpl.rc_context(FONT | STILL | TEXT):
+        plans = [_Rows(block) for block in document.blocks]
+        heights = [PANEL + ROW * sum(len(rows.series) for _ in rows.labels) for rows in plans]
+        figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+        panels = figure.subplots(len(plans), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for panel, rows, block in zip(panels, plans, document.blocks, strict=True):
+            _draw(panel, rows, block, document)
+        figure.supxlabel("\n".join(_below(document)), x=0.01, ha="left", fontsize=7)
+        about = {"Title": document.title, "Description": alt}
+        still = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+        figure.savefig(path, dpi=DPI, metadata=about | still)
+    path.with_suffix(".txt").write_text(f"{alt}\n", encoding="utf-8")
+    return alt
+
+
+def _below(document: Document) -> list[str]:
+    """What stands below the panels: what marks mean, and the source."""
+    words, worst = document.words, document.symbols.worst
+    legend = {
+        mark: text for mark, text in document.legend.items() if mark not in {c.mark for c in document.symbols.classes}
+    }
+    said = [words("sheet.symbol", mark=mark, meaning=meaning) for mark, meaning in legend.items()]
+    if any(mark == worst.mark for block in document.blocks for mark in block.marks):
+        said.append(words("figure.hollow", meaning=legend[worst.mark]))
+    if document.source:
+        said.append(words("sheet.source", source=document.source))
+    return [line for text in said for line in textwrap.wrap(text, LINE)]
+
+
+class _Rows:
+    """Which cell of a block stands in which row, and in which series."""
+
+    def __init__(self, block: Block) -> None:
+        by = list(block.by)
+        apart = len(by) > 1 and block.cells[by[-1]].nunique() <= len(SERIES)
+        down = by[:-1] if apart else by
+        names = block.cells[down].agg(BETWEEN.join, axis=1) if down else pd.Series([""] * len(block.cells))
+        series = block.cells[by[-1]] if apart else pd.Series([""] * len(block.cells))
+        self.heading = block.headings[by[-1]] if apart else ""
+        self.labels, self.series = list(dict.fromkeys(names)), list(dict.fromkeys(series))
+        self.row = names.map(self.labels.index).to_numpy()
+        self.at = series.map(self.series.index).to_numpy()
+        step = 0.7 / max(len(self.series), 1)
+        self.y = self.row + step * (self.at - (len(self.series) - 1) / 2)
+
+
+def _draw(panel: Any, rows: _Rows, block: Block, document: Document) -> None:
+    numbers, worst = block.numbers, document.symbols.worst.mark
+    weak = np.array([mark == worst for mark in block.marks])
+    there = numbers["estimate"].notna().to_numpy()
+    for number, name in enumerate(rows.series):
+        color, marker = SERIES[number]
+        mine = (rows.at == number) & there
+        part, y = numbers[mine], rows.y[mine]
+        panel.hlines(y, part["ci_low"], part["ci_high"], color=color, lw=1.3)
+        face = np.where(weak[mine], "white", color)
+        panel.scatter(
+            part["estimate"], y, marker=marker, s=18, color=face, edgecolors=color, linewidths=1.1, zorder=3, label=name
+        )
+    if _spread(numbers):
+        panel.set_xscale("log")
+        plain_log(panel.xaxis, numbers[["estimate", "ci_low", "ci_high"]].to_numpy().ravel(), TICKS)
+    else:
+        panel.xaxis.set_major_formatter(lambda x, _: written(x, 0 if abs(x) >= 10 else max(block.decimals, 0)))
+    for i in np.flatnonzero(~there):
+        panel.annotate(
+            block.cells["estimate"].iloc[i], (0.01, rows.y[i]), xycoords=("axes fraction", "data"), va="center",
+            color=SERIES[rows.at[i]][0],
+        )  # fmt: skip
+    panel.set_yticks(range(len(rows.labels)), rows.labels)
+    panel.set_ylim(len(rows.labels) - 0.4, -0.6)
+    panel.set_title(block.title, loc="left", fontweight="bold", wrap=True)
+    panel.grid(axis="x", color="#d9d9d9", lw=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right", "left"]].set_visible(False)
+    panel.tick_params(axis="y", length=0)
+    if len(rows.series) > 1:
+        panel.legend(title=rows.heading, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+
+
+def _spread(numbers: pd.DataFrame) -> bool:
+    shown = numbers[["estimate", "ci_low", "ci_high"]].to_numpy()
+    shown = shown[~np.isnan(shown)]
+    return shown.size > 0 and shown.min() > 0 and shown.max() > SKEWED * shown.min()
+
+
+def _alt(block: Block, document: Document) -> str:
+    """What the panel shows, in a sentence or two."""
+    found = block.numbers["estimate"]
+    if found.isna().all():
+        return document.words("figure.empty", title=block.title)
+    low, high = found.idxmin(), found.idxmax()
+    return document.words(
+        "figure.alt", title=block.title, count=f"{found.notna().sum():,}",
+        low=block.cells.at[low, "estimate"], lowest=_where(block, low),
+        high=block.cells.at[high, "estimate"], highest=_where(block, high),
+    )  # fmt: skip
+
+
+def _where(block: Block, row: Any) -> str:
+    return ", ".join(str(block.cells.at[row, c]) for c in block.by) or "-"
