@@ -72,11 +72,10 @@ def dot_plot(document: Document, path: Path) -> str:
 
 def _below(document: Document) -> list[str]:
     """What stands below the panels: what marks mean, and the source."""
-    words, worst = document.words, document.symbols.worst
-    legend = {
-        mark: text for mark, text in document.legend.items() if mark not in {c.mark for c in document.symbols.classes}
-    }
-    said = [words("sheet.symbol", mark=mark, meaning=meaning) for mark, meaning in legend.items()]
+    words, symbols, legend = document.words, document.symbols, document.legend
+    worst = symbols.worst
+    instead = [symbols.suppressed, symbols.missing, *([worst.mark] if symbols.withheld else [])]  # of dots
+    said = [words("sheet.symbol", mark=mark, meaning=legend[mark]) for mark in instead if mark in legend]
     if any(mark == worst.mark for block in document.blocks for mark in block.marks):
         said.append(words("figure.hollow", meaning=legend[worst.mark]))
     if document.source:
