@@ -71,7 +71,8 @@ def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangemen
         mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
     ]
     cells = block.cells.assign(mark=marks)
-    if len(block.by) > 1:
+    narrowest = sum(len(document.words(f"headings.{c}").split()[0]) for c in ("estimate", "se"))  # a category's columns
+    if len(block.by) > 1 and cells[block.by[-1]].nunique() * narrowest <= width:
         wide = _wide(block, cells, document)
         if wide.width <= width:
             return wide
@@ -95,11 +96,11 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
     *down, across = block.by
     categories = list(dict.fromkeys(cells[across]))
     rows = list(dict.fromkeys(_labels(cells, down)))
-    found = dict(zip(zip(_labels(cells, down), cells[across], strict=True), cells.index, strict=True))
+    shown = cells[["estimate", "se", "mark"]].astype(str).itertuples(index=False, name=None)
+    found = dict(zip(zip(_labels(cells, down), cells[across], strict=True), shown, strict=True))
     texts, marks = list[list[str]](), list[list[str]]()
     for row in rows:
-        at = [found.get((row, category)) for category in categories]  # a cell may have no records
-        said = [("", "", "") if i is None else cells.loc[i, ["estimate", "se", "mark"]].astype(str) for i in at]
+        said = [found.get((row, category), ("", "", "")) for category in categories]  # a cell may have no records
         texts.append([text or document.symbols.missing for estimate, se, _ in said for text in (estimate, se)])
         marks.append([text for _, _, mark in said for text in (mark, "")])
     headings = [document.words(f"headings.{c}") for c in ("estimate", "se")]

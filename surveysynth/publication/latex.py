@@ -104,12 +104,12 @@ def _headings(sheet: Arrangement) -> list[str]:
 
 def _rows(sheet: Arrangement) -> list[str]:
     """Rows, with the label of a group above its first."""
-    lines, before = [], ""
+    lines, before, room = [], "", sheet.room
     for group, label, texts, marks in zip(sheet.groups, sheet.rows, sheet.texts, sheet.marks, strict=True):
         if group != before:
             lines.append(rf"\multicolumn{{{len(texts) + 1}}}{{@{{}}l}}{{\textbf{{{escaped(group)}}}}} \\*")
         before = group
-        cells = map(_cell, texts, marks, sheet.room)
+        cells = map(_cell, texts, marks, room)
         lines.append(" & ".join([escaped(label), *cells]) + r" \\")
     return lines
 
