@@ -232,6 +232,14 @@ def test_releases_hold_their_tables_as_they_are_printed(release, tmp_path):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
 
 
+def test_tables_that_nobody_prints_are_written_for_programs_alone(release, monkeypatch, tmp_path):
+    monkeypatch.setattr("surveysynth.release.folder.PRINTED", 5)
+    folder = release.write(tmp_path / "r", by="field") / "public"
+    assert {p.name for p in folder.glob("tables*")} == {"tables.csv"}
+    assert "tables.xlsx" not in (folder / "report.txt").read_text(encoding="utf-8")
+    assert ss.read_release(tmp_path / "r").m == 3
+
+
 # quality
 
 

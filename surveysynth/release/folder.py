@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 FORMATS = ("csv", "parquet")
+PRINTED = 10_000  # cells at most that are printed, too: longer tables are for programs
 
 
 def write_folder(
@@ -111,9 +112,10 @@ def _write_public(
             design.frame.to_csv(file, index=False)
         else:
             design.frame.to_parquet(file, index=False)
-    for suffix in (".csv", ".xlsx", ".html"):
+    printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
+    for suffix in (".csv", *printed):
         forms.write(table, document, folder / f"tables{suffix}")
-    plain, heading = "\n".join(document.protected), _heading(release, format, min_cell)
+    plain, heading = "\n".join(document.protected), _heading(release, format, min_cell, printed=bool(printed))
     said = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
     (folder / "report.txt").write_text(said, encoding="utf-8")
     _write_metadata(release, folder, table, document, format)
@@ -142,7 +144,7 @@ def _write_metadata(release: Release, folder: Path, table: pd.DataFrame, documen
     write_metadata(folder, resources, about)
 
 
-def _heading(release: Release, format: str, min_cell: int | None) -> str:
+def _heading(release: Release, format: str, min_cell: int | None, *, printed: bool) -> str:
     """What the files are and how to use them, for a reader who has nothing else."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
@@ -156,8 +158,8 @@ def _heading(release: Release, format: str, min_cell: int | None) -> str:
         + f". As in the survey: {', '.join(kept_columns(release)) or 'nothing'}.\n"
         "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
         "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
-        "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates, "
-        "tables.xlsx and tables.html hold them as they are printed."
+        "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates"
+        + (", tables.xlsx and tables.html hold them as they are printed." if printed else ".")
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
         + _heading_of_counts(release)
     )
