@@ -208,6 +208,21 @@ def test_a_docx_comes_from_pandoc(release, tmp_path):
     assert "Tables of Income, gross & net" in back and "Standard error" in back
 
 
+def test_shares_are_printed_in_percent(tmp_path):
+    frame = make_frame().assign(job=np.resize(["yes", "no", "no"], 400))
+    design = ss.SurveyDesign(frame, weights="wt", labels={"job": "Has a job"})
+    mixed = ss.FBS(["C(job)", "income"], "gender", prior="flat")
+    made = ss.synthesize(design, mixed, epsilon=20, m=2, seed=1, mechanism=PSEUDO)
+    table = made.tables("gender", statistic="proportion")
+    text = made.write_tables(tmp_path / "t.md", "gender", outcome="job", statistic="proportion").read_text("utf-8")
+    for category in ("no", "yes"):
+        part = text.partition(f"Has a job: share of “{category}”, in percent, by gender")[2]
+        rows = [line.split(" | ") for line in part.splitlines() if line.startswith("| ")][2:5]
+        expected = 100 * table.loc[table["category"] == category, ["estimate", "se", "ci_low", "ci_high"]].to_numpy()
+        shown = [[float(x.strip(" |")) for x in row[1:5]] for row in rows]
+        assert np.abs(shown - expected).max() <= 0.05 + 1e-9
+
+
 def test_what_cannot_be_written_is_refused_before_anything_is(release, tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     for name, message in (("t.pdf", r"'t.pdf' ends in none"), ("t.docx", "pandoc, which is not installed")):

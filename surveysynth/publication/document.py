@@ -15,6 +15,8 @@ from .footnotes import error_to_expect, notes_of, protected, suppressed, unprote
 from .quality import Symbols
 from .wording import Wording
 
+PERCENT = 100  # shares are printed in percent
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -193,6 +195,8 @@ def _block(
     name: str, block: pd.DataFrame, by: Sequence[str], notes: Sequence[tuple[int, ...]], places: int | None,
     facts: Facts, symbols: Symbols, words: Wording,
 ) -> Block:  # fmt: skip
+    share = block["statistic"].iloc[0] == "proportion"
+    block = block.assign(**{c: PERCENT * block[c] for c in NUMBERS}) if share else block
     places = digits.decimals(block) if places is None else places
     hidden = block["flag"].str.contains("suppressed").to_numpy(dtype=bool)
     found = symbols.of(block)
