@@ -6,10 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from surveysynth.cli import app as cli
@@ -68,6 +70,19 @@ def to_r(r, tmp_path_factory):
         r.globalenv[name] = r.r["read.csv"](str(path), **{"na.strings": ""})
 
     return assign
+
+
+def decoded(file):
+    """All that a reader gets out of a public file: its text, a parquet's metadata and values, a workbook's parts."""
+    if file.suffix == ".xlsx":
+        with zipfile.ZipFile(file) as parts:
+            return "".join(parts.read(name).decode("utf-8") for name in parts.namelist())
+    text = file.read_bytes().decode("utf-8", errors="replace")
+    if file.suffix == ".parquet":
+        table = pq.read_table(file)
+        text += str(pq.read_metadata(file).metadata) + str(table.schema) + table.to_pandas().to_csv()
+        text += "".join(str(column.chunk(0)) for column in table.columns)
+    return text
 
 
 def run_r(*arguments, cwd=None, **settings):

@@ -7,18 +7,17 @@ import re
 import subprocess
 import sys
 import traceback
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from scipy.stats import spearmanr
 
 import surveysynth as ss
 from surveysynth.cli import app as cli
 from surveysynth.engines import embedded
+from tests.conftest import decoded
 from tests.surveys import PSEUDO
 
 N, SEED = 240, 918273645
@@ -86,19 +85,6 @@ def public(request, release, tmp_path_factory):
 # what is published
 
 
-def decoded(file):
-    """All that a reader can get out of a file: its bytes, of parquet metadata and values, of a workbook its parts."""
-    text = file.read_bytes().decode("utf-8", errors="replace")
-    if file.suffix == ".parquet":
-        table = pq.read_table(file)
-        text += str(pq.read_metadata(file).metadata) + str(table.schema) + table.to_pandas().to_csv()
-        text += "".join(str(column.chunk(0)) for column in table.columns)
-    if file.suffix == ".xlsx":
-        with zipfile.ZipFile(file) as parts:
-            text += "".join(parts.read(name).decode("utf-8") for name in parts.namelist())
-    return text
-
-
 def test_no_public_byte_holds_a_mark(public):
     files = sorted(public.iterdir())
     assert len(files) == 10
@@ -160,7 +146,7 @@ def test_no_public_file_holds_a_constant_that_was_tuned_on_the_file(kind, tmp_pa
     assert not {f"{x:.{digits}g}" for x in numbers for digits in (3, 4, 5)} & tuned
     exact = {f"{internal[name]:.9g}" for name in named if internal[name] is not None}
     for file in (folder / "public").iterdir():
-        assert not {x for x in NUMBER.findall(file.read_text()) if f"{float(x):.9g}" in exact}, file.name
+        assert not {x for x in NUMBER.findall(decoded(file)) if f"{float(x):.9g}" in exact}, file.name
 
 
 def test_a_public_file_has_no_column_but_its_own(public, release):

@@ -9,6 +9,7 @@ from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.privacy.report import public_epsilon
+from tests.conftest import decoded
 from tests.surveys import PSEUDO
 
 
@@ -126,7 +127,7 @@ def test_rule_06_exact_numbers_are_internal_and_diagnostics_a_verdict(tmp_path):
     path = release.write(tmp_path / "release")
     internal = json.loads((path / "internal" / "privacy.json").read_text())
     assert internal["epsilon_exact"] <= release.privacy.epsilon <= 10.8
-    text = "".join(p.read_text() for p in (path / "public").iterdir())
+    text = "".join(decoded(p) for p in (path / "public").iterdir())
     for name in ("epsilon_exact", "delta", "delta_unweighted", "c1", "rhat", "ess_bulk", "ess_tail", "mean_alpha"):
         assert f"{internal[name]:.6g}" not in text, name
     manifest = json.loads((path / "public" / "manifest.json").read_text())

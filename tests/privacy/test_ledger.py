@@ -12,7 +12,6 @@ import signal
 import tempfile
 import time
 import warnings
-import zipfile
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +26,7 @@ import surveysynth as ss
 from surveysynth import InputError, PrivacyError
 from surveysynth.privacy.accounting.ledger import Ledger
 from surveysynth.release import laplace as noise
+from tests.conftest import decoded
 from tests.surveys import PSEUDO
 
 
@@ -592,9 +592,7 @@ def test_the_manifest_names_the_entry_and_nothing_else_of_the_ledger(design, pat
     folder = release.write(tmp_path / "release")
     said = json.loads((folder / "public" / "manifest.json").read_text())
     assert said["ledger"] == {"entry": 2, "head": line["head"]}
-    public = "".join(file.read_text(errors="replace") for file in (folder / "public").iterdir())
-    with zipfile.ZipFile(folder / "public" / "tables.xlsx") as parts:
-        public += "".join(parts.read(name).decode() for name in parts.namelist())
+    public = "".join(decoded(file) for file in (folder / "public").iterdir())
     assert ledger.survey not in public and str(path) not in public
     assert ss.read_release(folder).method["ledger"] == said["ledger"]
     fit = ss.fit(design, ss.FBS("y", "g", prior="flat"), epsilon=9.0, m=1, clusters="ignore", seed=1, mechanism=PSEUDO)

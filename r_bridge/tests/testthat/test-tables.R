@@ -241,5 +241,5 @@ test_that("tables are written as they are printed, with the numbers of tables()"
   expect_match(readLines(sub("svg$", "txt", figure)), "a dot and its 95% interval for each of 4 estimates", fixed = TRUE)
   expect_error(write_tables(release, file.path(folder, "f.png"), statistic = c("mean", "count")), "one statistic, not 2")
   expect_error(write_tables(release, file.path(folder, "t.pdf")), "'t.pdf' ends in none of these")
-  expect_error(write_tables(release, file.path(folder, "t.md"), symbols = "us"), "symbols='us' is not one of")
+  expect_error(write_tables(release, file.path(folder, "t.md"), symbols = "us"), "symbols = \"us\" is not one of")
 })
