@@ -1,15 +1,17 @@
-"""Files and folders that appear whole or not at all, and those that only their owner can read."""
+"""Files and folders that appear whole or not at all, those that only their owner can read, and JSON with a checksum."""
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .errors import InputError
 
@@ -120,6 +122,44 @@ def restrict(folder: Path) -> None:
     """Give a folder and all that is in it to its owner alone, whatever the umask: mode 0700, files 0600."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def sealed(said: Mapping[str, Any]) -> str:
+    """JSON whose last entry, ``checksum``, is of all the text before it: SHA-256, and MD5 for R's older versions."""
+    text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
+    return text + _seal(text.encode()).decode()
+
+
+def unsealed(path: Path) -> bytes:
+    """The JSON that :func:`sealed` made, as it is in a file.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, has no checksum at its end, or has changed since it was written.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be read ({type(error).__name__})") from None
+    before, mark, _ = text.rpartition(b',\n  "checksum": {')
+    if not mark:
+        raise InputError(
+            f"{str(path)!r} cannot be verified: it does not end with its own checksum, as that of an older version or "
+            "a file that is cut short; write it again, or take it again from where it was published"
+        )
+    if before + _seal(before) != text:
+        raise InputError(
+            f"{str(path)!r} is not what was written: its text does not fit its checksum. Take it again from where it "
+            "was published, and copy it as it is"
+        )
+    return text
+
+
+def _seal(text: bytes) -> bytes:
+    """The end of a JSON object whose text is this so far."""
+    sha256, md5 = hashlib.sha256(text).hexdigest(), hashlib.md5(text, usedforsecurity=False).hexdigest()
+    return f',\n  "checksum": {{\n    "sha256": "{sha256}",\n    "md5": "{md5}"\n  }}\n}}\n'.encode()
 
 
 def _beside(path: Path) -> Path:

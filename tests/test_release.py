@@ -3,6 +3,7 @@
 import copy
 import ctypes
 import dataclasses
+import hashlib
 import itertools
 import json
 import os
@@ -23,7 +24,7 @@ from surveys import make_design, make_frame, model, population_model
 import surveysynth as ss
 from surveysynth.estimation.tables import TOTAL
 from surveysynth.release.suppression import flag
-from surveysynth.storage import private_folder
+from surveysynth.storage import private_folder, sealed
 from tests.surveys import PSEUDO
 
 
@@ -255,7 +256,9 @@ HURT = {
 
 
 def rewrite(public, said, **changes):
-    (public / "manifest.json").write_text(json.dumps(said | changes))
+    """Another manifest, with a checksum that fits."""
+    rest = {name: value for name, value in (said | changes).items() if name != "checksum"}
+    (public / "manifest.json").write_text(sealed(rest))
 
 
 @pytest.mark.parametrize("hurt", HURT)
@@ -367,18 +370,101 @@ def test_a_manifest_of_other_files_is_refused(change, match, written):
     manifest = written / "public" / "manifest.json"
     said = json.loads(manifest.read_text())
     said["files"]["synthetic_1.csv"] |= change
-    manifest.write_text(json.dumps(said))
+    rewrite(manifest.parent, said)
     with pytest.raises(ss.InputError, match=f"'synthetic_1.csv' has {match}"):
         ss.read_release(written)
 
 
-def test_a_manifest_that_lists_no_files_cannot_be_verified(written):
+def test_a_manifest_without_its_own_checksum_cannot_be_verified(written):
     manifest = written / "public" / "manifest.json"
     said = json.loads(manifest.read_text())
-    del said["files"]
+    del said["checksum"]
     manifest.write_text(json.dumps(said))
-    with pytest.raises(ss.InputError, match=r"cannot be verified: its manifest.json does not list .* write the"):
+    with pytest.raises(ss.InputError, match=r"manifest.json' cannot be verified: it does not end with"):
         ss.read_release(written)
+
+
+def test_the_checksum_of_a_manifest_is_of_the_text_before_it(written, tmp_path):
+    """As coreutils have it."""
+    text = (written / "public" / "manifest.json").read_bytes()
+    before = text[: text.index(b',\n  "checksum": {')]
+    (tmp_path / "before").write_bytes(before)
+    for kind, sum_ in json.loads(text)["checksum"].items():
+        assert sum_ == subprocess.check_output([f"{kind}sum", tmp_path / "before"], text=True).split()[0]
+
+
+def test_every_changed_byte_of_a_manifest_is_seen(written):
+    file = written / "public" / "manifest.json"
+    text = file.read_bytes()
+    for at in np.random.default_rng(0).integers(0, len(text), 60):
+        file.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
+        with pytest.raises(ss.InputError, match=r"manifest.json' (cannot be verified|is not what was written)"):
+            ss.read_release(written)
+
+
+NESTED = json.loads("[" * 900 + "]" * 900)
+WRONG = {
+    "no data set": ({"m": 0}, "m: Input should be greater than or equal to 1"),
+    "a data set less": ({"m": 2}, "m is 2, but the synthetic files are synthetic_1.csv, synthetic_2.csv"),
+    "many data sets": ({"m": 10**9}, "m is 1000000000, but the synthetic files are"),
+    "m in words": ({"m": "3"}, "m: Input should be a valid integer"),
+    "epsilon in words": ({"epsilon": "x"}, "epsilon: Input should be a valid number"),
+    "epsilon of nothing": ({"epsilon": None}, "epsilon = None does not go with the kind 'asymptotic'"),
+    "a guarantee without epsilon": ({"kind": "none"}, "does not go with the kind 'none'"),
+    "negative epsilon": ({"epsilon": -1}, "epsilon: Input should be greater than 0"),
+    "kind": ({"kind": "certain"}, "kind: Input should be 'asymptotic', 'strict'"),
+    "mechanism": ({"mechanism": "certain"}, "the mechanism 'certain' is not one of"),
+    "format": ({"format": "surveysynth release 2"}, "format: Input should be 'surveysynth release 1'"),
+    "files": ({"files": {"synthetic_1.csv": 1}}, "files.synthetic_1.csv: "),
+    "levels": ({"levels": {"field": ["a"]}}, "levels.field: "),
+    "an outcome that is not there": ({"synthesized": ["wages"]}, "dtypes lacks wages"),
+    "roles": ({"design": {"weights": "nobody"}}, r"synthetic_1.csv' cannot be read: .*'nobody'"),
+    "unknown roles": ({"design": {"weights": "wt", "shape": 1}}, r"synthetic_1.csv' cannot be read \(TypeError\)"),
+    "deep": ({"assumptions": NESTED}, "manifest"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_manifest_that_is_sealed_and_wrong_is_refused(what, written):
+    """The entry is named, whoever made the checksum fit."""
+    changes, match = WRONG[what]
+    public = written / "public"
+    rewrite(public, json.loads((public / "manifest.json").read_text()), **changes)
+    with pytest.raises(ss.InputError, match=match):
+        ss.read_release(written)
+
+
+def test_a_manifest_without_any_one_entry_is_refused_or_read_as_it_is(written, release):
+    """Entries that a release needs are named; the others make no other error."""
+    public = written / "public"
+    said = json.loads((public / "manifest.json").read_text())
+    needed = set()
+    for name in said.keys() - {"checksum"}:
+        rewrite(public, {key: value for key, value in said.items() if key != name})
+        try:
+            assert ss.read_release(written).m == release.m
+        except ss.InputError as error:
+            assert f"{name}: Field required" in str(error)
+            needed.add(name)
+    assert {"m", "epsilon", "kind", "files", "dtypes", "design", "synthesized", "weights", "publication"} <= needed
+
+
+def test_a_damaged_parquet_file_is_named(release, tmp_path):
+    public = release.write(tmp_path / "r", format="parquet") / "public"
+    said = json.loads((public / "manifest.json").read_text())
+    file = public / "synthetic_2.parquet"
+    content = bytearray(file.read_bytes())
+    content[100:400] = bytes(300)
+    file.write_bytes(content)
+    for kind in ("sha256", "md5"):
+        said["files"][file.name][kind] = hashlib.new(kind, content).hexdigest()
+    rewrite(public, said)
+    with pytest.raises(ss.InputError, match=r"synthetic_2.parquet' cannot be read \(|synthetic_2.parquet' is damaged"):
+        ss.read_release(public)
+
+
+def test_a_release_that_is_read_says_of_its_method_what_it_said(release, written):
+    assert ss.read_release(written).method == json.loads(json.dumps(release.method))
 
 
 def test_records_are_counted_where_a_text_goes_over_several_lines(tmp_path):

@@ -4,8 +4,8 @@
 #'
 #' The manifest lists every public file with its records and columns, its SHA-256 and, as older versions of R have no
 #' SHA-256 of their own, its MD5 sum. A file that is missing, or has other records, columns or content by that sum,
-#' is refused; so is one that another program has opened and saved. This finds accidents, not forgery of files and
-#' manifest together.
+#' is refused; so is one that another program has opened and saved, and a manifest that does not fit its own checksum.
+#' This finds accidents, not forgery of files and manifest together.
 #'
 #' @param path The release folder, or its `public` folder as it was published. The synthetic
 #'   files must be csv.
@@ -25,6 +25,7 @@ read_release <- function(path) {
   if (!file.exists(file)) {
     refuse(sQuote(path), " is not a release: it has no public/manifest.json")
   }
+  verify_manifest(file)
   manifest <- jsonlite::fromJSON(file, simplifyMatrix = FALSE) # a margin of several columns stays one
   verify(folder, manifest$files)
   frames <- lapply(seq_len(manifest$m), function(i) {
@@ -32,16 +33,30 @@ read_release <- function(path) {
     if (!csv %in% names(manifest$files)) refuse("the release has no ", csv, "; write it with format = \"csv\"")
     read_synthetic(file.path(folder, csv), manifest)
   })
-  manifest$files <- NULL # verified; what is left is the manifest of a release that was made here
+  manifest$files <- manifest$checksum <- NULL # verified; what is left is the manifest of a release that was made here
   new_release(frames, manifest, list(path = normalizePath(path), files = fingerprint(folder)))
+}
+
+# Refuse a manifest that does not end with the MD5 sum of all the text before it.
+verify_manifest <- function(file) {
+  text <- readBin(file, "raw", file.size(file))
+  at <- utils::tail(grepRaw(",\n  \"checksum\": {", text, fixed = TRUE, all = TRUE), 1)
+  if (!length(at)) {
+    refuse(sQuote(file), " cannot be verified: it does not end with its own checksum, as that of an older version or ",
+           "a file that is cut short; write it again, or take it again from where it was published")
+  }
+  before <- tempfile()
+  on.exit(unlink(before))
+  writeBin(text[seq_len(at - 1)], before)
+  end <- rawToChar(text[-seq_len(at - 1)])
+  if (!grepl(sprintf("\"md5\": \"%s\"\n  }\n}\n$", tools::md5sum(before)), end)) {
+    refuse(sQuote(file), " is not what was written: its text does not fit its checksum. Take it again from where it ",
+           "was published, and copy it as it is")
+  }
 }
 
 # Refuse files that are not those that the manifest lists.
 verify <- function(folder, published) {
-  if (is.null(published)) {
-    refuse("the release in ", sQuote(folder), " cannot be verified: its manifest.json does not list the public files, ",
-           "as that of an older version; write the release again")
-  }
   faults <- unlist(Map(differs_from, file.path(folder, names(published)), published))
   if (length(faults)) {
     refuse("the release in ", sQuote(folder), " is not what was published: ", paste(faults, collapse = "; "),
@@ -141,8 +156,9 @@ python_release <- function(release) {
 #'
 #' Writes `public/`, to publish: the synthetic files, the tables (`tables.csv` in full precision, `tables.xlsx` and
 #' `tables.html` as they are printed), the privacy report, metadata for other programs (`datapackage.json`,
-#' `csv-metadata.json`) and a manifest, by which [read_release()] verifies the other files; and `internal/` (mode 0700, files 0600), to keep: record-level risks and
-#' weights and the exact numbers. The folder appears whole or not at all.
+#' `csv-metadata.json`) and a manifest, by which [read_release()] verifies the other files; and `internal/` (mode
+#' 0700, files 0600), to keep: record-level risks and weights and the exact numbers. The folder appears whole or not at
+#' all.
 #'
 #' @param release From [synthesize()].
 #' @param path Where; an existing folder is not touched, unless it is a release and `overwrite` is `TRUE`.

@@ -17,6 +17,7 @@ from ..models.as_json import as_json, from_json
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler
 from ..models.records import Public
+from ..storage import unsealed
 from ..validation import line_of_text
 
 Floats = NDArray[np.float64]
@@ -75,8 +76,11 @@ class Reference:
                 "this release holds no parameters that a reference could be made of: only releases of Strict() do"
             )
         kept = said["reference"]
-        values = {name: np.asarray(value, dtype=np.float64) for name, value in kept["values"].items()}
-        return cls(from_json(kept["synthesizer"]), tuple(kept["columns"]), values, kept["source"])
+        try:
+            values = {name: np.asarray(value, dtype=np.float64) for name, value in kept["values"].items()}
+            return cls(from_json(kept["synthesizer"]), tuple(kept["columns"]), values, kept["source"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(f"the reference in this release is damaged ({type(error).__name__})") from None
 
     @classmethod
     def from_public(
@@ -162,9 +166,10 @@ def _manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a release's folder, or of its public part."""
     for path in (folder / "public" / "manifest.json", folder / "manifest.json"):
         if path.is_file():
-            said = json.loads(path.read_text(encoding="utf-8"))
-            assert isinstance(said, dict)
-            return said
+            try:
+                return dict(json.loads(unsealed(path)))
+            except (ValueError, TypeError, RecursionError) as error:
+                raise InputError(f"{str(path)!r} is not the manifest of a release ({type(error).__name__})") from None
     raise InputError(f"{str(folder)!r} is not the folder of a release: it has no manifest.json")
 
 

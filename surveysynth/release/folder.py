@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
-from ..storage import restrict, whole_folder
+from ..storage import restrict, sealed, whole_folder
 from .checksums import described, verify
-from .manifest import fields_of
+from .manifest import FORMATS, fields_of, read_manifest, synthetic_files
 from .printed import kept_columns
 from .quality_rule import QUALITY_RULE
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from .release import Release
 
 MANIFEST = "manifest.json"
-FORMATS = ("csv", "parquet")
 PRINTED = 10_000  # cells at most that are printed, too: longer tables are for programs
 
 
@@ -84,22 +84,9 @@ def read_folder(path: Path) -> dict[str, Any]:
     folder = path / "public" if (path / "public").is_dir() else path
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if "files" not in manifest:
-            raise InputError(
-                f"the release in {str(folder)!r} cannot be verified: its {MANIFEST} does not list the public files, as "
-                "that of an older version; write the release again"
-            )
-        verify(folder, manifest["files"])
-        return {"datasets": _read_datasets(folder, manifest), **fields_of(manifest)}
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"the release in {str(folder)!r} cannot be read ({type(error).__name__}): its {MANIFEST} is damaged or "
-            "does not go with its files"
-        ) from None
+    manifest = read_manifest(folder / MANIFEST)
+    verify(folder, manifest["files"])
+    return {"datasets": _read_datasets(folder, manifest), **fields_of(manifest)}
 
 
 def _write_public(
@@ -120,8 +107,7 @@ def _write_public(
     (folder / "report.txt").write_text(said, encoding="utf-8")
     _write_metadata(release, folder, table, document, format)
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
-    manifest = json.dumps(release.manifest() | {"files": files}, indent=2, ensure_ascii=False)
-    (folder / MANIFEST).write_text(f"{manifest}\n", encoding="utf-8")
+    (folder / MANIFEST).write_text(sealed(release.manifest() | {"files": files}), encoding="utf-8")
 
 
 def _write_metadata(release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str) -> None:
@@ -196,14 +182,17 @@ def _write_internal(release: Release, folder: Path) -> None:
 
 
 def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign, ...]:
+    format = next(kind for kind in FORMATS if f"synthetic_1.{kind}" in manifest["files"])
     datasets = []
-    for number in range(1, manifest["m"] + 1):
-        names = (f"synthetic_{number}.{format}" for format in FORMATS)
-        published = [folder / name for name in names if name in manifest["files"]]
-        if not published:
-            raise InputError(f"{str(folder)!r} lacks synthetic data set {number} of {manifest['m']}")
-        frame = _read_synthetic(published[0], manifest["dtypes"], manifest["levels"])
-        datasets.append(SurveyDesign(frame, **manifest["design"], labels=manifest.get("labels")))
+    for name in synthetic_files(manifest["m"], format):
+        try:
+            frame = _read_synthetic(folder / name, manifest["dtypes"], manifest["levels"])
+            datasets.append(SurveyDesign(frame, **manifest["design"], labels=manifest.get("labels")))
+        except (InputError, ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
+            said = f": {error}" if isinstance(error, InputError) else f" ({type(error).__name__})"
+            raise InputError(
+                f"{str(folder / name)!r} cannot be read{said}; it is damaged, or its {MANIFEST} does not go with it"
+            ) from None
     return tuple(datasets)
 
 

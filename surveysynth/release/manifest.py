@@ -2,27 +2,137 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..privacy.report import PrivacyReport
+from ..errors import InputError
+from ..privacy.report import GUARANTEES, Kind, PrivacyReport
+from ..storage import unsealed
 
 if TYPE_CHECKING:
     from .release import Release
 
-METHOD = (
-    "package", "engine", "method", "outcome", "predictors", "prior", "transform", "weights", "effects", "debias",
-    "corrected", "variance_factor", "limits", "weight_bound", "mixture",
-    "ledger", "reference", "private_scores", "title", "contact", "source", "license", "units", "supersedes", "overlap",
-)  # fmt: skip
+FORMATS = ("csv", "parquet")
+FORMAT = "surveysynth release 1"
+Name = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=0)]
+Epsilon = Annotated[float, Field(gt=0)]
+
+
+class Said(BaseModel):
+    """A part of a manifest, as JSON has it: no number for a text, no text for a number."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class PublicFile(Said):
+    """A public file when it was written."""
+
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    records: Count | None = None
+    columns: Count | None = None
+
+
+class Levels(Said):
+    """The categories of a column, in their order."""
+
+    categories: list[str | bool | int | float]
+    ordered: bool
+
+
+class Package(Said):
+    """What made the release."""
+
+    surveysynth: str
+
+
+class Manifest(Said):
+    """What a manifest must hold to be read; models and plans add entries of their own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: Literal["surveysynth release 1"]
+    files: dict[str, PublicFile]
+    m: Annotated[int, Field(ge=1)]
+    kind: Kind
+    mechanism: str
+    epsilon: Epsilon | None
+    epsilon_requested: Epsilon | None
+    draws_behind_the_maximum: Count
+    diagnostics: str
+    assumptions: list[str]
+    data_dependent: list[str]
+    publication: str
+    little_left: bool = False
+    unit: str | None = None
+    synthesized: Annotated[list[Name], Field(min_length=1)]
+    categorical: list[Name] = []
+    public_predictors: list[Name]
+    design: dict[str, Any]  # checked by SurveyDesign, whose arguments they are
+    count_design: dict[str, Any] | None = None
+    labels: dict[str, str] = {}
+    dtypes: dict[str, str]
+    levels: dict[str, Levels]
+    # of the method, what every release has
+    package: Package
+    method: str
+    weights: str
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        """Refuse a manifest that contradicts itself."""
+        data = {name for name in self.files if name.startswith("synthetic_")}
+        if len(data) != self.m or not any(data == {*synthetic_files(self.m, kind)} for kind in FORMATS):
+            raise ValueError(f"m is {self.m}, but the synthetic files are {', '.join(sorted(data)) or 'not listed'}")
+        if (self.epsilon is None) != (self.kind == "none"):
+            raise ValueError(f"epsilon = {self.epsilon} does not go with the kind {self.kind!r}")
+        key = f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism
+        if self.kind != "none" and key not in GUARANTEES:
+            raise ValueError(f"the mechanism {self.mechanism!r} is not one of {', '.join(GUARANTEES)}")
+        lacking = {*self.synthesized, *self.public_predictors, *self.levels} - {*self.dtypes}
+        if lacking:
+            raise ValueError(f"dtypes lacks {', '.join(sorted(lacking))}")
+        return self
+
+
+DERIVED = ("guarantee", "neighbours", "checksum")
+OF_THE_RELEASE = {*Manifest.model_fields, *DERIVED} - {"package", "method", "weights"}
+
+
+def synthetic_files(m: int, format: str) -> list[str]:
+    """The names of the synthetic files."""
+    return [f"synthetic_{number}.{format}" for number in range(1, m + 1)]
+
+
+def read_manifest(file: Path) -> dict[str, Any]:
+    """A manifest, verified by its own checksum and checked.
+
+    Raises
+    ------
+    InputError
+        It has changed, is of another version, or lacks what a release needs; the entry is named.
+    """
+    text = unsealed(file)
+    try:
+        Manifest.model_validate_json(text)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc'])) or 'the file'}: {fault['msg']}" for fault in error.errors()[:5]]
+        raise InputError(f"{str(file)!r} is not the manifest of a release: {'; '.join(faults)}") from None
+    said: dict[str, Any] = json.loads(text)
+    return said
 
 
 def manifest_of(release: Release) -> dict[str, Any]:
     """What the manifest says of a release, but for its files: nothing confidential, and no seed."""
     design = release.datasets[0]
     return {
+        "format": FORMAT,
         **release.method,
         "synthesized": list(release.outcomes),
         **({"categorical": list(release.categorical)} if release.categorical else {}),
@@ -54,13 +164,13 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         publishable=not manifest["publication"].startswith("reproducible"),
         little_left=manifest.get("little_left", False),
         unit=manifest.get("unit"),
-        mechanism=manifest.get("mechanism", "pseudo posterior"),
+        mechanism=manifest["mechanism"],
     )
     return {
         "privacy": privacy,
         "predictors": tuple(manifest["public_predictors"]),
         "outcomes": tuple(manifest["synthesized"]),
-        "method": {name: manifest[name] for name in METHOD if name in manifest},
+        "method": {name: said for name, said in manifest.items() if name not in OF_THE_RELEASE},
         "categorical": tuple(manifest.get("categorical", ())),
         "count_roles": manifest.get("count_design"),
     }

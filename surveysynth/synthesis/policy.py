@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..choices import Clusters, MapName
 from ..design.discrete import is_label
@@ -41,7 +42,32 @@ from .missing import without_missing
 
 Floats = NDArray[np.float64]
 
-FORMAT = "surveysynth policy 2"
+Positive = Annotated[float, Field(gt=0)]
+AtLeastZero = Annotated[float, Field(ge=0)]
+
+
+class Stored(BaseModel):
+    """What a policy's file holds beside the draws, as JSON has it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    format: Literal["surveysynth policy 3"]
+    synthesizer: dict[str, Any]
+    epsilon: Positive
+    m: Annotated[int, Field(ge=1)]
+    map: MapName
+    c1: Positive
+    c2: float
+    span: tuple[AtLeastZero, AtLeastZero]
+    columns: list[str]
+    levels: dict[str, list[str]]
+    constants: dict[str, Any]
+    public_weights: bool
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{32}:[0-9a-f]{64}$")]
+    source: str
+    delta: AtLeastZero
+    mean_alpha: AtLeastZero
+    draws: dict[str, list[int]]  # shapes
 
 
 @dataclass(frozen=True, repr=False)  # its draws were made from a confidential file
@@ -118,7 +144,7 @@ class Policy:
     ) -> Self:
         """Fix epsilon, the map and its constants on a historical file.
 
-        Parameters
+        AtLeastZeros
         ----------
         design : SurveyDesign
             The historical file, such as last year's: not the one to release.
@@ -177,7 +203,7 @@ class Policy:
     def risk(self, design: SurveyDesign, data: Any) -> Floats:
         """f_i of the records of a file, under the historical draws: (n,).
 
-        Parameters
+        AtLeastZeros
         ----------
         design : SurveyDesign
         data : object
@@ -247,11 +273,12 @@ class Policy:
         if not path.parent.is_dir():
             raise InputError(f"{str(path.parent)!r} is not a folder")
         said = {
-            "format": FORMAT, "synthesizer": as_json(self.synthesizer), "epsilon": self.epsilon, "m": self.m,
+            "format": "surveysynth policy 3", "synthesizer": as_json(self.synthesizer),
+            "epsilon": self.epsilon, "m": self.m,
             "map": self.mechanism.map, "c1": self.mechanism.c1, "c2": self.mechanism.c2, "span": self.span,
             "columns": self.columns, "levels": self.levels, "constants": as_json(self.constants),
             "public_weights": self.public_weights, "digest": self.digest, "source": self.source, "delta": self.delta,
-            "mean_alpha": self.mean_alpha,
+            "mean_alpha": self.mean_alpha, "draws": {name: draws.shape for name, draws in self.values.items()},
         }  # fmt: skip
         with whole_file(path) as stream:
             np.savez_compressed(stream, policy=np.array(json.dumps(said)), **_arrays(self.values))
@@ -271,19 +298,32 @@ class Policy:
             raise InputError(f"{str(path)!r} is not a file")
         try:
             with np.load(path, allow_pickle=False) as stored:
-                said = json.loads(str(stored["policy"]))
+                said = Stored.model_validate_json(str(stored["policy"]))
                 values = {name.removeprefix("draws_"): stored[name] for name in stored.files if name != "policy"}
-            if said["format"] != FORMAT:
-                raise ValueError
-            mechanism = Censored(said["epsilon"], weighted=True, map=said["map"], c1=said["c1"], c2=said["c2"])
-            low, high = said["span"]
+            _check_draws(values, said.draws)
+            mechanism = Censored(said.epsilon, weighted=True, map=said.map, c1=said.c1, c2=said.c2)
             return cls(
-                from_json(said["synthesizer"]), said["epsilon"], said["m"], mechanism, (low, high),
-                tuple(said["columns"]), said["levels"], from_json(said["constants"]), said["public_weights"],
-                said["digest"], values, said["source"], said["delta"], said["mean_alpha"],
+                from_json(said.synthesizer), said.epsilon, said.m, mechanism, said.span, tuple(said.columns),
+                said.levels, from_json(said.constants), said.public_weights, said.digest, values, said.source,
+                said.delta, said.mean_alpha,
             )  # fmt: skip
         except Exception as error:  # whatever a damaged file makes of zip, JSON and the classes
-            raise InputError(f"{str(path)!r} is not a policy, or is damaged ({type(error).__name__})") from None
+            entries = [".".join(map(str, fault["loc"])) for fault in getattr(error, "errors", list)()]
+            where = ", ".join(entries) or type(error).__name__
+            raise InputError(
+                f"{str(path)!r} is not a policy of this version, or is damaged ({where}): make it again with "
+                "Policy.from_historical, or take the copy that you keep"
+            ) from None
+
+
+def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse draws that are not those that were written (ValueError)."""
+    if {name: list(draws.shape) for name, draws in values.items()} != dict(shapes):
+        raise ValueError("draws of another shape")
+    if len({len(draws) for draws in values.values()}) != 1:
+        raise ValueError("parameters with different numbers of draws")
+    if not all(draws.dtype == np.float64 and np.isfinite(draws).all() for draws in values.values()):
+        raise ValueError("draws that are no numbers")
 
 
 def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:

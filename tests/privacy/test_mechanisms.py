@@ -168,6 +168,38 @@ def test_a_policy_sets_everything_and_refuses_other_files(policy, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("changes", "arrays", "match"),
+    [
+        ({"epsilon": "9"}, {}, r"\(epsilon\)"),
+        ({"m": 0, "c1": -1.0}, {}, r"\(m, c1\)"),
+        ({"map": "steep"}, {}, r"\(map\)"),
+        ({"more": 1}, {}, r"\(more\)"),
+        ({"format": "surveysynth policy 2"}, {}, r"\(format\)"),
+        ({"synthesizer": {"class": "Path"}}, {}, r"\(KeyError\)"),
+        ({}, {"draws_B": np.full((3, 2), np.nan)}, r"\(ValueError\)"),
+        ({}, {"draws_B": np.ones((3, 1))}, r"\(ValueError\)"),
+        ({}, {"draws_B": np.ones((3, 2), dtype=np.float32)}, r"\(ValueError\)"),
+        ({}, {"draws_L": np.ones((3, 2))}, r"\(ValueError\)"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_policy_that_was_changed_is_refused_when_it_is_read(changes, arrays, match, tmp_path):
+    """And not later, when a release is made under it."""
+    policy = ss.Policy(
+        synthesizer=NORMAL, epsilon=9.0, m=1, mechanism=ss.Censored(9.0, weighted=True), span=(0.5, 9.0),
+        columns=("Intercept",), levels={}, constants={}, public_weights=False, digest=f"{0:032}:{1:064}",
+        values={"B": np.ones((3, 2))}, source="2025", delta=2.4, mean_alpha=0.9,
+    )  # fmt: skip
+    path = policy.save(tmp_path / "policy.npz")
+    assert ss.Policy.load(path).values["B"].shape == (3, 2)
+    with np.load(path) as stored:
+        said, kept = json.loads(str(stored["policy"])), {name: stored[name] for name in stored.files}
+    np.savez(path, **kept | {"policy": np.array(json.dumps(said | changes))} | arrays)
+    with pytest.raises(ss.InputError, match=f"is not a policy of this version, or is damaged {match}: make it again"):
+        ss.Policy.load(path)
+
+
+@pytest.mark.parametrize(
     "model",
     [
         ss.FBP("income", "region", bands={}),
@@ -185,7 +217,8 @@ def test_every_model_can_be_kept_in_a_policy(model, tmp_path):
     policy = ss.Policy(
         synthesizer=model, epsilon=5.0, m=1, mechanism=mechanism, span=(0.5, 9.0), columns=("Intercept",),
         levels=levels, constants={"poly(x, 2)": {"alpha": {0: 1.5, 1: 2.0}, "norms2": [1.0, 0.1]}},
-        public_weights=False, digest="00:11", values={"B": np.ones((3, 2))}, source="2025", delta=2.4, mean_alpha=0.9,
+        public_weights=False, digest=f"{0:032}:{1:064}", values={"B": np.ones((3, 2))}, source="2025",
+        delta=2.4, mean_alpha=0.9,
     )  # fmt: skip
     again = ss.Policy.load(policy.save(tmp_path / "policy.npz"))
     assert again.synthesizer == model and repr(again.synthesizer) == repr(model)

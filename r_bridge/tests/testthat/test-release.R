@@ -1,6 +1,15 @@
 library(survey)
 
 # A release folder with known numbers, as the Python package lays one out.
+# A manifest that ends with the MD5 sum of the text before it, as Python writes one.
+write_manifest <- function(manifest, file) {
+  manifest$checksum <- NULL
+  text <- sub("\n}$", "", jsonlite::toJSON(manifest, auto_unbox = TRUE, pretty = TRUE))
+  writeBin(charToRaw(enc2utf8(text)), file)
+  end <- sprintf(",\n  \"checksum\": {\n    \"sha256\": \"\",\n    \"md5\": \"%s\"\n  }\n}\n", tools::md5sum(file))
+  writeBin(c(charToRaw(enc2utf8(text)), charToRaw(end)), file)
+}
+
 make_release <- function(frames, design = list(weights = "wt", strata = "field")) {
   folder <- tempfile("release")
   dir.create(file.path(folder, "public"), recursive = TRUE)
@@ -18,7 +27,7 @@ make_release <- function(frames, design = list(weights = "wt", strata = "field")
   }
   names <- sprintf("synthetic_%d.csv", seq_along(frames))
   manifest$files <- stats::setNames(Map(listed, names, frames), names)
-  jsonlite::write_json(manifest, file.path(folder, "public", "manifest.json"), auto_unbox = TRUE)
+  write_manifest(manifest, file.path(folder, "public", "manifest.json"))
   folder
 }
 
@@ -76,7 +85,7 @@ test_that("a logical predictor is one again", {
   manifest <- jsonlite::fromJSON(file)
   manifest$dtypes <- c(manifest$dtypes, list(old = "bool", gone = "boolean", both = "category"))
   manifest$levels$both <- list(categories = c(TRUE, FALSE), ordered = FALSE)
-  jsonlite::write_json(manifest, file, auto_unbox = TRUE)
+  write_manifest(manifest, file)
   read <- read_release(folder)$designs[[1]]$variables
   expect_identical(read$old, truth$old)
   expect_identical(read$gone, rep(NA, 8))
@@ -119,15 +128,22 @@ test_that("a manifest has to list the files, and R reads csv", {
   folder <- make_release(list(frame(0)))
   file <- file.path(folder, "public", "manifest.json")
   manifest <- jsonlite::fromJSON(file)
-  rewrite <- function(files) {
-    jsonlite::write_json(replace(manifest, "files", list(files)), file, auto_unbox = TRUE, null = "null")
-  }
   names(manifest$files) <- "synthetic_1.parquet"
-  rewrite(manifest$files)
+  write_manifest(manifest, file)
   file.rename(file.path(folder, "public", "synthetic_1.csv"), file.path(folder, "public", "synthetic_1.parquet"))
   expect_error(read_release(folder), "no synthetic_1.csv; write it with format = \"csv\"")
-  rewrite(NULL)
-  expect_error(read_release(folder), "cannot be verified: its manifest.json does not list .* write the release again")
+})
+
+test_that("a manifest is verified by its own checksum", {
+  folder <- make_release(list(frame(0)))
+  file <- file.path(folder, "public", "manifest.json")
+  text <- readLines(file)
+  writeLines(sub("10.8", "10.9", text, fixed = TRUE), file)
+  expect_error(read_release(folder), "manifest.json. is not what was written: its text does not fit its checksum")
+  writeLines(text[seq_len(length(text) - 3)], file)
+  expect_error(read_release(folder), "is not what was written")
+  jsonlite::write_json(jsonlite::fromJSON(paste(text, collapse = "\n")), file, auto_unbox = TRUE)
+  expect_error(read_release(folder), "cannot be verified: it does not end with its own checksum")
 })
 
 test_that("Python's release is refused by R where it lost records", {
