@@ -26,6 +26,7 @@ from .privacy.release_rule import IdentificationRule
 from .privacy.risks.count import CountRisk
 from .privacy.risks.identification import MarginalRisk, PairwiseRisk
 from .privacy.risks.lipschitz import LipschitzRisk
+from .release.charging import resume
 from .release.identification import attribute_risk, identification_risk, pairwise_weights
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.release import Release, read_release
@@ -93,6 +94,7 @@ __all__ = [
     "r",
     "read_release",
     "regression",
+    "resume",
     "sampling",
     "studies",
     "synthesize",

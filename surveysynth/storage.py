@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from .errors import InputError
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2
+UNFINISHED = "unfinished.json"  # in a staged folder that is kept, as something was paid for it
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @contextmanager
@@ -43,9 +50,8 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
     OSError
         The file cannot be written.
     """
-    staging = _beside(path)
-    try:
-        with open(staging, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as stream:
+    with _staged(path, lambda staging: os.close(os.open(staging, os.O_CREAT | os.O_EXCL, mode))) as staging:
+        with staging.open("r+b") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -53,12 +59,12 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
             (os.replace if replace else os.link)(staging, path)
         finally:  # the name must outlast a crash, also where another process was first to make it
             _sync(path.parent)
-    finally:
-        staging.unlink(missing_ok=True)
 
 
 @contextmanager
-def whole_folder(path: Path, *, mode: int = 0o700, replace: bool = False) -> Iterator[Path]:
+def whole_folder(
+    path: Path, *, mode: int = 0o700, replace: bool = False, last: Callable[[Path], None] | None = None
+) -> Iterator[Path]:
     """A folder that appears whole or not at all: it is staged beside its place and moved there.
 
     Parameters
@@ -68,7 +74,11 @@ def whole_folder(path: Path, *, mode: int = 0o700, replace: bool = False) -> Ite
     mode : int
         Less the umask.
     replace : bool
-        Whether the folder may take the place of one that is there.
+        Whether the folder may take the place of one that is there; an empty one is always replaced.
+    last : callable, optional
+        What is done at the very end, such as paying: when all that was staged is on the disk and its place is free,
+        while no other process can take that.  Where it leaves a file ``unfinished.json``, the staged folder
+        is kept whatever happens then, for :func:`finish`.
 
     Yields
     ------
@@ -81,16 +91,52 @@ def whole_folder(path: Path, *, mode: int = 0o700, replace: bool = False) -> Ite
         The folder cannot be made, or something is in its place.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    staging = _beside(path)
-    staging.mkdir(mode)
-    try:
+    with _staged(path, lambda staging: staging.mkdir(mode)) as staging:
         yield staging
-        if replace and path.exists():
-            _exchange(staging, path)
-        else:
+        finish(staging, path, replace=replace, last=last)
+
+
+def finish(staging: Path, path: Path, *, replace: bool, last: Callable[[Path], None] | None = None) -> None:
+    """Move a staged folder to its place, as :func:`whole_folder` says."""
+    _sync_all(staging)
+    with _locked(path.parent), uninterrupted():
+        if not (replace or is_free(path)):
+            raise FileExistsError(errno.EEXIST, "there is something by now", str(path))
+        if last is not None:
+            last(staging)
+        if is_free(path):
             os.rename(staging, path)
+        else:
+            _exchange(staging, path)
+            _remove(staging)
+        (path / UNFINISHED).unlink(missing_ok=True)
+        _sync(path.parent)
+
+
+def left_behind(path: Path) -> list[Path]:
+    """What runs that were killed staged for a place, and paid for; the rest of what they left is removed."""
+    with _locked(path.parent):
+        return _swept(path)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP wait until the block is done."""
+    came: list[int] = []
+    before: dict[int, Any] = {}
+    numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+    if threading.current_thread() is threading.main_thread():  # signals are handled in no other
+        handlers = {number: signal.getsignal(number) for number in numbers}
+        before = {number: handler for number, handler in handlers.items() if handler is not None}  # None: not Python's
+    try:
+        for number in before:
+            signal.signal(number, lambda number, frame: came.append(number))
+        yield
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 @contextmanager
@@ -113,9 +159,14 @@ def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a folder that is there (InputError)."""
-    if folder.exists():
+    """Refuse a folder that is there and not empty (InputError)."""
+    if not is_free(folder):
         raise InputError(f"{str(folder)!r} exists; choose another folder")
+
+
+def is_free(path: Path) -> bool:
+    """Whether there is nothing at a place, or an empty folder."""
+    return not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
 def restrict(folder: Path) -> None:
@@ -162,18 +213,101 @@ def _seal(text: bytes) -> bytes:
     return f',\n  "checksum": {{\n    "sha256": "{sha256}",\n    "md5": "{md5}"\n  }}\n}}\n'.encode()
 
 
-def _beside(path: Path) -> Path:
-    """A hidden name of its own in the same folder, from where a rename takes one step."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+@contextmanager
+def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """A file or folder under a hidden name beside its place, from where a rename takes one step.
+
+    It is locked while its process lives, so that another knows what a killed one left behind.
+    """
+    staging = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with ExitStack() as life:
+        try:
+            with _locked(path.parent):  # nobody looks for what was left behind between its making and its lock
+                _swept(path)
+                make(staging)
+                life.enter_context(_alone(staging))
+            yield staging
+        finally:
+            if not (staging / UNFINISHED).exists():
+                _remove(staging)
 
 
-def _sync(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+@contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """Whether no living process has a file or folder locked; it is locked meanwhile, where locks exist."""
+    try:
+        import fcntl
+
+        file = os.open(path, os.O_RDONLY)
+    except (ImportError, FileNotFoundError):  # on Windows; gone by now
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except OSError:  # another has it, or this file system knows no locks
+            free = False
+        yield free
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time, where locks exist."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _swept(path: Path) -> list[Path]:
+    """As :func:`left_behind`, while its folder is locked."""
+    kept = []
+    pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
+    with suppress(NotADirectoryError):
+        (path / UNFINISHED).unlink(missing_ok=True)  # killed at the very last step, when all was in its place
+    for staging in sorted(p for p in path.parent.iterdir() if pattern.fullmatch(p.name)):
+        with _alone(staging) as alone:
+            if not alone:
+                continue
+            if (staging / UNFINISHED).is_file():
+                kept.append(staging)
+                continue
+            _remove(staging)
+            warnings.warn(f"{str(staging)!r}, which a run that was killed left behind, was removed", stacklevel=5)
+    return kept
+
+
+def _remove(staging: Path) -> None:
+    if staging.is_dir():
+        shutil.rmtree(staging, ignore_errors=True)
+    else:
+        staging.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file's content, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync_all(folder: Path) -> None:
+    """Wait until all that is in a folder is on the disk."""
+    for path in (*folder.rglob("*"), folder):
+        _sync(path)
 
 
 def _exchange(staging: Path, path: Path) -> None:

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from surveysynth.cli import app as cli
@@ -79,6 +78,8 @@ def decoded(file):
             return "".join(parts.read(name).decode("utf-8") for name in parts.namelist())
     text = file.read_bytes().decode("utf-8", errors="replace")
     if file.suffix == ".parquet":
+        import pyarrow.parquet as pq  # beside rpy2 it cannot be imported in every process of a study
+
         table = pq.read_table(file)
         text += str(pq.read_metadata(file).metadata) + str(table.schema) + table.to_pandas().to_csv()
         text += "".join(str(column.chunk(0)) for column in table.columns)

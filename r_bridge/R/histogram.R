@@ -16,7 +16,7 @@
 #' @param m Number of synthetic data sets.
 #' @param weight_bound Public largest survey weight; needed where the weights are not all equal. Larger ones are
 #'   lowered to it, and the noise is as many times as large.
-#' @param ledger By [ledger()]: both epsilons are entered there before any noise is drawn, if the cap allows it.
+#' @param ledger By [ledger()]: both epsilons are entered there before this function returns, if the cap allows it.
 #' @return A release, as by [synthesize()]. It is never seeded.
 #' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
 #'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}. Wasserman and Zhou (2010), A statistical

@@ -18,7 +18,7 @@
 #' @param bounds For `"strict"`: a list with the lowest and highest value of `weight`, the survey weight, and of every
 #'   outcome, chosen without looking at the file.
 #' @param consistent Make counts, and means times counts, add up to their margins.
-#' @param ledger By [ledger()]: what is protected is entered there before any noise is drawn, if the cap allows it. Of
+#' @param ledger By [ledger()]: what is protected is entered there before this function returns, if the cap allows it. Of
 #'   the strict form it is epsilon for replacing a record's values, and for blanking it only where the bounds of the
 #'   weight begin at 0; of the local form nothing.
 #' @return A list of class `surveysynth_laplace`: `table`, with the columns of [estimate()]; `budget`, what each group

@@ -2,8 +2,9 @@
 #'
 #' Epsilons of releases about the same people add up. The ledger is a file that has what was spent, entry by entry, and
 #' a cap that they cannot exceed; with `ledger = `, [synthesize()], [perturbed_histogram()] and [laplace_tables()] enter
-#' theirs **before** any data set leaves, and stop where the cap is exceeded. What was entered stays spent, also where
-#' the release then fails.
+#' theirs last, when everything is computed and **before** they return, and stop where the cap is exceeded;
+#' [write_release()] when all files are on the disk beside their place. A run that is killed after that is finished by
+#' [resume_release()], and nothing is spent twice.
 #'
 #' An entry has two epsilons: `blank`, for one record's (one unit's) confidential values taken out of the file or put
 #' into it, or the record added or removed; and `replace`, for these values being others. Each is summed by itself.

@@ -169,22 +169,29 @@ python_release <- function(release) {
 #'   synthetic files can compute the suppressed cells. The report says so, too.
 #' @param symbols,wording As for [write_tables()].
 #' @param overwrite Replace a release that is there; nothing else is ever replaced.
-#' @return `path`, invisibly.
+#' @param ledger By [ledger()]: the release is entered there last, when all its files are on the disk and their place is
+#'   free. Not for a release that was entered when it was made.
+#' @return `path`, invisibly; `resume_release()` the release.
 #' @export
 #' @examples
 #' \dontrun{
-#' write_release(release, "release", by = ~ field + gender, min_cell = 10)
+#' write_release(release, "release", by = ~ field + gender, min_cell = 10, ledger = budget)
 #' again <- read_release("release")
+#' again <- resume_release("release") # where the run was cut off after its ledger was charged: nothing more is spent
 #' }
 write_release <- function(release, path, by = NULL, format = c("csv", "parquet"), min_cell = NULL, cv_limit = NULL,
-                          symbols = NULL, wording = NULL, overwrite = FALSE) {
+                          symbols = NULL, wording = NULL, overwrite = FALSE, ledger = NULL) {
   check_release(release)
   path <- path.expand(path)
   ask_python("write_release", path = path, by = names_of(by), format = match.arg(format), min_cell = min_cell,
              cv_limit = cv_limit, symbols = symbols, wording = wording, overwrite = overwrite,
-             objects = list(python_release(release)))
+             ledger = if (!is.null(ledger)) check_ledger(ledger), objects = list(python_release(release)))
   invisible(path)
 }
+
+#' @rdname write_release
+#' @export
+resume_release <- function(path) read_release(ask_python("resume_release", path = path.expand(path))$said)
 
 check_release <- function(release) {
   if (!inherits(release, "surveysynth_release")) {

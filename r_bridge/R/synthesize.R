@@ -40,8 +40,8 @@
 #'   scores of this file are made within them, under a part of epsilon, for [strict()]. They are not taken from the file.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
 #'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
-#' @param ledger By [ledger()]: both epsilons are entered there before the data sets leave, if the cap allows it, and
-#'   stay spent where the release then fails.
+#' @param ledger By [ledger()]: both epsilons are entered there before this function returns, if the cap allows it; or
+#'   give it to [write_release()], which enters them last.
 #' @param rule By [identification_rule()]: the data sets must pass it once they are drawn, or nothing is released or
 #'   spent. Not under [strict()] or [censored()]. Epsilon covers neither that a release was blocked, which must not be
 #'   published, nor that another one passed.

@@ -20,7 +20,7 @@ from .doctor import doctor_command
 from .histogram import histogram_command
 from .ledger import ledger_command
 from .once import Commands
-from .plan import check_command, compare_command, plan_command, release_command
+from .plan import check_command, compare_command, plan_command, release_command, resume_command
 from .policy import policy_command
 from .printing import console
 from .privacy_cost import privacy_cost_command
@@ -37,6 +37,7 @@ app = Commands(
 app.command("plan")(plan_command)
 app.command("check")(check_command)
 app.command("release")(release_command)
+app.command("resume")(resume_command)
 app.command("compare")(compare_command)
 app.add_typer(study_app, name="study")
 app.command("risk")(risk_command)

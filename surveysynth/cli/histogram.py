@@ -39,8 +39,8 @@ def histogram_command(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Privacy ledger, which the command ledger --create makes. Epsilon is entered before the data sets "
-            "leave, and stays spent where the release then fails."
+            help="Privacy ledger, which the command ledger --create makes. Epsilon is entered last, when all files are "
+            "on the disk; what is cut off then, surveysynth resume publishes."
         ),
     ] = None,
     survey: Annotated[str | None, typer.Option(help="Name of the survey in the ledger; its epsilons add up.")] = None,
@@ -52,11 +52,13 @@ def histogram_command(
     check_place(out, overwrite=overwrite)
     design = ss.SurveyDesign.read(file, weights=weights)
     recorded = _ledger(ledger, survey)
+    if recorded is not None:
+        recorded.check(epsilon)
     release = ss.perturbed_histogram(
         design, outcome, epsilon=epsilon, bounds=bounds, population_total=population_total, bins=_bins(bins),
-        m=m, weight_bound=weight_bound, ledger=recorded,
+        m=m, weight_bound=weight_bound,
     )  # fmt: skip
-    release.write(out, overwrite=overwrite)
+    release.write(out, overwrite=overwrite, ledger=recorded)
     print_table(release.tables(), [])
     print_release(release, out, recorded)
 

@@ -28,7 +28,8 @@ def ledger_command(
 ) -> None:
     """What the releases of a survey have spent, and what is left under its cap.
 
-    An epsilon is entered before the data sets leave. Where the release then fails, it stays spent.
+    An epsilon is entered last, when all files of a release are on the disk beside their place. A release that is cut
+    off between that and its publication is published by surveysynth resume, and nothing is spent twice.
     A file that was cut off or edited by accident, and releases that were never entered, are found by --verify;
     a determined editor is not.
     """

@@ -94,6 +94,14 @@ def release_command(
     make(ss.Plan.read(plan, _entries(entries)), out, overwrite=overwrite, seed=seed)
 
 
+def resume_command(
+    folder: Annotated[Path, typer.Argument(help="Where the release was to be written.", show_default=False)],
+) -> None:
+    """Publish a release that was charged to its ledger and then cut off; nothing more is spent."""
+    place = ss.resume(folder)
+    print_release(ss.read_release(place), place, None)
+
+
 def compare_command(
     plan: PlanFile,
     release: Annotated[Path, typer.Argument(help="Folder of the release.", show_default=False)],
@@ -136,8 +144,8 @@ def planned(file: Path, entries: Sequence[str] | None, said: Mapping[str, Any]) 
 def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) -> None:
     """The release that a plan describes: made, written, and printed."""
     plan.check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
-    release = plan.release(seed=seed)
-    place = plan.write(release, out, overwrite=overwrite)
+    release = plan.release(enter=False, seed=seed)
+    place = plan.write(release, out, overwrite=overwrite)  # which charges the ledger last
     tables, by = plan.settings.tables, plan.settings.tables.by or release.table_predictors()
     print_table(release.tables(by, **plan.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
     print_release(release, place, plan.ledger)

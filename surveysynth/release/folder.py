@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +21,18 @@ import pandas as pd
 import pyarrow as pa
 
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError
+from ..errors import InputError, PrivacyError, SurveySynthError
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
-from ..storage import restrict, sealed, whole_folder
+from ..storage import is_free, restrict, sealed, whole_folder
+from .charging import NO_ENTRY, charge, unfinished
 from .checksums import described, verify
 from .manifest import FORMATS, fields_of, read_manifest, synthetic_files
 from .printed import kept_columns
 from .quality_rule import QUALITY_RULE
 
 if TYPE_CHECKING:
+    from ..privacy.accounting.ledger import Ledger
     from ..publication.document import Document
     from .release import Release
 
@@ -45,15 +49,34 @@ def write_folder(
     format: str,
     min_cell: int | None,
     overwrite: bool,
+    ledger: Ledger | None,
 ) -> None:
     """As :meth:`surveysynth.Release.write` says; the place and the format have been checked."""
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
-    with whole_folder(path, replace=overwrite) as staging:  # mode 0700 until it is whole
-        _write_public(release, staging / "public", table, document, format, min_cell)
-        _write_internal(release, staging / "internal")
-        restrict(staging / "internal")
-        staging.chmod(0o755)
+    last = None
+    if ledger is not None:
+        last = partial(charge, release=release, ledger=ledger, overwrite=overwrite)
+        release = replace(release, method=release.method | {"ledger": NO_ENTRY})
+    try:
+        with whole_folder(path, replace=overwrite, last=last) as staging:  # mode 0700 until it is whole
+            _write_public(release, staging / "public", table, document, format, min_cell)
+            _write_internal(release, staging / "internal")
+            restrict(staging / "internal")
+            staging.chmod(0o755)
+    except OSError as error:
+        raise _not_written(path, error, unfinished(path) if ledger is not None else None) from None
+
+
+def _not_written(path: Path, error: OSError, charged: Path | None) -> SurveySynthError:
+    """What could not be written, and what that means for the budget."""
+    why = f"{str(error.filename or path)!r}: {error.strerror or error}"
+    if charged is None:
+        return InputError(f"the release was not written ({why}); nothing is left of it, and no ledger was charged")
+    return PrivacyError(
+        f"the release was charged to the ledger and could not be moved to its place ({why}). It is whole in "
+        f"{str(charged)!r}: surveysynth resume {str(path)!r} publishes it, and nothing more is spent"
+    )
 
 
 def check_format(format: str) -> None:
@@ -69,10 +92,16 @@ def check_place(path: Path, *, overwrite: bool) -> None:
     ------
     InputError
     """
-    if path.exists() and not (overwrite and (path / "public" / MANIFEST).is_file()):
+    if not is_free(path) and not (overwrite and (path / "public" / MANIFEST).is_file()):
         raise InputError(
             f"{str(path)!r} exists"
             + (" and is not a release folder" if overwrite else "; choose another place, or overwrite=True")
+        )
+    if path.parent.is_dir() and (charged := unfinished(path)) is not None:
+        raise InputError(
+            f"an earlier run for {str(path)!r} was charged to its ledger and ended before its files were published. "
+            f"surveysynth resume {str(path)!r} publishes them, and nothing more is spent; to give them up, delete "
+            f"{str(charged)!r}"
         )
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not (above.is_dir() and os.access(above, os.W_OK)):

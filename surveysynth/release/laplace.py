@@ -155,7 +155,7 @@ def laplace_tables(
     consistent : bool
         Make counts and totals (mean times count) add up to their margins.
     ledger : Ledger, optional
-        Where it is entered before any noise is drawn what is protected: of the strict form epsilon for
+        Where it is entered last what is protected: of the strict form epsilon for
         replacing a record's values, and, only where the bounds of the weight begin at 0, for blanking it;
         of the local form nothing.  A cap is on blanking.
 
@@ -197,10 +197,6 @@ def laplace_tables(
     y = {name: finite_outcome(design, name) for name in outcomes}
     partitions = list(partitions_of(design, names))
     boot = preston(design.stages, replicates, np.random.default_rng(), design.lonely_psu)
-    if ledger is not None:
-        what = f"Laplace tables of {', '.join(outcomes)} by {', '.join(names) or 'nothing'}"
-        blank, replace = (epsilon if may_be_blank(box) else None, epsilon) if box else (None, None)
-        ledger.spend(blank, replace, kind="strict" if box else "none", what=what)
     noisy, budget = _query(design, y, partitions, boot, box, epsilon, point_share)
 
     labels = pd.concat([partition.labels for partition in partitions], ignore_index=True)
@@ -220,6 +216,10 @@ def laplace_tables(
     else:
         guarantee = LOCAL if budget["sensitivity"].all() else f"{LOCAL} {NO_NOISE}"
         budget = budget.drop(columns="sensitivity")
+    if ledger is not None:
+        what = f"Laplace tables of {', '.join(outcomes)} by {', '.join(names) or 'nothing'}"
+        blank, replace = (epsilon if may_be_blank(box) else None, epsilon) if box else (None, None)
+        ledger.spend(blank, replace, kind="strict" if box else "none", what=what)
     return LaplaceTables(table, budget, kind, epsilon, guarantee, CONSISTENT if consistent else "")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,11 +23,15 @@ from ..models.shared.normal_scores import under_other_noise
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
 from ..validation import as_list, one_of
+from .charging import spends
 from .folder import check_format, check_place, read_folder, write_folder
 from .manifest import manifest_of
 from .model_variance import drawn_again
 from .printed import printed
 from .suppression import flag
+
+if TYPE_CHECKING:
+    from ..privacy.accounting.ledger import Ledger
 
 REDRAWN = 24  # times that noise is drawn again, for its variance
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
@@ -333,6 +337,18 @@ class Release:
         ]
         return discrete[:3]
 
+    def entered(self, ledger: Ledger | None) -> Release:
+        """The release with the number of its entry in a ledger, which is charged now; as it is without a ledger.
+
+        Raises
+        ------
+        PrivacyError
+            The cap would be exceeded, or the ledger cannot be written.
+        """
+        if ledger is None:
+            return self
+        return replace(self, method=self.method | {"ledger": ledger.spend(**spends(self)).reference})
+
     def manifest(self) -> dict[str, Any]:
         """What a reader needs to know about the files, without anything confidential and without a seed."""
         return manifest_of(self)
@@ -350,6 +366,7 @@ class Release:
         symbols: str | Mapping[str, Any] | None = None,
         wording: str | Path | None = None,
         overwrite: bool = False,
+        ledger: Ledger | None = None,
     ) -> Path:
         """Write the release folder: ``public/`` to publish, ``internal/`` to keep (mode 0700, files 0600).
 
@@ -376,19 +393,28 @@ class Release:
             As for :meth:`write_tables`.
         overwrite : bool
             Replace a release that is there; nothing else is ever replaced.
+        ledger : Ledger, optional
+            Enter the release here, last: when all files are on the disk and their place is free.  Not for a release
+            that was entered when it was made.
 
         Raises
         ------
         InputError
-            The folder exists, or the arguments do not suit the release.
+            The folder exists and is not empty; the arguments do not suit the release; it cannot be written, and
+            nothing was charged.
+        PrivacyError
+            The cap would be exceeded; or the release was charged and could not be moved to its place, from where
+            :func:`resume` moves it.
         """
         path = Path(path)
+        if ledger is not None and "ledger" in self.method:
+            raise InputError("this release was entered in a ledger when it was made: leave ledger= out")
         check_format(format)
         check_place(path, overwrite=overwrite)
         names = self.table_predictors() if by is None else as_list(by)
         table = self.tables(names, statistic=statistic, quantiles=quantiles, min_cell=min_cell, cv_limit=cv_limit)
         document = printed(self, table, names, symbols=symbols, wording=wording)
-        write_folder(self, path, table, document, format=format, min_cell=min_cell, overwrite=overwrite)
+        write_folder(self, path, table, document, format=format, min_cell=min_cell, overwrite=overwrite, ledger=ledger)
         return path
 
     def write_tables(

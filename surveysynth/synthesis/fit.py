@@ -246,7 +246,7 @@ class Fit:
             What the caller accepts, by name: failed diagnostics ("divergences", "rhat", "ess_bulk",
             "ess_tail"), and "information": that privacy weights keep less than 30% of the file's information.
         ledger : Ledger, optional
-            Asked before anything is drawn; both epsilons are entered before the data sets leave, and the
+            Asked before anything is drawn; both epsilons are entered before the release is returned, and the
             manifest says number and head of the entry.
         rule : IdentificationRule, optional
             What the data sets must pass once they are drawn.  It looks at the confidential file: epsilon
@@ -282,9 +282,6 @@ class Fit:
         values = self.streams.values
         simulated = [*self.synthesizer.simulations(self.records, chosen.draws, chosen.simulated, values)]
         self._enforce(rule, simulated)
-        entered = self._enter(ledger, of)
-        # only now: what the ledger refuses is not released, and no later report is to count it
-        self.spent.extend(self._spent_by(of.m))
         roles = roles_of(self.design, self.synthesizer.outcomes, public, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*public.columns, *self.synthesizer.outcomes])
         orders = [self.streams.order.permutation(self.design.n) for _ in simulated]
@@ -294,16 +291,22 @@ class Fit:
             for made, order in zip(simulated, orders, strict=True)
         )
         found = {} if factor is None else {"variance_factor": factor}
-        return Release(
+        self.spent.extend(self._spent_by(of.m))
+        release = Release(
             datasets=datasets,
             privacy=report_notes.report(self, of, debias, factor, rule),
             predictors=tuple(c for c in public.columns if c in self.synthesizer.predictor_columns),
             outcomes=self.synthesizer.outcomes,
             categorical=self.synthesizer.categorical,
-            method=report_notes.method(self, debias) | found | entered | self._published(positions),
+            method=report_notes.method(self, debias) | found | self._published(positions),
             internal=report_notes.internal(self) | {"rows": self.rows[np.array(orders)]},
             count_roles=count_roles,
         )
+        try:
+            return release.entered(ledger)
+        except BaseException:  # what the ledger refuses is not released, and no later report is to count it
+            del self.spent[-of.m :]
+            raise
 
     def _spending(self, m: int | None, epsilon: float | None) -> Spending:
         """What m data sets spend, if that is no more than was asked for."""
@@ -343,17 +346,6 @@ class Fit:
             self.blocked.append(len(simulated))
             del self.used[-len(simulated) :]
             raise
-
-    def _enter(self, ledger: Ledger | None, of: Spending) -> dict[str, Any]:
-        """Enter the release in the ledger; the reference to the entry, for the manifest."""
-        if ledger is None:
-            return {}
-        spent = of.epsilon
-        entry = ledger.spend(
-            spent, None if spent is None else 2 * spent, kind=self.kind, unit=self.unit.column or "record",
-            what=f"synthetic data, m = {of.m}, {self.synthesizer.name}: {', '.join(self.synthesizer.outcomes)}",
-        )  # fmt: skip
-        return {"ledger": entry.reference}
 
     def _refuse_unfit(self, accepted: Sequence[str]) -> None:
         """Refuse failed diagnostics, and little information, that were not accepted by name."""

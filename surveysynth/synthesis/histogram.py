@@ -96,7 +96,7 @@ def perturbed_histogram(
         values follow the population, and the noise is weight_bound times as large.  Needed where the
         weights are not all equal: else the values would follow the sample.
     ledger : Ledger, optional
-        Where epsilon, and twice that for replacing, are entered before any noise is drawn.  The manifest
+        Where epsilon, and twice that for replacing, are entered before the release is returned.  The manifest
         says number and head of the entry.
 
     Returns
@@ -114,10 +114,8 @@ def perturbed_histogram(
     epsilon, m = positive(epsilon, "epsilon"), whole(m, "m")
     limits = _limits(bounds, bins, design.n)
     y, w = finite_outcome(design, outcome), _counted(design, weight_bound)
-    entered = {}
     if ledger is not None:
-        what = f"perturbed histogram, m = {m}: {outcome}"
-        entered = {"ledger": ledger.spend(epsilon, 2 * epsilon, kind="strict", what=what).reference}
+        ledger.check(epsilon)
     C = histogram(y, w, limits)
     D, _ = laplace(C, sensitivity(design.n, weight_bound), epsilon)
 
@@ -139,9 +137,9 @@ def perturbed_histogram(
         "weights": "equal",
         "limits": limits.tolist(),
         "weight_bound": weight_bound,
-        **entered,
     }
-    return Release(tuple(datasets), _report(epsilon, m, limits, weight_bound), (), (outcome,), said)
+    report = _report(epsilon, m, limits, weight_bound)
+    return Release(tuple(datasets), report, (), (outcome,), said).entered(ledger)
 
 
 def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:

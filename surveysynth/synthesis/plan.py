@@ -275,11 +275,14 @@ class Plan:
             )
         return outlook(settings, self.design, model, mechanism, self._folder, self.reasons, inside=inside)
 
-    def release(self, *, seed: int | None = None) -> Release:
+    def release(self, *, enter: bool = True, seed: int | None = None) -> Release:
         """Fit, and make the release.
 
         Parameters
         ----------
+        enter : bool
+            Enter it in the plan's ledger now.  If not, :meth:`write` does, when all its files are on the disk: do not
+            look at the release before.
         seed : int, optional
             For tests only: the release is marked "not for publication".
 
@@ -294,6 +297,9 @@ class Plan:
         synthesizer, mechanism = self._parts()
         by_of(self.settings, synthesizer)
         print_of(self.settings, synthesizer, self._folder)
+        ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
+        if ledger is not None and epsilon is not None:
+            ledger.check(epsilon)  # before the work of a fit
         chosen: dict[str, Any] = {"policy": self._policy}
         if self._policy is None:
             chosen = {"synthesizer": synthesizer, "mechanism": mechanism, "epsilon": privacy.epsilon, "m": release.m}
@@ -301,7 +307,8 @@ class Plan:
             self.design, **chosen, population_total=privacy.population_total, bounds=bounds_of_scores(self.settings),
             public=privacy.public, clusters=model.clusters or "model", unit=privacy.unit,
             reweight=privacy.reweight or 0, engine=model.engine or "auto", debias=bool(release.debias),
-            accept_diagnostics=release.accept or (), ledger=self.ledger, rule=rule_of(self.settings), seed=seed,
+            accept_diagnostics=release.accept or (), ledger=ledger if enter else None,
+            rule=rule_of(self.settings), seed=seed,
         )  # fmt: skip
         about = {name: getattr(release, name) for name in ABOUT if getattr(release, name) is not None}
         for name in ("digits", "units"):
@@ -391,6 +398,8 @@ class Plan:
     def write(self, release: Release, folder: str | Path | None = None, *, overwrite: bool = False) -> Path:
         """Write a release as the plan says: where, by which variables, in which format.
 
+        A release that is not in the plan's ledger yet is entered there last.
+
         Parameters
         ----------
         release : Release
@@ -401,14 +410,15 @@ class Plan:
 
         Raises
         ------
-        InputError
+        InputError, PrivacyError
             As :meth:`Release.write`.
         """
         tables = self.settings.tables
+        ledger = self.ledger if "ledger" not in release.method else None
         return release.write(
             self.place(folder), by=tables.by, **self.statistics, format=self.settings.release.format,
             min_cell=tables.min_cell, cv_limit=tables.cv_limit, symbols=tables.symbols,
-            wording=self._folder / tables.wording if tables.wording else None, overwrite=overwrite,
+            wording=self._folder / tables.wording if tables.wording else None, overwrite=overwrite, ledger=ledger,
         )  # fmt: skip
 
     @property

@@ -136,7 +136,7 @@ def release_plan(
 ) -> tuple[None, str]:
     """Make the release of a plan, and say where it is."""
     plan.check_place(out, overwrite=overwrite)
-    return None, str(plan.write(plan.release(seed=seed), out, overwrite=overwrite))
+    return None, str(plan.write(plan.release(enter=False, seed=seed), out, overwrite=overwrite))
 
 
 def ledger(ledger: ss.Ledger) -> tuple[None, str]:
@@ -188,6 +188,11 @@ def read_release(path: str) -> tuple[ss.Release, None]:
 def write_release(release: ss.Release, **given: Any) -> tuple[None, str]:
     """Write the release folder."""
     return None, str(release.write(**given))
+
+
+def resume_release(path: str) -> tuple[None, str]:
+    """Publish a release that was charged to its ledger and then cut off."""
+    return None, str(ss.resume(path))
 
 
 def write_tables(release: ss.Release, path: str, **given: Any) -> tuple[None, str]:

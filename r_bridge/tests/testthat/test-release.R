@@ -246,3 +246,15 @@ test_that("a summary has the combined means", {
   expect_equal(summary(release)$means, as.data.frame(combine_release(with_release(release, svymean(~y, design)))))
   expect_output(print(summary(release)), "3 synthetic data sets.*Means over the data sets.*estimate")
 })
+
+test_that("a release is entered in its ledger when it is written, and nothing is left to resume", {
+  need_python()
+  folder <- tempfile("release")
+  budget <- ledger(tempfile("budget"), "schools", cap = 500, create = TRUE)
+  write_release(shared_release(), folder, ledger = budget)
+  expect_identical(nrow(as.data.frame(budget)), 1L)
+  again <- read_release(folder)
+  expect_identical(again$manifest$ledger$entry, 2L)
+  expect_identical(verify_ledger(budget, list(again))$release, "release 1")
+  expect_error(resume_release(folder), "nothing to resume")
+})

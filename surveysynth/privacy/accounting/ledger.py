@@ -1,12 +1,12 @@
 """The privacy ledger: what a survey's releases have spent, and a cap that they cannot exceed.
 
 One text file of numbered, hash-chained lines (:mod:`surveysynth.privacy.accounting.ledger_file`).  ``spend`` writes
-its entry before the release is made, in one write under an exclusive lock, and returns once the disk has
-it (fsync).  So a crash leaves one of three things:
+its entry when the release is made and before anyone sees it, in one write under an exclusive lock, and returns once
+the disk has it (fsync).  So a crash leaves one of three things:
 
 - nothing of the entry, which then was not acknowledged, and nothing was released;
 - the beginning of its line, likewise: it is not counted, and the next entry puts it aside (``.torn``);
-- the whole entry, though the release was perhaps never made: it counts.
+- the whole entry, and the release staged beside its place, from where :func:`surveysynth.resume` publishes it.
 
 Whatever else is wrong with a file stops all spending.  Two processes wait for each other.
 
@@ -125,9 +125,16 @@ class Ledger:
             self._append(lambda lines, **new: self._first_cap(lines, Cap(what="first cap", cap=wanted, **new)))
 
     def spend(
-        self, blank: float | None, replace: float | None, *, kind: Kind, what: str, unit: str = "record"
+        self,
+        blank: float | None,
+        replace: float | None,
+        *,
+        kind: Kind,
+        what: str,
+        unit: str = "record",
+        salt: str | None = None,
     ) -> Entry:
-        """Record what a release spends, before it is made.
+        """Record what a release spends, before anyone sees it.
 
         What was recorded stays, also where the release then fails.
 
@@ -147,6 +154,8 @@ class Ledger:
             The release, in a few words.  It is written to the ledger as it is.
         unit : str
             What one is protected as: "record", or the column of households, say.
+        salt : str, optional
+            By which :meth:`find` knows the entry again; random.
 
         Returns
         -------
@@ -173,7 +182,10 @@ class Ledger:
 
         def entry(lines: Iterable[Line], **numbered: Any) -> Line:
             self._check_cap(self._own(lines), taken_out, kind)
-            return Entry(what=said, kind=kind, unit=protected, blank=taken_out, replace=replaced, **numbered)
+            return Entry(
+                what=said, kind=kind, unit=protected, blank=taken_out, replace=replaced,
+                salt=salt or ledger_file.new_salt(), **numbered,
+            )  # fmt: skip
 
         done = self._append(entry)
         assert isinstance(done, Entry)
@@ -190,6 +202,16 @@ class Ledger:
             The cap would be exceeded, or the ledger is damaged.
         """
         self._check_cap(self._own(self._read().lines), as_decimal(blank, "epsilon"), "strict")
+
+    def find(self, salt: str) -> Entry | None:
+        """The entry of the survey with this salt; None where there is none.
+
+        Raises
+        ------
+        PrivacyError
+            The ledger is damaged.
+        """
+        return next((entry for entry in self._entries() if entry.salt == salt), None)
 
     def set_cap(self, cap: float, *, what: str) -> None:
         """Set another cap, from now on; the old one stays on record.

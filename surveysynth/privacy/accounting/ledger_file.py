@@ -20,7 +20,7 @@ import secrets
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
@@ -54,6 +54,8 @@ class Entry:
         removed or added); None where it is not defined.
     replace : Decimal or None
         Epsilon for one unit's confidential values replaced by others; None where it is not defined.
+    salt : str
+        Random, 32 hexadecimal digits: it tells the entry from all others, also before it was written.
     head : str
         SHA-256 of the ledger up to here, 64 hexadecimal digits.
     """
@@ -66,6 +68,7 @@ class Entry:
     unit: str
     blank: Decimal | None
     replace: Decimal | None
+    salt: str = field(default="", compare=False)
     head: str = ""
 
     @property
@@ -83,6 +86,7 @@ class Cap:
     survey: str
     what: str
     cap: Decimal | None
+    salt: str = field(default="", compare=False)
     head: str = ""
 
 
@@ -98,6 +102,11 @@ class Contents:
     size: int
     ended: bool  # whether the last line has its end
     torn: bytes
+
+
+def new_salt() -> str:
+    """Random, 32 hexadecimal digits."""
+    return secrets.token_hex(16)
 
 
 def create(path: Path) -> None:
@@ -193,7 +202,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
     else:
         epsilons = {"blank": _number(line.blank), "replace": _number(line.replace)}
         said |= {"type": "spend", **epsilons, "kind": line.kind, "unit": line.unit, "what": line.what}
-    body = json.dumps(said | {"salt": secrets.token_hex(16)}, ensure_ascii=False).encode()
+    body = json.dumps(said | {"salt": line.salt or new_salt()}, ensure_ascii=False).encode()
     head = _head(before.head, body)
     text = b'%s, "head": "%s"}\n' % (body[:-1], head.encode())
     try:
@@ -278,7 +287,6 @@ def _line(said: Any, number: int, head: str) -> Line | None:
         return None
     if not all(isinstance(fields[name], str) and fields[name] for name in texts):
         return None
-    del fields["salt"]
     given = {name: fields[name] for name in amounts if fields[name] is not None}
     if not all(_is_amount(value) for value in given.values()):
         return None

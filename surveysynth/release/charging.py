@@ -1,0 +1,130 @@
+"""A release is charged to its survey's ledger last: when all its files are on the disk beside their place.
+
+    compute, stage, write unfinished.json  ->  charge  ->  name the entry in the manifest  ->  move, rename
+
+A run that is killed before the charge leaves a staged folder that the next run for this place removes.  One that is
+killed after it leaves a staged folder that :func:`resume` publishes, by the salt of its entry: nothing is spent twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.accounting.ledger_file import new_salt
+from ..storage import UNFINISHED, finish, left_behind, sealed, unsealed, whole_file
+
+if TYPE_CHECKING:
+    from ..privacy.accounting.ledger_file import Entry
+    from .release import Release
+
+NO_ENTRY = {"entry": 0, "head": "0" * 64}  # holds the place of an entry until there is one
+
+
+def spends(release: Release) -> dict[str, Any]:
+    """What a release spends, as arguments of :meth:`surveysynth.Ledger.spend`."""
+    said = release.privacy
+    each = (None, None) if said.kind == "none" else (said.epsilon, said.epsilon_replace_one)
+    what = f"synthetic data, m = {release.m}, {release.method['method']}: {', '.join(release.outcomes)}"
+    return {"blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what}
+
+
+def charge(staging: Path, release: Release, ledger: Ledger, *, overwrite: bool) -> None:
+    """Charge a release whose files are staged, and name the entry in its manifest.
+
+    Raises
+    ------
+    PrivacyError
+        The cap would be exceeded, or the ledger cannot be written: nothing was charged.
+    """
+    spent = spends(release) | {"salt": new_salt()}
+    note = {"ledger": str(ledger.path.absolute()), "survey": ledger.survey, "overwrite": overwrite, "spends": spent}
+    whole = staging / "internal" / UNFINISHED
+    with whole_file(whole) as stream:
+        stream.write(json.dumps(note).encode())
+    os.replace(whole, staging / UNFINISHED)
+    try:
+        entry = ledger.spend(**spent)
+    except BaseException:
+        if ledger.find(spent["salt"]) is None:
+            (staging / UNFINISHED).unlink()
+        raise
+    _name(entry, staging)
+
+
+def unfinished(path: Path) -> Path | None:
+    """The staged folder of a run for this place that was charged and then killed; those not charged are removed.
+
+    Raises
+    ------
+    InputError
+        There are several, or a ledger that one names is gone.
+    PrivacyError
+        The ledger is damaged.
+    """
+    charged = []
+    for staging in left_behind(path):
+        ledger, spent, _ = _note(staging)
+        if ledger.find(spent["salt"]) is not None:
+            charged.append(staging)
+        else:
+            (staging / UNFINISHED).unlink()
+            left_behind(path)
+    if len(charged) > 1:
+        raise InputError(
+            f"several runs for {str(path)!r} were charged and not finished: {', '.join(map(str, charged))}"
+        )
+    return charged[0] if charged else None
+
+
+def resume(path: str | Path) -> Path:
+    """Publish the release of a run that was charged and then killed, before its files were in their place.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where the release was to be written.
+
+    Returns
+    -------
+    Path
+        The release folder.
+
+    Raises
+    ------
+    InputError
+        There is no such run; something else is in the place by now.
+    PrivacyError
+        The ledger is damaged.
+    """
+    path = Path(path)
+    staging = unfinished(path) if path.parent.is_dir() else None
+    if staging is None:
+        raise InputError(f"there is nothing to resume for {str(path)!r}: no run for it was charged and not finished")
+    ledger, spent, overwrite = _note(staging)
+    entry = ledger.find(spent["salt"])
+    assert entry is not None  # as unfinished() saw
+    try:
+        finish(staging, path, replace=overwrite, last=lambda folder: _name(entry, folder))
+    except OSError as error:
+        raise InputError(
+            f"{error.filename or str(path)!r}: {error.strerror}; the release is still in {str(staging)!r}"
+        ) from None
+    return path
+
+
+def _note(staging: Path) -> tuple[Ledger, dict[str, Any], bool]:
+    said = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
+    return Ledger(said["ledger"], said["survey"]), said["spends"], said["overwrite"]
+
+
+def _name(entry: Entry, staging: Path) -> None:
+    """Say in the manifest which entry it is."""
+    file = staging / "public" / "manifest.json"
+    said = {name: value for name, value in json.loads(unsealed(file)).items() if name != "checksum"}
+    with whole_file(file, mode=0o666) as stream:
+        stream.write(sealed(said | {"ledger": entry.reference}).encode())
