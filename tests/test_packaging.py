@@ -62,7 +62,7 @@ def test_wheel_carries_types_licence_and_command(wheel):
         commands = archive.read(entry_points).decode().split("\n")
     assert "surveysynth/py.typed" in names
     assert any(n.endswith("/LICENSE") for n in names)
-    assert "surveysynth = surveysynth.cli.app:main" in commands
+    assert "surveysynth = surveysynth.__main__:main" in commands
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"surveysynth"}
 
 

@@ -22,7 +22,7 @@ from .ledger import ledger_command
 from .once import Commands
 from .plan import check_command, compare_command, plan_command, release_command, resume_command
 from .policy import policy_command
-from .printing import console
+from .printing import console, give_up_stdout
 from .privacy_cost import privacy_cost_command
 from .risk import risk_command
 from .study import app as study_app
@@ -54,14 +54,20 @@ errors = Console(stderr=True)
 
 def main() -> None:
     """Run the command line; errors and warnings become one sentence on stderr."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             with plain_lines():
                 app()
+                sys.stdout.flush()
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))
         sys.exit(3)
+    except BrokenPipeError:  # as | head leaves it
+        give_up_stdout()
+        sys.exit(141)
     except (SurveySynthError, OSError) as error:
         _say("Error", str(error))
         sys.exit(2)
@@ -69,6 +75,8 @@ def main() -> None:
         if stop.code == 130:  # Ctrl-C
             _say("Stopped", "what was finished is kept, and nothing is left half-written.")
         raise
+    except MemoryError:
+        raise  # told by __main__, as simply as can be
     except Exception as error:
         ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{Path(__file__).parents[1]}" in f.filename]
         where = f"{type(error).__name__} in {Path(ours[-1].filename).name}, line {ours[-1].lineno}"

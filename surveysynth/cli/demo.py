@@ -11,8 +11,9 @@ from rich.table import Table
 import surveysynth as ss
 
 from ..errors import InputError
+from ..storage import is_free
 from .options import Seed
-from .printing import console, print_report, print_written
+from .printing import about_what_is_written, console, print_report, print_written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ def demo_command(
     from ..estimation.tables import TOTAL
     from ..publication.figures import compare_estimates
 
-    if out.exists():
+    if not is_free(out):
         raise InputError(f"{str(out)!r} exists; choose another --out")
     population = census_workers()
     design = census_sample(n, seed)
@@ -62,9 +63,10 @@ def demo_command(
         frames, margins["population"], labels, out / "comparison.png", axis="mean weekly income, dollars",
         title=f"Census workers: sample of {design.n:,}, epsilon = {release.privacy.epsilon:g}, m = {release.m}",
     )  # fmt: skip
-    _print_demo(margins.assign(label=labels))
-    print_report(release.privacy)
-    print_written(f"{out / 'release'}, {out / 'comparison.csv'} (all cells), {figure}")
+    with about_what_is_written():
+        _print_demo(margins.assign(label=labels))
+        print_report(release.privacy)
+        print_written(f"{out / 'release'}, {out / 'comparison.csv'} (all cells), {figure}")
 
 
 def _print_demo(margins: pd.DataFrame) -> None:

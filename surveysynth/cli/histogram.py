@@ -12,7 +12,7 @@ import surveysynth as ss
 
 from ..errors import InputError
 from .options import Ends, File, Out, Overwrite, Weights, by_commas, ends, numbers
-from .printing import print_release, print_table
+from .printing import about_what_is_written, print_release, print_table
 
 
 def histogram_command(
@@ -59,8 +59,9 @@ def histogram_command(
         m=m, weight_bound=weight_bound,
     )  # fmt: skip
     release.write(out, overwrite=overwrite, ledger=recorded)
-    print_table(release.tables(), [])
-    print_release(release, out, recorded)
+    with about_what_is_written():
+        print_table(release.tables(), [])
+        print_release(release, out, recorded)
 
 
 def _bins(given: Sequence[float] | None) -> int | Sequence[float] | None:

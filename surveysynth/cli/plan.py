@@ -16,7 +16,7 @@ import surveysynth as ss
 from ..choices import OutcomeKind
 from ..errors import InputError
 from .options import Bounds, By, Entries, Epsilon, Formula, Overwrite, Psu, Seed, Strata, Total, Weights
-from .printing import console, print_release, print_table, print_written
+from .printing import about_what_is_written, console, print_release, print_table, print_written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,8 @@ def resume_command(
 ) -> None:
     """Publish a release that was charged to its ledger and then cut off; nothing more is spent."""
     place = ss.resume(folder)
-    print_release(ss.read_release(place), place, None)
+    with about_what_is_written():
+        print_release(ss.read_release(place), place, None)
 
 
 def compare_command(
@@ -147,8 +148,9 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
     release = plan.release(enter=False, seed=seed)
     place = plan.write(release, out, overwrite=overwrite)  # which charges the ledger last
     tables, by = plan.settings.tables, plan.settings.tables.by or release.table_predictors()
-    print_table(release.tables(by, **plan.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
-    print_release(release, place, plan.ledger)
+    with about_what_is_written():
+        print_table(release.tables(by, **plan.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
+        print_release(release, place, plan.ledger)
 
 
 def _print_entries() -> None:

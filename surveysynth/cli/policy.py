@@ -10,7 +10,7 @@ import typer
 from ..errors import InputError
 from .options import Bounds, Entries, Epsilon, Formula, Psu, Seed, Strata, Total, Weights
 from .plan import drafted
-from .printing import print_filled, print_written
+from .printing import about_what_is_written, print_filled, print_written
 
 
 def policy_command(
@@ -43,5 +43,6 @@ def policy_command(
     )  # fmt: skip
     made = plan.policy(source, seed=seed)
     made.save(out, overwrite=overwrite)
-    print_filled(str(made))
-    print_written(f"{out} (to keep)")
+    with about_what_is_written():
+        print_filled(str(made))
+        print_written(f"{out} (to keep)")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import textwrap
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +23,37 @@ if TYPE_CHECKING:
 
     from ..privacy.report import PrivacyReport
 
-console = Console()
+
+class Stdout(Console):
+    """A console that leaves a closed pipe, such as | head, to the commands."""
+
+    def on_broken_pipe(self) -> None:  # noqa: D102
+        raise BrokenPipeError
+
+
+console = Stdout()
+
+
+@contextmanager
+def about_what_is_written() -> Iterator[None]:
+    """Printing that cannot fail what is written by now: it warns of an stdout that is full, and leaves a closed one."""
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        give_up_stdout()
+    except OSError as error:
+        give_up_stdout()
+        why = error.strerror or str(error)
+        warnings.warn(f"everything was written, but what is printed about it could not be: {why}", stacklevel=2)
+
+
+def give_up_stdout() -> None:
+    """Nothing more is printed, and nothing more is tried."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
 
 
 def print_table(table: pd.DataFrame, by: list[str]) -> None:

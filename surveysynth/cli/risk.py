@@ -12,9 +12,9 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError, PrivacyError
-from ..storage import private_folder, whole_file
+from ..storage import is_free, private_folder, whole_file
 from .options import by_commas, numbers
-from .printing import console, print_written
+from .printing import about_what_is_written, console, print_written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +80,7 @@ def risk_command(
 
     if max_risk is not None and not 0 <= max_risk < 1:
         raise InputError("--max-risk must be a number from 0 to below 1")
-    if out.exists() and not (overwrite and (out / RISKS).is_file()):
+    if not is_free(out) and not (overwrite and (out / RISKS).is_file()):
         why = f" and has no {RISKS} to replace" if overwrite else "; choose another folder, or --overwrite"
         raise InputError(f"--out {out} exists{why}")
     near = _ball(radius, absolute, floor)
@@ -94,8 +94,9 @@ def risk_command(
     size[there] = records[pattern]
     _write_risks(pd.DataFrame({"row": np.arange(len(frame)), "pattern_size": size, "risk": risk}), out)
     datasets = files.m if isinstance(files, ss.Release) else len(files)
-    _print_risks(risk[there], len(frame), records, datasets)
-    print_written(f"{out / RISKS} (to keep)")
+    with about_what_is_written():
+        _print_risks(risk[there], len(frame), records, datasets)
+        print_written(f"{out / RISKS} (to keep)")
     above = 0 if max_risk is None else int((risk[there] > max_risk + ROUNDING).sum())
     if above:
         raise PrivacyError(
@@ -151,7 +152,7 @@ def _ordered_release(folder: Path) -> ss.Release:
 
 def _write_risks(table: pd.DataFrame, out: Path) -> None:
     """A new private folder, or the file in one that is there: in one step."""
-    if not out.exists():
+    if is_free(out):
         with private_folder(out, RISKS_NOTICE) as staging:
             table.to_csv(staging / RISKS, index=False)
         return

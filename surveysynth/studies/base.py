@@ -25,7 +25,7 @@ import pandas as pd
 from .._version import __version__
 from ..errors import InputError, SurveySynthError
 from ..progress import bar
-from ..storage import whole_file, whole_folder
+from ..storage import is_free, whole_file, whole_folder
 from ..validation import check_seed, whole
 from .runner import run
 
@@ -167,7 +167,7 @@ def entropy(out: str | Path | None, seed: int | None) -> int:
 
 def check_free(out: Path) -> None:
     """Refuse a place where there is something that is no study (InputError)."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if not is_free(out):
         raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
 
 

@@ -431,8 +431,9 @@ def test_what_ones_own_file_needs(change, words, run_cli, tmp_path):
 
 def test_a_folder_that_is_there_is_left_alone(run_cli, tmp_path):
     (tmp_path / "side").mkdir()
+    (tmp_path / "side" / "thesis.txt").write_text("mine")
     code, _, complaint = run_cli(*words_of(OWN))
-    assert code == 2 and "exists" in complaint and not list((tmp_path / "side").iterdir())
+    assert code == 2 and "exists" in complaint and [p.name for p in (tmp_path / "side").iterdir()] == ["thesis.txt"]
 
 
 def test_missing_outcomes_are_named_by_row(frame):

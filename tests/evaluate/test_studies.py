@@ -508,8 +508,10 @@ def test_tables_are_shaped_as_the_papers(population):
 
 def test_a_folder_that_is_there_is_not_touched(file, run_cli, tmp_path):
     (tmp_path / "side").mkdir()
+    (tmp_path / "side" / "thesis.txt").write_text("mine")
     code, _, complaint = run_cli(*words_of(OWN))
-    assert code == 2 and "'side' exists" in complaint and not any((tmp_path / "side").iterdir())
+    assert code == 2 and "'side' exists" in complaint
+    assert [p.name for p in (tmp_path / "side").iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.slow
