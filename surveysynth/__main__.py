@@ -8,7 +8,7 @@ STOPPED = "Stopped: what was finished is kept, and nothing is left half-written.
 
 
 def main() -> None:
-    """Run the command line.  SIGTERM, and a terminal that is closed, stop it as Ctrl-C does."""
+    """Run the command line.  SIGTERM, and a terminal that is closed, stop it like Ctrl-C."""
     try:
         for name in ("SIGTERM", "SIGHUP"):  # a handler that is set to ignore one, as by nohup, stays
             if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:

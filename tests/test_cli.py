@@ -556,8 +556,10 @@ def test_the_ledger_counts_what_is_released_and_stops_at_its_cap(file, run, monk
     monkeypatch.setattr(ss.Release, "write", full)
     code, _, err = run(*words(epsilon="3", out="second", **recorded))
     assert (code, err) == (2, "Error: no space left\n") and not Path("second").exists()
-    spent = float(ss.Ledger("l.jsonl", "lfs").spent.blank)
-    assert first < spent <= 6  # reserved stays spent
+    lfs = ss.Ledger("l.jsonl", "lfs")
+    assert lfs.spent.blank == first  # what was not written was not charged
+    lfs.spend(2, 4, kind="strict", what="tables of May")
+    spent = float(lfs.spent.blank)
 
     assert run("ledger", "l.jsonl", "--survey", "lfs", "--set-cap", "20", "--what", "the board, in May")[0] == 0
     ss.Ledger("l.jsonl", "health", create=True).spend(1, 2, kind="strict", what="tables of June")
@@ -982,6 +984,7 @@ def test_bad_requests_for_a_price_get_a_sentence(asked, message, file, run):
 )  # fmt: skip
 def test_bad_requests_for_the_demo_get_a_sentence(asked, message, run):
     Path("there").mkdir()
+    Path("there/thesis.txt").write_text("mine")
     code, out, err = run("demo", *asked)
     assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
     assert os.listdir() == ["there"]
