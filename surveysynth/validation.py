@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import reprlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -41,25 +42,31 @@ def as_list(names: str | Iterable[str] | None) -> list[str]:
 
 def positive(value: object, name: str) -> float:
     """The value as a float, or an InputError where it is not a positive, finite number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number")
-    if not (np.isfinite(value) and value > 0):
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
+    if not (np.isfinite(number) and number > 0):
         raise InputError(f"{name} must be a positive number")
-    return float(value)
+    return number
 
 
-def whole(value: object, name: str) -> int:
-    """The value as an int, or an InputError where it is not a whole number from 1 on."""
+def whole(value: object, name: str, most: int = 2**31 - 1) -> int:
+    """The value as an int, or an InputError where it is not a whole number from 1 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise InputError(f"{name} must be a whole number, at least 1")
+    if value > most:
+        raise InputError(f"{name} must be a whole number, at most {most:,}")
     return int(value)
 
 
 def one_of(value: object, allowed: Iterable[object], name: str) -> None:
     """Refuse a value that is not one of these (InputError)."""
     listed = list(allowed)
-    if value not in listed:
-        raise InputError(f"{name}={value!r} is not one of {', '.join(map(str, listed))}")
+    if not any(value is each or (isinstance(value, type(each)) and value == each) for each in listed):
+        raise InputError(f"{name}={reprlib.repr(value)} is not one of {', '.join(map(str, listed))}")
 
 
 def check_keywords(called: Callable[..., Any], given: Iterable[str], further: Callable[..., Any] | None = None) -> None:

@@ -112,6 +112,7 @@ def test_a_limit_fails_once_the_file_is_written_and_nothing_is_overwritten_unask
     after = Path("risks/risk.csv").read_bytes()
     assert after != before and Path("risks/risk.csv").stat().st_mode & 0o777 == 0o600
     Path("kept").mkdir()
+    Path("kept/thesis.txt").write_text("mine")
     code, _, err = run(*asked[:-1], "kept", "--overwrite")
     assert code == 2 and "--out kept exists and has no risk.csv to replace" in err
 

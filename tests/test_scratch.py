@@ -18,8 +18,10 @@ CANARY = "31337.1234"
 RUN = f"""
 import subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
-from surveysynth.engines import cmdstan, get_engine
+from pathlib import Path
+from surveysynth.engines import cmdstan, get_engine, scratch
 
+scratch.MEMORY = Path("nowhere")
 WRITE = "import os, sys, time; open(sys.argv[1] + '/draws.csv', 'w').write('{CANARY}'); print(os.getpid(), flush=True)"
 
 class Compiled:
@@ -30,6 +32,26 @@ class Compiled:
 cmdstan._compiled, cmdstan.program_path = lambda *_: Compiled(), lambda name: None
 get_engine("cmdstan").sample("toy", {{"y": {CANARY}}}, chains=1, warmup=1, draws=1, seed=1)
 """
+
+
+@pytest.fixture(autouse=True)
+def no_memory(monkeypatch):
+    """A machine without a file system in memory, unless a test says otherwise."""
+    monkeypatch.setattr(scratch, "MEMORY", Path("nowhere"))
+
+
+def test_confidential_files_are_in_memory_where_there_is_room(tmp_path, monkeypatch):
+    """And what a dead process left is swept there, too."""
+    monkeypatch.setattr(scratch, "MEMORY", tmp_path)
+    with scratch.scratch_folder() as folder:
+        assert folder.parent == tmp_path and folder.stat().st_mode & 0o777 == 0o700
+    left = tmp_path / "surveysynth-1-abcd_123"
+    left.mkdir(mode=0o700)
+    monkeypatch.setattr(scratch, "ENOUGH", 2**62)
+    with scratch.scratch_folder() as folder:
+        assert folder.parent == Path(tempfile.gettempdir())
+    scratch.sweep()
+    assert not any(tmp_path.iterdir())
 
 
 def holding_the_canary(folder):

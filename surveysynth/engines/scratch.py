@@ -13,16 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 NAME = re.compile(r"surveysynth-\d+-[a-z0-9_]{8}")  # the process's number, and what tempfile appends
 PRIVATE = 0o700
+MEMORY = Path("/dev/shm")
+ENOUGH = 2**30  # bytes that must be free there
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Make a folder for confidential files, which is removed afterwards.
 
-    Only this user can read it (mode 0700); it is in the system's temporary folder.  In the main thread, SIGTERM
+    Only this user can read it (mode 0700); it is in memory (/dev/shm) where there is such a place, or else in
+    the system's temporary folder.  In the main thread, SIGTERM
     and SIGHUP remove it too, where nobody else handles them: they kill the child processes that have the folder in
     their command line, remove it, and end the process as they would have.  SIGKILL and a power failure leave it
     for :func:`sweep`.
@@ -43,10 +47,20 @@ def scratch_folder() -> Iterator[Path]:
 
 def sweep() -> None:
     """Remove the scratch folders that processes of this user left when they were killed."""
-    with suppress(FileNotFoundError):  # there is no temporary folder here
-        for folder in Path(tempfile.gettempdir()).glob("surveysynth-*"):
+    for place in _places():
+        for folder in place.glob("surveysynth-*"):
             if NAME.fullmatch(folder.name):
                 _remove_if_left(folder)
+
+
+def _places() -> list[Path]:
+    """Where such folders are made: the first is where new ones are."""
+    with suppress(FileNotFoundError):  # there is no temporary folder here
+        places = [Path(tempfile.gettempdir())]
+        if MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK):
+            places.insert(0 if shutil.disk_usage(MEMORY).free >= ENOUGH else 1, MEMORY)
+        return places
+    return []
 
 
 def _remove_if_left(folder: Path) -> None:
@@ -61,7 +75,7 @@ def _remove_if_left(folder: Path) -> None:
 
 def _new_folder() -> tuple[Path, int | None]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=f"surveysynth-{os.getpid()}-"))  # mode 0700
+        folder = Path(tempfile.mkdtemp(prefix=f"surveysynth-{os.getpid()}-", dir=next(iter(_places()), None)))  # 0700
         lock = None
         try:
             lock = _locked(folder)
@@ -104,20 +118,22 @@ def _removed_by_signals(folder: Path) -> Iterator[None]:
         if os.getpid() == process:  # not a child that was forked meanwhile and inherited this
             _kill_children(str(folder))
             shutil.rmtree(folder, ignore_errors=True)
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, ours[signal.Signals(number)])
         signal.raise_signal(number)  # so that whoever waits for this process sees what ended it
 
-    ours: list[signal.Signals] = []
+    ours: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         ending = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__]
-        ours = [number for number in ending if signal.getsignal(number) is signal.SIG_DFL]
+        handlers = {number: signal.getsignal(number) for number in ending}
+        plain = (signal.SIG_DFL, signal.default_int_handler)  # the latter as of the command line
+        ours = {number: handler for number, handler in handlers.items() if handler in plain}
     for number in ours:
         signal.signal(number, end)
     try:
         yield
     finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in ours.items():
+            signal.signal(number, handler)
 
 
 def _kill_children(named: str) -> None:

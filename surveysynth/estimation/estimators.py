@@ -59,6 +59,8 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
     InputError
         An unknown estimator, or one that lacks what the design or the statistic needs.
     """
+    if not isinstance(estimator, str):
+        raise InputError(f"estimator must be the name of one, not {type(estimator).__name__}")
     if estimator != "auto":
         estimator_of(estimator)  # refuses an unknown one
     if (estimator == "replicates") > (design.replication is not None):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ..validation import positive, whole
 
+MOST_DATASETS = 10_000
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -34,7 +36,7 @@ class Budget:
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "m", whole(self.m, "m"))
+        object.__setattr__(self, "m", whole(self.m, "m", MOST_DATASETS))
 
     @property
     def bound(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from ..estimation.regression import Family, Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import under_other_noise
+from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
 from ..validation import as_list, one_of
@@ -29,9 +30,6 @@ from .manifest import manifest_of
 from .model_variance import drawn_again
 from .printed import printed
 from .suppression import flag
-
-if TYPE_CHECKING:
-    from ..privacy.accounting.ledger import Ledger
 
 REDRAWN = 24  # times that noise is drawn again, for its variance
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
@@ -345,6 +343,7 @@ class Release:
         PrivacyError
             The cap would be exceeded, or the ledger cannot be written.
         """
+        check_ledger(ledger)
         if ledger is None:
             return self
         return replace(self, method=self.method | {"ledger": ledger.spend(**spends(self)).reference})
@@ -407,6 +406,7 @@ class Release:
             :func:`resume` moves it.
         """
         path = Path(path)
+        check_ledger(ledger)
         if ledger is not None and "ledger" in self.method:
             raise InputError("this release was entered in a ledger when it was made: leave ledger= out")
         check_format(format)

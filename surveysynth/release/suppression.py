@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
-from ..errors import InputError
 from ..estimation.tables import NUMBERS, QUANTITY, TOTAL
+from ..validation import positive, whole
 
 
 def flag(
@@ -82,12 +82,10 @@ def check_limits(min_cell: int | None, cv_limit: float | None) -> None:
     InputError
         A min_cell that is no whole number of records, a cv_limit that is not positive.
     """
-    if cv_limit is not None and not (isinstance(cv_limit, (int, float)) and cv_limit > 0):
-        raise InputError("cv_limit must be a positive number, for example 0.3")
-    if min_cell is not None and (
-        isinstance(min_cell, bool) or not isinstance(min_cell, (int, np.integer)) or min_cell < 1
-    ):
-        raise InputError("min_cell must be a whole number of records, at least 1")
+    if cv_limit is not None:
+        positive(cv_limit, "cv_limit")
+    if min_cell is not None:
+        whole(min_cell, "min_cell")
 
 
 def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:

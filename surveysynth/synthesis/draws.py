@@ -9,6 +9,13 @@ from numpy.typing import NDArray
 
 from ..errors import PrivacyError
 from ..models.draws import Draws
+from ..validation import whole
+
+
+def check_chains(chains: int, warmup: int, draws: int) -> None:
+    """Refuse numbers of chains and of their draws that are none, or that no machine has room for (InputError)."""
+    for name, number, most in (("chains", chains, 100), ("warmup", warmup, 1_000_000), ("draws", draws, 1_000_000)):
+        whole(number, name, most)
 
 
 def choose_draws(

@@ -17,7 +17,7 @@ from ..models.base import Boundable, Debiasable, Synthesizer
 from ..models.draws import Draws, Sampler, Streams, Synthetic
 from ..models.records import Records
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.budget import Budget
+from ..privacy.budget import MOST_DATASETS, Budget
 from ..privacy.mechanisms.base import Mechanism
 from ..privacy.mechanisms.privacy_weights import PrivacyWeights
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood, times
@@ -26,7 +26,7 @@ from ..privacy.report import LEAST_INFORMATION, Kind, public_epsilon
 from ..privacy.tuning import reweight
 from ..privacy.units import Unit
 from ..release.release import Release
-from ..validation import positive, whole
+from ..validation import as_list, positive, whole
 from . import report_notes
 from .assemble import Total, assemble, count_roles_of, public_frame, roles_of, totals_of
 from .draws import choose_draws, verdict
@@ -310,7 +310,7 @@ class Fit:
 
     def _spending(self, m: int | None, epsilon: float | None) -> Spending:
         """What m data sets spend, if that is no more than was asked for."""
-        m = whole(self.budget.m if m is None else m, "m")
+        m = whole(self.budget.m if m is None else m, "m", MOST_DATASETS)
         if epsilon is not None and self.kind == "none":
             raise InputError("what is drawn given the confidential records has no epsilon, and none is to be named")
         asked = self.budget.epsilon if epsilon is None else positive(epsilon, "epsilon")
@@ -433,7 +433,7 @@ class Fit:
 def check_accepted(accepted: Sequence[str]) -> None:
     """Refuse what is no list of names of what can be accepted."""
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
-    if isinstance(accepted, str) or not set(accepted) <= set(names):
+    if isinstance(accepted, str) or not set(as_list(accepted)) <= set(names):
         raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
 
 
@@ -466,4 +466,4 @@ def check_steps(steps: int, mechanism: Mechanism) -> int:
     if isinstance(steps, int | np.integer) and steps == 0:
         return 0
     mechanism.check_reweight()
-    return whole(steps, "reweight")
+    return whole(steps, "reweight", 1000)

@@ -29,7 +29,7 @@ from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams
 from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
-from ..privacy.accounting.ledger import Ledger
+from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Mechanism, Strict
 from ..privacy.mechanisms.censored import Censored
@@ -40,8 +40,9 @@ from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
 from ..progress import stages
 from ..release.release import Release
-from ..validation import check_keywords, check_seed, one_of, positive, whole
+from ..validation import check_keywords, check_seed, one_of, positive
 from .assemble import check_public, check_total, public_mean_weight
+from .draws import check_chains
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
 from .missing import said_of_missing, without_missing
 from .policy import Policy
@@ -164,8 +165,7 @@ def fit(
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
     chain = [own if given is None else given for given, own in zip((warmup, draws), mechanism.chain, strict=True)]
-    for name, number in zip(("chains", "warmup", "draws"), (chains, *chain), strict=True):
-        whole(number, name)
+    check_chains(chains, *chain)
     check_seed(seed)
     reweight = check_steps(reweight, mechanism)
     population_total = check_total(population_total, design)
@@ -304,9 +304,11 @@ def synthesize(
     mechanism.check_accepted(accept_diagnostics)
     if rule is not None:
         check_rule(rule, without_missing(design, model)[0], model, mechanism)
+    one_of(debias, (False, True), "debias")
     if debias:
         check_debias(model, mechanism, bool(settings.get("reweight")))
     asked = mechanism.epsilon if epsilon is None else epsilon
+    check_ledger(ledger)
     if ledger is not None and asked is not None:
         ledger.check(asked)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
@@ -360,6 +362,8 @@ def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
     taken = [name for name in synthesizer.categorical if name in OWN]
     if taken:
         raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
+    if unit is not None and not isinstance(unit, str):
+        raise InputError(f"unit must be the name of a column, not {type(unit).__name__}")
     if unit is not None and unit in synthesizer.outcomes:
         raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
 

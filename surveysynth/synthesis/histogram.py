@@ -24,7 +24,8 @@ from .._version import __version__
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..noise import laplace
-from ..privacy.accounting.ledger import Ledger
+from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..privacy.budget import MOST_DATASETS
 from ..privacy.report import PrivacyReport
 from ..release.laplace import finite_outcome
 from ..release.release import Release
@@ -111,9 +112,10 @@ def perturbed_histogram(
         of range; bounds or limits that do not rise; unequal weights without a ``weight_bound``.
     """
     _check(design, outcome, population_total)
-    epsilon, m = positive(epsilon, "epsilon"), whole(m, "m")
+    epsilon, m = positive(epsilon, "epsilon"), whole(m, "m", MOST_DATASETS)
     limits = _limits(bounds, bins, design.n)
     y, w = finite_outcome(design, outcome), _counted(design, weight_bound)
+    check_ledger(ledger)
     if ledger is not None:
         ledger.check(epsilon)
     C = histogram(y, w, limits)

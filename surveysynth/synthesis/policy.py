@@ -38,6 +38,7 @@ from ..privacy.units import Unit
 from ..storage import whole_file
 from ..validation import check_seed, line_of_text, positive
 from .assemble import check_total, public_mean_weight
+from .draws import check_chains
 from .missing import without_missing
 
 Floats = NDArray[np.float64]
@@ -174,6 +175,7 @@ class Policy:
         """
         source = line_of_text(source, "source")
         check_seed(seed)
+        check_chains(chains, warmup, draws)
         budget = Budget(positive(epsilon, "epsilon"), m)
         weights = PseudoPosterior(map, c1, c2)
         # where c1 is not given any number will do until it is tuned

@@ -452,6 +452,12 @@ class Ledger:
             return None if line is None else ledger_file.append(file, line, before, self.path)
 
 
+def check_ledger(ledger: object) -> None:
+    """Refuse what is neither a ledger nor None (InputError)."""
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InputError(f"ledger must be a Ledger, as of Ledger(path, survey), not {type(ledger).__name__}")
+
+
 def surveys_of(path: str | Path) -> list[str]:
     """The surveys of a ledger, in the order in which they were begun.
 
