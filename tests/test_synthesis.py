@@ -454,17 +454,14 @@ def test_synthetic_weights_add_up_to_the_population():
     assert not any("sum of the survey weights" in s for s in calibrated.privacy.assumptions)
 
 
-def test_what_a_ledger_refuses_was_not_released():
-    class Full:
-        def check(self, epsilon):
-            pass
-
+def test_what_a_ledger_refuses_was_not_released(tmp_path):
+    class Full(ss.Ledger):
         def spend(self, *epsilons, **entry):
             raise ss.PrivacyError("the ledger could not be written")
 
     done = ss.fit(make_design(), model(), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
     with pytest.raises(ss.PrivacyError, match="could not be written"):
-        done.release(ledger=Full())
+        done.release(ledger=Full(tmp_path / "budget.jsonl", "wages", create=True))
     assert done.epsilon_spent == 0
     assert "released from the same fit before" not in str(done.release().privacy)
 

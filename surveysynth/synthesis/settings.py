@@ -86,7 +86,9 @@ class Privacy(Section):
     population_total: Positive | dict[str, Positive] | None = Field(
         None, description="public number of population units, in all or by stratum"
     )
-    bounds: Pair | dict[str, Pair] | None = Field(None, description="public lowest and highest outcome")
+    bounds: Pair | Annotated[dict[str, Pair], Field(min_length=1)] | None = Field(
+        None, description="public lowest and highest outcome"
+    )
     unit: str | None = Field(None, description="column of what epsilon protects, as households; default a record")
     mechanism: MechanismName | None = Field(None, description="how records are protected")
     reference: str | None = Field(None, description="folder of an earlier strict release of this survey")
