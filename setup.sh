@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Prepares what a command of the Makefile needs:  setup.sh demo | test | reference
+# Prepares what a command of the Makefile needs:  setup.sh demo | test | cmdstan | reference
 #
 #   1. Debian packages: as root, installs the missing ones; otherwise says which and how, and exits with 2.
 #   2. .venv: a virtual environment with surveysynth (editable) at the versions of constraints.txt.
 #
-# .venv/.demo, .venv/.test and .venv/.reference record what is done; make runs this script when
+# .venv/.demo, .venv/.test and so on record what is done; make runs this script when
 # the record is missing or older than pyproject.toml, constraints.txt or this file.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -14,12 +14,14 @@ debian=()
 case $stage in
     demo)      extras=demo done=(demo) ;;
     test)      extras=demo,dev,r,cluster done=(demo test) ;;
+    cmdstan)   extras=demo,dev,r,cluster done=(demo test cmdstan) ;;
     reference) extras=demo,dev,r,cluster done=(demo test reference) ;;
-    *)         echo "usage: $0 demo|test|reference" >&2; exit 2 ;;
+    *)         echo "usage: $0 demo|test|cmdstan|reference" >&2; exit 2 ;;
 esac
 [[ $stage == demo ]] || debian+=(r-base-core r-cran-{survey,sampling,laeken,mitools,jsonlite,bit64}) # to compare with
 [[ $stage == demo ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignette
 [[ $stage == demo ]] || debian+=(texlive-latex-recommended lmodern) # printed tables are compiled
+[[ $stage != cmdstan ]] || debian+=(g++ make xz-utils)
 [[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev dpkg-dev g++) # rstan asks dpkg-architecture
 
 stop() {

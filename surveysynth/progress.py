@@ -78,6 +78,21 @@ def steps(total: int) -> Callable[[], None]:
 
 
 @contextmanager
+def during(name: str) -> Iterator[None]:
+    """Say what the stage that is being done waits for."""
+    stage = _stage.get()
+    if stage is None:
+        yield
+        return
+    before = stage.name, stage.begun, stage.done, stage.total
+    stage.begin(name)
+    try:
+        yield
+    finally:
+        stage.name, stage.begun, stage.done, stage.total = before
+
+
+@contextmanager
 def stages(expected: float | None = None) -> Iterator[Callable[[str], None]]:
     """Yield a function that says which stage has begun.
 

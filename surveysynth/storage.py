@@ -99,7 +99,7 @@ def whole_folder(
 def finish(staging: Path, path: Path, *, replace: bool, last: Callable[[Path], None] | None = None) -> None:
     """Move a staged folder to its place, as :func:`whole_folder` says."""
     _sync_all(staging)
-    with _locked(path.parent), uninterrupted():
+    with locked(path.parent), uninterrupted():
         if not (replace or is_free(path)):
             raise FileExistsError(errno.EEXIST, "there is something by now", str(path))
         if last is not None:
@@ -115,7 +115,7 @@ def finish(staging: Path, path: Path, *, replace: bool, last: Callable[[Path], N
 
 def left_behind(path: Path) -> list[Path]:
     """What runs that were killed staged for a place, and paid for; the rest of what they left is removed."""
-    with _locked(path.parent):
+    with locked(path.parent):
         return _swept(path)
 
 
@@ -222,7 +222,7 @@ def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     staging = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with ExitStack() as life:
         try:
-            with _locked(path.parent):  # nobody looks for what was left behind between its making and its lock
+            with locked(path.parent):  # nobody looks for what was left behind between its making and its lock
                 _swept(path)
                 make(staging)
                 life.enter_context(_alone(staging))
@@ -254,14 +254,14 @@ def _alone(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time, where locks exist."""
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time has this file or folder, where locks exist."""
     try:
         import fcntl
     except ImportError:  # Windows
         yield
         return
-    file = os.open(folder, os.O_RDONLY)
+    file = os.open(path, os.O_RDONLY)
     try:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)

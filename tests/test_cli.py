@@ -264,13 +264,18 @@ def test_version_and_help(run):
         assert run(command, "--help")[0] == 0
 
 
+def no_cmdstan():
+    raise ss.EngineError("cmdstanpy finds no CmdStan; install one")
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_doctor_says_what_is_there_and_how_to_get_the_rest(there, run, monkeypatch):
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}" if there else None)
     known = ("'survey'", "R.version", "getRversion")
     monkeypatch.setattr(doctor, "_r", lambda expression: "4.9" if any(text in expression for text in known) else "")
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object() if there else None)
-    monkeypatch.setattr(cmdstan, "cmdstan_version", lambda: "2.36.0" if there else None)
+    monkeypatch.setattr(cmdstan, "find_cmdstan", lambda: ("folder", "2.36.0") if there else no_cmdstan())
+    monkeypatch.setattr(cmdstan, "try_cmdstan", lambda: "2.36.0")
     code, out, err = run("doctor")
     assert (code, err) == (0, "")
     found = {line[0]: line[1:] for line in (

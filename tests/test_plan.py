@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
+from surveysynth.cli.plan import _summary
+from surveysynth.synthesis import plan as plans
 from surveysynth.synthesis import settings as sections
 
 PUBLIC = {"epsilon": 5, "population_total": 29_501, "bounds": (0, 20_000)}
@@ -236,7 +238,7 @@ def test_the_shell_and_python_make_the_same_release_byte_by_byte(survey: Path, t
     assert run.exit_code == 0, run.output
     read = ss.Plan.read(file)
     place = read.write(read.release(seed=7), tmp_path / "python")
-    assert written(tmp_path / "release" / "public") == written(place / "public")
+    assert written(read.place() / "public") == written(place / "public")
     other = read.write(read.release(seed=8), tmp_path / "other")
     assert written(other / "public") != written(place / "public")
 
@@ -272,7 +274,7 @@ def test_a_release_beside_the_file(survey: Path, design: ss.SurveyDesign) -> Non
     assert len(table) == 2 * 5
 
 
-def test_counts_that_the_design_fixes_are_held_though_their_intervals_have_no_width(tmp_path: Path) -> None:
+def test_counts_that_the_design_fixes_are_no_matter_of_intervals(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     region = np.repeat(["a", "b", "c"], 100)
     weight = np.repeat([43.1, 20.7, 33.3], 100)
@@ -282,7 +284,11 @@ def test_counts_that_the_design_fixes_are_held_though_their_intervals_have_no_wi
     release = plan.release(seed=3)
     counts = plan.compare(release).query("statistic == 'count' and region != 'all'")
     assert counts["se_release"].tolist() == pytest.approx([0, 0, 0], abs=1e-6)
-    assert counts["holds"].all()
+    assert counts["holds"].isna().all()
+    said = _summary("count", counts, ["region"])
+    assert said == "count: 3 fixed by design, or without an interval"
+    both = counts.assign(holds=[True, False, True], estimate_release=[1.0, 3.0, 1.0], estimate=1.0, se_release=0.5)
+    assert _summary("count", both, ["region"]).splitlines()[1:] == ["  b: off by +4.0 standard errors"]
 
 
 def test_a_cell_without_an_interval_is_neither_held_nor_missed(survey: Path) -> None:
@@ -309,9 +315,11 @@ def test_the_commands_from_a_file_to_a_comparison(survey: Path, tmp_path: Path) 
     assert "Expected" in run("check", str(tmp_path / "plan.toml"))
     assert "for the agency alone" in run("check", str(tmp_path / "plan.toml"), "--inside")
     run("release", str(tmp_path / "plan.toml"), "--seed", "3", "--set", "tables.min_cell=10")
-    said = run("compare", str(tmp_path / "plan.toml"), str(tmp_path / "release"))
+    folder = f"{survey.stem}-release"
+    said = run("compare", str(tmp_path / "plan.toml"), str(tmp_path / folder))
     assert "intervals" in said
     assert "Internal" in said
+    assert f"/{folder}' is there: --overwrite replaces" in " ".join(run("check", str(tmp_path / "plan.toml")).split())
 
 
 def test_a_plan_of_a_labelled_file_with_codes_and_headings(tmp_path: Path) -> None:
@@ -342,3 +350,74 @@ def test_a_plan_of_a_labelled_file_with_codes_and_headings(tmp_path: Path) -> No
     share = order["v3"].cumsum() / order["v3"].sum()
     for p in (0.25, 0.5):
         assert abs(quantile[p] - order["v2"][share >= p].iloc[0]) < 0.05 * quantile[p]
+
+
+def test_a_draft_says_what_it_did_not_find_and_refuses_tables_by_what_is_not_there(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"income": np.arange(1.0, 41), "region": ["a", "b"] * 20, "weight": 10.0})
+    frame.to_csv(tmp_path / "silc.csv", index=False)
+    text = ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["region"]).to_toml()
+    assert "# strata =   # no column was found; say which, if sampling was stratified" in text
+    assert "# fpc = " in text and "weights = \"weight\"" in text and 'folder = "silc-release"' in text
+    with pytest.raises(ss.InputError, match=r"no column 'regio' \(did you mean 'region'\?\) for tables.by"):
+        ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["regio"])
+
+
+def test_numbers_with_labels_are_refused_until_the_plan_says_what_they_are(tmp_path: Path, run) -> None:
+    """-9 "refused" among incomes would be moved to the lower bound and published as an amount."""
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"income": rng.lognormal(7, 0.5, 200).round(), "sex": ["f", "m"] * 100, "w": 5.0})
+    frame.loc[:9, "income"] = -9
+    labels = {"income": {-9: "Refused", -8: "Don't know"}}
+    pyreadstat.write_sav(frame, tmp_path / "f.sav", variable_value_labels=labels)
+    settings = ["--formula", "income~sex", "--epsilon", "60", "--set", "privacy.mechanism=pseudo-posterior"]
+    (tmp_path / "plan.toml").write_text(run("plan", str(tmp_path / "f.sav"), "--weights", "w", *settings)[1])
+    code, _, err = run("check", str(tmp_path / "plan.toml"))
+    entry = "missing_codes = {income = [-9, -8]}"
+    assert code == 2 and f"say {entry} in [survey]" in err.replace("\n", " ")
+    code, _, err = run("release", str(tmp_path / "plan.toml"))
+    assert code == 2 and entry in err
+    said = (tmp_path / "plan.toml").read_text().replace("weights =", f"{entry}\nweights =")
+    (tmp_path / "plan.toml").write_text(said)
+    assert ss.Plan.read(tmp_path / "plan.toml").design.frame["income"].isna().sum() == 10
+    code, _, err = run("check", str(tmp_path / "plan.toml"))
+    assert code == 0 and "carry a value label" not in err
+    code, _, err = run("check", str(tmp_path / "plan.toml"), "--set", "survey.missing_codes={'income': [-9]}")
+    assert code == 2 and "tables as {income = [-9, -8]}" in err
+
+
+def test_check_refuses_what_release_refuses_of_a_ledger(design: ss.SurveyDesign) -> None:
+    with pytest.raises(ss.InputError, match=r"privacy\.ledger needs privacy\.survey"):
+        ss.Plan(design, FORMULA, ledger="budget.jsonl", **PUBLIC).check()
+
+
+def test_few_amounts_and_far_bounds_are_told_beforehand() -> None:
+    """Three quarters zeros: scores and amounts rest on a quarter of the records."""
+    rng = np.random.default_rng(7)
+    n = 2000
+    amounts = np.where(rng.random(n) < 0.75, 0.0, rng.normal(5000, 4000, n))
+    frame = pd.DataFrame({"region": rng.choice(list("abc"), n), "pay": amounts, "w": rng.uniform(1, 3, n)})
+    design = ss.SurveyDesign(frame, weights="w")
+    plan = ss.Plan(design, "pay ~ region", epsilon=5, population_total=4000, bounds=(-50_000, 150_000), zeros=True)
+    assert "rest on these alone" in str(plan.check())
+    seen = " ".join(plan.check(inside=True).inside)
+    few = np.count_nonzero(amounts)
+    assert f"{few:,} of 2,000 records have an amount that is not 0; standard errors of their mean about" in seen
+    assert "the lower and the upper bound lies far from nearly all amounts" in seen
+    near = plan.set(bounds=(-10_000, 20_000))
+    assert "lies far from" not in " ".join(near.check(inside=True).inside)
+
+
+def test_a_weight_that_predictors_nearly_determine_is_told_when_the_release_begins(monkeypatch) -> None:
+    """Before minutes of chains that fail."""
+    rng = np.random.default_rng(8)
+    region = rng.choice(list("abc"), 300)
+    weight = np.select([region == "a", region == "b"], [10.0, 20.0], 30.0) * np.exp(0.05 * rng.normal(size=300))
+    frame = pd.DataFrame({"region": region, "pay": rng.lognormal(9, 0.5, 300), "w": weight})
+    plan = ss.Plan(
+        ss.SurveyDesign(frame, weights="w"), "pay ~ region", epsilon=5, population_total=6000, bounds=(0, 1e6)
+    )
+    told = []
+    monkeypatch.setattr(plans, "synthesize", lambda *_, **__: told.append(1) or 1 / 0)
+    with pytest.warns(UserWarning, match="nearly determine the survey weight"), pytest.raises(ZeroDivisionError):
+        plan.release()
+    assert told

@@ -29,7 +29,7 @@ class Compiled:
         with ThreadPoolExecutor() as pool:
             pool.submit(subprocess.run, [sys.executable, "-c", WRITE + "; time.sleep(100)", output_dir])
 
-cmdstan._compiled, cmdstan.program_path = lambda *_: Compiled(), lambda name: None
+cmdstan.compiled, cmdstan.program_path = lambda *_: Compiled(), lambda name: None
 get_engine("cmdstan").sample("toy", {{"y": {CANARY}}}, chains=1, warmup=1, draws=1, seed=1)
 """
 

@@ -28,6 +28,7 @@ from .risk import risk_command
 from .study import app as study_app
 from .synthesize import synthesize_command
 from .tables import tables_command
+from .wording import in_words_of_plans
 
 app = Commands(
     no_args_is_help=True,
@@ -85,6 +86,7 @@ def main() -> None:
 
 
 def _say(heading: str, text: str) -> None:
+    text = in_words_of_plans(text)
     errors.print(f"[bold red]{heading}:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 

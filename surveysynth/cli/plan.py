@@ -21,6 +21,10 @@ from .printing import about_what_is_written, console, print_release, print_table
 if TYPE_CHECKING:
     import pandas as pd
 
+COMPARED = (
+    "statistic", "outcome", "category", "prob", "estimate", "se", "estimate_release", "se_release", "ci_low", "ci_high",
+    "holds", "se_ratio",
+)  # fmt: skip
 PlanFile = Annotated[Path, typer.Argument(help="File by surveysynth plan.", show_default=False)]
 OPTIONS = {  # entries that have an option of their own
     "survey.weights": "--weights", "model.formula": "--formula", "privacy.epsilon": "--epsilon",
@@ -112,9 +116,12 @@ def compare_command(
     if out is not None and out.exists():
         raise InputError(f"{str(out)!r} exists; choose another --out")
     table = ss.Plan.read(plan).compare(ss.read_release(release))
+    by = [str(name) for name in table if name not in COMPARED]
     for (statistic, outcome), part in table.groupby(["statistic", "outcome"], sort=False):
-        console.print(_summary(f"{statistic} of {outcome}" if outcome else str(statistic), part), highlight=False)
-    console.print("Internal: computed from the confidential file.", highlight=False)
+        summary = _summary(f"{statistic} of {outcome}" if outcome else str(statistic), part, by)
+        console.print(summary, markup=False, highlight=False, soft_wrap=True)
+    more = "" if out else " --out cells.csv keeps every cell."
+    console.print(f"Internal: computed from the confidential file.{more}", markup=False, highlight=False)
     if out is not None:
         table.to_csv(out, index=False)
         print_written(str(out))
@@ -172,12 +179,21 @@ def _print_entries() -> None:
     console.print(shown)
 
 
-def _summary(what: str, part: pd.DataFrame) -> str:
-    held, all_ = int(part["holds"].sum()), int(part["holds"].notna().sum())
-    return (
-        f"{what}: {held} of {all_} intervals ({held / max(all_, 1):.0%}) hold the file's own estimate; standard errors "
-        f"are {part['se_ratio'].median():.2f} times the file's own (median of the cells)"
-    )
+def _summary(what: str, part: pd.DataFrame, by: Sequence[str]) -> str:
+    judged = part[part["holds"].notna()]
+    held, all_ = int(judged["holds"].sum()), len(judged)
+    said = f"{what}: "
+    if all_:
+        said += (
+            f"{held} of {all_} intervals ({held / all_:.0%}) hold the file's own estimate; standard errors are "
+            f"{judged['se_ratio'].median():.2f} times the file's own (median of the cells)"
+        )
+    fixed = len(part) - all_
+    said += f"{'; ' if all_ and fixed else ''}{f'{fixed} fixed by design, or without an interval' if fixed else ''}"
+    missed = judged[~judged["holds"].astype(bool)]
+    off = (missed["estimate_release"] - missed["estimate"]) / missed["se_release"]
+    cells = [" x ".join(str(row[name]) for name in by) or "all" for row in missed.to_dict("records")]
+    return said + "".join(f"\n  {cell}: off by {x:+.1f} standard errors" for cell, x in zip(cells, off, strict=True))
 
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ READERS: dict[str, Callable[..., Any]] = {
 }
 OF_ONE_ENCODING = (".parquet", ".por")
 Labels = dict[str, str]
+LABELLED = "numbers with labels"  # attribute of a frame: codes by column, where some values of numbers have a label
 
 
 def read_frame(
@@ -138,6 +139,7 @@ def _by_number(codes: list[Code], names: dict[Code, str]) -> list[Code]:
 def _with_labels(
     frame: pd.DataFrame, labels: dict[str, dict[Code, str]], declared: dict[Hashable, list[Code]]
 ) -> pd.DataFrame:
+    labelled_numbers: dict[str, list[Code]] = {}
     for column, every in labels.items():
         missing = holds(pd.Series(list(every), dtype=object), _by_number(declared.get(column, []), every))
         names = {code: text for (code, text), gone in zip(every.items(), missing, strict=True) if not gone}
@@ -149,9 +151,17 @@ def _with_labels(
             if len(texts) == len(names):
                 frame[column] = pd.Categorical(frame[column].map(names), categories=texts)
         elif (labelled := frame[column].isin(list(names))).any():
+            numbers: list[Code] = [code for code in codes if not isinstance(code, str)]
+            labelled_numbers[column] = numbers
             warnings.warn(
                 f"column {column!r} has numbers, of which those in {rows(labelled)} carry a value label; if these are "
-                f"special codes such as 'refused', say so: missing_codes={{{column!r}: [...]}}",
+                f"special codes such as 'refused', say so: missing_codes={{{column!r}: {listing_of(numbers)}}}",
                 stacklevel=4,
             )
+    frame.attrs[LABELLED] = labelled_numbers
     return frame
+
+
+def listing_of(codes: Sequence[Code]) -> str:
+    """Codes as Python and TOML write a list."""
+    return f"[{', '.join(f'{code:.15g}' if isinstance(code, float) else str(code) for code in codes)}]"

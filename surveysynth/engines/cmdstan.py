@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
-import shutil
+import re
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,38 +17,75 @@ import numpy as np
 
 from ..errors import EngineError, guarded
 from .base import ADAPT_DELTA, Samples, diagnose, program_path
+from .compiled import compiled
 from .scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from cmdstanpy import CmdStanMCMC, CmdStanModel
+    from cmdstanpy import CmdStanMCMC
+
+
+LEAST = (2, 33)  # version: array syntax, log_prob
+TRIAL = "parameters { real x; } model { x ~ std_normal(); }\n"
+INSTALL = "install one with cmdstanpy.install_cmdstan(), set CMDSTAN to its folder, or use engine='embedded'"
+
+
+def find_cmdstan() -> tuple[Path, str]:
+    """Folder and version of the CmdStan that cmdstanpy finds.
+
+    Raises
+    ------
+    EngineError
+        There is none, or it is too old; says what is wrong and what to do.
+    """
+    import cmdstanpy
+
+    named = os.environ.get("CMDSTAN")
+    try:
+        with _silence():
+            home = Path(cmdstanpy.cmdstan_path())
+    except ValueError:
+        nothing = f"CMDSTAN is set to {named!r}, which is no folder of CmdStan: it has no makefile"
+        raise EngineError(f"{nothing if named else 'cmdstanpy finds no CmdStan'}; {INSTALL}") from None
+    found = re.search(r"^CMDSTAN_VERSION *:= *((\d+)\.(\d+)\S*)", (home / "makefile").read_text(), re.M)
+    if found is None:
+        raise EngineError(f"the makefile of {str(home)!r} says no version of CmdStan; {INSTALL}")
+    if (int(found[2]), int(found[3])) < LEAST:
+        least = ".".join(map(str, LEAST))
+        raise EngineError(f"CmdStan {found[1]} in {str(home)!r} is too old: {least} or later is needed; {INSTALL}")
+    return home, found[1]
 
 
 def cmdstan_version() -> str | None:
-    """Version of the CmdStan that cmdstanpy finds, or None."""
-    import cmdstanpy
+    """Version of the CmdStan that can be used, or None."""
+    try:
+        return find_cmdstan()[1]
+    except EngineError:
+        return None
 
-    with _silence():
-        try:
-            cmdstanpy.cmdstan_path()
-        except ValueError:
-            return None
-        version = cmdstanpy.utils.cmdstan_version()
-    return "unknown" if version is None else ".".join(map(str, version))
+
+def try_cmdstan() -> str:
+    """Version of the CmdStan that has just compiled and run a program of one parameter.
+
+    Raises
+    ------
+    EngineError
+        It cannot, and why.
+    """
+    engine = CmdStan()
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "trial.stan"
+        program.write_text(TRIAL)
+        engine.sample(str(program), {}, chains=1, warmup=100, draws=100, seed=1)
+    return engine.version
 
 
 class CmdStan:
-    """Compiles a program once (30-60 s, cached in the user's cache folder), then runs it."""
+    """Compiles a program once (a minute or two, kept in the user's cache folder), then runs it."""
 
     name = "cmdstan"
 
     def __init__(self) -> None:
-        version = cmdstan_version()
-        if version is None:
-            raise EngineError(
-                "cmdstanpy finds no CmdStan; install one with cmdstanpy.install_cmdstan(), set CMDSTAN, "
-                "or use engine='embedded'"
-            )
-        self.version = version
+        self.home, self.version = find_cmdstan()
 
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
@@ -56,11 +93,18 @@ class CmdStan:
         """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Data and draws are confidential: they pass through files that only this user can read, in a
-        :func:`surveysynth.engines.scratch.scratch_folder`.  One program runs at a time, its chains side by side.
+        :func:`surveysynth.engines.scratch.scratch_folder` that is made when the program has been compiled.  One program
+        runs at a time, its chains side by side.
+
+        Raises
+        ------
+        EngineError
+            The program does not compile, or could not be sampled.  What Stan says then may quote the data, so it is
+            not repeated.
         """
 
         def sample() -> Samples:
-            model = _compiled(program_path(program), self.version)
+            model = compiled(program_path(program), self.home, self.version)
             with scratch_folder() as folder, _files_of_this_user():
                 path = folder / "data.json"
                 path.write_text(json.dumps({k: np.asarray(v).tolist() for k, v in data.items()}))
@@ -71,7 +115,7 @@ class CmdStan:
                 return to_samples(fit, self.version)
 
         def stopped(kind: str) -> EngineError:
-            return EngineError(f"CmdStan could not compile or sample the program {program!r}")
+            return EngineError(f"CmdStan could not sample the program {program!r}")
 
         with _silence():
             return guarded(sample, (RuntimeError, ValueError), stopped)
@@ -85,20 +129,6 @@ def to_samples(fit: CmdStanMCMC, version: str) -> Samples:
         values[name] = np.asarray(flat, dtype=np.float64).reshape(shape)  # chains are concatenated in order
     divergences = int(np.sum(fit.method_variables()["divergent__"]))
     return Samples(values, diagnose(values, divergences), CmdStan.name, version)
-
-
-def _compiled(source: Path, version: str) -> CmdStanModel:
-    from cmdstanpy import CmdStanModel
-
-    files = [source, *sorted(source.parent.glob("*.stanfunctions"))]  # what a program may include
-    text = "".join(file.read_text() for file in files)
-    key = hashlib.sha256((version + text).encode()).hexdigest()[:16]
-    base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "surveysynth" / key
-    base.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        if not (base / file.name).exists():
-            shutil.copyfile(file, base / file.name)
-    return CmdStanModel(stan_file=str(base / source.name), stanc_options={"include-paths": [str(base)]})
 
 
 _alone = threading.RLock()  # logger and umask belong to the process

@@ -47,10 +47,24 @@ def scratch_folder() -> Iterator[Path]:
 
 def sweep() -> None:
     """Remove the scratch folders that processes of this user left when they were killed."""
-    for place in _places():
-        for folder in place.glob("surveysynth-*"):
-            if NAME.fullmatch(folder.name):
-                _remove_if_left(folder)
+    for folder in _folders():
+        with _if_left(folder) as dead:
+            if dead:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def left() -> list[Path]:
+    """The folders that :func:`sweep` would remove."""
+    found = []
+    for folder in _folders():
+        with _if_left(folder) as dead:
+            if dead:
+                found.append(folder)
+    return found
+
+
+def _folders() -> list[Path]:
+    return [x for place in _places() for x in sorted(place.glob("surveysynth-*")) if NAME.fullmatch(x.name)]
 
 
 def _places() -> list[Path]:
@@ -63,14 +77,21 @@ def _places() -> list[Path]:
     return []
 
 
-def _remove_if_left(folder: Path) -> None:
-    with suppress(OSError):  # it is in use, another user's, a link, or removed meanwhile
+@contextmanager
+def _if_left(folder: Path) -> Iterator[bool]:
+    """Whether a process of this user left the folder when it was killed; nobody takes it meanwhile."""
+    try:
         lock = _locked(folder)
-        if lock is not None:
-            status = os.fstat(lock)
-            if status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == PRIVATE:
-                shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
+    except OSError:  # it is in use, another user's, a link, or removed meanwhile
+        lock = None
+    if lock is None:
+        yield False
+        return
+    try:
+        status = os.fstat(lock)
+        yield status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == PRIVATE
+    finally:
+        os.close(lock)
 
 
 def _new_folder() -> tuple[Path, int | None]:

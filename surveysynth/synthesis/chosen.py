@@ -100,8 +100,19 @@ def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str
     return out
 
 
-def expected(settings: Settings, design: SurveyDesign, folder: Path, m: int | None = None) -> float | None:
+def expected(
+    settings: Settings, design: SurveyDesign, folder: Path, m: int | None = None, *, records: int | None = None
+) -> float | None:
     """Expected standard error of a mean over the file's own; None where there is no public way to say it.
+
+    Parameters
+    ----------
+    settings, design, folder
+        As :func:`choose` takes them.
+    m : int, optional
+        Another number of data sets than the plan's.
+    records : int, optional
+        Another number of records than the file's.
 
     Raises
     ------
@@ -121,7 +132,7 @@ def expected(settings: Settings, design: SurveyDesign, folder: Path, m: int | No
             design, settings.model.clusters or "model"
         )
     )
-    n = design.n if said.unit is None else design.column(said.unit).nunique()
+    n = records or (design.n if said.unit is None else design.column(said.unit).nunique())
     return expected_se(
         n, parameters, said.epsilon, m or settings.release.m, numbers=numbers, reference=said.reference is not None,
         scores=bounds_of_scores(settings) is not None,

@@ -40,6 +40,7 @@ NAMED = 5  # levels that a warning names
 DEAR, FAIR = 1.5, 1.3  # expected standard errors over the file's own: of a warning, and what it aims at
 MORE = 1.1, 60  # steps by which a larger epsilon is looked for
 ATOM, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; of residuals; t of a rank correlation
+TAIL, FAR = 0.001, 0.5  # of amounts; bounds beyond these quantiles by half of what lies between are far
 LEAST_SPREAD = 0.25  # of a log weight given the predictors: the least that a first draw allows
 WIDTH = 112
 KINDS = {"strict": "strict", "censored": "strict", "censored-weighted": "strict given the privacy weights"}
@@ -112,7 +113,7 @@ def outlook(
         "Time": [_said_of_time(settings, design, mechanism)],
     }
     warnings = _warnings(settings, design, folder, model, ratio, cells, by)
-    seen = _look_inside(settings, design, model, mechanism, by, ratio) if inside else []
+    seen = _look_inside(settings, design, model, mechanism, by, ratio, folder) if inside else []
     return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
 
 
@@ -169,6 +170,8 @@ def _said_of_accuracy(settings: Settings, ratio: float | None, cells: pd.DataFra
     if ratio is None:
         return ["no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"]
     said = [f"standard errors of means about {ratio:.2f} times the file's own, in every cell that the model holds"]
+    if settings.model.zeros:
+        said.append("more where few amounts are not 0, as scores and amounts rest on these alone; --inside counts them")
     if by:
         smallest = cells["records"].min()
         said.append(f"tables by {', '.join(by)}: {len(cells)} cells and margins, the smallest of {smallest:,} records")
@@ -234,14 +237,18 @@ def _warnings(
         )
     if design.clustered and p.unit is None:
         said.append(
-            "epsilon protects single records; where a person or household has several, say which column that is: unit ="
+            "epsilon protects single records; where a person or household has several, say which column that is, as "
+            "unit in [privacy]"
         )
     if p.mechanism in ("pseudo-posterior", "weighted-e"):
         said.append("the guarantee is asymptotic, not strict at this number of records; the report says so")
     if p.population_total is None:
         said.append("no population_total: the sum of the survey weights is published, which epsilon does not cover")
     if p.ledger is None:
-        said.append("no ledger: nothing adds up what is spent on this survey; surveysynth ledger --create makes one")
+        said.append(
+            "no ledger: nothing adds up what is spent on this survey. surveysynth ledger budget.jsonl --survey NAME "
+            "--create makes one; then say ledger = 'budget.jsonl' and survey = 'NAME' in [privacy]"
+        )
     return said
 
 
@@ -278,14 +285,16 @@ def _enough(settings: Settings, design: SurveyDesign, folder: Path) -> float | N
 
 def _look_inside(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
-    ratio: float | None,
+    ratio: float | None, folder: Path,
 ) -> list[str]:  # fmt: skip
     """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
     said = _of_refusal(settings, design, model, mechanism)
     if said:
         return said
-    said = _of_information(settings, design, model, mechanism) + _of_weights(settings, design, model)
+    said = _of_information(settings, design, model, mechanism)
+    said += [near_public] if (near_public := of_weights(settings, design, model)) else []
     numeric = [name for name in model.outcomes if name not in model.categorical]
+    said += _of_zeros(settings, design, numeric, folder, ratio)
     for outcome in numeric:
         said += _of_values(settings, design, outcome)
         said += _of_residuals(settings, design, model, outcome)
@@ -326,20 +335,38 @@ def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer
     return [f"{said}{ratio:.2f} times the file's own, biases apart{little}. {cost.verdict}"]
 
 
-def _of_weights(settings: Settings, design: SurveyDesign, model: Synthesizer) -> list[str]:
-    """Whether the predictors leave so little of the log weight that its model has no room for it."""
+def of_weights(settings: Settings, design: SurveyDesign, model: Synthesizer) -> str:
+    """Whether the predictors leave so little of the log weight that its model has no room for it; "" if not."""
     if settings.privacy.mechanism != "strict" or settings.model.weight == "public" or model.categorical:
-        return []
+        return ""
     X, row, _ = predictor_rows(design, model.predictors, None)
     log_w = np.log(design.weights)
     left = float(np.std(log_w - X[row] @ np.linalg.lstsq(X[row], log_w, rcond=None)[0]))
     if left >= LEAST_SPREAD:
+        return ""
+    return (
+        "the predictors nearly determine the survey weight (they leave its logarithm a standard deviation below "
+        f"{LEAST_SPREAD}, from where on the model has room), so that chains can fail, after minutes. Who knows the "
+        "predictors nearly knows the weight: if weights may be published, say weight = 'public' in [model]"
+    )
+
+
+def _of_zeros(
+    settings: Settings, design: SurveyDesign, outcomes: list[str], folder: Path, ratio: float | None
+) -> list[str]:
+    """What to expect where amounts are those of some records only."""
+    if not settings.model.zeros or ratio is None:
         return []
-    return [
-        "the predictors nearly determine the survey weight (they leave its logarithm a standard deviation of "
-        f"{left:.2g}, and the model has room from about {LEAST_SPREAD} on), so that chains can fail: if weights may be "
-        "published, say weight = 'public' in [model]"
-    ]
+    said = []
+    for outcome in outcomes:
+        amounts = int(np.count_nonzero(np.nan_to_num(design.numeric(outcome))))
+        try:
+            of_these = expected(settings, design, folder, records=amounts)
+            so = f"standard errors of their mean about {of_these:.2f} times the file's own"
+        except (InputError, PrivacyError):
+            so = "too few for scores and a first draw at this epsilon: their means can be far off"
+        said.append(f"{outcome}: {amounts:,} of {design.n:,} records have an amount that is not 0; {so}")
+    return said
 
 
 def _of_values(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
@@ -361,11 +388,25 @@ def _of_values(settings: Settings, design: SurveyDesign, outcome: str) -> list[s
             said.append(
                 f"{outcome}: {beyond:.2%} lie beyond the bounds and are moved to them; wider bounds would keep them"
             )
-        if high > 4 * np.quantile(there, 0.999):
-            said.append(
-                f"{outcome}: the upper bound lies far above nearly all values; a tighter one makes shorter intervals"
-            )
+        if settings.model.transform == "scores":
+            said += _of_tails(outcome, amounts, low, high)
     return said
+
+
+def _of_tails(outcome: str, amounts: Floats, low: float, high: float) -> list[str]:
+    """Whether bounds lie so far beyond the amounts that the tails of private scores, which reach them, move means."""
+    if not amounts.size:
+        return []
+    least, most = (float(x) for x in np.quantile(amounts, [TAIL, 1 - TAIL]))
+    width = most - least
+    far = [name for name, gap in (("lower", least - low), ("upper", high - most)) if gap > FAR * width]
+    if not far:
+        return []
+    return [
+        f"{outcome}: the {' and the '.join(far)} bound lies far from nearly all amounts. Tails of private scores reach "
+        "to the bounds, the more so the fewer the amounts: means come out too far that way, with longer intervals than "
+        "expected. Give tighter bounds, or an earlier strict release as the reference"
+    ]
 
 
 def _bounds_of(settings: Settings, outcome: str) -> Any:

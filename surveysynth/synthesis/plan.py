@@ -7,6 +7,7 @@ Plan(design, "income ~ region + sex", ...)   or   Plan.read("plan.toml")
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 from ..choices import OutcomeKind
+from ..design.columns import nearest
 from ..design.guess import guess_roles
-from ..design.read import read_labelled
+from ..design.read import LABELLED, listing_of, read_labelled
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
@@ -26,11 +28,11 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Mechanism
 from ..release.folder import check_place
 from ..release.release import Release, read_release
-from ..storage import whole_file
+from ..storage import is_free, whole_file
 from ..validation import as_list
 from .chosen import choose, lacking
 from .fitting import synthesize
-from .outlook import Outlook, outlook
+from .outlook import Outlook, of_weights, outlook
 from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, print_of, rule_of, synthesizer_of
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
@@ -198,8 +200,13 @@ class Plan:
         if survey.probs is not None:
             free.pop("weights", None)
         settings = settings.set({f"survey.{role}": column for role, column in free.items()})
+        if guess and settings.release.folder == "release":
+            settings = settings.set({"release.folder": f"{Path(file).name.split('.')[0]}-release"})
         design = _design_of(frame, labels, settings) if _readable(settings) else None
         plan = cls._made(settings, design, Path())
+        for column in plan.settings.tables.by or ():
+            if str(column) not in map(str, frame.columns):
+                raise InputError(f"there is no column {column!r}{nearest(column, frame.columns)} for tables.by")
         plan._columns = tuple(f"{c} ({labels[c]})" if c in labels else str(c) for c in frame.columns)
         plan.reasons = {f"survey.{role}": GUESSED for role in free} | plan.reasons
         return plan
@@ -268,12 +275,17 @@ class Plan:
         self._refuse_unfinished()
         self._said_of_others()
         model, mechanism = self._parts()
-        settings, policy = self.settings, self._policy
+        self._refuse_labelled(model)
+        settings, policy, _ = self.settings, self._policy, self.ledger
         if policy is not None:
             settings = settings.set(
                 {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
             )
-        return outlook(settings, self.design, model, mechanism, self._folder, self.reasons, inside=inside)
+        found = outlook(settings, self.design, model, mechanism, self._folder, self.reasons, inside=inside)
+        taken = [] if is_free(self.place()) else [
+            f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
+        ]  # fmt: skip
+        return replace(found, warnings=[*found.warnings, *taken])
 
     def release(self, *, enter: bool = True, seed: int | None = None) -> Release:
         """Fit, and make the release.
@@ -295,8 +307,11 @@ class Plan:
         privacy, model, release = self.settings.privacy, self.settings.model, self.settings.release
         notes, of_others = self._said_of_others()
         synthesizer, mechanism = self._parts()
+        self._refuse_labelled(synthesizer)
         by_of(self.settings, synthesizer)
         print_of(self.settings, synthesizer, self._folder)
+        if foretold := of_weights(self.settings, self.design, synthesizer):
+            warnings.warn(foretold, stacklevel=2)
         ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
         if ledger is not None and epsilon is not None:
             ledger.check(epsilon)  # before the work of a fit
@@ -443,7 +458,8 @@ class Plan:
         pandas.DataFrame
             One row a cell and statistic: ``estimate`` and ``se`` of the file, those of the release with the suffix
             ``_release`` and its interval, whether it ``holds`` the file's estimate, and ``se_ratio``; ``holds`` is
-            missing where the release gives no interval, as for a domain in one PSU.
+            missing where the release gives no interval, as for a domain in one PSU, and where the design fixes the
+            number, as a public total.
         """
         by = self.settings.tables.by or release.table_predictors()
         theirs = release.tables(by, **self.statistics)
@@ -456,8 +472,8 @@ class Plan:
         keys = [c for c in ("statistic", "outcome", "category", "prob", *by) if c in theirs and c in file]
         both = file[[*keys, "estimate", "se"]].merge(theirs[[*keys, *COMPARED]], on=keys, suffixes=("", "_release"))
         off = pd.Series(np.maximum(both["ci_low"] - both["estimate"], both["estimate"] - both["ci_high"]))
-        # counts that the design fixes have intervals of no width, and differ by rounding alone
-        holds = (off <= ROUNDING * both["estimate"].abs()).astype("boolean").where(off.notna())
+        fixed = both["se_release"] <= ROUNDING * both["estimate_release"].abs()  # by design, as public totals
+        holds = (off <= 0).astype("boolean").where(off.notna() & ~fixed)
         return both.assign(holds=holds, se_ratio=both["se_release"] / both["se"])
 
     def to_toml(self) -> str:
@@ -499,6 +515,17 @@ class Plan:
         if lacks:
             said = "".join(f"\n  {entry}: {what}" for entry, what in lacks.items())
             raise InputError(f"the plan is not filled in; it lacks{said}")
+
+    def _refuse_labelled(self, model: Synthesizer) -> None:
+        """Refuse outcomes whose numbers have labels, such as -9 for "refused", about which the plan says nothing."""
+        labelled = self.design.frame.attrs.get(LABELLED, {})
+        for outcome in model.outcomes:
+            if outcome in labelled and outcome not in model.categorical and self.settings.survey.missing_codes is None:
+                codes = listing_of(labelled[outcome])
+                raise InputError(
+                    f"some numbers of {outcome!r} have labels, as codes for 'refused' have: say missing_codes = "
+                    f"{{{outcome} = {codes}}} in [survey], or missing_codes = [] if they are amounts"
+                )
 
     def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:
         """What the report and the manifest say of releases whose epsilon adds up with this one's."""

@@ -245,13 +245,28 @@ def read_toml(path: Path) -> Settings:
 
 
 def value_of(text: str) -> Any:
-    """What ``--set entry=text`` says: a value as TOML writes it, several by commas, or else the text itself."""
+    """What ``--set entry=text`` says: a value as TOML writes it, several by commas, or else the text itself.
+
+    Raises
+    ------
+    InputError
+        It begins like a list or a table and is none.
+    """
     for written in (text, f"[{text}]"):
         try:
             return tomllib.loads(f"value = {written}")["value"]
         except tomllib.TOMLDecodeError:
             continue
+    if text.startswith(("{", "[")):
+        raise InputError(f"--set {text}: write lists as [-9, -8], and tables as {{income = [-9, -8]}}")
     return text
+
+
+NOT_FOUND = {
+    "survey.strata": "if sampling was stratified",
+    "survey.psu": "if clusters were sampled first",
+    "survey.fpc": "if the sample is a large share of the population",
+}
 
 
 def to_toml(
@@ -271,7 +286,8 @@ def to_toml(
     """
     document = tomlkit.document()
     document.add(tomlkit.comment(f":schema {SCHEMA}"))
-    document.add(tomlkit.comment("surveysynth check this file; surveysynth release makes what it says"))
+    document.add(tomlkit.comment("to be reviewed; then: surveysynth check plan.toml, surveysynth release plan.toml"))
+    document.add(tomlkit.comment("(for editors: surveysynth plan --schema > plan.schema.json)"))
     for name, kind in Settings.model_fields.items():
         section: Section = getattr(settings, name)
         table = tomlkit.table()
@@ -287,6 +303,8 @@ def to_toml(
                 item.comment(reasons.get(at) or str(field.description))
             elif at in lacking:
                 table.add(tomlkit.comment(f"{entry} =   # {FILL_IN}: {lacking[at]}"))
+            elif at in NOT_FOUND and columns:
+                table.add(tomlkit.comment(f"{entry} =   # no column was found; say which, {NOT_FOUND[at]}"))
         document.add(tomlkit.nl())
         document.add(name, table)
     return tomlkit.dumps(document).replace("# :schema", "#:schema")

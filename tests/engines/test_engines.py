@@ -188,14 +188,14 @@ def some_cmdstan(monkeypatch, tmp_path):
 
 def test_without_cmdstan_auto_is_embedded_and_cmdstan_says_what_to_do(no_cmdstan):
     assert get_engine("auto").name == get_engine().name == "stanli"
-    with pytest.raises(EngineError, match=r"install_cmdstan\(\), set CMDSTAN, or use engine='embedded'"):
+    with pytest.raises(EngineError, match=r"install_cmdstan\(\), set CMDSTAN to its folder, or use engine='embedded'"):
         get_engine("cmdstan")
 
 
 def test_auto_is_embedded_also_where_there_is_a_cmdstan(some_cmdstan):
     """What a seeded run gives does not depend on what is installed."""
     assert get_engine("auto").name == get_engine().name == "stanli"
-    assert (get_engine("cmdstan").name, get_engine("cmdstan").version) == ("cmdstan", "2.36")
+    assert (get_engine("cmdstan").name, get_engine("cmdstan").version) == ("cmdstan", "2.36.0")
 
 
 def write_csv(path, columns, draws, divergent=()):
@@ -281,7 +281,7 @@ class Compiled:
 def test_cmdstan_run(some_cmdstan, program, monkeypatch):
     """Data as Stan's JSON (rows of matrices), settings passed on, and a private folder that is gone afterwards."""
     compiled, M = Compiled(), np.arange(6.0).reshape(2, 3)
-    monkeypatch.setattr(cmdstan, "_compiled", lambda source, version: compiled)
+    monkeypatch.setattr(cmdstan, "compiled", lambda source, home, version: compiled)
     data = {"N": 2, "R": M, "n": np.int64(5), "A": np.float64(0.1), "none": np.empty((0, 2))}
     draws = get_engine("cmdstan").sample(program(""), data, **SETTINGS)
     assert compiled.data == {"N": 2, "R": [[0, 1, 2], [3, 4, 5]], "n": 5, "A": 0.1, "none": []}
@@ -294,8 +294,8 @@ def test_cmdstan_run(some_cmdstan, program, monkeypatch):
 @pytest.mark.parametrize("error", [RuntimeError, ValueError])
 def test_what_cmdstan_says_about_the_data_is_not_repeated(error, some_cmdstan, program, monkeypatch, capfd, caplog):
     compiled = Compiled(error(f"y is {CANARY}"))
-    monkeypatch.setattr(cmdstan, "_compiled", lambda source, version: compiled)
-    with pytest.raises(EngineError, match="CmdStan could not compile or sample the program 'toy'") as caught:
+    monkeypatch.setattr(cmdstan, "compiled", lambda source, home, version: compiled)
+    with pytest.raises(EngineError, match="CmdStan could not sample the program 'toy'") as caught:
         get_engine("cmdstan").sample(program(""), {"y": float(CANARY)}, **SETTINGS)
     assert quotes_nothing(caught.value) and not compiled.folder.exists()
     assert CANARY[:5] not in "".join(capfd.readouterr()) + caplog.text

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import surveysynth as ss
 from surveysynth.errors import SurveySynthError
@@ -334,7 +335,7 @@ def test_command_lines(words):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(HOME / "here"), pytest.MonkeyPatch.context() as patched:
         patched.setattr("sys.argv", ["surveysynth", *words])
-        patched.setattr(cli.errors, "file", err)
+        patched.setattr(cli, "errors", Console(file=err, width=200))
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
             cli.main()
     said = err.getvalue()

@@ -43,8 +43,8 @@ def working_scale(
         ) from None
     if np.isnan(y).any() and not imputed:
         raise InputError(
-            f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop' to "
-            "leave these records out (the report then says how many), under Strict() missing='impute'"
+            f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='impute' under "
+            "Strict(), and under other mechanisms missing='drop', which leaves these records out and says how many"
         )
     amount = ~np.isnan(y) & ~(zeros & (y == 0))
     if isinstance(transform, NormalScores) and transform.made_from(y[amount], design.weights[amount]):

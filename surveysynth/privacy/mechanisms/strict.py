@@ -185,7 +185,7 @@ class Strict(Mechanism):
         if model.missing == "drop":
             raise ModelError(
                 "missing='drop' leaves records out by what is confidential, which Strict() does not cover: say "
-                "missing='impute', or make a missing category a level of its own"
+                "missing='impute', or, of categories, make 'missing' one of them"
             )
 
     def model_of(self, formula: str) -> Synthesizer:

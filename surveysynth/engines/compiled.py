@@ -1,0 +1,138 @@
+"""Programs that CmdStan compiled: kept in the user's cache folder, under a key of all that went into them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import EngineError
+from ..progress import during
+from ..storage import locked, whole_folder
+
+if TYPE_CHECKING:
+    from cmdstanpy import CmdStanModel
+
+INCLUDE = re.compile(r'^[ \t]*#include[ \t]+["<]?([^">\s]+)[">]?[ \t]*$', re.M)
+COMPILERS = ("g++", "clang++", "c++")
+UNUSED = 30 * 24 * 3600  # seconds after which a program that nobody ran is removed
+OTHERWISE = "or use engine='embedded', which needs no compiler"
+
+
+def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
+    """The program, ready to run: compiled where its key is new, or where what is there does not start.
+
+    Parameters
+    ----------
+    source : Path
+        A Stan program; what it includes is beside it.
+    home : Path
+        The folder of CmdStan.
+    version : str
+        Its full version.
+
+    Raises
+    ------
+    EngineError
+        There is no compiler, the program does not compile, or the cache folder cannot be written.
+    """
+    from cmdstanpy import CmdStanModel
+    from cmdstanpy.utils import EXTENSION
+
+    text, make_local = with_includes(source), home / "make" / "local"
+    settings = make_local.read_text() if make_local.is_file() else ""
+    parts = [str(home.resolve()), version, settings, text]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surveysynth" / "stan"
+    place = cache / f"{source.stem}-{key}"
+    executable = place / f"{source.stem}{EXTENSION}"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = cache / f"{place.name}.lock"
+        lock.touch()
+        with locked(lock):  # another process may be compiling it
+            if not _starts(executable):
+                _need_compiler(source, settings)
+                with whole_folder(place, replace=True) as staging:
+                    _compile(source, text, staging)
+                _remove_unused(cache)
+        os.utime(place)
+    except OSError as error:
+        raise EngineError(
+            f"compiled Stan programs cannot be kept in {str(cache)!r} ({error.strerror}); "
+            f"set XDG_CACHE_HOME to a folder that can be written, {OTHERWISE}"
+        ) from None
+    return CmdStanModel(exe_file=str(executable))
+
+
+def with_includes(source: Path, within: tuple[Path, ...] = ()) -> str:
+    """The text of a program with that of the files it includes; one that is not there is left for stanc to name."""
+
+    def text(line: re.Match[str]) -> str:
+        file = source.parent / line[1]
+        known = file.is_file() and file not in (source, *within)
+        return with_includes(file, (source, *within)) if known else line[0]
+
+    return INCLUDE.sub(text, source.read_text(encoding="utf-8"))
+
+
+def _starts(executable: Path) -> bool:
+    """Whether an executable is there and runs: it may be cut short, or need a library that has moved."""
+    try:
+        return subprocess.run([executable, "info"], capture_output=True, check=False, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _need_compiler(source: Path, settings: str) -> None:
+    make = os.environ.get("MAKE") or ("mingw32-make" if os.name == "nt" else "make")
+    own = os.environ.get("CXX") or re.search(r"^[ \t]*CXX[ \t]*[:?]?=", settings, re.M)
+    missing = [] if shutil.which(make) else [make]
+    if not own and not any(map(shutil.which, COMPILERS)):
+        missing.append("C++ compiler")
+    if missing:
+        raise EngineError(
+            f"CmdStan has to compile {source.name!r} once, and finds no {' and no '.join(missing)}; install "
+            f"{'them' if len(missing) > 1 else 'it'} (Debian: apt-get install make g++), {OTHERWISE}"
+        )
+
+
+def _compile(source: Path, text: str, folder: Path) -> None:
+    """Compile in a folder without spaces or other users, as make wants it, and copy the executable to another."""
+    from cmdstanpy.compilation import compile_stan_file
+
+    with tempfile.TemporaryDirectory(prefix="surveysynth-stan-") as name:
+        program = Path(name) / source.name
+        program.write_text(text, encoding="utf-8")
+        said = ""
+        with during(f"compiling the Stan program {source.stem}, once; this takes a minute or two"):
+            try:
+                executable = compile_stan_file(program)
+            except ValueError as error:
+                said = str(error)
+        if said:  # of the program alone, which holds no data
+            raise EngineError(f"CmdStan cannot compile the program {source.name!r}:\n{_reason(said)}")
+        shutil.copy(executable, folder)
+
+
+def _reason(said: str) -> str:
+    """What stanc, or the end of what make, said."""
+    lines = said.splitlines()
+    begun = [k for k, line in enumerate(lines) if re.match(r"(Syntax|Semantic|.*[Ee]rror)", line)]
+    ended = [k for k, line in enumerate(lines) if line.startswith("make:")]
+    return "\n".join(lines[begun[0] if begun else 0 : ended[-1] if ended else None][-20:]).strip()
+
+
+def _remove_unused(cache: Path) -> None:
+    """Remove what nobody ran for a month: programs that were changed, and those of a CmdStan that was."""
+    for place in cache.glob("*-*"):
+        with suppress(OSError):  # another process was first
+            if time.time() - place.stat().st_mtime > UNUSED:
+                shutil.rmtree(place) if place.is_dir() else place.unlink()

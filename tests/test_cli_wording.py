@@ -1,0 +1,22 @@
+"""Messages in the words of plans: what they ask for can be typed."""
+
+import pytest
+
+from surveysynth.cli.wording import in_words_of_plans
+
+
+@pytest.mark.parametrize(
+    ("python", "plan"),
+    [
+        ("declare it, FBS(..., weight='public')", "declare it, weight = 'public' in [model]"),
+        ("another place, or overwrite=True", "another place, or --overwrite"),
+        ("say so: missing_codes={'pay': [-9, -8]}", "say so: missing_codes = {pay = [-9, -8]} in [survey]"),
+        ("use mechanism=PseudoPosterior(), whose", "use mechanism = 'pseudo-posterior' in [privacy], whose"),
+        ("under Strict() say zeros=True", "under the strict mechanism say zeros = true in [model]"),
+        ("prior='flat' is not one of paper", "prior='flat' is not one of paper"),  # that was given
+        ("C(x)=3, and size=3 too", "C(x)=3, and size=3 too"),
+        ("transform=surveysynth.AsinhTransform(scale=...)", "transform=surveysynth.AsinhTransform(scale=...)"),
+    ],
+)
+def test_arguments_are_entries(python, plan):
+    assert in_words_of_plans(python) == plan
