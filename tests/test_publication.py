@@ -25,6 +25,7 @@ from surveys import make_design, make_frame, model
 from test_release import odd_frame
 
 import surveysynth as ss
+from surveysynth.publication.arrangement import arranged
 from surveysynth.publication.document import Facts, document
 from surveysynth.publication.figures.domains import SERIES, dot_plot
 from surveysynth.publication.footnotes import most_guessed, protected
@@ -175,6 +176,23 @@ def test_a_variable_of_many_categories_goes_down(tmp_path):
     groups = [row[0] for row in table[2:] if len(row) == 1]
     assert sorted(groups) == sorted([*frame["gender"].astype(str).unique(), "All"])
     assert sum(len(row) == 6 for row in table[2:]) == 3 * 13
+
+
+@pytest.mark.parametrize("width", [200, 20])
+def test_a_group_stands_together_with_its_margin(width):
+    """Across and down: every group once, the total last, and every number in the row of its labels."""
+    frame = make_frame().assign(area=np.resize(["east", "west", "north"], 400))
+    design = ss.SurveyDesign(frame, weights="wt")
+    made = ss.synthesize(design, model("area + field + gender"), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
+    written = doc(made, ["area", "field", "gender"], statistic="mean")
+    (block,) = written.blocks
+    sheet = arranged(block, written, width)
+    groups = [group for group, _ in itertools.groupby(sheet.groups)]
+    assert len(groups) == len(set(groups)) == (4 if width == 200 else 4 * 5) and groups[-1].endswith("All")
+    said = block.cells.set_index(["area", "field", "gender"])["estimate"]
+    for group, row, texts in zip(sheet.groups, sheet.rows, sheet.texts, strict=True):
+        labels = (group, row, "f") if width == 200 else (*group.split(" · "), row)
+        assert texts[0] == said[labels]
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (texlive-latex-recommended)")
