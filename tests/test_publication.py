@@ -198,7 +198,8 @@ def test_a_group_stands_together_with_its_margin(width):
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (texlive-latex-recommended)")
 def test_latex_compiles_and_breaks_over_pages(tmp_path):
     frame = make_frame().assign(area=np.resize([f"district_{i} & 100% #{i}" for i in range(40)], 400))
-    design = ss.SurveyDesign(frame, weights="wt")
+    heading = "A heading that is much longer than any label of a row below it, and needs several lines itself"
+    design = ss.SurveyDesign(frame, weights="wt", labels={"area": heading})
     made = ss.synthesize(design, model("gender + area"), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
     made.write_tables(tmp_path / "t.tex", ["gender", "area"], symbols="statcan")
     for _ in range(3):
