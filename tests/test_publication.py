@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+import zipfile
 from html import unescape
 from html.parser import HTMLParser
 
@@ -218,6 +219,8 @@ def test_markdown_has_a_table_of_every_quantity(release):
     assert len(rules) == 2
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(re.findall(r"\|", rules[0]))}
+    below = text.partition("## Technical notes\n\n")[2].splitlines()
+    assert "- Neighbour relations:" in below and below[below.index("- Neighbour relations:") + 1].startswith("  - ")
 
 
 @pytest.mark.skipif(shutil.which("pandoc") is None, reason="needs pandoc")
@@ -225,6 +228,10 @@ def test_a_docx_comes_from_pandoc(release, tmp_path):
     path = release.write_tables(tmp_path / "t.docx", "gender")
     back = subprocess.run(["pandoc", str(path), "-t", "plain"], capture_output=True, text=True, check=True).stdout
     assert "Tables of Income, gross & net" in back and "Standard error" in back
+    with zipfile.ZipFile(path) as file:
+        text, styles = (file.read(f"word/{name}.xml").decode() for name in ("document", "styles"))
+    assert 'w:orient="landscape"' in text  # numbers were broken in their middle on a page upright
+    assert re.search(r'(?s)styleId="Compact"(?:(?!</w:style>).)*<w:sz w:val="20"', styles)
 
 
 def test_shares_are_printed_in_percent(tmp_path):
