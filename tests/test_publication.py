@@ -125,6 +125,29 @@ def test_a_workbook_holds_numbers_and_symbols_and_no_empty_cell(release, tmp_pat
         assert not any(c.data_type == "f" for cells in sheet.iter_rows() for c in cells)
 
 
+def test_nothing_in_a_workbook_is_cut_off(release, tmp_path):
+    """Rows are as high as their texts need, columns as wide as their numbers, in the print of the tables."""
+    written = doc(release, ["field", "gender"], statistic="total", min_cell=48)
+    (block,) = written.blocks
+    assert written.legend.keys() >= {"[c]"}
+    long = ["A label of a row that needs two lines" + " or more" * (i % 3) for i in range(len(block.cells))]
+    cells = block.cells.assign(field=long, estimate=["1,234,567,890,123", *block.cells["estimate"][1:]])
+    block = dataclasses.replace(block, cells=cells, title=" ".join(["A title of two lines"] * 6))
+    made = dataclasses.replace(written, blocks=(block, dataclasses.replace(block, name="table_2")), notes=("A note",))
+    write_workbook(made, tmp_path / "t.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "t.xlsx")
+    for name in ("Contents", "Table 1", "Glossary", "Technical notes"):
+        sheet = book[name]
+        (mark,) = sheet.tables.values()
+        for cells in sheet[mark.ref]:
+            for cell in cells:
+                width, height = sheet.column_dimensions[cell.column_letter].width, sheet.row_dimensions[cell.row].height
+                assert cell.alignment.vertical == "top"
+                if isinstance(cell.value, str):
+                    assert 15 * math.ceil(len(cell.value) / width) <= (height or 15), (name, cell.value)
+    assert book["Table 1"].column_dimensions["C"].width > 1.2 * len("1,234,567,890,123")
+
+
 def test_a_workbook_says_who_made_it_when_is_nobodys_business(release, tmp_path):
     """The same tables make the same file: no clock, no name."""
     a, b = (release.write_tables(tmp_path / f"{x}.xlsx", "gender").read_bytes() for x in "ab")
