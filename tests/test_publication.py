@@ -189,6 +189,12 @@ def test_a_page_is_whole_and_can_be_read_aloud(release, tmp_path):
     assert ODD.replace("<", "&lt;").replace(">", "&gt;").replace("&", "&amp;", 1) in text
 
 
+def test_every_column_of_a_page_has_a_heading(release):
+    for by in ([], ["gender"], ["field", "gender"]):
+        for _, *rows in Page(page(doc(release, by))).tables:
+            assert all(rows[0]) and all(rows[1])
+
+
 def test_a_variable_of_many_categories_goes_down(tmp_path):
     frame = make_frame().assign(area=np.resize([f"district {i}" for i in range(12)], 400))
     design = ss.SurveyDesign(frame, weights="wt")

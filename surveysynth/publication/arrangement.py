@@ -85,7 +85,7 @@ def _long(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
     shown = ["estimate", "se", "ci_low", "ci_high", "n"]
     return Arrangement(
         outer=BETWEEN.join(block.headings[c] for c in block.by[:-1]),
-        inner=block.headings[block.by[-1]] if block.by else "",
+        inner=block.headings[block.by[-1]] if block.by else document.words("headings.table"),
         groups=_groups(_labels(cells, block.by)),
         rows=[row[-1] for row in _labels(cells, block.by)] if block.by else [document.words("headings.total")],
         columns=[("", document.words(f"headings.{c}")) for c in shown],
