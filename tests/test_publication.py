@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tomllib
 import zipfile
-from html import unescape
+from html import escape, unescape
 from html.parser import HTMLParser
 
 import frictionless
@@ -540,6 +540,7 @@ def test_a_figure_says_in_words_what_it_shows(suffix, release, tmp_path):
     assert found == pytest.approx([low["estimate"], high["estimate"]], rel=0.01)
     if suffix == ".svg":
         drawn = path.read_text(encoding="utf-8")
+        assert '<svg role="img"' in drawn and f"<desc>{escape(text.strip())}</desc>" in drawn  # for screen readers
         assert "<dc:description>" in drawn and "Income, gross &amp; net" in drawn and "<dc:date>" not in drawn
         assert release.plot(tmp_path / "again.svg", ["field", "gender"]).read_text(encoding="utf-8") == drawn
     else:
@@ -572,6 +573,34 @@ def test_amounts_that_are_far_apart_have_a_logarithmic_axis(release, monkeypatch
     monkeypatch.setattr(ss.Release, "tables", lambda *a, **k: table)
     release.plot(tmp_path / "f.png", "field", statistic="total")
     assert [figure.axes[0].get_xscale() for figure in kept] == ["linear", "log"]
+
+
+@pytest.mark.parametrize("statistic", ["mean", "total"])
+def test_a_figure_can_be_read_where_labels_and_amounts_are_long(statistic, release, monkeypatch, tmp_path):
+    """No number of an axis runs into the next, rows have most of the width, and the legend's dots are full."""
+    kept = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *a, **k: kept.append(figure))
+    made = doc(release, ["field", "gender"], statistic=statistic, times=6)
+    (block,) = made.blocks
+    long = {name: f"{name} associate professionals and technical occupations" for name in block.cells["field"]}
+    columns = ["estimate", "se", "ci_low", "ci_high"]
+    more = {c: [f"{1e5 * x:,.0f}" for x in block.numbers[c]] for c in columns}
+    numbers = block.numbers.assign(**{c: 1e5 * block.numbers[c] for c in columns})
+    numbers.loc[0, "ci_low"] = -1e9  # not on a logarithmic axis
+    block = dataclasses.replace(
+        block, numbers=numbers, cells=block.cells.assign(field=block.cells["field"].map(long), **more)
+    )
+    dot_plot(dataclasses.replace(made, blocks=(block,)), tmp_path / "f.png")
+    (figure,) = kept
+    (panel,) = figure.axes
+    figure.draw_without_rendering()
+    low, high = panel.get_xlim()
+    shown = [t for x, t in zip(panel.get_xticks(), panel.get_xticklabels(), strict=True) if low <= x <= high]
+    boxes = [text.get_window_extent() for text in shown]
+    assert len(boxes) >= 2 and all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    assert panel.get_position().width > 0.4
+    keys = [key.get_markerfacecolor() for key in panel.get_legend().legend_handles]
+    assert keys == [color for color, _ in SERIES[: len(keys)]]
 
 
 def test_figures_are_svg_or_png(release, tmp_path):
