@@ -148,6 +148,15 @@ def test_nothing_in_a_workbook_is_cut_off(release, tmp_path):
     assert book["Table 1"].column_dimensions["C"].width > 1.2 * len("1,234,567,890,123")
 
 
+def test_a_workbook_explains_every_word_for_quality(release, tmp_path):
+    written = doc(release, ["field", "gender"], statistic="mean", times=3)
+    write_workbook(written, tmp_path / "t.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "t.xlsx")["Table 1"]
+    above = [str(sheet.cell(row, 1).value) for row in range(1, sheet.max_row + 1)]
+    shown = set(written.blocks[0].quality)
+    assert len(shown) > 1 and all(any(f"{word} (coefficient of" in text for text in above) for word in shown)
+
+
 def test_a_workbook_says_who_made_it_when_is_nobodys_business(release, tmp_path):
     """The same tables make the same file: no clock, no name."""
     a, b = (release.write_tables(tmp_path / f"{x}.xlsx", "gender").read_bytes() for x in "ab")
@@ -296,7 +305,7 @@ def test_releases_hold_their_tables_as_they_are_printed(release, tmp_path):
     folder = release.write(tmp_path / "r", by="gender", symbols="statcan") / "public"
     assert {"tables.csv", "tables.xlsx", "tables.html"} < {p.name for p in folder.iterdir()}
     text = (folder / "tables.html").read_text(encoding="utf-8")
-    assert "excellent: coefficient of variation below 5%" in text or "very good" in text
+    assert "excellent (coefficient of variation below 5%)" in text or "very good" in text
     again = ss.read_release(tmp_path / "r").write(tmp_path / "again", by="gender", symbols="statcan") / "public"
     for name in ("tables.html", "tables.xlsx"):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
@@ -362,7 +371,7 @@ def test_unreliable_numbers_are_marked_or_withheld(release):
     for name in ("statcan", "uk"):  # what is marked is explained, and what is explained is there
         made = doc(release, by, name, times=5)
         shown = latex(made) + page(made)
-        assert all(meaning.split(":")[0] in shown for meaning in made.legend.values())
+        assert all(meaning.split(" (")[0] in shown for meaning in made.legend.values())
 
 
 # words
@@ -392,7 +401,8 @@ def test_only_strict_releases_promise_a_bound(release):
         assert "instead of 50%" not in text and "strictly" not in text
     assert "group of records with the same household" in protected("strict", 1.0, "household", words)
     asymptotic = doc(release, ["gender"]).protected
-    assert "no strict bound" in asymptotic[0] and asymptotic[1].startswith("Not protected are Field <of> work and Sex")
+    assert "no strict bound" in asymptotic[0] and asymptotic[1].startswith("Published as collected, and so not")
+    assert asymptotic[1].endswith(": Field <of> work and Sex, and the number of records in each of their cells.")
     assert re.search(r"half of the \d+ estimates have a standard error of at most \d+% of the estimate", asymptotic[2])
 
 
@@ -401,7 +411,7 @@ def test_the_middle_error_is_that_of_the_table(release):
     cv = (table["se"] / table["estimate"])[table["se"] > 0]
     said = doc(release, ["field", "gender"]).protected[2]
     assert f"half of the {len(cv)} estimates" in said and f"at most {math.ceil(100 * cv.median())}%" in said
-    assert f"{(cv >= 0.2).sum()} of them" in said
+    assert f"Rated “low reliability”: {(cv >= 0.2).sum()} of {len(cv)}." in said
 
 
 def test_what_is_wrong_with_a_release_is_said_first(release):
@@ -507,6 +517,9 @@ def test_every_text_is_used(release, monkeypatch, tmp_path):
     made = document(public, ["gender"], report, facts, symbols_of("uk"), Wording())
     write_workbook(made, tmp_path / "t.xlsx")
     dot_plot(made, tmp_path / "g.png")
+    dot_plot(doc(release, by, statistic="mean", min_cell=48), tmp_path / "h.png")
+    hidden = sum(doc(release, by, statistic="mean", min_cell=48).blocks[0].numbers["estimate"].isna())
+    assert hidden and (tmp_path / "h.txt").read_text(encoding="utf-8").endswith(f" Not shown: {hidden}.\n")
     used.add("titles.proportion")  # of categories, which this release has none of
     texts = tomllib.loads(OWN.read_text(encoding="utf-8"))
     named = {section: said for section, said in texts.items() if section not in ("glossary", "language")}

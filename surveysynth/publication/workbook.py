@@ -177,6 +177,7 @@ def _table(block: Block, document: Document) -> Any:
         _text(f"{word} {mark}".strip() or estimate)  # a symbol, where there is no estimate
         for word, mark, estimate in zip(block.quality, block.marks, block.cells["estimate"], strict=True)
     ]
+    marked = [words("sheet.symbol", mark=mark, meaning=meaning) for mark, meaning in document.legend.items()]
     shown = {"num_format": "#,##0" + ("." + "0" * block.decimals if block.decimals > 0 else ""), "align": "right"}
     whole = {"num_format": "#,##0", "align": "right"}
     index = range(max(len(labels) - LEVELS, 0), len(labels))
@@ -184,7 +185,7 @@ def _table(block: Block, document: Document) -> Any:
         pd.DataFrame(columns), table_name=block.name, title=_title(block.title),
         instructions=words("sheet.instructions", notes=words("headings.notes"), glossary=words("headings.glossary"))
         if document.notes else words("sheet.one_table"),
-        legend=[_plain(words("sheet.symbol", mark=m, meaning=t)) for m, t in document.legend.items()],
+        legend=list(map(_plain, [*_unmarked(block, document), *marked])),
         source=_plain(words("sheet.source", source=document.source)) if document.source else None,
         index_columns=dict(zip(range(LEVELS - len(index) + 1, LEVELS + 1), index, strict=True)),
         additional_formatting=[
@@ -193,6 +194,12 @@ def _table(block: Block, document: Document) -> Any:
             {"column": {"columns": [words("headings.quality")], "format": {"indent": 1}, "include_names": True}},
         ],
     )  # fmt: skip
+
+
+def _unmarked(block: Block, document: Document) -> list[str]:
+    """What the words for quality mean that have no mark."""
+    names = [each.name for each in document.symbols.classes if not each.mark]
+    return [f"{document.classes[name]}." for name in names if document.words(f"quality.{name}") in block.quality]
 
 
 def _number(x: float, places: int) -> float:

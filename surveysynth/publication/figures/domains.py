@@ -19,7 +19,7 @@ from .style import plain_log
 # dark enough for 3:1 and more on white, and told apart by shape where colour is not seen
 SERIES = [("#00507a", "o"), ("#b34700", "s"), ("#00694d", "^"), ("#7a2f6b", "D"), ("#000000", "v")]
 SUFFIXES = (".svg", ".png")
-WIDTH, ROW, PANEL = 6.3, 0.2, 0.9  # inches: a column of A4, a dot, what a panel needs besides
+WIDTH, ROW, PANEL = 6.3, 0.2, 0.9  # inches: the text of an A4 page, a dot, what a panel needs besides
 SKEWED = 20  # largest over smallest number from which on the axis is logarithmic
 TICKS, SIGNS = 6, 56  # of an axis at most, and signs of their numbers together: amounts may be long
 NAME = 32  # signs of a line of a row's label
@@ -176,11 +176,13 @@ def _alt(block: Block, document: Document) -> str:
     if found.isna().all():
         return document.words("figure.empty", title=block.title)
     low, high = found.idxmin(), found.idxmax()
-    return document.words(
+    said = document.words(
         "figure.alt", title=block.title, count=f"{found.notna().sum():,}",
         low=block.cells.at[low, "estimate"], lowest=_where(block, low),
         high=block.cells.at[high, "estimate"], highest=_where(block, high),
     )  # fmt: skip
+    hidden = int(found.isna().sum())
+    return f"{said} {document.words('figure.hidden', count=f'{hidden:,}')}" if hidden else said
 
 
 def _where(block: Block, row: Any) -> str:
