@@ -8,7 +8,8 @@ import re
 import shutil
 import subprocess
 import tomllib
-from html import unescape
+import zipfile
+from html import escape, unescape
 from html.parser import HTMLParser
 
 import frictionless
@@ -25,6 +26,7 @@ from surveys import make_design, make_frame, model
 from test_release import odd_frame
 
 import surveysynth as ss
+from surveysynth.publication.arrangement import arranged
 from surveysynth.publication.document import Facts, document
 from surveysynth.publication.figures.domains import SERIES, dot_plot
 from surveysynth.publication.footnotes import most_guessed, protected
@@ -123,6 +125,38 @@ def test_a_workbook_holds_numbers_and_symbols_and_no_empty_cell(release, tmp_pat
         assert not any(c.data_type == "f" for cells in sheet.iter_rows() for c in cells)
 
 
+def test_nothing_in_a_workbook_is_cut_off(release, tmp_path):
+    """Rows are as high as their texts need, columns as wide as their numbers, in the print of the tables."""
+    written = doc(release, ["field", "gender"], statistic="total", min_cell=48)
+    (block,) = written.blocks
+    assert written.legend.keys() >= {"[c]"}
+    long = ["A label of a row that needs two lines" + " or more" * (i % 3) for i in range(len(block.cells))]
+    cells = block.cells.assign(field=long, estimate=["1,234,567,890,123", *block.cells["estimate"][1:]])
+    block = dataclasses.replace(block, cells=cells, title=" ".join(["A title of two lines"] * 6))
+    made = dataclasses.replace(written, blocks=(block, dataclasses.replace(block, name="table_2")), notes=("A note",))
+    write_workbook(made, tmp_path / "t.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "t.xlsx")
+    for name in ("Contents", "Table 1", "Glossary", "Technical notes"):
+        sheet = book[name]
+        (mark,) = sheet.tables.values()
+        for cells in sheet[mark.ref]:
+            for cell in cells:
+                width, height = sheet.column_dimensions[cell.column_letter].width, sheet.row_dimensions[cell.row].height
+                assert cell.alignment.vertical == "top"
+                if isinstance(cell.value, str):
+                    assert 15 * math.ceil(len(cell.value) / width) <= (height or 15), (name, cell.value)
+    assert book["Table 1"].column_dimensions["C"].width > 1.2 * len("1,234,567,890,123")
+
+
+def test_a_workbook_explains_every_word_for_quality(release, tmp_path):
+    written = doc(release, ["field", "gender"], statistic="mean", times=3)
+    write_workbook(written, tmp_path / "t.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "t.xlsx")["Table 1"]
+    above = [str(sheet.cell(row, 1).value) for row in range(1, sheet.max_row + 1)]
+    shown = set(written.blocks[0].quality)
+    assert len(shown) > 1 and all(any(f"{word} (coefficient of" in text for text in above) for word in shown)
+
+
 def test_a_workbook_says_who_made_it_when_is_nobodys_business(release, tmp_path):
     """The same tables make the same file: no clock, no name."""
     a, b = (release.write_tables(tmp_path / f"{x}.xlsx", "gender").read_bytes() for x in "ab")
@@ -164,6 +198,12 @@ def test_a_page_is_whole_and_can_be_read_aloud(release, tmp_path):
     assert ODD.replace("<", "&lt;").replace(">", "&gt;").replace("&", "&amp;", 1) in text
 
 
+def test_every_column_of_a_page_has_a_heading(release):
+    for by in ([], ["gender"], ["field", "gender"]):
+        for _, *rows in Page(page(doc(release, by))).tables:
+            assert all(rows[0]) and all(rows[1])
+
+
 def test_a_variable_of_many_categories_goes_down(tmp_path):
     frame = make_frame().assign(area=np.resize([f"district {i}" for i in range(12)], 400))
     design = ss.SurveyDesign(frame, weights="wt")
@@ -177,10 +217,28 @@ def test_a_variable_of_many_categories_goes_down(tmp_path):
     assert sum(len(row) == 6 for row in table[2:]) == 3 * 13
 
 
+@pytest.mark.parametrize("width", [200, 20])
+def test_a_group_stands_together_with_its_margin(width):
+    """Across and down: every group once, the total last, and every number in the row of its labels."""
+    frame = make_frame().assign(area=np.resize(["east", "west", "north"], 400))
+    design = ss.SurveyDesign(frame, weights="wt")
+    made = ss.synthesize(design, model("area + field + gender"), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
+    written = doc(made, ["area", "field", "gender"], statistic="mean")
+    (block,) = written.blocks
+    sheet = arranged(block, written, width)
+    groups = [group for group, _ in itertools.groupby(sheet.groups)]
+    assert len(groups) == len(set(groups)) == (4 if width == 200 else 4 * 5) and groups[-1].endswith("All")
+    said = block.cells.set_index(["area", "field", "gender"])["estimate"]
+    for group, row, texts in zip(sheet.groups, sheet.rows, sheet.texts, strict=True):
+        labels = (group, row, "f") if width == 200 else (*group.split(" · "), row)
+        assert texts[0] == said[labels]
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (texlive-latex-recommended)")
 def test_latex_compiles_and_breaks_over_pages(tmp_path):
     frame = make_frame().assign(area=np.resize([f"district_{i} & 100% #{i}" for i in range(40)], 400))
-    design = ss.SurveyDesign(frame, weights="wt")
+    heading = "A heading that is much longer than any label of a row below it, and needs several lines itself"
+    design = ss.SurveyDesign(frame, weights="wt", labels={"area": heading})
     made = ss.synthesize(design, model("gender + area"), epsilon=20, m=2, seed=1, mechanism=PSEUDO)
     made.write_tables(tmp_path / "t.tex", ["gender", "area"], symbols="statcan")
     for _ in range(3):
@@ -199,6 +257,8 @@ def test_markdown_has_a_table_of_every_quantity(release):
     assert len(rules) == 2
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(re.findall(r"\|", rules[0]))}
+    below = text.partition("## Technical notes\n\n")[2].splitlines()
+    assert "- Neighbour relations:" in below and below[below.index("- Neighbour relations:") + 1].startswith("  - ")
 
 
 @pytest.mark.skipif(shutil.which("pandoc") is None, reason="needs pandoc")
@@ -206,6 +266,10 @@ def test_a_docx_comes_from_pandoc(release, tmp_path):
     path = release.write_tables(tmp_path / "t.docx", "gender")
     back = subprocess.run(["pandoc", str(path), "-t", "plain"], capture_output=True, text=True, check=True).stdout
     assert "Tables of Income, gross & net" in back and "Standard error" in back
+    with zipfile.ZipFile(path) as file:
+        text, styles = (file.read(f"word/{name}.xml").decode() for name in ("document", "styles"))
+    assert 'w:orient="landscape"' in text  # numbers were broken in their middle on a page upright
+    assert re.search(r'(?s)styleId="Compact"(?:(?!</w:style>).)*<w:sz w:val="20"', styles)
 
 
 def test_shares_are_printed_in_percent(tmp_path):
@@ -241,7 +305,7 @@ def test_releases_hold_their_tables_as_they_are_printed(release, tmp_path):
     folder = release.write(tmp_path / "r", by="gender", symbols="statcan") / "public"
     assert {"tables.csv", "tables.xlsx", "tables.html"} < {p.name for p in folder.iterdir()}
     text = (folder / "tables.html").read_text(encoding="utf-8")
-    assert "excellent: coefficient of variation below 5%" in text or "very good" in text
+    assert "excellent (coefficient of variation below 5%)" in text or "very good" in text
     again = ss.read_release(tmp_path / "r").write(tmp_path / "again", by="gender", symbols="statcan") / "public"
     for name in ("tables.html", "tables.xlsx"):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
@@ -307,7 +371,7 @@ def test_unreliable_numbers_are_marked_or_withheld(release):
     for name in ("statcan", "uk"):  # what is marked is explained, and what is explained is there
         made = doc(release, by, name, times=5)
         shown = latex(made) + page(made)
-        assert all(meaning.split(":")[0] in shown for meaning in made.legend.values())
+        assert all(meaning.split(" (")[0] in shown for meaning in made.legend.values())
 
 
 # words
@@ -337,7 +401,8 @@ def test_only_strict_releases_promise_a_bound(release):
         assert "instead of 50%" not in text and "strictly" not in text
     assert "group of records with the same household" in protected("strict", 1.0, "household", words)
     asymptotic = doc(release, ["gender"]).protected
-    assert "no strict bound" in asymptotic[0] and asymptotic[1].startswith("Not protected are Field <of> work and Sex")
+    assert "no strict bound" in asymptotic[0] and asymptotic[1].startswith("Published as collected, and so not")
+    assert asymptotic[1].endswith(": Field <of> work and Sex, and the number of records in each of their cells.")
     assert re.search(r"half of the \d+ estimates have a standard error of at most \d+% of the estimate", asymptotic[2])
 
 
@@ -346,7 +411,7 @@ def test_the_middle_error_is_that_of_the_table(release):
     cv = (table["se"] / table["estimate"])[table["se"] > 0]
     said = doc(release, ["field", "gender"]).protected[2]
     assert f"half of the {len(cv)} estimates" in said and f"at most {math.ceil(100 * cv.median())}%" in said
-    assert f"{(cv >= 0.2).sum()} of them" in said
+    assert f"Rated “low reliability”: {(cv >= 0.2).sum()} of {len(cv)}." in said
 
 
 def test_what_is_wrong_with_a_release_is_said_first(release):
@@ -452,6 +517,9 @@ def test_every_text_is_used(release, monkeypatch, tmp_path):
     made = document(public, ["gender"], report, facts, symbols_of("uk"), Wording())
     write_workbook(made, tmp_path / "t.xlsx")
     dot_plot(made, tmp_path / "g.png")
+    dot_plot(doc(release, by, statistic="mean", min_cell=48), tmp_path / "h.png")
+    hidden = sum(doc(release, by, statistic="mean", min_cell=48).blocks[0].numbers["estimate"].isna())
+    assert hidden and (tmp_path / "h.txt").read_text(encoding="utf-8").endswith(f" Not shown: {hidden}.\n")
     used.add("titles.proportion")  # of categories, which this release has none of
     texts = tomllib.loads(OWN.read_text(encoding="utf-8"))
     named = {section: said for section, said in texts.items() if section not in ("glossary", "language")}
@@ -485,6 +553,7 @@ def test_a_figure_says_in_words_what_it_shows(suffix, release, tmp_path):
     assert found == pytest.approx([low["estimate"], high["estimate"]], rel=0.01)
     if suffix == ".svg":
         drawn = path.read_text(encoding="utf-8")
+        assert '<svg role="img"' in drawn and f"<desc>{escape(text.strip())}</desc>" in drawn  # for screen readers
         assert "<dc:description>" in drawn and "Income, gross &amp; net" in drawn and "<dc:date>" not in drawn
         assert release.plot(tmp_path / "again.svg", ["field", "gender"]).read_text(encoding="utf-8") == drawn
     else:
@@ -517,6 +586,34 @@ def test_amounts_that_are_far_apart_have_a_logarithmic_axis(release, monkeypatch
     monkeypatch.setattr(ss.Release, "tables", lambda *a, **k: table)
     release.plot(tmp_path / "f.png", "field", statistic="total")
     assert [figure.axes[0].get_xscale() for figure in kept] == ["linear", "log"]
+
+
+@pytest.mark.parametrize("statistic", ["mean", "total"])
+def test_a_figure_can_be_read_where_labels_and_amounts_are_long(statistic, release, monkeypatch, tmp_path):
+    """No number of an axis runs into the next, rows have most of the width, and the legend's dots are full."""
+    kept = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *a, **k: kept.append(figure))
+    made = doc(release, ["field", "gender"], statistic=statistic, times=6)
+    (block,) = made.blocks
+    long = {name: f"{name} associate professionals and technical occupations" for name in block.cells["field"]}
+    columns = ["estimate", "se", "ci_low", "ci_high"]
+    more = {c: [f"{1e5 * x:,.0f}" for x in block.numbers[c]] for c in columns}
+    numbers = block.numbers.assign(**{c: 1e5 * block.numbers[c] for c in columns})
+    numbers.loc[0, "ci_low"] = -1e9  # not on a logarithmic axis
+    block = dataclasses.replace(
+        block, numbers=numbers, cells=block.cells.assign(field=block.cells["field"].map(long), **more)
+    )
+    dot_plot(dataclasses.replace(made, blocks=(block,)), tmp_path / "f.png")
+    (figure,) = kept
+    (panel,) = figure.axes
+    figure.draw_without_rendering()
+    low, high = panel.get_xlim()
+    shown = [t for x, t in zip(panel.get_xticks(), panel.get_xticklabels(), strict=True) if low <= x <= high]
+    boxes = [text.get_window_extent() for text in shown]
+    assert len(boxes) >= 2 and all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    assert panel.get_position().width > 0.4
+    keys = [key.get_markerfacecolor() for key in panel.get_legend().legend_handles]
+    assert keys == [color for color, _ in SERIES[: len(keys)]]
 
 
 def test_figures_are_svg_or_png(release, tmp_path):

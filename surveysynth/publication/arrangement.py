@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
 import pandas as pd
 
 from .document import Block, Document
@@ -80,10 +81,11 @@ def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangemen
 
 
 def _long(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
+    cells = _together(cells, block.by)
     shown = ["estimate", "se", "ci_low", "ci_high", "n"]
     return Arrangement(
         outer=BETWEEN.join(block.headings[c] for c in block.by[:-1]),
-        inner=block.headings[block.by[-1]] if block.by else "",
+        inner=block.headings[block.by[-1]] if block.by else document.words("headings.table"),
         groups=_groups(_labels(cells, block.by)),
         rows=[row[-1] for row in _labels(cells, block.by)] if block.by else [document.words("headings.total")],
         columns=[("", document.words(f"headings.{c}")) for c in shown],
@@ -95,6 +97,7 @@ def _long(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
 def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
     *down, across = block.by
     categories = list(dict.fromkeys(cells[across]))
+    cells = _together(cells, down)
     rows = list(dict.fromkeys(_labels(cells, down)))
     shown = cells[["estimate", "se", "mark"]].astype(str).itertuples(index=False, name=None)
     found = dict(zip(zip(_labels(cells, down), cells[across], strict=True), shown, strict=True))
@@ -113,6 +116,12 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
         texts=texts,
         marks=marks,
     )
+
+
+def _together(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The cells with those of a group together, so that its margin ends it and its label comes once."""
+    found = [pd.factorize(cells[c])[0] for c in by[:-1]]
+    return cells.iloc[np.lexsort(found[::-1])] if found else cells
 
 
 def _labels(cells: pd.DataFrame, by: Sequence[str]) -> list[tuple[str, ...]]:

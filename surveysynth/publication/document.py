@@ -130,17 +130,19 @@ class Document:
         used = {text for block in self.blocks for name in NUMBERS for text in block.cells[name]}
         used |= {mark for block in self.blocks for mark in block.marks}
         legend = {s.suppressed: self.suppressed, s.missing: self.words("symbols.missing")}
-        low = 0.0
-        for each in s.classes:
-            said = {
-                "meaning": self.words(f"quality.{each.name}"),
-                "low": f"{100 * low:g}",
-                "high": f"{100 * each.below:g}",
-            }
-            which = "below" if low == 0 else "above" if each is s.worst else "between"
-            legend[each.mark] = self.words(f"symbols.{which}", **said)
-            low = each.below
+        legend |= {each.mark: self.classes[each.name] for each in s.classes}
         return {mark: meaning for mark, meaning in legend.items() if mark and mark in used}
+
+    @property
+    def classes(self) -> dict[str, str]:
+        """What every class of quality means, by its name in the wording."""
+        said, low = dict[str, str](), 0.0
+        for each in self.symbols.classes:
+            which = "below" if low == 0 else "above" if each is self.symbols.worst else "between"
+            values = {"low": f"{100 * low:g}", "high": f"{100 * each.below:g}"}
+            said[each.name] = self.words(f"symbols.{which}", meaning=self.words(f"quality.{each.name}"), **values)
+            low = each.below
+        return said
 
 
 def document(

@@ -75,7 +75,8 @@ def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols
         return words("error.none")
     worst = sum(found is symbols.worst for found in symbols.of(table))
     percent = math.ceil(100 * np.median(cv))
-    return words("error.sound", count=f"{cv.size:,}", percent=percent, unreliable=f"{worst:,}")
+    rating = words(f"quality.{symbols.worst.name}")
+    return words("error.sound", count=f"{cv.size:,}", percent=percent, unreliable=f"{worst:,}", rating=rating)
 
 
 def suppressed(table: pd.DataFrame, words: Wording) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import zipfile
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 
@@ -16,6 +20,12 @@ from .page import page
 from .workbook import write_workbook
 
 TEXTS = {".html": page, ".tex": latex, ".md": markdown}
+ACROSS = (  # A4, with edges of 2 cm
+    '<w:sectPr><w:pgSz w:w="16838" w:h="11906" w:orient="landscape"/>'
+    '<w:pgMar w:top="1134" w:right="1134" w:bottom="1134" w:left="1134" w:header="709" w:footer="709" w:gutter="0"/>'
+    "</w:sectPr>"
+)
+SMALL = '<w:rPr><w:sz w:val="20"/></w:rPr>'  # 10 points
 SUFFIXES = (".csv", ".xlsx", *TEXTS, ".docx")
 
 
@@ -49,8 +59,29 @@ def write(table: pd.DataFrame, document: Document, path: Path) -> None:
     elif path.suffix == ".xlsx":
         write_workbook(document, path)
     elif path.suffix == ".docx":
-        text = markdown(document).encode()
-        command = ["pandoc", "--from", "markdown", "--to", "docx", "--output", str(path)]
-        subprocess.run(command, input=text, check=True)
+        _write_docx(document, path)
     else:
         path.write_text(TEXTS[path.suffix](document), encoding="utf-8")
+
+
+def _write_docx(document: Document, path: Path) -> None:
+    """By pandoc, in a page that is wide enough for the numbers of a table to stay whole."""
+    with TemporaryDirectory() as folder:
+        like = Path(folder) / "reference.docx"
+        _write_reference(like)
+        command = ["pandoc", "--from", "markdown", "--to", "docx", "--reference-doc", str(like), "--output", str(path)]
+        command += ["--metadata", f"lang={document.words.language}"]
+        subprocess.run(command, input=markdown(document).encode(), check=True)
+
+
+def _write_reference(path: Path) -> None:
+    """Pandoc's own styles, on A4 across, with tables and lists in smaller print."""
+    own = subprocess.run(["pandoc", "--print-default-data-file", "reference.docx"], capture_output=True, check=True)
+    with zipfile.ZipFile(BytesIO(own.stdout)) as given, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for name in given.namelist():
+            text = given.read(name)
+            if name == "word/document.xml":
+                text = re.sub(rb"(?s)<w:sectPr\s*/>|<w:sectPr.*?</w:sectPr>", ACROSS.encode(), text)
+            elif name == "word/styles.xml":
+                text = re.sub(rb'(?s)(w:styleId="Compact">.*?</w:pPr>)', rb"\1" + SMALL.encode(), text, count=1)
+            made.writestr(name, text)

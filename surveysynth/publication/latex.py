@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from .arrangement import Arrangement, arranged
 from .document import Block, Document
 
@@ -12,6 +14,10 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[margin=1.8cm]{geometry}
 \usepackage{array,booktabs,longtable}
 \setlength{\LTleft}{0pt}\setlength{\LTright}{\fill}\setlength{\LTcapwidth}{\textwidth}\setlength{\tabcolsep}{2pt}
+\makeatletter % captions from the left edge of their table on, which longtable sets around its middle
+\renewcommand{\LT@makecaption}[3]{\LT@mcol\LT@cols{@{}l@{}}{\hbox to 0pt{%
+  \parbox[t]{\LTcapwidth}{\raggedright #1{\textbf{#2:} }\textbf{#3}\endgraf\vskip 4pt}\hss}}}
+\makeatother
 \usepackage[hidelinks]{hyperref}
 \setlength{\parindent}{0pt}\setlength{\parskip}{4pt}
 """
@@ -89,9 +95,14 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _headings(sheet: Arrangement) -> list[str]:
-    """Categories over rules as wide as their columns, and below them the headings, a word a line."""
+    """Categories over rules as wide as their columns, and below them the headings, a word a line.
+
+    That of the rows is no wider than they are.
+    """
     words = [r"\shortstack[r]{" + r"\\".join(map(escaped, heading.split())) + "}" for _, heading in sheet.columns]
-    last = " & ".join([escaped(sheet.heading), *words]) + r" \\"
+    lines = textwrap.wrap(sheet.heading, max(map(len, [*sheet.heading.split(), *sheet.rows])))
+    over = r"\shortstack[l]{" + r"\\".join(map(escaped, lines)) + "}"
+    last = " & ".join([over, *words]) + r" \\"
     if not any(category for category, _ in sheet.spanners):
         return [last]
     above, rules, first = [], [], 2

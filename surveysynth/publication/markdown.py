@@ -36,13 +36,19 @@ def markdown(document: Document) -> str:
     for heading, text in (("source", document.source), ("contact", document.contact)):
         if text:
             parts += [f"## {words(f'headings.{heading}')}", escaped(text)]
-    lines = [escaped(line.removeprefix("  - ")) for line in document.technical.splitlines()]
-    return "\n\n".join([*parts, f"## {words('headings.technical')}", _listed(lines)]) + "\n"
+    lines = [_item(line) for line in document.technical.splitlines()]
+    return "\n\n".join([*parts, f"## {words('headings.technical')}", "\n".join(lines)]) + "\n"
 
 
 def escaped(text: str) -> str:
     """Text as Markdown shows it: no sign has a meaning of its own."""
     return re.sub(r"([\\`*_{}\[\]<>#|~$^@])", r"\\\1", text)
+
+
+def _item(line: str) -> str:
+    """A line of the report as an item; what it lists below a line stays below it."""
+    text = line.removeprefix("  - ")
+    return f"- {escaped(text)}" if text == line else f"  - {escaped(text)}"
 
 
 def _listed(items: list[str]) -> str:

@@ -39,7 +39,8 @@ def _table(block: Block, document: Document) -> str:
     grouped = any(sheet.groups)
     gt = GT(frame if grouped else frame.drop(columns="group"), rowname_col="stub", id=block.name,
             groupname_col="group" if grouped else None)  # fmt: skip
-    gt = gt.tab_header(html(escape(block.title))).opt_align_table_header("left").cols_align("right", list(columns))
+    title = f'<span class="title">{escape(block.title)}</span>'
+    gt = gt.tab_header(html(title)).opt_align_table_header("left").cols_align("right", list(columns))
     gt = gt.fmt_passthrough(list(columns), escape=False)
     gt = gt.cols_label({f"c{i}": html(escape(heading)) for i, (_, heading) in enumerate(sheet.columns)})
     first = 0

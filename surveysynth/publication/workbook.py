@@ -6,6 +6,7 @@ import re
 import textwrap
 import warnings
 from collections.abc import Iterable
+from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from .document import Block, Document
 
 CREATED = datetime(2000, 1, 1, tzinfo=UTC)  # not the clock's: the same tables make the same file
 JOINER = "\N{WORD JOINER}"  # breaks up what gptables would read as a note or as a link
-LABEL, NUMBER, QUALITY, TERM, TEXT = (12, 40), 14, 22, 26, 90  # widths of columns; of labels the least and the most
+LABEL, NUMBER, QUALITY, TERM, TEXT = (12, 40), 16, 22, 26, 90  # widths of columns; of labels the least and the most
+WIDE = 1.25  # of a column, which Excel measures in its own print, for a digit in that of the tables
 LINE = 16  # points
 A4 = 9  # as Excel numbers paper
 ABOVE = 2  # rows above the headings of a sheet of texts: its title and how to read it
@@ -36,7 +38,7 @@ def write_workbook(document: Document, path: Path) -> None:
     document : Document
     path : Path
     """
-    from gptables import Cover, produce_workbook
+    from gptables import Cover, gptheme, produce_workbook
 
     words = document.words
     names = [f"{words('headings.table')} {i}" for i, _ in enumerate(document.blocks, 1)]
@@ -53,6 +55,10 @@ def write_workbook(document: Document, path: Path) -> None:
         notes = {words("headings.number"): numbered, words("headings.text"): [*document.notes]}
         tables = {words("headings.notes"): _texts("notes_table", notes, document)} | tables
     one = words("sheet.one_table")
+    theme = deepcopy(gptheme)
+    for update in (theme.update_index_1_format, theme.update_index_2_format, theme.update_index_3_format):
+        update({"valign": "top"})  # what stands beside a text of several lines, begins with it
+    theme.update_data_format({"valign": "top"})
     cover = Cover(
         title=_plain(document.title), cover_label=words("headings.cover"), width=TEXT,
         intro=[_plain(text) for text in (document.warning, *document.protected) if text],
@@ -63,7 +69,7 @@ def write_workbook(document: Document, path: Path) -> None:
         warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # a sheet of ours
         warnings.simplefilter("ignore", pd.errors.Pandas4Warning)  # of gptables, to its authors
         book = produce_workbook(
-            str(path), tables | texts, auto_width=False, workbook_options=AS_THEY_ARE, cover=cover,
+            str(path), tables | texts, theme=theme, auto_width=False, workbook_options=AS_THEY_ARE, cover=cover,
             contentsheet_label=words("headings.contents"),
             contentsheet_options={
                 "column_names": [words("headings.sheet"), words("headings.description")],
@@ -72,7 +78,8 @@ def write_workbook(document: Document, path: Path) -> None:
         )  # fmt: skip
     _set_cover(book, cover, document)
     for name, column in (
-        ("contents", [b.title for b in document.blocks]), ("notes", document.notes),
+        ("contents", [*([words("headings.notes")] if document.notes else []), *(b.title for b in document.blocks)]),
+        ("notes", document.notes),
         ("glossary", words.glossary.values()), ("technical", technical),
     ):  # fmt: skip
         if (sheet := book.get_worksheet_by_name(words(f"headings.{name}"))) is not None:
@@ -107,15 +114,17 @@ def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
 
 
 def _set_table(sheet: Any, table: Any, block: Block) -> None:
-    """Widths, heights of headings, and heads that stay in sight and come again on every printed page."""
+    """Widths, heights of rows, and heads that stay in sight and come again on every printed page."""
     labels, top = len(block.by) or 1, table.data_range[0]
-    for i in range(labels):
-        longest = max(len(str(x)) for x in [*block.headings.values(), *block.cells.iloc[:, i]])
-        width = min(max(longest + 10, LABEL[0]), LABEL[1])  # and a note
+    columns = [[heading, *(getattr(x, "string", str(x)) for x in table.table[heading])] for heading in table.table]
+    widths = [min(max(len(max(texts, key=len)) + 2, LABEL[0]), LABEL[1]) for texts in columns[:labels]]
+    for c in (*NUMBERS, "n"):
+        widths.append(max(NUMBER, round(WIDE * max(map(len, block.cells[c]))) + 2))
+    widths.append(max(QUALITY, max(map(len, columns[-1])) + 2))
+    for i, width in enumerate(widths):
         sheet.set_column(i, i, width)
-    sheet.set_column(labels, labels + len(NUMBERS), NUMBER)
-    sheet.set_column(labels + len(NUMBERS) + 1, labels + len(NUMBERS) + 1, QUALITY)
-    sheet.set_row(top, max(_height(str(heading), NUMBER) for heading in table.table.columns[labels:]))
+    for row, texts in enumerate(zip(*columns, strict=True), top):
+        sheet.set_row(row, max(map(_height, texts, widths)))
     sheet.freeze_panes(top + 1, labels)
     sheet.repeat_rows(top)
     _set_paper(sheet)
@@ -168,6 +177,7 @@ def _table(block: Block, document: Document) -> Any:
         _text(f"{word} {mark}".strip() or estimate)  # a symbol, where there is no estimate
         for word, mark, estimate in zip(block.quality, block.marks, block.cells["estimate"], strict=True)
     ]
+    marked = [words("sheet.symbol", mark=mark, meaning=meaning) for mark, meaning in document.legend.items()]
     shown = {"num_format": "#,##0" + ("." + "0" * block.decimals if block.decimals > 0 else ""), "align": "right"}
     whole = {"num_format": "#,##0", "align": "right"}
     index = range(max(len(labels) - LEVELS, 0), len(labels))
@@ -175,7 +185,7 @@ def _table(block: Block, document: Document) -> Any:
         pd.DataFrame(columns), table_name=block.name, title=_title(block.title),
         instructions=words("sheet.instructions", notes=words("headings.notes"), glossary=words("headings.glossary"))
         if document.notes else words("sheet.one_table"),
-        legend=[_plain(words("sheet.symbol", mark=m, meaning=t)) for m, t in document.legend.items()],
+        legend=list(map(_plain, [*_unmarked(block, document), *marked])),
         source=_plain(words("sheet.source", source=document.source)) if document.source else None,
         index_columns=dict(zip(range(LEVELS - len(index) + 1, LEVELS + 1), index, strict=True)),
         additional_formatting=[
@@ -184,6 +194,12 @@ def _table(block: Block, document: Document) -> Any:
             {"column": {"columns": [words("headings.quality")], "format": {"indent": 1}, "include_names": True}},
         ],
     )  # fmt: skip
+
+
+def _unmarked(block: Block, document: Document) -> list[str]:
+    """What the words for quality mean that have no mark."""
+    names = [each.name for each in document.symbols.classes if not each.mark]
+    return [f"{document.classes[name]}." for name in names if document.words(f"quality.{name}") in block.quality]
 
 
 def _number(x: float, places: int) -> float:

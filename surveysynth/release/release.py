@@ -476,7 +476,7 @@ class Release:
         Parameters
         ----------
         path : str or Path
-            .svg or .png, as wide as a column of A4.
+            .svg or .png, as wide as the text of an A4 page (16 cm).
         by : str or list of str, optional
             As for :meth:`tables`; a last variable of at most five categories, the total among them, is told by colour
             and shape.

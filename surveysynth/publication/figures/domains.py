@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from .style import plain_log
 # dark enough for 3:1 and more on white, and told apart by shape where colour is not seen
 SERIES = [("#00507a", "o"), ("#b34700", "s"), ("#00694d", "^"), ("#7a2f6b", "D"), ("#000000", "v")]
 SUFFIXES = (".svg", ".png")
-WIDTH, ROW, PANEL = 6.3, 0.2, 0.9  # inches: a column of A4, a dot, what a panel needs besides
+WIDTH, ROW, PANEL = 6.3, 0.2, 0.9  # inches: the text of an A4 page, a dot, what a panel needs besides
 SKEWED = 20  # largest over smallest number from which on the axis is logarithmic
-TICKS = 5  # of a logarithmic axis at most: amounts may be long
+TICKS, SIGNS = 8, 56  # of an axis at most, and signs of their numbers together: amounts may be long
+NAME = 32  # signs of a line of a row's label
 LINE = 120  # signs of a line of small print
 DPI = 300
 FONT: Any = {"font.size": 8, "axes.titlesize": 9, "font.sans-serif": ["Arial", "Helvetica", "DejaVu Sans"]}
@@ -57,7 +59,7 @@ def dot_plot(document: Document, path: Path) -> str:
     alt = "\n".join(_alt(block, document) for block in document.blocks)
     with mpl.rc_context(FONT | STILL | TEXT):
         plans = [_Rows(block) for block in document.blocks]
-        heights = [PANEL + ROW * sum(len(rows.series) for _ in rows.labels) for rows in plans]
+        heights = [PANEL + len(rows.labels) * max(ROW * len(rows.series), rows.room) for rows in plans]
         figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
         panels = figure.subplots(len(plans), 1, squeeze=False, height_ratios=heights)[:, 0]
         for panel, rows, block in zip(panels, plans, document.blocks, strict=True):
@@ -66,8 +68,16 @@ def dot_plot(document: Document, path: Path) -> str:
         about = {"Title": document.title, "Description": alt}
         still = {"Date": None} if path.suffix == ".svg" else {"Software": None}
         figure.savefig(path, dpi=DPI, metadata=about | still)
+    if path.suffix == ".svg":
+        _describe(path, alt)
     path.with_suffix(".txt").write_text(f"{alt}\n", encoding="utf-8")
     return alt
+
+
+def _describe(path: Path, alt: str) -> None:
+    """Make an svg an image to screen readers, which read ``desc`` and no metadata."""
+    text = path.read_text(encoding="utf-8").replace("<svg ", '<svg role="img" ', 1)
+    path.write_text(text.replace("</title>", f"</title>\n <desc>{escape(alt)}</desc>", 1), encoding="utf-8")
 
 
 def _below(document: Document) -> list[str]:
@@ -97,33 +107,37 @@ class _Rows:
         self.row = names.map(self.labels.index).to_numpy()
         self.at = series.map(self.series.index).to_numpy()
         step = 0.7 / max(len(self.series), 1)
+        self.room = 0.05 + 0.13 * max(len(_lines(label)) for label in self.labels)  # inches
         self.y = self.row + step * (self.at - (len(self.series) - 1) / 2)
+
+
+def _lines(label: str) -> list[str]:
+    return textwrap.wrap(label, NAME) or [""]
 
 
 def _draw(panel: Any, rows: _Rows, block: Block, document: Document) -> None:
     numbers, worst = block.numbers, document.symbols.worst.mark
     weak = np.array([mark == worst for mark in block.marks])
     there = numbers["estimate"].notna().to_numpy()
-    for number, name in enumerate(rows.series):
-        color, marker = SERIES[number]
+    for number, (color, marker) in enumerate(SERIES[: len(rows.series)]):
         mine = (rows.at == number) & there
         part, y = numbers[mine], rows.y[mine]
         panel.hlines(y, part["ci_low"], part["ci_high"], color=color, lw=1.3)
         face = np.where(weak[mine], "white", color)
-        panel.scatter(
-            part["estimate"], y, marker=marker, s=18, color=face, edgecolors=color, linewidths=1.1, zorder=3, label=name
-        )
+        panel.scatter(part["estimate"], y, marker=marker, s=18, color=face, edgecolors=color, linewidths=1.1, zorder=3)
+    most = _ticks(block)
     if _spread(numbers):
         panel.set_xscale("log")
-        plain_log(panel.xaxis, numbers[["estimate", "ci_low", "ci_high"]].to_numpy().ravel(), TICKS)
+        plain_log(panel.xaxis, numbers[["estimate", "ci_low", "ci_high"]].to_numpy().ravel(), most)
     else:
+        panel.locator_params(axis="x", nbins=most - 1)
         panel.xaxis.set_major_formatter(lambda x, _: written(x, 0 if abs(x) >= 10 else max(block.decimals, 0)))
     for i in np.flatnonzero(~there):
         panel.annotate(
             block.cells["estimate"].iloc[i], (0.01, rows.y[i]), xycoords=("axes fraction", "data"), va="center",
             color=SERIES[rows.at[i]][0],
         )  # fmt: skip
-    panel.set_yticks(range(len(rows.labels)), rows.labels)
+    panel.set_yticks(range(len(rows.labels)), ["\n".join(lines) for lines in map(_lines, rows.labels)])
     panel.set_ylim(len(rows.labels) - 0.4, -0.6)
     panel.set_title(block.title, loc="left", fontweight="bold", wrap=True)
     panel.grid(axis="x", color="#d9d9d9", lw=0.6)
@@ -131,7 +145,23 @@ def _draw(panel: Any, rows: _Rows, block: Block, document: Document) -> None:
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.tick_params(axis="y", length=0)
     if len(rows.series) > 1:
-        panel.legend(title=rows.heading, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        panel.legend(
+            handles=[_key(name, *look) for name, look in zip(rows.series, SERIES, strict=False)],
+            title=rows.heading, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False,
+        )  # fmt: skip
+
+
+def _ticks(block: Block) -> int:
+    """How many numbers an axis has room for."""
+    longest = max(len(text) for name in ("estimate", "ci_high") for text in block.cells[name])
+    return min(TICKS, max(2, SIGNS // longest))
+
+
+def _key(label: str, color: str, marker: str) -> Any:
+    """A full dot for the legend, also where the first dot of a series is hollow."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], ls="", marker=marker, ms=4.5, color=color, label=label)
 
 
 def _spread(numbers: pd.DataFrame) -> bool:
@@ -146,11 +176,13 @@ def _alt(block: Block, document: Document) -> str:
     if found.isna().all():
         return document.words("figure.empty", title=block.title)
     low, high = found.idxmin(), found.idxmax()
-    return document.words(
+    said = document.words(
         "figure.alt", title=block.title, count=f"{found.notna().sum():,}",
         low=block.cells.at[low, "estimate"], lowest=_where(block, low),
         high=block.cells.at[high, "estimate"], highest=_where(block, high),
     )  # fmt: skip
+    hidden = int(found.isna().sum())
+    return f"{said} {document.words('figure.hidden', count=f'{hidden:,}')}" if hidden else said
 
 
 def _where(block: Block, row: Any) -> str:
