@@ -111,7 +111,9 @@ COMPARED = {  # program: a case of it that has predictors, where there is one
     "beta_censored": SMALLEST["beta_censored, a predictor"],
     "counts": ("counts", NegativeBinomialRegression("count", "field"), None, "same", {}),
     "gamma": SMALLEST["gamma, a predictor"],
-    "categories": SMALLEST["categories, two of them"],
+    "categories": (
+        "categories", FBS(["y", "C(label)"], "1", prior="flat"), None, "w", {"psu": "psu", "strata": "stratum"}
+    ),
     "a user's own": ("a user's own", users, None, "same", {}),
 }
 
@@ -195,8 +197,9 @@ RUN = """
 import sys
 from pathlib import Path
 from surveysynth import EngineError
-from surveysynth.engines import cmdstan
+from surveysynth.engines import cmdstan, scratch
 
+scratch.MEMORY = Path("nowhere")  # so that files are where the test looks for them
 cmdstan.program_path = lambda name: Path(sys.argv[1])
 try:
     cmdstan.CmdStan().sample("say", {"income": %s}, chains=2, warmup=%d, draws=100, seed=1)
@@ -302,7 +305,7 @@ def test_a_run_that_is_ended_leaves_nothing(number, tmp_path):
         if number == signal.SIGKILL:
             for child in children:
                 os.kill(child, signal.SIGKILL)
-            sweep = "from surveysynth.engines import get_engine; get_engine('embedded')"
+            sweep = "from surveysynth.engines import get_engine; get_engine('embedded')"  # in all places
             assert subprocess.run([sys.executable, "-c", sweep], env=settings, check=False).returncode == 0
         assert children and of_cmdstan(folder) == []
         assert list(temporary.glob("surveysynth-*")) == []
