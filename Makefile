@@ -1,6 +1,6 @@
 # Each command, alone, sets up what it needs (setup.sh) on a fresh Debian 12 machine.
 
-.PHONY: help demo test test-all cmdstan fuzz reference lint
+.PHONY: help demo test test-all cmdstan fuzz reference wheels sbom lint
 
 help:
 	@echo "make demo       a private release of weekly income from a sample of real census records, in demo-release/"
@@ -9,6 +9,8 @@ help:
 	@echo "make fuzz       ten times as many made-up files, arguments and kills as make test-all has"
 	@echo "make cmdstan    every Stan program on a real CmdStan, which is put together where CMDSTAN is not set"
 	@echo "make reference  slow comparisons with reference implementations"
+	@echo "make wheels     a release from the wheel on every Python from 3.11 on that is here, and the same bytes from all"
+	@echo "make sbom       what is installed with the package, as CycloneDX, in sbom.json"
 	@echo "make lint       ruff, mypy and the contracts of imports"
 
 demo: .venv/.demo
@@ -29,6 +31,12 @@ fuzz: .venv/.test
 cmdstan: .venv/.cmdstan
 	tests/cmdstan.sh
 
+wheels: .venv/.test
+	.venv/bin/python tests/wheels.py
+
+sbom: .venv/.test
+	.venv/bin/cyclonedx-py requirements locks/demo.txt --pyproject pyproject.toml --of JSON -o sbom.json
+
 reference: .venv/.reference
 	.venv/bin/pytest -m reference
 
@@ -37,5 +45,5 @@ lint: .venv/.test
 	.venv/bin/mypy surveysynth
 	.venv/bin/lint-imports
 
-.venv/.%: setup.sh pyproject.toml constraints.txt
+.venv/.%: setup.sh pyproject.toml locks/demo.txt locks/test.txt
 	bash setup.sh $*

@@ -2,20 +2,20 @@
 # Prepares what a command of the Makefile needs:  setup.sh demo | test | cmdstan | reference
 #
 #   1. Debian packages: as root, installs the missing ones; otherwise says which and how, and exits with 2.
-#   2. .venv: a virtual environment with surveysynth (editable) at the versions of constraints.txt.
+#   2. .venv: a virtual environment with the packages of locks/, each checked by its SHA-256, and surveysynth (editable).
 #
 # .venv/.demo, .venv/.test and so on record what is done; make runs this script when
-# the record is missing or older than pyproject.toml, constraints.txt or this file.
+# the record is missing or older than pyproject.toml, the lock files or this file.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 stage=${1:-}
 debian=()
 case $stage in
-    demo)      extras=demo done=(demo) ;;
-    test)      extras=demo,dev,r,cluster done=(demo test) ;;
-    cmdstan)   extras=demo,dev,r,cluster done=(demo test cmdstan) ;;
-    reference) extras=demo,dev,r,cluster done=(demo test reference) ;;
+    demo)      lock=demo done=(demo) ;;
+    test)      lock=test done=(demo test) ;;
+    cmdstan)   lock=test done=(demo test cmdstan) ;;
+    reference) lock=test done=(demo test reference) ;;
     *)         echo "usage: $0 demo|test|cmdstan|reference" >&2; exit 2 ;;
 esac
 [[ $stage == demo ]] || debian+=(r-base-core r-cran-{survey,sampling,laeken,mitools,jsonlite,bit64}) # to compare with
@@ -74,11 +74,12 @@ if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
     python3 -m venv --clear .venv
 fi
 
-echo "Installing surveysynth[$extras] into .venv (the first time takes a minute or two)"
+echo "Installing surveysynth and the packages of locks/$lock.txt into .venv (the first time takes a minute or two)"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-export PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt # bind what builds packages, too
+export PIP_BUILD_CONSTRAINT=locks/test.txt # binds what builds packages, too
 export RPY2_CFFI_MODE=ABI # rpy2 without its compiled part needs no compiler and no -dev packages
-.venv/bin/python -m pip install --quiet -c constraints.txt -e ".[$extras]"
+.venv/bin/python -m pip install --quiet --require-hashes -r "locks/$lock.txt"
+.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 
 for name in "${done[@]}"; do
     touch ".venv/.$name"
