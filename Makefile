@@ -29,7 +29,7 @@ fuzz: .venv/.test
 	SURVEYSYNTH_FUZZ=10 $(PYTEST) -m slow tests/fuzz
 
 cmdstan: .venv/.cmdstan
-	tests/cmdstan.sh
+	tests/cmdstan.sh $(if $(ONLY),-k '$(ONLY)')
 
 wheels: .venv/.test
 	.venv/bin/python tests/wheels.py

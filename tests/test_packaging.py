@@ -1,9 +1,12 @@
 """The wheel carries the Stan programs and the R package, and finds them without the checkout."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -64,6 +67,66 @@ def test_wheel_carries_types_licence_and_command(wheel):
     assert any(n.endswith("/LICENSE") for n in names)
     assert "surveysynth = surveysynth.__main__:main" in commands
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"surveysynth"}
+
+
+def test_wheel_carries_the_page_on_limitations(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("surveysynth/docs/limitations.md") == (ROOT / "docs" / "limitations.md").read_bytes()
+
+
+@pytest.mark.slow
+def test_sdist_carries_documents_tests_and_lock_files(tmp_path):
+    build = "import sys, hatchling.build; print(hatchling.build.build_sdist(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", build, tmp_path], cwd=ROOT, capture_output=True, text=True, check=True)
+    with tarfile.open(tmp_path / done.stdout.split()[-1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    patterns = {"docs": "*", "locks": "*", "stan": "*.stan", "tests": "*.py", "benchmarks": "*.py"}
+    for folder, pattern in patterns.items():
+        wanted = {f"{folder}/{path.name}" for path in (ROOT / folder).glob(pattern) if path.is_file()}
+        assert wanted and wanted <= names
+    assert {"SECURITY.md", "README.md", "CHANGELOG.md", "LICENSE", "Makefile", "setup.sh"} <= names
+
+
+# ---- supply chain
+
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.M)
+
+
+def pinned(name):
+    """Versions of a lock file, by package."""
+    found = PINNED.findall((ROOT / "locks" / f"{name}.txt").read_text())
+    return {package.lower(): version for package, version in found}
+
+
+@pytest.mark.parametrize("name", ["demo", "test"])
+def test_lock_files_have_a_hash_for_every_package(name):
+    packages = re.split(r"\n(?=\S)", (ROOT / "locks" / f"{name}.txt").read_text().strip())
+    assert len(packages) == len(pinned(name)) > 50
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", package) for package in packages)
+
+
+def test_lock_files_agree_with_each_other_and_with_what_the_package_asks_for():
+    demo, test = pinned("demo"), pinned("test")
+    assert demo.items() <= test.items()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = project["optional-dependencies"].values()
+    names = {re.split(r"[\[<>=!~ ]", each)[0].lower().replace("_", "-") for each in project["dependencies"]}
+    extras = {re.split(r"[\[<>=!~ ]", each)[0].lower() for group in groups for each in group}
+    assert names <= {each.replace("_", "-") for each in demo} and extras <= set(test)
+
+
+@pytest.mark.slow
+def test_the_sbom_names_every_package_of_the_lock_file_with_its_hash(tmp_path):
+    made = tmp_path / "sbom.json"
+    command = ["requirements", ROOT / "locks" / "demo.txt", "--pyproject", ROOT / "pyproject.toml", "--of", "JSON"]
+    program = Path(sys.executable).with_name("cyclonedx-py")
+    done = subprocess.run([program, *command, "-o", made], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(made.read_text())
+    assert said["bomFormat"] == "CycloneDX" and said["metadata"]["component"]["name"] == "surveysynth"
+    found = {each["name"].lower(): each for each in said["components"]}
+    assert {name: each["version"] for name, each in found.items()} == pinned("demo")
+    assert all(each["externalReferences"][0]["hashes"] for each in found.values())
 
 
 @pytest.mark.slow

@@ -10,8 +10,10 @@ import pandas as pd
 from ..estimation.tables import QUANTITY
 
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
+ERRORS = ["se", "ci_low", "ci_high"]
 DIGITS = 2  # of the least standard error: what is rounded away is a twentieth of it at most
 MOST = 6  # digits of the largest number, whatever the standard errors
+FIXED = "fixed by construction"  # in the flag of a total
 NONE = 1e-9  # of an estimate: a standard error that is nothing but rounding
 
 
@@ -34,13 +36,18 @@ def decimals(block: pd.DataFrame) -> int:
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its numbers as texts, "" where there is none; ``attrs["digits"]`` says decimals, if it does."""
+    """The table with its numbers as texts, "" where there is none; ``attrs["digits"]`` says decimals, if it does.
+
+    A total that is fixed by construction has no error: its standard error and interval are not shown.
+    """
     out = table.astype(dict.fromkeys(NUMBERS, object))
     for rows, block in blocks(table):
         places = table.attrs.get("digits")
         places = decimals(block) if places is None else places
         for name in NUMBERS:
             out.loc[rows, name] = [written(x, places) for x in block[name]]
+    if "flag" in table:
+        out.loc[table["flag"].astype(object).fillna("").str.contains(FIXED), ERRORS] = ""
     return out
 
 

@@ -205,6 +205,7 @@ def _block(
     withheld = [symbols.withheld and each is symbols.worst for each in found]
     numbers = block[[*NUMBERS, "n"]].astype(float)
     numbers.loc[withheld, NUMBERS] = float("nan")
+    numbers.loc[block["flag"].str.contains(digits.FIXED), digits.ERRORS] = float("nan")
     texts = {c: [digits.written(x, places) for x in numbers[c]] for c in NUMBERS}
     texts["n"] = [digits.written(x, 0) for x in numbers["n"]]
     instead = [
