@@ -80,7 +80,8 @@ def rows(table, by):
         for row in block.to_dict("records"):
             numbers = (np.round(row[c], places) + 0.0 for c in ("estimate", "se", "ci_low", "ci_high"))
             estimate, se, low, high = (f"{number:,.{max(places, 0)}f}" for number in numbers)
-            yield squeezed(" ".join([*(row[c] for c in by), estimate, se, low, "to", high, f"{row['n']:,}"]))
+            error = [] if "fixed by construction" in row["flag"] else [se, low, "to", high]
+            yield squeezed(" ".join([*(row[c] for c in by), estimate, *error, f"{row['n']:,}"]))
 
 
 # what succeeds
@@ -251,6 +252,8 @@ def test_tables_are_drawn(released, run):
     code, out, err = run("tables", released, "--by", "gender", "--out", "here.svg")
     assert (code, out.strip(), err) == (0, "Written: here.svg", "")
     assert Path("here.txt").read_text().startswith("Mean of income, by gender: a dot and its 95% interval")
+    code, out, err = run("tables", released, "--width", "8.5")
+    assert (code, out) == (2, "") and "--width is of figures" in err
     code, out, err = run("tables", released, "--out", "two.png", "--statistic", "mean,count")
     assert (code, out) == (2, "") and "a figure shows one statistic" in err and not Path("two.png").exists()
 

@@ -116,3 +116,35 @@ def test_internal_files_are_the_owners_alone_whatever_the_umask(folder):
     assert internal.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in internal.iterdir()} == {0o600}
     assert (folder / "r").stat().st_mode & 0o022 == 0  # others may read it, and not change it
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of 200 kB in memory; skips where this user may mount none."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(place)]
+    mounted = subprocess.run(command, capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_a_disk_that_takes_nothing_costs_nothing(how, disk, folder):
+    ledger = ss.Ledger(folder / "budget.jsonl", "wages", create=True)
+    if how == "full":
+        (disk / "other").write_bytes(bytes(190 * 1024))
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    there = sorted(os.listdir(disk))
+    words = [*RELEASE[:-1], str(disk / "r"), "--set", "privacy.ledger=budget.jsonl", "--set", "privacy.survey=wages"]
+    done = run(folder, program=words)
+    why = "No space left on device" if how == "full" else "is not a folder that you may write to"
+    assert done.returncode == 2 and why in done.stderr and "Traceback" not in done.stderr
+    assert str(disk) in done.stderr  # the file, or its folder, is named
+    assert len(ledger.entries()) == 0 and sorted(os.listdir(disk)) == there
+    done = run(folder, program=[*words[:-5], "r", *words[-4:]])  # elsewhere it works
+    assert done.returncode == 0 and len(ledger.entries()) == 1

@@ -619,6 +619,29 @@ def test_a_figure_can_be_read_where_labels_and_amounts_are_long(statistic, relea
     assert keys == [color for color, _ in SERIES[: len(keys)]]
 
 
+def test_a_figure_of_a_column_has_the_same_print_and_nothing_beyond_its_edges(release, monkeypatch, tmp_path):
+    """8.5 cm: every text of 7 points or more, within the figure, and the legend above the panel."""
+    kept = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *a, **k: kept.append(figure))
+    dot_plot(doc(release, ["field", "gender"]), tmp_path / "f.png", 8.5)
+    (figure,) = kept
+    figure.draw_without_rendering()
+    assert figure.get_size_inches()[0] == pytest.approx(8.5 / 2.54)
+    (legend,) = figure.legends
+    texts = [*legend.get_texts(), figure._supxlabel]
+    for panel in figure.axes:
+        low, high = panel.get_xlim()
+        texts += [t for x, t in zip(panel.get_xticks(), panel.get_xticklabels(), strict=True) if low <= x <= high]
+        texts += panel.get_yticklabels()
+    assert min(text.get_size() for text in texts) >= 7
+    edge = figure.get_window_extent()
+    outside = [t.get_text() for t in texts if t.get_window_extent().x0 < edge.x0 or t.get_window_extent().x1 > edge.x1]
+    assert not outside
+    assert legend.get_window_extent().y0 > figure.axes[0].get_window_extent().y1
+    with pytest.raises(ss.InputError, match="width is 3 cm, and 6 is the least"):
+        release.plot(tmp_path / "f.png", "field", width=3)
+
+
 def test_figures_are_svg_or_png(release, tmp_path):
     with pytest.raises(ss.InputError, match=r"written as .svg or .png: 'f.pdf'"):
         release.plot(tmp_path / "f.pdf", "field")

@@ -37,6 +37,7 @@ def tables_command(
     wording: Annotated[
         Path | None, typer.Option(help="Words of headings and footnotes: a translated copy of wording.toml.")
     ] = None,
+    width: Annotated[float | None, typer.Option(help="Of a figure, in cm; default 16, 8.5 for a column.")] = None,
 ) -> None:
     """Tables from the public files of a release."""
     from ..publication.figures.domains import SUFFIXES as FIGURES
@@ -44,11 +45,14 @@ def tables_command(
     names = list(by or ())
     asked: dict[str, Any] = {"statistic": statistic, "quantiles": quantiles or [0.5]}
     asked |= {"min_cell": min_cell, "cv_limit": cv_limit}
+    if width is not None and (out is None or out.suffix not in FIGURES):
+        raise InputError("--width is of figures: --out x.svg or x.png")
     loaded = ss.read_release(release)
     if out is None:
         print_table(loaded.tables(names, **asked), names)
         return
     if out.suffix in FIGURES:
+        asked |= {} if width is None else {"width": width}
         if len(statistic or ()) > 1:
             raise InputError("a figure shows one statistic: give one of them as --statistic")
         asked["statistic"] = next(iter(statistic or ()), None)

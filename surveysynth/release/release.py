@@ -23,7 +23,7 @@ from ..models.shared.normal_scores import under_other_noise
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
-from ..validation import as_list, one_of
+from ..validation import as_list, one_of, positive
 from .charging import spends
 from .folder import check_format, check_place, read_folder, write_folder
 from .manifest import manifest_of
@@ -467,6 +467,7 @@ class Release:
         statistic: str | None = None,
         symbols: str | Mapping[str, Any] | None = None,
         wording: str | Path | None = None,
+        width: float = 16.0,
         **asked: Any,
     ) -> Path:
         """Draw estimates with their 95% intervals, a dot for every domain: a figure to publish.
@@ -476,7 +477,7 @@ class Release:
         Parameters
         ----------
         path : str or Path
-            .svg or .png, as wide as the text of an A4 page (16 cm).
+            .svg or .png.
         by : str or list of str, optional
             As for :meth:`tables`; a last variable of at most five categories, the total among them, is told by colour
             and shape.
@@ -484,21 +485,25 @@ class Release:
             As for :meth:`tables`; default means, or proportions of categories.
         symbols, wording
             As for :meth:`write_tables`.
+        width : float
+            Centimetres, from 6 on: default the text of an A4 page; 8.5 is a column of two.
         **asked
             As for :meth:`tables`.
 
         Raises
         ------
         InputError
-            As :meth:`write_tables`; a file that is no .svg or .png.
+            As :meth:`write_tables`; a file that is no .svg or .png, or a smaller width.
         """
-        from ..publication.figures.domains import check_figure, dot_plot
+        from ..publication.figures.domains import LEAST, check_figure, dot_plot
 
         path, names = Path(path), as_list(by)
         check_figure(path)
+        if positive(width, "width") < LEAST:
+            raise InputError(f"width is {width:g} cm, and {LEAST:g} is the least")
         numbers = [name for name in as_list(asked.get("outcome")) or self.outcomes if name not in self.categorical]
         table = self.tables(names, statistic=statistic or ("mean" if numbers else "proportion"), **asked)
-        dot_plot(printed(self, table, names, symbols=symbols, wording=wording), path)
+        dot_plot(printed(self, table, names, symbols=symbols, wording=wording), path, width)
         return path
 
 

@@ -19,11 +19,13 @@ from .style import plain_log
 # dark enough for 3:1 and more on white, and told apart by shape where colour is not seen
 SERIES = [("#00507a", "o"), ("#b34700", "s"), ("#00694d", "^"), ("#7a2f6b", "D"), ("#000000", "v")]
 SUFFIXES = (".svg", ".png")
-WIDTH, ROW, PANEL = 6.3, 0.2, 0.9  # inches: the text of an A4 page, a dot, what a panel needs besides
+PAGE, COLUMN = 16.0, 12.0  # cm: the text of an A4 page; below, a legend stands above the panels
+LEAST = 6.0  # cm
+INCH = 2.54  # cm
+ROW, PANEL = 0.2, 0.9  # inches: a dot, what a panel needs besides
 SKEWED = 20  # largest over smallest number from which on the axis is logarithmic
-TICKS, SIGNS = 8, 56  # of an axis at most, and signs of their numbers together: amounts may be long
-NAME = 32  # signs of a line of a row's label
-LINE = 120  # signs of a line of small print
+TICKS, SIGNS = 8, 56  # of an axis at most, and signs of their numbers together on a page: amounts may be long
+NAME, LINE = 32, 120  # signs of a line of a row's label, and of small print, on a page
 DPI = 300
 FONT: Any = {"font.size": 8, "axes.titlesize": 9, "font.sans-serif": ["Arial", "Helvetica", "DejaVu Sans"]}
 STILL: Any = {"svg.hashsalt": "surveysynth", "svg.fonttype": "none"}  # the same figure, the same file; text stays text
@@ -36,7 +38,7 @@ def check_figure(path: Path) -> None:
         raise InputError(f"figures are written as {' or '.join(SUFFIXES)}: {path.name!r} ends in none of these")
 
 
-def dot_plot(document: Document, path: Path) -> str:
+def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
     """Draw the estimates of a document with their 95% intervals: a panel a table, a row a domain.
 
     The last variable is told by colour and shape, if it has at most five categories.  Dots of low reliability are
@@ -47,6 +49,8 @@ def dot_plot(document: Document, path: Path) -> str:
     document : Document
     path : Path
         .svg or .png; beside it, as ``<name>.txt``, goes the text for those who do not see it.
+    width : float
+        Centimetres, from 6 on; print has 8 points whatever the width.
 
     Returns
     -------
@@ -58,13 +62,19 @@ def dot_plot(document: Document, path: Path) -> str:
 
     alt = "\n".join(_alt(block, document) for block in document.blocks)
     with mpl.rc_context(FONT | STILL | TEXT):
-        plans = [_Rows(block) for block in document.blocks]
+        share = width / PAGE
+        plans = [_Rows(block, share) for block in document.blocks]
         heights = [PANEL + len(rows.labels) * max(ROW * len(rows.series), rows.room) for rows in plans]
-        figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+        figure = Figure(figsize=(width / INCH, sum(heights)), layout="constrained")
         panels = figure.subplots(len(plans), 1, squeeze=False, height_ratios=heights)[:, 0]
         for panel, rows, block in zip(panels, plans, document.blocks, strict=True):
             _draw(panel, rows, block, document)
-        figure.supxlabel("\n".join(_below(document)), x=0.01, ha="left", fontsize=7)
+            if len(rows.series) > 1 and width >= COLUMN:
+                panel.legend(**_legend(rows), loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        if len(plans[0].series) > 1 and width < COLUMN:
+            beside = max(1, int(LINE * share) // (max(map(len, plans[0].series)) + 8))
+            figure.legend(**_legend(plans[0]), loc="outside upper left", ncols=beside, alignment="left")
+        figure.supxlabel("\n".join(_below(document, share)), x=0.01, ha="left", fontsize=7)
         about = {"Title": document.title, "Description": alt}
         still = {"Date": None} if path.suffix == ".svg" else {"Software": None}
         figure.savefig(path, dpi=DPI, metadata=about | still)
@@ -80,7 +90,7 @@ def _describe(path: Path, alt: str) -> None:
     path.write_text(text.replace("</title>", f"</title>\n <desc>{escape(alt)}</desc>", 1), encoding="utf-8")
 
 
-def _below(document: Document) -> list[str]:
+def _below(document: Document, share: float) -> list[str]:
     """What stands below the panels: what marks mean, and the source."""
     words, symbols, legend = document.words, document.symbols, document.legend
     worst = symbols.worst
@@ -90,13 +100,13 @@ def _below(document: Document) -> list[str]:
         said.append(words("figure.hollow", meaning=legend[worst.mark]))
     if document.source:
         said.append(words("sheet.source", source=document.source))
-    return [line for text in said for line in textwrap.wrap(text, LINE)]
+    return [line for text in said for line in textwrap.wrap(text, int(LINE * share))]
 
 
 class _Rows:
     """Which cell of a block stands in which row, and in which series."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, share: float) -> None:
         by = list(block.by)
         apart = len(by) > 1 and block.cells[by[-1]].nunique() <= len(SERIES)
         down = by[:-1] if apart else by
@@ -107,12 +117,10 @@ class _Rows:
         self.row = names.map(self.labels.index).to_numpy()
         self.at = series.map(self.series.index).to_numpy()
         step = 0.7 / max(len(self.series), 1)
-        self.room = 0.05 + 0.13 * max(len(_lines(label)) for label in self.labels)  # inches
+        self.lines = [textwrap.wrap(label, int(NAME * share)) or [""] for label in self.labels]
+        self.ticks = _ticks(block, share)
+        self.room = 0.05 + 0.13 * max(map(len, self.lines))  # inches
         self.y = self.row + step * (self.at - (len(self.series) - 1) / 2)
-
-
-def _lines(label: str) -> list[str]:
-    return textwrap.wrap(label, NAME) or [""]
 
 
 def _draw(panel: Any, rows: _Rows, block: Block, document: Document) -> None:
@@ -125,36 +133,35 @@ def _draw(panel: Any, rows: _Rows, block: Block, document: Document) -> None:
         panel.hlines(y, part["ci_low"], part["ci_high"], color=color, lw=1.3)
         face = np.where(weak[mine], "white", color)
         panel.scatter(part["estimate"], y, marker=marker, s=18, color=face, edgecolors=color, linewidths=1.1, zorder=3)
-    most = _ticks(block)
     if _spread(numbers):
         panel.set_xscale("log")
-        plain_log(panel.xaxis, numbers[["estimate", "ci_low", "ci_high"]].to_numpy().ravel(), most)
+        plain_log(panel.xaxis, numbers[["estimate", "ci_low", "ci_high"]].to_numpy().ravel(), rows.ticks)
     else:
-        panel.locator_params(axis="x", nbins=most - 1)
+        panel.locator_params(axis="x", nbins=rows.ticks - 1)
         panel.xaxis.set_major_formatter(lambda x, _: written(x, 0 if abs(x) >= 10 else max(block.decimals, 0)))
     for i in np.flatnonzero(~there):
         panel.annotate(
             block.cells["estimate"].iloc[i], (0.01, rows.y[i]), xycoords=("axes fraction", "data"), va="center",
             color=SERIES[rows.at[i]][0],
         )  # fmt: skip
-    panel.set_yticks(range(len(rows.labels)), ["\n".join(lines) for lines in map(_lines, rows.labels)])
+    panel.set_yticks(range(len(rows.labels)), ["\n".join(lines) for lines in rows.lines])
     panel.set_ylim(len(rows.labels) - 0.4, -0.6)
     panel.set_title(block.title, loc="left", fontweight="bold", wrap=True)
     panel.grid(axis="x", color="#d9d9d9", lw=0.6)
     panel.set_axisbelow(True)
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.tick_params(axis="y", length=0)
-    if len(rows.series) > 1:
-        panel.legend(
-            handles=[_key(name, *look) for name, look in zip(rows.series, SERIES, strict=False)],
-            title=rows.heading, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False,
-        )  # fmt: skip
 
 
-def _ticks(block: Block) -> int:
+def _legend(rows: _Rows) -> dict[str, Any]:
+    keys = [_key(name, *look) for name, look in zip(rows.series, SERIES, strict=False)]
+    return {"handles": keys, "title": rows.heading, "frameon": False}
+
+
+def _ticks(block: Block, share: float) -> int:
     """How many numbers an axis has room for."""
     longest = max(len(text) for name in ("estimate", "ci_high") for text in block.cells[name])
-    return min(TICKS, max(2, SIGNS // longest))
+    return min(TICKS, max(2, int(SIGNS * share) // longest))
 
 
 def _key(label: str, color: str, marker: str) -> Any:
