@@ -20,7 +20,7 @@ from surveysynth.cli import app as cli
 from surveysynth.cli import demo, doctor
 from surveysynth.cli.printing import print_table
 from surveysynth.datasets.census import census_workers
-from surveysynth.engines import Diagnostics, cmdstan
+from surveysynth.engines import Diagnostics, cmdstan, scratch
 from surveysynth.synthesis import plan
 from surveysynth.synthesis.settings import Settings
 from tests.surveys import PSEUDO
@@ -294,6 +294,17 @@ def test_doctor_says_what_is_there_and_how_to_get_the_rest(there, run, monkeypat
         assert found["R"][1] == "apt-get install r-base-core"
         assert found["demo data"][1] == "pip install 'surveysynth[demo]'"
         assert found["R from Python"][1] == "pip install 'surveysynth[r]' (needs R)"
+
+
+def test_doctor_names_what_dead_processes_left_and_removes_it(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(cmdstan, "find_cmdstan", no_cmdstan)
+    monkeypatch.setattr(doctor, "_r", lambda expression: "4.9")
+    monkeypatch.setattr(scratch, "_places", lambda: [tmp_path])
+    dead = tmp_path / "surveysynth-1-abcd_123"
+    dead.mkdir(mode=0o700)
+    (dead / "data.json").write_text("31337")
+    assert f"left confidential files in {dead}: removed now." in squeezed(run("doctor")[1]) and not dead.exists()
+    assert "left confidential" not in run("doctor")[1]
 
 
 def test_doctor_asks_the_r_that_is_there(r, run):
