@@ -7,7 +7,7 @@ help:
 	@echo "make test       lint, types and the tests: some minutes"
 	@echo "make test-all   all that, then the slower tests"
 	@echo "make fuzz       ten times as many made-up files, arguments and kills as make test-all has"
-	@echo "make cmdstan    every Stan program on a real CmdStan, which is put together where CMDSTAN is not set"
+	@echo "make cmdstan    every Stan program on a real CmdStan: the one that CMDSTAN names, or else see tests/cmdstan.sh"
 	@echo "make reference  slow comparisons with reference implementations"
 	@echo "make wheels     a release from the wheel on every Python from 3.11 on that is here, and the same bytes from all"
 	@echo "make sbom       what is installed with the package, as CycloneDX, in sbom.json"

@@ -58,7 +58,7 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
         try:
             (os.replace if replace else os.link)(staging, path)
         finally:  # the name must outlast a crash, also where another process was first to make it
-            _sync(path.parent)
+            sync(path.parent)
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def whole_folder(
     path : Path
         The folders above it are made where they are not there.
     mode : int
-        Less the umask.
+        In its place; until then only its owner can read it.
     replace : bool
         Whether the folder may take the place of one that is there; an empty one is always replaced.
     last : callable, optional
@@ -91,26 +91,31 @@ def whole_folder(
         The folder cannot be made, or something is in its place.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _staged(path, lambda staging: staging.mkdir(mode)) as staging:
+    with _staged(path, lambda staging: staging.mkdir(0o700)) as staging:
         yield staging
-        finish(staging, path, replace=replace, last=last)
+        finish(staging, path, replace=replace, mode=mode, last=last)
 
 
-def finish(staging: Path, path: Path, *, replace: bool, last: Callable[[Path], None] | None = None) -> None:
-    """Move a staged folder to its place, as :func:`whole_folder` says."""
+def finish(
+    staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None
+) -> None:
+    """Move a staged folder to its place, as :func:`whole_folder` says; it has its mode when ``last`` is done."""
     _sync_all(staging)
+    sync(path.parent)  # its name, too
     with locked(path.parent), uninterrupted():
         if not (replace or is_free(path)):
             raise FileExistsError(errno.EEXIST, "there is something by now", str(path))
         if last is not None:
             last(staging)
+        staging.chmod(mode)
         if is_free(path):
             os.rename(staging, path)
         else:
             _exchange(staging, path)
             _remove(staging)
+        sync(path.parent)  # the place first, then the note that there was something to finish
         (path / UNFINISHED).unlink(missing_ok=True)
-        _sync(path.parent)
+        sync(path)
 
 
 def left_behind(path: Path) -> list[Path]:
@@ -233,21 +238,27 @@ def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[bool]:
-    """Whether no living process has a file or folder locked; it is locked meanwhile, where locks exist."""
+def _alone(path: Path) -> Iterator[bool | None]:
+    """Whether no living process has a file or folder locked, which it is meanwhile; None where there are no locks."""
     try:
         import fcntl
 
         file = os.open(path, os.O_RDONLY)
-    except (ImportError, FileNotFoundError):  # on Windows; gone by now
+    except ImportError:  # Windows
+        yield None
+        return
+    except FileNotFoundError:  # gone by now
         yield False
         return
     try:
+        free: bool | None = None  # this file system has no locks
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             free = True
-        except OSError:  # another has it, or this file system knows no locks
+        except BlockingIOError:
             free = False
+        except OSError:
+            pass
         yield free
     finally:
         os.close(file)
@@ -274,14 +285,18 @@ def _swept(path: Path) -> list[Path]:
     """As :func:`left_behind`, while its folder is locked."""
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
-    with suppress(NotADirectoryError):
-        (path / UNFINISHED).unlink(missing_ok=True)  # killed at the very last step, when all was in its place
+    if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():
+        (path / UNFINISHED).unlink()  # killed at the very last step, when all was in its place
+    for backup in path.parent.glob(f".{path.name}.replaced"):  # killed within two renames
+        _remove(backup) if os.path.lexists(path) else os.rename(backup, path)
     for staging in sorted(p for p in path.parent.iterdir() if pattern.fullmatch(p.name)):
         with _alone(staging) as alone:
-            if not alone:
+            if alone is False:
                 continue
             if (staging / UNFINISHED).is_file():
                 kept.append(staging)
+                continue
+            if alone is None:  # nobody knows whether its process lives
                 continue
             _remove(staging)
             warnings.warn(f"{str(staging)!r}, which a run that was killed left behind, was removed", stacklevel=5)
@@ -289,13 +304,13 @@ def _swept(path: Path) -> list[Path]:
 
 
 def _remove(staging: Path) -> None:
-    if staging.is_dir():
+    if staging.is_dir() and not staging.is_symlink():
         shutil.rmtree(staging, ignore_errors=True)
     else:
         staging.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until a file's content, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -307,7 +322,7 @@ def _sync(path: Path) -> None:
 def _sync_all(folder: Path) -> None:
     """Wait until all that is in a folder is on the disk."""
     for path in (*folder.rglob("*"), folder):
-        _sync(path)
+        sync(path)
 
 
 def _exchange(staging: Path, path: Path) -> None:

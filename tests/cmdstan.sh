@@ -14,5 +14,13 @@ if [[ -z ${CMDSTAN:-} && -f $assemble ]]; then
     rm -f "$log"
     export CMDSTAN="$folder/cmdstan-2.35.0"
 fi
-.venv/bin/python -c 'from surveysynth.engines.cmdstan import find_cmdstan; print("CmdStan", find_cmdstan()[1])'
+.venv/bin/python - <<'PY' || exit 2
+import sys
+from surveysynth import EngineError
+from surveysynth.engines.cmdstan import find_cmdstan
+try:
+    print("CmdStan", find_cmdstan()[1])
+except EngineError as error:
+    sys.exit(str(error))
+PY
 exec .venv/bin/pytest -n 2 -m cmdstan "$@"

@@ -14,6 +14,11 @@ from surveysynth.cli.wording import in_words_of_plans
         ("use mechanism=PseudoPosterior(), whose", "use mechanism = 'pseudo-posterior' in [privacy], whose"),
         ("under Strict() say zeros=True", "under the strict mechanism say zeros = true in [model]"),
         ("prior='flat' is not one of paper", "prior='flat' is not one of paper"),  # that was given
+        ("resume 'runs/epsilon=10/r' publishes it", "resume 'runs/epsilon=10/r' publishes it"),
+        ("'weights=True.csv' is not a file", "'weights=True.csv' is not a file"),
+        ("m=125 is not one of", "m=125 is not one of"),
+        ("say m=3", "say m = 3 in [release]"),
+        ("column 'Strict()' and 'Foo(..., bar)'", "column 'Strict()' and 'Foo(..., bar)'"),
         ("C(x)=3, and size=3 too", "C(x)=3, and size=3 too"),
         ("transform=surveysynth.AsinhTransform(scale=...)", "transform=surveysynth.AsinhTransform(scale=...)"),
     ],

@@ -51,6 +51,7 @@ app.command("tables")(tables_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
 errors = Console(stderr=True)
+OF_PLANS = "plan", "check", "release", "compare", "synthesize", "policy", "privacy-cost"  # commands
 
 
 def main() -> None:
@@ -86,7 +87,8 @@ def main() -> None:
 
 
 def _say(heading: str, text: str) -> None:
-    text = in_words_of_plans(text)
+    if sys.argv[1:2] and sys.argv[1] in OF_PLANS:
+        text = in_words_of_plans(text)
     errors.print(f"[bold red]{heading}:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 

@@ -46,7 +46,7 @@ def ends(text: str) -> Ends:
     found = numbers(text)
     if len(found) != 2:
         raise typer.BadParameter("two numbers were expected, lowest and highest, by a comma")
-    if any(re.fullmatch(r"-?\d{1,3}(\.\d{3})+", part) for part in names(text)):
+    if any(re.fullmatch(r"-?[1-9]\d{0,2}(\.\d{3})+", part) for part in names(text)):
         raise typer.BadParameter("write thousands without a point, as 20000, and decimals otherwise than as 20.000")
     return Ends(*found)
 

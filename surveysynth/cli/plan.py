@@ -15,6 +15,7 @@ import surveysynth as ss
 
 from ..choices import OutcomeKind
 from ..errors import InputError
+from ..storage import whole_file
 from .options import Bounds, By, Entries, Epsilon, Formula, Overwrite, Psu, Seed, Strata, Total, Weights
 from .printing import about_what_is_written, console, print_release, print_table, print_written
 
@@ -123,7 +124,8 @@ def compare_command(
     more = "" if out else " --out cells.csv keeps every cell."
     console.print(f"Internal: computed from the confidential file.{more}", markup=False, highlight=False)
     if out is not None:
-        table.to_csv(out, index=False)
+        with whole_file(out, replace=False) as stream:  # for its owner alone
+            stream.write(table.to_csv(index=False).encode())
         print_written(str(out))
 
 

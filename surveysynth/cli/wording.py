@@ -7,8 +7,15 @@ import re
 MECHANISMS = {
     "PseudoPosterior": "pseudo-posterior", "Censored": "censored", "WeightedE": "weighted-e", "Strict": "strict",
 }  # fmt: skip
-VALUE = r"'[^'()]*'|True|False|-?[\d.]+\d|\[[^\]]*\]|\{[^}]*\}"
-ARGUMENT = re.compile(rf"\b(\w+)=({VALUE})(?! is not)")  # what is asked for, not what was given
+VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
+WORDS = re.compile(
+    r"(?P<quoted>'[^'\n]*')"  # a name or a path, which stays as it is
+    r"|overwrite=True"
+    rf"|\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # what is asked for, not what was given
+    r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"
+    r"|\b[A-Z]\w*\(\.\.\., (?P<within>[^()\n]*)\)"  # FBS(..., zeros=True)
+    r"|\bStrict\(\)"
+)
 
 
 def in_words_of_plans(text: str) -> str:
@@ -16,17 +23,21 @@ def in_words_of_plans(text: str) -> str:
     from ..synthesis.settings import Settings
 
     sections: dict[str, str] = {}
-    for name, part in Settings.model_fields.items():
-        sections |= dict.fromkeys(part.annotation.model_fields, name)  # type: ignore[union-attr]
+    for section, part in Settings.model_fields.items():
+        sections |= dict.fromkeys(part.annotation.model_fields, section)  # type: ignore[union-attr]
 
-    def entry(match: re.Match[str]) -> str:
-        name, value = match[1], match[2]
-        if name not in sections:
+    def word(match: re.Match[str]) -> str:
+        if match["quoted"]:
             return match[0]
+        if match["mechanism"]:
+            name = match["mechanism"]
+            return f"mechanism = '{MECHANISMS[name]}' in [privacy]" if name in MECHANISMS else match[0]
+        if match["within"]:
+            return in_words_of_plans(match["within"])
+        if match["name"] not in sections:
+            return {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}.get(match[0], match[0])
+        value = match["value"].replace("True", "true").replace("False", "false")
         value = re.sub(r"'?(\w+)'?: ", r"\1 = ", value) if value.startswith("{") else value
-        return f"{name} = {value.replace('True', 'true').replace('False', 'false')} in [{sections[name]}]"
+        return f"{match['name']} = {value} in [{sections[match['name']]}]"
 
-    text = text.replace("overwrite=True", "--overwrite")
-    text = re.sub(r"\b[A-Z]\w+\(\.\.\., ([^()]*)\)", r"\1", text)
-    text = re.sub(r"mechanism=(?:surveysynth\.)?(\w+)\(\)", lambda m: f"mechanism='{MECHANISMS.get(m[1], m[1])}'", text)
-    return ARGUMENT.sub(entry, text).replace("Strict()", "the strict mechanism")
+    return WORDS.sub(word, text)

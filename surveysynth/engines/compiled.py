@@ -20,7 +20,7 @@ from ..storage import locked, whole_folder
 if TYPE_CHECKING:
     from cmdstanpy import CmdStanModel
 
-INCLUDE = re.compile(r'^[ \t]*#include[ \t]+["<]?([^">\s]+)[">]?[ \t]*$', re.M)
+INCLUDE = re.compile(r'^[ \t]*#include[ \t]+["<]?([^">\s]+)[">]?[ \t]*(?://.*)?$', re.M)
 COMPILERS = ("g++", "clang++", "c++")
 UNUSED = 30 * 24 * 3600  # seconds after which a program that nobody ran is removed
 OTHERWISE = "or use engine='embedded', which needs no compiler"
@@ -55,6 +55,8 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
     executable = place / f"{source.stem}{EXTENSION}"
     try:
         cache.mkdir(parents=True, exist_ok=True)
+        if place.is_dir():
+            os.utime(place)  # before another process finds that nobody ran it for a month
         lock = cache / f"{place.name}.lock"
         lock.touch()
         with locked(lock):  # another process may be compiling it
@@ -62,8 +64,12 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
                 _need_compiler(source, settings)
                 with whole_folder(place, replace=True) as staging:
                     _compile(source, text, staging)
+                if not _starts(executable):
+                    raise EngineError(
+                        f"what CmdStan compiled does not run in {str(cache)!r}: is that a place for programs (noexec)? "
+                        f"Set XDG_CACHE_HOME to another, {OTHERWISE}"
+                    )
                 _remove_unused(cache)
-        os.utime(place)
     except OSError as error:
         raise EngineError(
             f"compiled Stan programs cannot be kept in {str(cache)!r} ({error.strerror}); "
@@ -72,15 +78,19 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
     return CmdStanModel(exe_file=str(executable))
 
 
-def with_includes(source: Path, within: tuple[Path, ...] = ()) -> str:
-    """The text of a program with that of the files it includes; one that is not there is left for stanc to name."""
+def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
+    """The text of a program with that of the files it includes; one that is not there is left for stanc to name.
+
+    Files are named as seen from the program's folder, also in those that are included.
+    """
+    outermost = within[-1] if within else program
 
     def text(line: re.Match[str]) -> str:
-        file = source.parent / line[1]
-        known = file.is_file() and file not in (source, *within)
-        return with_includes(file, (source, *within)) if known else line[0]
+        file = outermost.parent / line[1]
+        known = file.is_file() and file not in (program, *within)
+        return with_includes(file, (program, *within)) if known else line[0]
 
-    return INCLUDE.sub(text, source.read_text(encoding="utf-8"))
+    return INCLUDE.sub(text, program.read_text(encoding="utf-8"))
 
 
 def _starts(executable: Path) -> bool:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.accounting.ledger_file import new_salt
-from ..storage import UNFINISHED, finish, left_behind, sealed, unsealed, whole_file
+from ..storage import UNFINISHED, finish, left_behind, sealed, sync, unsealed, whole_file
 
 if TYPE_CHECKING:
     from ..privacy.accounting.ledger_file import Entry
     from .release import Release
 
+PUBLIC = 0o755  # mode of a release folder in its place
 NO_ENTRY = {"entry": 0, "head": "0" * 64}  # holds the place of an entry until there is one
 
 
@@ -33,8 +34,10 @@ def spends(release: Release) -> dict[str, Any]:
     return {"blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what}
 
 
-def charge(staging: Path, release: Release, ledger: Ledger, *, overwrite: bool) -> None:
+def charge(staging: Path, release: Release, ledger: Ledger, entered: list[Entry], *, overwrite: bool) -> None:
     """Charge a release whose files are staged, and name the entry in its manifest.
+
+    ``entered`` gets the entry as soon as there is one, whatever fails after that.
 
     Raises
     ------
@@ -42,18 +45,22 @@ def charge(staging: Path, release: Release, ledger: Ledger, *, overwrite: bool) 
         The cap would be exceeded, or the ledger cannot be written: nothing was charged.
     """
     spent = spends(release) | {"salt": new_salt()}
-    note = {"ledger": str(ledger.path.absolute()), "survey": ledger.survey, "overwrite": overwrite, "spends": spent}
+    where = {"ledger": str(ledger.path.absolute()), "survey": ledger.survey, "head": ledger.head}
+    note = where | {"overwrite": overwrite, "spends": spent}
     whole = staging / "internal" / UNFINISHED
     with whole_file(whole) as stream:
         stream.write(json.dumps(note).encode())
     os.replace(whole, staging / UNFINISHED)
+    sync(staging)  # before the entry, or a loss of power could leave that alone
     try:
-        entry = ledger.spend(**spent)
+        entered.append(ledger.spend(**spent))
     except BaseException:
-        if ledger.find(spent["salt"]) is None:
+        if (found := ledger.find(spent["salt"])) is None:
             (staging / UNFINISHED).unlink()
+        else:
+            entered.append(found)
         raise
-    _name(entry, staging)
+    _name(entered[0], staging)
 
 
 def unfinished(path: Path) -> Path | None:
@@ -62,18 +69,23 @@ def unfinished(path: Path) -> Path | None:
     Raises
     ------
     InputError
-        There are several, or a ledger that one names is gone.
+        There are several; or the ledger that one names is gone, or is another by now: nothing is removed then.
     PrivacyError
         The ledger is damaged.
     """
     charged = []
     for staging in left_behind(path):
-        ledger, spent, _ = _note(staging)
-        if ledger.find(spent["salt"]) is not None:
+        ledger, said = _note(staging)
+        if ledger.find(said["spends"]["salt"]) is not None:
             charged.append(staging)
-        else:
+        elif ledger.knows(said["head"]):  # it went on from there without this entry
             (staging / UNFINISHED).unlink()
             left_behind(path)
+        else:
+            raise InputError(
+                f"{str(staging)!r} holds a release that a run was about to charge, or charged, to the ledger "
+                f"{said['ledger']!r}, which is another one by now: put back the one of then, and try again"
+            )
     if len(charged) > 1:
         raise InputError(
             f"several runs for {str(path)!r} were charged and not finished: {', '.join(map(str, charged))}"
@@ -105,21 +117,29 @@ def resume(path: str | Path) -> Path:
     staging = unfinished(path) if path.parent.is_dir() else None
     if staging is None:
         raise InputError(f"there is nothing to resume for {str(path)!r}: no run for it was charged and not finished")
-    ledger, spent, overwrite = _note(staging)
-    entry = ledger.find(spent["salt"])
+    ledger, said = _note(staging)
+    entry = ledger.find(said["spends"]["salt"])
     assert entry is not None  # as unfinished() saw
     try:
-        finish(staging, path, replace=overwrite, last=lambda folder: _name(entry, folder))
+        finish(staging, path, replace=said["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))
     except OSError as error:
+        if not staging.exists():
+            raise InputError(f"another process published {str(path)!r} meanwhile") from None
         raise InputError(
             f"{error.filename or str(path)!r}: {error.strerror}; the release is still in {str(staging)!r}"
         ) from None
     return path
 
 
-def _note(staging: Path) -> tuple[Ledger, dict[str, Any], bool]:
+def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
+    """The ledger that a staged release was, or was about to be, charged to, and what else its note says."""
     said = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
-    return Ledger(said["ledger"], said["survey"]), said["spends"], said["overwrite"]
+    if not Path(said["ledger"]).is_file():
+        raise InputError(
+            f"{str(staging)!r} holds a release that a run was about to charge, or charged, to the ledger "
+            f"{said['ledger']!r}, which is not there: put it back, and try again"
+        )
+    return Ledger(said["ledger"], said["survey"]), said
 
 
 def _name(entry: Entry, staging: Path) -> None:

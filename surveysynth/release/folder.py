@@ -25,7 +25,7 @@ from ..errors import InputError, PrivacyError, SurveySynthError
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
 from ..storage import is_free, restrict, sealed, whole_folder
-from .charging import NO_ENTRY, charge, unfinished
+from .charging import NO_ENTRY, PUBLIC, charge, unfinished
 from .checksums import described, verify
 from .manifest import FORMATS, fields_of, read_manifest, synthetic_files
 from .printed import kept_columns
@@ -33,6 +33,7 @@ from .quality_rule import QUALITY_RULE
 
 if TYPE_CHECKING:
     from ..privacy.accounting.ledger import Ledger
+    from ..privacy.accounting.ledger_file import Entry
     from ..publication.document import Document
     from .release import Release
 
@@ -54,28 +55,34 @@ def write_folder(
     """As :meth:`surveysynth.Release.write` says; the place and the format have been checked."""
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
+    entered: list[Entry] = []
     last = None
     if ledger is not None:
-        last = partial(charge, release=release, ledger=ledger, overwrite=overwrite)
+        last = partial(charge, release=release, ledger=ledger, entered=entered, overwrite=overwrite)
         release = replace(release, method=release.method | {"ledger": NO_ENTRY})
+    staging = None
     try:
-        with whole_folder(path, replace=overwrite, last=last) as staging:  # mode 0700 until it is whole
+        with whole_folder(path, mode=PUBLIC, replace=overwrite, last=last) as staging:
             _write_public(release, staging / "public", table, document, format, min_cell)
             _write_internal(release, staging / "internal")
             restrict(staging / "internal")
-            staging.chmod(0o755)
     except OSError as error:
-        raise _not_written(path, error, unfinished(path) if ledger is not None else None) from None
+        raise _not_written(path, staging, error, charged=bool(entered)) from None
 
 
-def _not_written(path: Path, error: OSError, charged: Path | None) -> SurveySynthError:
+def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:
     """What could not be written, and what that means for the budget."""
     why = f"{str(error.filename or path)!r}: {error.strerror or error}"
-    if charged is None:
+    if not charged:
         return InputError(f"the release was not written ({why}); nothing is left of it, and no ledger was charged")
+    if staging is None or not staging.exists():
+        return PrivacyError(
+            f"the release was charged to the ledger and is in its place, {str(path)!r}, but it is not sure that the "
+            f"disk has it for good ({why}): copy it elsewhere"
+        )
     return PrivacyError(
         f"the release was charged to the ledger and could not be moved to its place ({why}). It is whole in "
-        f"{str(charged)!r}: surveysynth resume {str(path)!r} publishes it, and nothing more is spent"
+        f"{str(staging)!r}: surveysynth resume {str(path)!r} publishes it, and nothing more is spent"
     )
 
 
@@ -92,16 +99,16 @@ def check_place(path: Path, *, overwrite: bool) -> None:
     ------
     InputError
     """
-    if not is_free(path) and not (overwrite and (path / "public" / MANIFEST).is_file()):
-        raise InputError(
-            f"{str(path)!r} exists"
-            + (" and is not a release folder" if overwrite else "; choose another place, or overwrite=True")
-        )
     if path.parent.is_dir() and (charged := unfinished(path)) is not None:
         raise InputError(
             f"an earlier run for {str(path)!r} was charged to its ledger and ended before its files were published. "
             f"surveysynth resume {str(path)!r} publishes them, and nothing more is spent; to give them up, delete "
             f"{str(charged)!r}"
+        )
+    if not is_free(path) and not (overwrite and (path / "public" / MANIFEST).is_file()):
+        raise InputError(
+            f"{str(path)!r} exists"
+            + (" and is not a release folder" if overwrite else "; choose another place, or overwrite=True")
         )
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not (above.is_dir() and os.access(above, os.W_OK)):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -68,6 +68,7 @@ class Release:
     internal: dict[str, Any] = field(default_factory=dict, repr=False)
     categorical: tuple[str, ...] = ()
     count_roles: dict[str, Any] | None = None
+    _entered: ClassVar[bool] = False  # of one that write() entered in a ledger: True
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: the public part."""
@@ -407,14 +408,16 @@ class Release:
         """
         path = Path(path)
         check_ledger(ledger)
-        if ledger is not None and "ledger" in self.method:
-            raise InputError("this release was entered in a ledger when it was made: leave ledger= out")
+        if ledger is not None and ("ledger" in self.method or self._entered):
+            raise InputError("this release was entered in a ledger when it was made, or written: leave ledger= out")
         check_format(format)
         check_place(path, overwrite=overwrite)
         names = self.table_predictors() if by is None else as_list(by)
         table = self.tables(names, statistic=statistic, quantiles=quantiles, min_cell=min_cell, cv_limit=cv_limit)
         document = printed(self, table, names, symbols=symbols, wording=wording)
         write_folder(self, path, table, document, format=format, min_cell=min_cell, overwrite=overwrite, ledger=ledger)
+        if ledger is not None:
+            object.__setattr__(self, "_entered", True)
         return path
 
     def write_tables(

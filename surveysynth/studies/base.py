@@ -199,7 +199,7 @@ def _claim(out: Path, settings: dict[str, Any]) -> None:
 
 def _keep(done: Replicate, folder: Path) -> None:
     """Write a replicate to its folder, which appears whole or not at all."""
-    with whole_folder(folder, mode=0o777) as staging:
+    with whole_folder(folder, mode=0o755) as staging:
         for name, frame in done.frames.items():
             if len(frame):
                 frame.to_parquet(staging / f"{name}.parquet", index=False)

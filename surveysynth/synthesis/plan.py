@@ -429,7 +429,7 @@ class Plan:
             As :meth:`Release.write`.
         """
         tables = self.settings.tables
-        ledger = self.ledger if "ledger" not in release.method else None
+        ledger = None if "ledger" in release.method or release._entered else self.ledger
         return release.write(
             self.place(folder), by=tables.by, **self.statistics, format=self.settings.release.format,
             min_cell=tables.min_cell, cv_limit=tables.cv_limit, symbols=tables.symbols,
@@ -472,7 +472,9 @@ class Plan:
         keys = [c for c in ("statistic", "outcome", "category", "prob", *by) if c in theirs and c in file]
         both = file[[*keys, "estimate", "se"]].merge(theirs[[*keys, *COMPARED]], on=keys, suffixes=("", "_release"))
         off = pd.Series(np.maximum(both["ci_low"] - both["estimate"], both["estimate"] - both["ci_high"]))
-        fixed = both["se_release"] <= ROUNDING * both["estimate_release"].abs()  # by design, as public totals
+        near = ROUNDING * both["estimate"].abs()
+        same = (both["estimate_release"] - both["estimate"]).abs() <= near
+        fixed = same & (both["se_release"] <= near)  # by design, as public totals
         holds = (off <= 0).astype("boolean").where(off.notna() & ~fixed)
         return both.assign(holds=holds, se_ratio=both["se_release"] / both["se"])
 

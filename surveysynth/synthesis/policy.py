@@ -145,7 +145,7 @@ class Policy:
     ) -> Self:
         """Fix epsilon, the map and its constants on a historical file.
 
-        AtLeastZeros
+        Parameters
         ----------
         design : SurveyDesign
             The historical file, such as last year's: not the one to release.
@@ -205,7 +205,7 @@ class Policy:
     def risk(self, design: SurveyDesign, data: Any) -> Floats:
         """f_i of the records of a file, under the historical draws: (n,).
 
-        AtLeastZeros
+        Parameters
         ----------
         design : SurveyDesign
         data : object

@@ -257,7 +257,7 @@ def value_of(text: str) -> Any:
             return tomllib.loads(f"value = {written}")["value"]
         except tomllib.TOMLDecodeError:
             continue
-    if text.startswith(("{", "[")):
+    if (text[:1], text[-1:]) in (("{", "}"), ("[", "]")):
         raise InputError(f"--set {text}: write lists as [-9, -8], and tables as {{income = [-9, -8]}}")
     return text
 

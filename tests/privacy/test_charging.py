@@ -1,5 +1,7 @@
 """A release is charged last: what goes wrong before costs nothing, and what goes wrong after is published still."""
 
+import dataclasses
+import fcntl
 import os
 import signal
 import subprocess
@@ -15,11 +17,17 @@ SPENT = 3.0
 
 
 @pytest.fixture(scope="module")
-def release():
+def made():
     return ss.synthesize(
         make_design(), model("field"), epsilon=SPENT, m=2, seed=1, mechanism=ss.PseudoPosterior(),
         accept_diagnostics=["information"],
     )  # fmt: skip
+
+
+@pytest.fixture
+def release(made):
+    """One that no test has entered in a ledger."""
+    return dataclasses.replace(made)
 
 
 @pytest.fixture
@@ -33,7 +41,7 @@ def test_a_release_is_entered_when_it_is_written(release, ledger, tmp_path):
     assert ledger.entries()[["blank", "replace"]].to_numpy().tolist() == [[SPENT, 2 * SPENT]]
     assert ledger.verify(back)["release"].tolist() == ["release 1"]
     assert sorted(p.name for p in place.iterdir()) == ["internal", "public"]
-    with pytest.raises(ss.InputError, match="was entered in a ledger when it was made"):
+    with pytest.raises(ss.InputError, match="was entered in a ledger when it was made, or written"):
         back.write(tmp_path / "again", ledger=ledger)
 
 
@@ -42,6 +50,15 @@ def test_the_cap_is_looked_at_before_anything_is_published(release, tmp_path):
     with pytest.raises(ss.PrivacyError, match="nothing was recorded"):
         release.write(tmp_path / "r", ledger=small)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["small.jsonl"] and len(small.entries()) == 0
+
+
+def test_one_release_is_charged_once(release, ledger, tmp_path):
+    """Also where it is written in two formats."""
+    release.write(tmp_path / "a", ledger=ledger)
+    with pytest.raises(ss.InputError, match="entered in a ledger when it was made, or written: leave ledger= out"):
+        release.write(tmp_path / "b", format="parquet", ledger=ledger)
+    release.write(tmp_path / "b", format="parquet")
+    assert len(ledger.entries()) == 1
 
 
 def full(*_, **__):
@@ -71,6 +88,100 @@ def test_what_fails_after_the_charge_is_resumed_and_not_charged_again(step, rele
     assert sorted(p.name for p in place.iterdir()) == ["internal", "public"]
     with pytest.raises(ss.InputError, match="nothing to resume"):
         ss.resume(tmp_path / "r")
+
+
+def test_what_is_staged_is_the_owners_alone_until_it_is_charged(release, ledger, tmp_path, monkeypatch):
+    modes = []
+
+    def spend(self, *_, **__):
+        (staging,) = tmp_path.glob(".r.*")
+        modes.append(staging.stat().st_mode & 0o777)
+        raise ss.PrivacyError("not now")
+
+    monkeypatch.setattr(ss.Ledger, "spend", spend)
+    with pytest.raises(ss.PrivacyError, match="not now"):
+        release.write(tmp_path / "r", ledger=ledger)
+    assert modes == [0o700] and [p.name for p in tmp_path.iterdir()] == ["budget.jsonl"]
+    monkeypatch.undo()
+    assert release.write(tmp_path / "r", ledger=ledger).stat().st_mode & 0o777 == 0o755
+
+
+def without_locks(monkeypatch):
+    """A file system on which folders cannot be locked, as some network drives."""
+    lock = fcntl.flock
+
+    def refuse(file, how):
+        if os.path.isdir(f"/proc/self/fd/{file}"):
+            raise OSError(9, "Bad file descriptor")
+        return lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+def test_a_charged_release_is_found_where_there_are_no_locks(release, ledger, tmp_path, monkeypatch):
+    without_locks(monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr("surveysynth.storage.os.rename", full)
+        with pytest.raises(ss.PrivacyError, match=r"was charged .* surveysynth resume '.*/r' publishes it"):
+            release.write(tmp_path / "r", ledger=ledger)
+    with pytest.raises(ss.InputError, match="was charged to its ledger"):
+        dataclasses.replace(release).write(tmp_path / "r", ledger=ledger)
+    assert ledger.verify(ss.read_release(ss.resume(tmp_path / "r")))["release"].tolist() == ["release 1"]
+    assert len(ledger.entries()) == 1
+
+
+def test_a_fault_after_the_move_says_that_the_release_is_there(release, ledger, tmp_path, monkeypatch):
+    from surveysynth import storage
+
+    sync = storage.sync
+    monkeypatch.setattr(storage, "sync", lambda path: full() if (tmp_path / "r").exists() else sync(path))
+    with pytest.raises(ss.PrivacyError, match=r"was charged .* and is in its place, '.*/r', but it is not sure"):
+        release.write(tmp_path / "r", ledger=ledger)
+    monkeypatch.undo()
+    assert ledger.verify(ss.read_release(tmp_path / "r"))["release"].tolist() == ["release 1"]
+
+
+@pytest.mark.parametrize("how", ["moved", "begun anew", "older"])
+def test_a_charged_release_outlives_a_ledger_that_is_not_the_one_of_then(how, release, ledger, tmp_path, monkeypatch):
+    before = ledger.path.read_bytes()
+    ledger.spend(1.0, 2.0, kind="strict", what="tables")
+    with monkeypatch.context() as patched:
+        patched.setattr("surveysynth.storage.os.rename", full)
+        with pytest.raises(ss.PrivacyError, match="was charged"):
+            release.write(tmp_path / "r", ledger=ledger)
+    ledger.path.rename(tmp_path / "elsewhere")
+    if how == "begun anew":
+        ss.Ledger(ledger.path, "wages", create=True)
+    elif how == "older":
+        ledger.path.write_bytes(before)
+    for work in (ss.resume, dataclasses.replace(release).write):
+        with pytest.raises(ss.InputError, match=r"'.*/\.r\..*' holds a release .* put (it|back)"):
+            work(tmp_path / "r")
+    (tmp_path / "elsewhere").rename(ledger.path)
+    assert ledger.verify(ss.read_release(ss.resume(tmp_path / "r")))["release"].tolist() == ["", "release 1"]
+    assert len(ledger.entries()) == 2
+
+
+def test_an_overwrite_by_two_renames_that_was_killed_between_them_is_put_right(release, tmp_path, monkeypatch):
+    """Where two folders cannot be exchanged in one step."""
+    place = release.write(tmp_path / "r")
+    place.rename(tmp_path / ".r.replaced")
+    with pytest.raises(ss.InputError, match="exists; choose another place"):
+        release.write(place)
+    assert (tmp_path / "r" / "public" / "manifest.json").is_file()  # the old one is back
+    (tmp_path / ".r.replaced").mkdir()
+    (tmp_path / ".r.replaced" / "left").write_text("1")
+    monkeypatch.setattr("surveysynth.storage.ctypes.CDLL", lambda *_, **__: object())
+    release.write(place, overwrite=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["r"]
+
+
+def test_a_file_of_the_same_name_that_is_not_ours_stays(release, tmp_path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "unfinished.json").write_text("mine")
+    with pytest.raises(ss.InputError, match="nothing to resume"):
+        ss.resume(tmp_path / "r")
+    assert (tmp_path / "r" / "unfinished.json").read_text() == "mine"
 
 
 CHILD = """

@@ -6,7 +6,8 @@ the disk has it (fsync).  So a crash leaves one of three things:
 
 - nothing of the entry, which then was not acknowledged, and nothing was released;
 - the beginning of its line, likewise: it is not counted, and the next entry puts it aside (``.torn``);
-- the whole entry, and the release staged beside its place, from where :func:`surveysynth.resume` publishes it.
+- the whole entry.  What :meth:`surveysynth.Release.write`, plans and commands charged is staged beside its place, from
+  where :func:`surveysynth.resume` publishes it; what ``synthesize(ledger=)`` and its like charged was in memory alone.
 
 Whatever else is wrong with a file stops all spending.  Two processes wait for each other.
 
@@ -212,6 +213,21 @@ class Ledger:
             The ledger is damaged.
         """
         return next((entry for entry in self._entries() if entry.salt == salt), None)
+
+    @property
+    def head(self) -> str:
+        """SHA-256 of the ledger as it is now: it tells this ledger from any other, and from what it will be."""
+        return self._read().head
+
+    def knows(self, head: str) -> bool:
+        """Whether a head is one of this ledger's, so that it is that ledger, with what came after.
+
+        Raises
+        ------
+        PrivacyError
+            The ledger is damaged.
+        """
+        return any(line.head == head for line in self._read().lines)
 
     def set_cap(self, cap: float, *, what: str) -> None:
         """Set another cap, from now on; the old one stays on record.
