@@ -14,10 +14,11 @@ import pytest
 import surveysynth as ss
 
 PROGRAM = [sys.executable, "-m", "surveysynth"]
-RELEASE = [
+STRICT = [
     *PROGRAM, "synthesize", "f.csv", "--formula", "доход~größe", "--weights", "w", "--population-total", "4000",
-    "--epsilon", "9", "--set", "privacy.mechanism=pseudo-posterior", "--out", "r",
+    "--bounds", "0,1000000", "--epsilon", "9", "--out", "r",
 ]  # fmt: skip
+RELEASE = [*STRICT[:-2], "--set", "privacy.mechanism=pseudo-posterior", *STRICT[-2:]]
 STOPPED = "Stopped: what was finished is kept, and nothing is left half-written.\n"
 
 
@@ -83,6 +84,19 @@ def test_a_signal_leaves_nothing_and_says_so_in_one_line(number, seconds, folder
     # before Python could say how it takes signals, or had read a line of ours
     early = child.returncode == -number and not (said.strip() and "surveysynth/" in said)
     assert early or (child.returncode in codes and said.endswith(STOPPED) and "Traceback" not in said)
+    assert os.listdir(folder) == ["f.csv"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_the_middle_of_a_run_ends_it_as_ctrl_c_does(number, folder):
+    """In the middle: when its first line of progress is there."""
+    with subprocess.Popen(STRICT, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        while " s  " not in child.stderr.readline():
+            assert child.poll() is None
+        child.send_signal(number)
+        said = child.communicate(timeout=60)[1]
+    assert child.returncode == 130 and said.endswith(STOPPED) and "Traceback" not in said
     assert os.listdir(folder) == ["f.csv"]
 
 
