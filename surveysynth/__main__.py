@@ -9,13 +9,25 @@ STOPPED = "Stopped: what was finished is kept, and nothing is left half-written.
 
 def main() -> None:
     """Run the command line.  SIGTERM, and a terminal that is closed, stop it like Ctrl-C."""
+    came: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
     try:
-        for name in ("SIGTERM", "SIGHUP"):  # a handler that is set to ignore one, as by nohup, stays
-            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
-                signal.signal(getattr(signal, name), signal.default_int_handler)
+        named = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        plain = (signal.SIG_DFL, signal.default_int_handler)  # one that is ignored, as by nohup, stays so
+        ours = [number for number in named if signal.getsignal(number) in plain]
+        for number in ours:
+            signal.signal(number, stop)
         _check_address_space()
         from .cli.app import main as run
 
+        for number in ours:
+            signal.signal(number, signal.default_int_handler)
+        if came:  # and what was being imported swallowed it
+            raise KeyboardInterrupt
         run()
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)

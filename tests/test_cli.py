@@ -673,7 +673,7 @@ BAD = {
     "missing stratum": (at("field", None), {}, (), "strata column 'field' is missing in 2 rows"),
     "missing psu": (at("hours", None), {"psu": "hours"}, (), r"psu \(stage 1\) column 'hours' is missing in 2 rows"),
     "missing fpc": (at("hours", None), {"fpc": "hours"}, (), "fpc .* column 'hours' is missing in 2 rows"),
-    "one psu in a stratum": (change(psu=lambda f: f["field"]), {"psu": "psu"}, (), "one sampling unit .* lonely_psu="),
+    "one psu in a stratum": (change(psu=lambda f: f["field"]), {"psu": "psu"}, (), "one sampling unit .* lonely_psu "),
     "fpc that varies": (None, {"fpc": "id"}, (), "fpc column 'id' varies within its stratum"),
     "fpc below the sample": (change(N=50), {"fpc": "N"}, (), "smaller than the sample in 400 rows"),
     "more fpc than stages": (None, {"fpc": "id,hours"}, (), "fpc names 2 stages"),
@@ -692,7 +692,8 @@ BAD = {
     "no formula": (None, {"predictors": "field +"}, (), "is not a formula"),
     "formula that fails": (None, {"predictors": "field + np.log(gender)"}, (), "cannot be evaluated"),
     "clusters under the paper's FBP": (
-        change(psu=lambda f: f["id"] // 4), {"psu": "psu", "model": "fbp-paper"}, (), "PSUs .* clusters='ignore'"
+        change(psu=lambda f: f["id"] // 4), {"psu": "psu", "model": "fbp-paper"}, (),
+        "PSUs .* clusters = 'ignore' in .model.",
     ),
     "unit that is not there": (None, {"unit": "household"}, (), "no column 'household'"),
     "unit with gaps": (at("gender", None), {"unit": "gender", "predictors": "field"}, (), "'gender' is missing in 2"),

@@ -24,7 +24,10 @@ LINE = 16  # points
 A4 = 9  # as Excel numbers paper
 ABOVE = 2  # rows above the headings of a sheet of texts: its title and how to read it
 LEVELS = 3  # columns of labels that gptables knows
-AS_THEY_ARE = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+AS_THEY_ARE = {
+    "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False,
+    "in_memory": True,  # and not in temporary files, which a run that is killed would leave
+}  # fmt: skip
 
 
 def write_workbook(document: Document, path: Path) -> None:

@@ -237,6 +237,8 @@ def read_toml(path: Path) -> Settings:
         said = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{str(path)!r} is not a plan: {error}") from None
+    except RecursionError:
+        raise InputError(f"{str(path)!r} is not a plan: it is nested too deeply") from None
     if not said:
         raise InputError(
             f"{str(path)!r} is empty: surveysynth plan FILE > {path.name} makes a plan, if it has no error"
@@ -255,7 +257,7 @@ def value_of(text: str) -> Any:
     for written in (text, f"[{text}]"):
         try:
             return tomllib.loads(f"value = {written}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (tomllib.TOMLDecodeError, RecursionError):
             continue
     if (text[:1], text[-1:]) in (("{", "}"), ("[", "]")):
         raise InputError(f"--set {text}: write lists as [-9, -8], and tables as {{income = [-9, -8]}}")
