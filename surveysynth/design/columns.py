@@ -101,7 +101,14 @@ def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
     number = types.is_numeric_dtype(column.dtype) and column.dtype.kind not in "bc"
     if not (number or types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
         raise InputError(f"column {name!r} is of type {column.dtype}, not a number; convert it first")
-    values = pd.to_numeric(column, errors="coerce")
+    try:
+        values = pd.to_numeric(column, errors="coerce")
+    except OverflowError:
+        bad = column.map(_overflows).to_numpy(dtype=bool)
+        raise InputError(
+            f"column {name!r} has numbers in {rows(bad)} that are too large for floating point; correct these, or take "
+            "another unit"
+        ) from None
     bad = (values.isna() & column.notna()).to_numpy()
     if bad.any():
         raise InputError(
@@ -109,6 +116,48 @@ def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
             f"missing_codes={{{name!r}: [...]}} where they are codes, decimal=',' where they have decimal commas"
         )
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _overflows(value: Any) -> bool:
+    try:
+        float(value)
+    except OverflowError:
+        return True
+    except (TypeError, ValueError):
+        pass
+    return False
+
+
+def in_usual_floats(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with 16-bit and extended floats, of which pandas makes no groups, as 64-bit ones."""
+    unusual = [c for c, dtype in frame.dtypes.items() if dtype in (np.float16, np.longdouble)]
+    return frame.astype(dict.fromkeys(unusual, np.float64)) if unusual else frame
+
+
+def check_cells(column: pd.Series, name: str) -> None:
+    """Refuse cells that make no categories: lists and the like, texts that are no Unicode (InputError)."""
+    if not pd.api.types.is_object_dtype(column.dtype):
+        return
+    try:
+        "".join(str(value) for value in column.unique() if not isinstance(value, tuple)).encode()
+        fine = not any(isinstance(value, tuple) for value in column)
+    except (TypeError, UnicodeEncodeError):
+        fine = False
+    if not fine:
+        bad = np.array([not _makes_category(value) for value in column])
+        raise InputError(
+            f"column {name!r} has lists, or texts that are no Unicode, in {rows(bad)}; make each a number or a text"
+        )
+
+
+def _makes_category(value: Any) -> bool:
+    if isinstance(value, tuple) or not isinstance(value, Hashable):
+        return False
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def positive(column: pd.Series, name: str, *, at_most_one: bool) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ from .checks import (
     labels_of,
     margin_names,
 )
-from .columns import Columns, check_columns, listing, names_of, nearest, numeric, positive
+from .columns import Columns, check_columns, in_usual_floats, listing, names_of, nearest, numeric, positive
 from .missing_codes import MissingCodes
 from .read import read_labelled
 from .replicates.balanced import balanced
@@ -183,7 +183,7 @@ class SurveyDesign:
 
         weight_name = cast("str", probs if weights is None else weights)
         given = positive(frame[weight_name], weight_name, at_most_one=weights is None)
-        frame = frame.reset_index(drop=True)
+        frame = in_usual_floats(frame).reset_index(drop=True)
         stages = stages_of(frame, strata, psu_names, fpc_names)
         if lonely_psu == "fail" and pps is None:
             refuse_lonely(stages, strata, psu_names)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import surveysynth as ss
-from tests.fuzz.strategies import EXTREME, NAMES, NUMBER, TEXT, cases, frames, only_our_errors, role
+from tests.fuzz.strategies import COLUMNS, EXTREME, NAMES, NUMBER, TEXT, cases, frames, only_our_errors, role
 
 pytestmark = [
     pytest.mark.slow,
@@ -100,8 +100,9 @@ MODELS = {
     st.sampled_from(FORMULAS),
     frames(most=12, odd_names=False),
     st.sampled_from(sorted(MODELS)),
+    st.data(),
 )
-def test_formulas_of_any_frame(formula, frame, name):
+def test_formulas_of_any_frame(formula, frame, name, data):
     plain = pd.DataFrame(
         {
             "y": np.linspace(1, 2, 12),
@@ -110,7 +111,9 @@ def test_formulas_of_any_frame(formula, frame, name):
             "w": np.arange(1.0, 13),
         }
     )
-    for table in (plain, frame):
+    odd = data.draw(data.draw(st.sampled_from(COLUMNS))(12))
+    changed = plain.assign(**{data.draw(st.sampled_from(["x", "g", "y"])): odd})
+    for table in (plain, frame, changed):
         with only_our_errors():
             outcome, _, predictors = formula.rpartition("~")
             model = MODELS[name](outcome.strip() or "y", predictors)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...design.columns import codes
+from ...design.columns import check_cells, codes
 from ...design.discrete import is_discrete
 from ...design.formula import columns_of, factors_of, formula_columns
 from ...design.survey_design import SurveyDesign
@@ -20,6 +20,7 @@ from ...validation import rows
 from .groups import differing_sizes
 from .sufficient_statistics import residual_squares
 
+LARGEST = 1e140  # of a predictor: sums of squares are finite
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Constants = Mapping[str, Mapping[str, Any]]  # of terms that take some from a file: the mean in center(), knots in bs()
@@ -86,6 +87,7 @@ def predictor_rows(
     synthesized = () if categories is None else categories.names
     names = [name for name in formula_columns(predictors) if name not in synthesized]
     for name in names:
+        check_cells(design.column(name), name)
         missing = design.column(name).isna()
         if missing.any():
             raise InputError(
@@ -133,6 +135,9 @@ def predictor_rows(
     finite = np.isfinite(of_records).all(axis=1)
     if not finite.all():
         raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite)}")
+    large = (np.abs(of_records) > LARGEST).any(axis=1)
+    if large.any():
+        raise InputError(f"the predictors {predictors!r} are too large in {rows(large)} to be squared; rescale them")
     if categories is not None:
         pattern = pattern * categories.K + categories.category
     if not all(np.allclose(column, x[pattern]) for column, x in zip(of_records.T, X.T, strict=True)):
