@@ -203,7 +203,7 @@ def test_studies_go_on(number, killed, tmp_path):
     status, whole = killed(folder, STUDY)
     assert status == 0, said(folder)
     wanted = results(folder / "study")
-    for seconds in moments(whole, int(number))[: 5 * TIMES]:
+    for seconds in moments(whole, int(number))[: 10 * TIMES]:
         folder = fresh(tmp_path / "here")
         killed(folder, STUDY, seconds=float(seconds), number=number)
         assert killed(folder, STUDY)[0] == 0, said(folder)
