@@ -76,7 +76,7 @@ def test_other_alphabets_than_the_terminals_are_read_printed_and_written(env, fo
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("seconds", [0.03, 0.1, 0.3, 0.8, 1.6])
 def test_a_signal_leaves_nothing_and_says_so_in_one_line(number, seconds, folder):
-    with subprocess.Popen(RELEASE, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(STRICT, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         time.sleep(seconds)
         child.send_signal(number)
         said = child.communicate(timeout=60)[1]
