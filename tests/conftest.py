@@ -32,6 +32,16 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Reports without lone surrogates, of which the fuzz harness has many and which end a worker of pytest-xdist."""
+    report = yield
+    if report.failed:
+        report.longrepr = str(report.longrepr).encode("utf-8", "backslashreplace").decode()
+    report.sections = [(k, v.encode("utf-8", "backslashreplace").decode()) for k, v in report.sections]
+    return report
+
+
 @pytest.fixture(scope="session")
 def r():
     """``rpy2.robjects`` with R's survey and its data sets; skips only where R or rpy2 is not installed."""
