@@ -71,7 +71,7 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
     """Refuse columns that are not there, have two roles or missing values or odd names, and an empty frame."""
     odd = sum(any("\ud800" <= letter <= "\udfff" for letter in str(c)) for c in frame.columns)
     if odd:
-        raise InputError(f"the frame has {odd:,} column names that are no Unicode text; rename these columns")
+        raise InputError(f"the frame has {odd:,} of the column names are no Unicode text; rename them")
     if frame.columns.has_duplicates:
         twice = sorted({str(c) for c in frame.columns[frame.columns.duplicated()]})
         named = listing(frame.columns, some=twice)
