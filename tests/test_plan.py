@@ -93,7 +93,7 @@ def test_the_model_and_the_mechanism_go_by_the_declared_kind(design: ss.SurveyDe
         for kind in ("amount", "count", "share")
     }
     found = {kind: (s["model.name"], s["privacy.mechanism"]) for kind, s in said.items()}
-    assert found == {"amount": ("fbs", "strict"), "count": ("nb", "pseudo-posterior"), "share": ("beta", "censored")}
+    assert found == {"amount": ("fbs", "strict"), "count": ("nb", "strict"), "share": ("beta", "strict")}
 
 
 def test_a_scale_for_amounts_that_can_be_zero_or_negative(design: ss.SurveyDesign) -> None:

@@ -242,6 +242,9 @@ class Synthesizer(Generic[R], metaclass=Complete):
         ]
 
 
+DECLARED_WEIGHT = (
+    "the survey weight was declared public by the agency: it is kept, and only the outcome is modelled"
+)
 PUBLIC_WEIGHT = (
     "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
     "kept, and only the outcome is modelled"
@@ -339,6 +342,8 @@ class Relative(Synthesizer[R]):
     def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
         """The same from predictors and labels alone, before outcomes and weights are looked at; at most that many."""
 
+    scored_by_bounds: bool = False  # bounds make normal scores of the file, at a cost; else they are all that is used
+
     @abstractmethod
     def broad_reference(self, records: R) -> Draws:
         """One draw that is made from public facts alone (InputError where there are none)."""
@@ -346,7 +351,7 @@ class Relative(Synthesizer[R]):
     def scored(
         self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None
     ) -> Self:
-        """The model on normal scores of this very file, all of which together spend epsilon.
+        """The model within public bounds: on normal scores of this very file, which spend epsilon, where it has any.
 
         Parameters
         ----------

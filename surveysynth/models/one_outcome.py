@@ -69,7 +69,7 @@ class OneOutcome(Portable[S]):
         """As :meth:`Synthesizer.prepare`, with standardized predictors."""
         plain = super().prepare(design, clusters, mean_weight, constants, unit)
         kept = {f.name: getattr(plain, f.name) for f in fields(plain)}
-        return Standardized(**kept | standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]
+        return Standardized(**kept | self.standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]
 
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
@@ -79,6 +79,10 @@ class OneOutcome(Portable[S]):
         if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
             raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
         return X, row, columns
+
+    def standardized(self, X: Floats, row: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
+        """Predictor rows as the model takes them, and what was taken off and divided by: fields of the records."""
+        return standardized(X, row, columns)
 
     def to_original_scale(self, records: S, draws: Draws) -> Draws:
         """Coefficients of predictors in their own units."""

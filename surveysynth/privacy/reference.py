@@ -143,8 +143,10 @@ class Reference:
             )
         values = {name: value[None] for name, value in self.values.items()}
         order = [self.columns.index(c) for c in public.columns]
-        for name in values.keys() & {"B", "zero", "B_zero"}:
+        for name in values.keys() & {"B", "zero", "B_zero", "b"}:
             values[name] = values[name][:, order]
+        if "c" in values:  # the last is that of the outcome
+            values["c"] = values["c"][:, [*order, -1]]
         return Draws(values, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "reference", "")
 
     def __repr__(self) -> str:

@@ -15,9 +15,9 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..models.as_json import from_json
 from ..models.draws import Draws
-from ..models.normal.clipped_fit import Density
 from ..models.normal.fbs import FBS
 from ..models.normal.relative import as_draws
+from ..models.shared.clipped_fit import Density
 
 AGAIN = 40  # data sets: their variance is within a fifth of its expectation
 

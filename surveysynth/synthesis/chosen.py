@@ -58,7 +58,7 @@ def choose(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Sett
         ]
         if numeric and settings.privacy.reference is None and "transform" in takes:
             say("model.transform", "scores", "private normal scores of this file within the bounds")
-        if "weight" in takes:
+        if hasattr(MODELS.get(str(settings.model.name)) and MODELS[str(settings.model.name)].kind, "curved"):
             say("model.weight", "curved", "the weight may bend with the outcome")
     elif "transform" in takes and settings.privacy.bounds is not None:
         low, high = _outer(settings.privacy.bounds)

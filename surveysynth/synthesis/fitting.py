@@ -214,12 +214,13 @@ def _scored(
 ) -> Synthesizer:  # fmt: skip
     """The model on private normal scores of the file, under a part of the budget."""
     if not isinstance(synthesizer, Relative):
-        raise InputError(f"bounds= makes normal scores, and {synthesizer.name} has none: leave it out")
+        raise InputError(f"{synthesizer.name} takes no bounds=: leave it out, or give it to the model")
     if budget.epsilon is None:
         raise InputError("bounds= makes normal scores under a part of epsilon: say epsilon=")
     each = 1 if protected.of_record is None else int(np.bincount(protected.of_record).max())
     outcomes = len(synthesizer.outcomes) - len(synthesizer.categorical)
-    epsilon = scores_epsilon(budget, design.n, outcomes, outcomes + 1, each)
+    scored = synthesizer.scored_by_bounds
+    epsilon = scores_epsilon(budget, design.n, outcomes, outcomes + 1, each) if scored else 0.0
     return synthesizer.scored(design, bounds, epsilon, each, rng)
 
 

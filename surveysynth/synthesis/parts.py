@@ -94,7 +94,8 @@ def mechanism_of(settings: Settings, folder: Path) -> Mechanism:
 
 def bounds_of_scores(settings: Settings) -> Any:
     """The bounds that private normal scores are made within; None where there are none to make."""
-    wanted = settings.privacy.mechanism == "strict" and settings.privacy.reference is None
+    own = settings.model.name in MODELS and "bounds" in MODELS[str(settings.model.name)].options  # of the model
+    wanted = settings.privacy.mechanism == "strict" and settings.privacy.reference is None and not own
     return settings.privacy.bounds if wanted and settings.model.transform in (None, "scores") else None
 
 

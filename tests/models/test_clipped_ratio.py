@@ -8,8 +8,8 @@ from scipy.stats import t as student
 
 from surveysynth.engines.base import diagnose
 from surveysynth.engines.hamiltonian import sample_chains
-from surveysynth.models.normal.clipped_fit import Density, Places, clipped_target, public_rule
-from surveysynth.models.normal.clipped_ratio import Form, clipped_ratio, rule
+from surveysynth.models.shared.clipped_fit import Density, Places, clipped_target, public_rule
+from surveysynth.models.shared.clipped_ratio import Form, clipped_ratio, rule
 from surveysynth.privacy.mechanisms.strict import GAP, LEAST_CLAMP
 
 CASES = [(1, False), (2, False), (2, True), (3, True), (4, False), (4, True)]

@@ -385,7 +385,7 @@ def test_a_wrong_argument_is_told_of_the_function_that_was_called(call, said):
 
 
 def test_a_model_shows_the_arguments_of_its_constructor():
-    assert list(inspect.signature(ss.GammaRegression).parameters) == ["outcome", "predictors", "missing"]
+    assert list(inspect.signature(ss.GammaRegression).parameters)[:3] == ["outcome", "predictors", "missing"]
     assert list(inspect.signature(ss.FBP).parameters)[:3] == ["outcome", "predictors", "prior"]
 
 

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
-from surveysynth.models.normal.clipped_fit import Density
 from surveysynth.models.normal.fbp import of_population
 from surveysynth.models.normal.relative import as_draws
+from surveysynth.models.shared.clipped_fit import Density
 
 SCORES = ss.NormalScores([5_000, 20_000, 40_000, 80_000, 300_000], [0.02, 0.2, 0.5, 0.8, 0.98], "a made-up table")
 

@@ -6,9 +6,9 @@ from scipy.stats import norm
 
 from surveysynth.models.draws import Draws
 from surveysynth.models.normal import psu_shares
-from surveysynth.models.normal.clipped_fit import Density
 from surveysynth.models.normal.records import JointPublic, JointRecords
 from surveysynth.models.normal.relative import as_draws
+from surveysynth.models.shared.clipped_fit import Density
 from surveysynth.models.shared.groups import Groups
 
 SHARES = np.array([0.12, 0.05])

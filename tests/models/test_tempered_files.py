@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
-from surveysynth.models.normal.clipped_fit import Density
 from surveysynth.models.normal.relative import as_draws
-from surveysynth.models.normal.tempered_files import LEAST, cells, drawn_weights, room
+from surveysynth.models.shared.clipped_fit import Density
+from surveysynth.models.tempered_files import LEAST, cells, drawn_weights, room
 
 KNOWN, N, DRAWS = 12.0, 400, 2_500
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import surveysynth as ss
-from surveysynth.models.normal.clipped_fit import Density, clipped_target
+from surveysynth.models.shared.clipped_fit import Density, clipped_target
 from surveysynth.privacy.budget import Budget
 from surveysynth.privacy.mechanisms.strict import first_epsilon, refuse_modes, scores_epsilon
 from tests.surveys import make_frame
@@ -176,14 +176,16 @@ def test_the_expected_accuracy_names_what_would_be_refused():
 @pytest.mark.parametrize(
     ("synthesizer", "settings", "message"),
     [
-        (ss.GammaRegression("income ~ gender"), {}, "gamma regression is not fitted under Strict"),
+        (ss.Mixture("income ~ gender"), {}, "Mixture is not fitted under Strict"),
+        (ss.GammaRegression("income ~ gender"), {}, "nothing public says where income lies"),
+        (ss.GammaRegression("income ~ gender", bounds=(1, 9)), {"bounds": (1, 9)}, "bounds are given twice"),
         (model(), {"accept_diagnostics": ["rhat"]}, "leave accept_diagnostics out"),
         (model(), {"reweight": 1}, "re-weighting raises privacy weights"),
         (model(), {"debias": True}, "debias corrects for"),
         (model(), {"population_total": None}, "a strict guarantee needs population_total="),
         (ss.FBS("income ~ gender"), {}, "nothing public says where income lies"),
         (model(), {"bounds": (0, 1e6)}, "leave one of them out"),
-        (ss.GammaRegression("income ~ gender"), {"bounds": (0, 1), "mechanism": None}, "not fitted under Strict"),
+        (ss.Mixture("income ~ gender"), {"bounds": (0, 1), "mechanism": None}, "not fitted under Strict"),
         (ss.FBS("income ~ gender"), {"bounds": (5, 5)}, "bounds of 'income' are two public numbers"),
         (ss.FBS("income ~ gender"), {"bounds": {"wage": (0, 5)}}, "other columns than the numeric outcomes: income"),
     ],
@@ -237,8 +239,7 @@ def test_what_the_default_needs_is_said_at_the_door(settings, lacking):
 @pytest.mark.parametrize(
     ("model", "names"),
     [
-        (ss.NegativeBinomialRegression("income", "gender"), "mechanism=PseudoPosterior()"),
-        (ss.BetaRegression("income", "gender", bounds=(0, 1e6)), "mechanism=Censored(), which is strict, too, or"),
+        (ss.Mixture("income", "gender"), "mechanism=Censored(), which is strict, too, or"),
     ],
 )
 def test_a_model_that_cannot_be_strict_names_the_mechanisms_that_it_has(model, names):

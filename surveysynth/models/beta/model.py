@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import lgamma
+from math import lgamma, log
 from typing import Any, ClassVar, Literal
 
 import numba as nb
@@ -37,14 +37,15 @@ from ...choices import Clusters
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import PUBLIC_WEIGHT, Boundable, present, said_of_numbers
+from ..base import Boundable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
-from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
+from ..one_outcome import Standardized, checked_bounds
 from ..records import Public
+from ..relative_outcome import RelativeOutcome
 from ..shared.predictors import Constants, with_unit_size
-from ..shared.public_weights import public_weight
 from ..shared.row_density import blocks, max_abs_log_density
 from ..shared.sufficient_statistics import residual_squares
+from .family import BetaFamily
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -100,7 +101,7 @@ def _clamp(
 
 
 @dataclass(frozen=True)
-class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
+class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
     """Synthesizer of one bounded outcome: beta distributed, or a beta regression on public predictors.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of the records, and ``lambda`` (S,).
@@ -114,9 +115,13 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         section 4.1.  These columns are public: they are kept as they are and are released.
     bounds : (float, float)
         The outcome's least and largest possible values, public: chosen without looking at the file.  A value at
-        a bound, or nearer to it than 1e-6 of the range (``EDGE``), is taken to be at that distance.
+        a bound, or nearer to it than 1e-6 of the range (``EDGE``), is taken to be at that distance.  Values beyond are
+        refused, and under ``Strict`` moved to the bounds.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
+    weight : "public", optional
+        Declares that the survey weight is public: it is kept as it is, and may vary among records with the same
+        predictors.  Default: it has to be a function of the predictors, which under ``Strict`` is to be declared.
 
     Raises
     ------
@@ -134,14 +139,30 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
     outcome: str
     predictors: str = "1"
-    bounds: tuple[float, float] = field(kw_only=True)
+    bounds: tuple[float, float] = field(kw_only=True)  # here they are never missing
     missing: Literal["fail", "drop"] = "fail"
+    weight: Literal["public"] | None = None
 
     name: ClassVar[str] = "Beta"
+    shape: ClassVar[str | None] = "lambda"
 
     def __post_init__(self) -> None:
         self._check()
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        self._check_relative()
+
+    @property
+    def family(self) -> BetaFamily:
+        """Beta, between the edges."""
+        return BetaFamily(EDGE)
+
+    def broad_outcome(self) -> tuple[float, float]:
+        """The uniform distribution, Beta(1, 1)."""
+        return 0.0, log(2.0)
+
+    def values(self, records: Standardized) -> Floats:
+        """Shares of the range: (n,)."""
+        return np.exp(records.y[:, 0])
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
@@ -171,19 +192,21 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         """
         logs = self._logs(design)
         X, pattern, columns = self.predictor_rows(design, clusters, constants)
-        weights = public_weight(design, self.predictor_columns, X, pattern)
+        weights, _ = self.survey_weights(design, X, pattern, mean_weight)
         if weights is None:
             raise InputError(
                 "the survey weights are not a function of the predictors, and Beta models the outcome alone, not the "
-                "weight: use FBS, or put what the weights depend on into the formula"
+                "weight: use FBS, put what the weights depend on into the formula, or declare that they are public, "
+                "weight='public'"
             )
         X, pattern, columns = with_unit_size(X, pattern, columns, unit)
-        _refuse_determined(self.outcome, logs[:, 0] - logs[:, 1], X, pattern)
-        return Standardized(row=pattern, y=logs, public_weights=weights, **standardized(X, pattern, columns))
+        if not self.strict:  # whose density is bounded: and nothing of the file is to decide
+            _refuse_determined(self.outcome, logs[:, 0] - logs[:, 1], X, pattern)
+        return Standardized(row=pattern, y=logs, public_weights=weights, **self.standardized(X, pattern, columns))
 
     def _logs(self, design: SurveyDesign) -> Floats:
         """log y and log(1 - y), (n, 2)."""
-        values, (low, high) = present(design, self.outcome), self.bounds
+        values, (low, high) = self.held(present(design, self.outcome)), self.bounds
         outside = (values < low) | (values > high)
         if outside.any():
             raise InputError(
@@ -258,8 +281,8 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model, within the bounds; the weights are the public ones."""
         low, high = self.bounds
-        _, p, q = _of_rows(public.X, draw)
-        y = rng.beta(p[public.row, 0] + 1, q[public.row, 0] + 1)
+        eta, lam = self.linear_predictor(public, draw), draw["lambda"][0]
+        y = rng.beta((lam * expit(eta))[public.row], (lam * expit(-eta))[public.row])
         outcome = np.clip(low + (high - low) * y, low, high)
         assert public.public_weights is not None  # as prepare sees to
         return Synthetic(outcome[:, None], public.public_weights)
@@ -270,7 +293,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
             "method": self.name,
             "outcome": list(self.outcomes),
             "predictors": self.predictors,
-            "prior": PRIOR if len(public.columns) == 1 else PRIOR_REGRESSION,
+            "prior": "reference" if self.strict else PRIOR if len(public.columns) == 1 else PRIOR_REGRESSION,
             "transform": [self.measure],
             "weights": "public",
         }
@@ -290,14 +313,17 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
             + ("; the logit of its mean is linear in the predictors and lambda is the same for all" * regression),
             "the bounds are public: they were not chosen by looking at the file. A value nearer to a bound than "
             f"{EDGE:g} of the range is taken to be at that distance",
-            f"prior: {PRIOR_REGRESSION if regression else PRIOR}",
         ]
-        if regression:
+        if self.strict:
+            said += self.said_of_reference(public)
+        else:
+            said.append(f"prior: {PRIOR_REGRESSION if regression else PRIOR}")
+        if regression and not self.strict:
             said[-1] += (
                 ". Hu, Williams & Savitsky (2025) print no priors for their regression. The means and standard "
                 "deviations are those of the predictors of all records, which are public and held fixed"
             )
-        return [*said, *said_of_numbers(public), PUBLIC_WEIGHT]
+        return [*said, *said_of_numbers(public), self.said_of_public_weight]
 
 
 # ---- the likelihood

@@ -36,15 +36,17 @@ from ...choices import Clusters
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import rows
-from ..base import PUBLIC_WEIGHT, Debiasable, present, said_of_numbers
+from ..base import Debiasable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
-from ..one_outcome import OneOutcome, Standardized, standardized
+from ..one_outcome import Standardized
 from ..records import EACH, Public
+from ..relative_outcome import RelativeOutcome
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks, max_abs_log_density
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from ..shared.weight_regression import PRIOR_WEIGHT, draw_weights
 from .debias import correct
+from .family import CountFamily
 from .likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
 
 Floats = NDArray[np.float64]
@@ -53,6 +55,7 @@ Prior = Literal["paper", "independent"]
 
 PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
 
+BROAD_PHI = 0.5  # of a broad reference: counts from a hundredth of the mean to several times it are not rare
 MOST_EXPECTED = 2.0**53  # counts above are not whole numbers in floating point
 
 
@@ -76,7 +79,7 @@ class CountRecords(Standardized):
 
 
 @dataclass(frozen=True)
-class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
+class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
     """A synthesizer of one count, given public predictors: NegativeBinomial and Poisson.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountRecords`; ``phi`` (S,), unless it is
@@ -87,6 +90,8 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     predictors: str = "1"
     prior: Prior = "paper"
     missing: Literal["fail", "drop"] = "fail"
+    weight: Literal["public"] | None = None
+    bounds: tuple[float, float] | None = None
 
     name: ClassVar[str]
     measure = "none: the mean is modelled on the log scale"
@@ -104,8 +109,27 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
 
     def __post_init__(self) -> None:
         self._check()
+        self._check_relative()
         if self.prior not in list(self.priors):
             raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
+        if self.bounds is not None and self.bounds[0] < 0:
+            raise InputError("bounds of a count begin at 0 or above")
+
+    @property
+    def family(self) -> CountFamily:
+        """Negative binomial or Poisson."""
+        return CountFamily(self.dispersed)
+
+    @property
+    def broad(self) -> CountFamily:
+        """Negative binomial: a Poisson density has one width only."""
+        return CountFamily(True)
+
+    def broad_outcome(self) -> tuple[float, float]:
+        """A mean in the middle of the bounds, on a log scale, and a dispersion that covers both."""
+        assert self.bounds is not None  # as broad_reference sees to
+        low, high = self.bounds
+        return (np.log1p(low) + np.log1p(high)) / 2, np.log(BROAD_PHI)
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
@@ -142,7 +166,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         _, first, pair = np.unique(code * len(X) + pattern, return_index=True, return_inverse=True)
         records = CountRecords(
             pair=pair, pair_row=pattern[first], count=values[code[first]], y=y, row=pattern, log_w=log_w,
-            public_weights=public, **standardized(X, pattern, columns),
+            public_weights=public, **self.standardized(X, pattern, columns),
         )  # fmt: skip
         if log_w is not None:
             _refuse_determined(records, log_w)
@@ -150,14 +174,14 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
 
     def _counts(self, design: SurveyDesign) -> Floats:
         """The outcome, (n,)."""
-        y = present(design, self.outcome)
+        y = self.held(present(design, self.outcome))
         other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
         if other.any():
             raise InputError(
                 f"outcome {self.outcome!r} is not a count, 0, 1, 2 and so on, in {rows(other)}; {self.name} is a model "
                 "of counts: use FBS for other numbers, or round"
             )
-        if y.min() == y.max():
+        if y.min() == y.max() and not self.strict:
             raise ModelError(
                 f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
             )
@@ -259,14 +283,13 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
         values = {name: v[0] for name, v in draw.values.items()}
-        mean = np.exp(public.X @ values["b"])[public.row]
+        mean = np.exp(self.linear_predictor(public, draw))[public.row]
         if self.dispersed:
             mean = mean * rng.standard_gamma(values["phi"], len(mean)) / values["phi"]
-        y = rng.poisson(np.minimum(mean, MOST_EXPECTED))
+        y = self.held(rng.poisson(np.minimum(mean, MOST_EXPECTED)).astype(np.float64))
         weights = public.public_weights
         if weights is None:
-            c = values["c"]
-            weights = np.exp((public.X @ c[:-1])[public.row] + c[-1] * np.log1p(y))
+            weights = self.drawn_weights(public, draw, y, rng)
         return Synthetic(y[:, None], weights)
 
     def describe(self, public: Public) -> dict[str, Any]:
@@ -275,7 +298,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
             "method": self.name,
             "outcome": list(self.outcomes),
             "predictors": self.predictors,
-            "prior": self.prior,
+            "prior": "reference" if self.strict else self.prior,
             "transform": [self.measure],
             "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
         }
@@ -295,20 +318,23 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
             f"{given}the outcome is {self._distribution}, mu its mean"
             + ("; log mu is linear in the predictors" * regression)
             + ". Its density is the probability of the count, which has no unit; a zero is a count like others",
-            f"prior {self.prior}: {self.priors[self.prior]}" + (f"; {PRIOR_DISPERSION}" * self.dispersed),
         ]
-        if regression:
+        if self.strict:
+            said += self.said_of_reference(public)
+        else:
+            said.append(f"prior {self.prior}: {self.priors[self.prior]}" + f"; {PRIOR_DISPERSION}" * self.dispersed)
+        if regression and not self.strict:
             said[-1] += (
                 ". The means and standard deviations are those of the predictors of all records, which are public and "
                 "held fixed"
             )
         said += said_of_numbers(public)
         if public.public_weights is not None:
-            said.append(PUBLIC_WEIGHT)
+            said.append(self.said_of_public_weight)
         else:
             said.append(
                 "the log of the survey weight is normal given the predictors and the count, and linear in log(1 + "
-                f"count); smoothed weights are released. Prior: {PRIOR_WEIGHT}"
+                "count)" + (f"; smoothed weights are released. Prior: {PRIOR_WEIGHT}" * (not self.strict))
             )
         return said
 
@@ -327,13 +353,21 @@ class NegativeBinomialRegression(Counts):
     prior : {"paper", "independent"}
         That of the program of the paper's authors; or the same with Omega = I (sensible with more than about 20
         predictors).
+        Under ``Strict`` coefficients are measured against a reference instead.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
+    weight : "public", optional
+        Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
+        function of the predictors, which under ``Strict`` is refused.
+    bounds : (float, float), optional
+        Public least and largest count, which ``Strict`` needs where it has no reference; values beyond are then moved
+        to them.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is not a column name or is a predictor; an unknown option.
+        On construction: an outcome that is not a column name or is a predictor; an unknown option; bounds that are not
+        two rising numbers from 0 on.
 
     Notes
     -----
@@ -344,6 +378,7 @@ class NegativeBinomialRegression(Counts):
 
     name: ClassVar[str] = "NegativeBinomial"
     dispersed: ClassVar[bool] = True
+    shape: ClassVar[str | None] = "phi"
 
 
 @dataclass(frozen=True)
@@ -355,6 +390,7 @@ class PoissonRegression(Counts):
 
     name: ClassVar[str] = "Poisson"
     dispersed: ClassVar[bool] = False
+    shape: ClassVar[str | None] = None
 
 
 # ---- the count's log density

@@ -22,6 +22,10 @@ SHARES_OF_PSUS = (
     "PSUs have normal effects on outcomes and weight (given the predictors, on their scales), which take the stated "
     "share of the variance; everything else is fitted as if records were independent given the predictors"
 )
+ROOM = (
+    "synthetic values are drawn with a variance that leaves room for the width of the posterior, which is public, so "
+    "that what is convex in the model's scale does not come out high"
+)
 
 
 def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list[str]:
@@ -33,6 +37,7 @@ def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list
             f"given the predictors {given} the outcome{'s are' if len(model.numeric) > 1 else ' is'} normal on the "
             f"scale: {model.measure}"
         )
+        said += [ROOM] * (model.prior == "reference")
     if model.zeros:
         said.append(
             "zeros are an outcome of their own, whose log odds are linear in the predictors; what is said of the "

@@ -46,6 +46,7 @@ from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
 from ..shared.transforms import Transform
+from ..tempered_files import LOG_WEIGHTS, drawn_weights, room
 from . import shares, zeros
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
@@ -54,7 +55,6 @@ from .joint_regression import JointRegression
 from .psu_shares import within_psus
 from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
 from .relative import CURVED, REFERENCE_PRIOR
-from .tempered_files import LOG_WEIGHTS, drawn_weights, room
 from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]

@@ -24,6 +24,7 @@ from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import Constants
 from ..shared.transforms import Transform
+from ..tempered_files import LOG_WEIGHTS, cells, drawn_weights, room
 from . import shares, zeros
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
@@ -33,7 +34,6 @@ from .joint_regression import JointRegression
 from .psu_shares import new_innovations
 from .records import JointPublic, JointRecords
 from .relative import CURVED, REFERENCE_PRIOR
-from .tempered_files import LOG_WEIGHTS, cells, drawn_weights, room
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -36,6 +36,7 @@ from ...validation import as_list, one_of
 from ..base import Boundable, Clustered, Debiasable, Portable
 from ..draws import Draws, Sampler
 from ..records import Public
+from ..shared.clipped_fit import parameters
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
 from ..shared.normal_scores import PrivateScores
 from ..shared.predictors import (
@@ -56,7 +57,6 @@ from . import curved_weight, shares
 from . import density as gaussian
 from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
-from .clipped_fit import parameters
 from .cluster_effects import GroupedStatistics, draw_strata, grouped_statistics, log_likelihood, new_effects
 from .debias import correct, correct_with_shares
 from .debias_effects import ClusteredFile, correct_with_effects

@@ -19,8 +19,8 @@ from scipy.special import erf
 
 from ...noise import laplace
 from ..draws import Draws
+from ..shared.clipped_fit import Density, whitening
 from ..shared.groups import Groups
-from .clipped_fit import Density, whitening
 from .records import JointPublic, JointRecords
 
 Floats = NDArray[np.float64]

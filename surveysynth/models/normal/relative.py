@@ -14,28 +14,30 @@ from scipy.special import logit
 from ..._version import __version__
 from ...choices import Missing
 from ...design.survey_design import SurveyDesign
-from ...engines.base import Diagnostics, diagnose
-from ...engines.hamiltonian import sample_chains
-from ...engines.near_normal import sample_near_normal
+from ...engines.base import Diagnostics
 from ...errors import InputError, ModelError
 from ..base import Relative, Synthesizer
 from ..draws import Draws, Sampler
+from ..shared.clipped_fit import (
+    NARROW,
+    WEIGHT_CENTRE,
+    WEIGHT_SD,
+    WIDE,
+    Density,
+    Normal,
+    Places,
+    clipped_target,
+    parameters,
+)  # fmt: skip
 from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.transforms import LogTransform, Transform, as_transform
-from .clipped_fit import Density, Normal, Places, clipped_target, parameters
+from ..tempered_chains import tempered_chains
 from .psu_shares import private_shares
 from .records import JointRecords
 
 Floats = NDArray[np.float64]
 
-WIDE, NARROW = (0.1, 4.0), (0.4, 2.5)  # eigenvalues of the covariance over the reference's: a first draw's, the others'
-RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
-# From so many records and so large a sum of a on, proposals are normal; records of the pilot.
-MANY, KNOWN, PILOT = 8_000, 4_000.0, 5_000
-# Draws a chain then, for 1,000 that are asked for: more, where fewer records make proposals less alike the target.
-LEAST_DRAWS, EVALUATIONS, DRAWS = 400, 5e7, 1000
 HALF, FEW = 0.5, 0.1  # share of zeros, and of missing outcomes, before anything is known
-WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 CURVED = (
     "the log survey weight is quadratic in what the predictors leave of the outcome, with a spread that is log-linear "
     "in it; weights are held within .05 and 50 times the mean, which are public"
@@ -50,6 +52,8 @@ J = TypeVar("J", bound=JointRecords)
 
 class RelativeRegression(Relative[J]):
     """Draws of (B, Sigma), and of the curvature of the weight, measured against a reference of the same form."""
+
+    scored_by_bounds = True
 
     prior: str
     transform: Any
@@ -227,24 +231,11 @@ class RelativeRegression(Relative[J]):
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
             self._bent(records), _places(records), records.zero,
         )  # fmt: skip
-        starts, groups = target.starts(sampler.chains, sampler.rng), (target.Q.shape[1], target.parts[0].d)
-        if records.n <= MANY or tempering.sum() <= KNOWN:
-            values, divergences = sample_chains(
-                target.function, starts, target.scale, sampler.rng, warmup=sampler.warmup, draws=sampler.draws,
-                groups=groups,
-            )  # fmt: skip
-        else:
-            some, divergences = target.some(PILOT / records.n, sampler.rng), 0
-            enough = max(LEAST_DRAWS, EVALUATIONS / records.n) * sampler.draws / DRAWS
-            values = sample_near_normal(
-                target.function, some.function, starts, target.scale, sampler.rng, warmup=sampler.warmup,
-                draws=min(sampler.draws, int(enough)), groups=groups,
-            )  # fmt: skip
-        drawn = as_draws([target.density(point) for point in values.reshape(-1, values.shape[-1])])
-        return replace(
-            drawn, chain=np.repeat(np.arange(values.shape[0]), values.shape[1]),
-            diagnostics=replace(diagnose({"parameters": values}, divergences), rhat_limit=RHAT_LIMIT),
-        )  # fmt: skip
+        groups = target.Q.shape[1], target.parts[0].d
+        points, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler, groups)
+        drawn = as_draws([target.density(point) for point in points])
+        chain = np.repeat(np.arange(sampler.chains), len(points) // sampler.chains)
+        return replace(drawn, chain=chain, diagnostics=diagnostics)
 
     def _beside(self, d: int) -> int | None:
         """Of d numbers those of a record without an amount: its weight beside a zero, none beside a missing one."""

@@ -43,10 +43,6 @@ MEASURED = (
 )
 PARTS = "epsilon is spent on several things, which add up: {}; the rest on the draws"
 GIVEN_SHARE = "the share of the variance that lies between PSUs, {:g}, was given by the agency as public"
-ROOM = (
-    "synthetic values are drawn with a variance that leaves room for the width of the posterior, which is public, so "
-    "that what is convex in the model's scale does not come out high"
-)
 STOPS = (
     "what can refuse the file: outcomes that are no numbers, or are missing and not imputed; predictors that (nearly) "
     "determine the outcome or the weight; an outcome that is nearly proportional to the weight's inverse; weights that "
@@ -179,13 +175,14 @@ class Strict(Mechanism):
         if not isinstance(model, Relative):
             censored = "mechanism=Censored(), which is strict, too, or " if isinstance(model, Boundable) else ""
             raise ModelError(
-                f"{model.name} is not fitted under Strict(): use FBS or FBP, or say {censored}"
+                f"{model.name} is not fitted under Strict(): use FBS, FBP, or a regression of counts, shares or "
+                f"positive amounts, or say {censored}"
                 "mechanism=PseudoPosterior(), whose guarantee is asymptotic"
             )
         if model.missing == "drop":
             raise ModelError(
-                "missing='drop' leaves records out by what is confidential, which Strict() does not cover: say "
-                "missing='impute', or, of categories, make 'missing' one of them"
+                "missing='drop' leaves records out by what is confidential, which Strict() does not cover: of amounts "
+                "say FBS(..., missing='impute'), of categories make 'missing' one of them, or fill these records in"
             )
 
     def model_of(self, formula: str) -> Synthesizer:
@@ -238,7 +235,7 @@ class Strict(Mechanism):
         first = dict(fitted.parts).get("first draw")
         what = str(self.reference) if first is None else FIRST.format(first)
         a = float(fitted.alpha.max())
-        said = [MEASURED.format(what, fitted.clamp / a, a), ROOM]
+        said = [MEASURED.format(what, fitted.clamp / a, a)]
         if self.between_psus is not None:
             said.append(GIVEN_SHARE.format(self.between_psus))
         if fitted.parts:

@@ -34,6 +34,8 @@ Bools = NDArray[np.bool_]
 # plateaus where small cells were given up, and at small epsilons chains stuck there.
 PRIOR_SD = 2.0
 CURVATURE_SD, SPREAD_SD = 0.2, 0.12  # of kappa and eta; free, the density has spikes in which chains stick
+WIDE, NARROW = (0.1, 4.0), (0.4, 2.5)  # eigenvalues of the covariance over the reference's: a first draw's, the others'
+WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 MANY_ROWS, NEAR = 256, 1e-3  # beyond so many predictor rows, C_B is that of groups; their mean square, at the least
 # Step of the rule for C_B, by the number of coordinates, where the sum of a is STEP_AT.  The rule's error goes with
 # less than its square, since the clamp has kinks, and the error of a maximum, in posterior standard deviations, with

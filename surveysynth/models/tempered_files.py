@@ -17,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..draws import Draws
-from .clipped_fit import whitening
-from .records import JointPublic
+from .draws import Draws
+from .records import Public
+from .shared.clipped_fit import whitening
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -28,12 +28,12 @@ LOG_WEIGHTS = np.log(0.05), np.log(50.0)  # of a synthetic weight over the mean,
 LEAST = 0.5  # of the variance of an innovation that is left, in a row of hardly any records
 
 
-def room(public: JointPublic, draw: Draws, row: Codes) -> Floats:
+def room(public: Public, draw: Draws, row: Codes) -> Floats:
     """Share of the innovations' variance that is drawn, 1 - h(x) (1 / A + 1 / n): (n,).
 
     Parameters
     ----------
-    public : JointPublic
+    public : Public
     draw : Draws
         A single one; ``known`` is A, without which nothing is known of the posterior's width, and the share is 1.
     row : int array (n,)
@@ -48,7 +48,7 @@ def room(public: JointPublic, draw: Draws, row: Codes) -> Floats:
     return np.asarray(np.maximum(share, LEAST)[row])
 
 
-def cells(public: JointPublic, row: Codes) -> Codes:
+def cells(public: Public, row: Codes) -> Codes:
     """Combinations of the predictors that are labels, whose columns of X are 0 or 1: (n,)."""
     labels = np.isin(public.X, (0, 1)).all(axis=0)
     return np.asarray(np.unique(public.X[:, labels], axis=0, return_inverse=True)[1].ravel()[row])

@@ -1,0 +1,76 @@
+"""Chains for the clipped target of a file: Hamiltonian ones, or, of very many records, proposals that are normal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engines.base import Diagnostics, diagnose
+from ..engines.hamiltonian import Target, sample_chains
+from ..engines.near_normal import sample_near_normal
+from .draws import Sampler
+
+Floats = NDArray[np.float64]
+
+RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
+# From so many records and so large a sum of a on, proposals are normal; records of the pilot.
+MANY, KNOWN, PILOT = 8_000, 4_000.0, 5_000
+# Draws a chain then, for 1,000 that are asked for: more, where fewer records make proposals less alike the target.
+LEAST_DRAWS, EVALUATIONS, DRAWS = 400, 5e7, 1000
+
+
+class Clipped(Protocol):
+    """A target with public starts and scale."""
+
+    @property
+    def scale(self) -> Floats:
+        """Public standard deviations of the parameters, about: (p,)."""
+        ...
+
+    def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:
+        """Where chains start: points (p,)."""
+        ...
+
+    def some(self, share: float, rng: np.random.Generator) -> Any:
+        """The target of some of the records, each of which counts for several."""
+        ...
+
+    def function(self) -> Target:
+        """The log density and its gradient, with memory of its own."""
+        ...
+
+
+def tempered_chains(
+    target: Clipped, n: int, known: float, sampler: Sampler, groups: tuple[int, int] = (0, 1)
+) -> tuple[Floats, Diagnostics]:
+    """Points of all chains, one after the other (S, p), and what says whether they agree.
+
+    Parameters
+    ----------
+    target : ClippedTarget or ClippedOutcome
+    n : int
+        Records.
+    known : float
+        How many records' worth of information the target rests on: the sum of a.
+    sampler : Sampler
+    groups : (int, int)
+        As for :func:`surveysynth.engines.hamiltonian.sample_chains`.
+    """
+    starts = target.starts(sampler.chains, sampler.rng)
+    if n <= MANY or known <= KNOWN:
+        values, divergences = sample_chains(
+            target.function, starts, target.scale, sampler.rng, warmup=sampler.warmup, draws=sampler.draws,
+            groups=groups,
+        )  # fmt: skip
+    else:
+        some, divergences = target.some(PILOT / n, sampler.rng), 0
+        enough = max(LEAST_DRAWS, EVALUATIONS / n) * sampler.draws / DRAWS
+        values = sample_near_normal(
+            target.function, some.function, starts, target.scale, sampler.rng, warmup=sampler.warmup,
+            draws=min(sampler.draws, int(enough)), groups=groups,
+        )  # fmt: skip
+    diagnostics = replace(diagnose({"parameters": values}, divergences), rhat_limit=RHAT_LIMIT)
+    return values.reshape(-1, values.shape[-1]), diagnostics
