@@ -72,6 +72,8 @@ fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transfor
 #'   no `predictors`.
 #' @param predictors,missing As for [fbs()]; the columns of the formula are public.
 #' @param bounds The outcome's lowest and highest possible value, public: chosen without looking at the file.
+#' @param weight `"public"` declares that the survey weight is public: it is kept and published, and may vary among
+#'   records with the same predictors. Under [strict()] it has to be said.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
 #'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
@@ -79,12 +81,12 @@ fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transfor
 #' @examples
 #' beta_regression("salary", ~ gender + age, bounds = c(0, 2e5))
 #' beta_regression(salary ~ 1, bounds = c(0, 2e5))
-beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing = c("fail", "drop")) {
+beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing = c("fail", "drop"), weight = NULL) {
   if (length(bounds) != 2 || !is.numeric(bounds)) {
     refuse("bounds must be the outcome's lowest and highest possible value, which are public: bounds = c(0, 2e5)")
   }
   one_number(
-    synthesizer("BetaRegression", outcome, predictors, bounds = I(bounds), missing = match.arg(missing)),
+    synthesizer("BetaRegression", outcome, predictors, bounds = I(bounds), missing = match.arg(missing), weight = weight),
     "a beta regression synthesizes one number: beta_regression(salary ~ gender, bounds = c(0, 2e5))"
   )
 }
@@ -98,14 +100,16 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #'
 #' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal given the
 #' predictors and the count, and smoothed weights are released. There are no effects of sampling units, and strata must
-#' be among the predictors. Not under [censored()].
+#' be among the predictors. Under [strict()], which needs public `bounds`, weights are drawn. Not under [censored()].
 #'
 #' @param outcome The confidential count that is synthesized (0, 1, 2 and so on), by name; or a formula,
 #'   `visits ~ age + sex`, and then no `predictors`.
 #' @param predictors,missing As for [fbs()]; the columns of the formula are public.
 #' @param prior `"paper"`, that of the program of the paper's authors: coefficients of predictors with mean 0 and
 #'   standard deviation 1 are normal, with scales of their own and correlations among them; `"independent"`, the same
-#'   without correlations, sensible with more than about 20 predictors.
+#'   without correlations, sensible with more than about 20 predictors. Under [strict()] another prior takes its place.
+#' @param weight `"public"` declares that the survey weight is public: it is kept and published. Under [strict()] it has
+#'   to be said, where it is a function of the predictors.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms
 #'   under Differential Privacy, arXiv:2006.01230.
@@ -113,18 +117,22 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #' @examples
 #' negbin(visits ~ age + sex)
 #' poisson_counts("visits", ~ 1)
-negbin <- function(outcome, predictors = NULL, prior = c("paper", "independent"), missing = c("fail", "drop")) {
+negbin <- function(outcome, predictors = NULL, prior = c("paper", "independent"), missing = c("fail", "drop"),
+                   weight = NULL) {
   one_number(
-    synthesizer("NegativeBinomialRegression", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing)),
+    synthesizer("NegativeBinomialRegression", outcome, predictors, prior = match.arg(prior),
+                missing = match.arg(missing), weight = weight),
     "a negative binomial regression synthesizes one count: negbin(visits ~ age + sex)"
   )
 }
 
 #' @rdname negbin
 #' @export
-poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "independent"), missing = c("fail", "drop")) {
+poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "independent"), missing = c("fail", "drop"),
+                           weight = NULL) {
   one_number(
-    synthesizer("PoissonRegression", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing)),
+    synthesizer("PoissonRegression", outcome, predictors, prior = match.arg(prior), missing = match.arg(missing),
+                weight = weight),
     "a Poisson regression synthesizes one count: poisson_counts(visits ~ age + sex)"
   )
 }
@@ -139,13 +147,14 @@ poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "indep
 #' @param outcome The confidential number that is synthesized, by name; or a formula, `pay ~ group + age`, and then no
 #'   `predictors`.
 #' @param predictors,missing As for [fbs()]; the columns of the formula are public.
+#' @param weight As for [negbin()].
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @export
 #' @examples
 #' gamma_regression(pay ~ group + age)
-gamma_regression <- function(outcome, predictors = NULL, missing = c("fail", "drop")) {
+gamma_regression <- function(outcome, predictors = NULL, missing = c("fail", "drop"), weight = NULL) {
   one_number(
-    synthesizer("GammaRegression", outcome, predictors, missing = match.arg(missing)),
+    synthesizer("GammaRegression", outcome, predictors, missing = match.arg(missing), weight = weight),
     "a gamma regression synthesizes one number: gamma_regression(pay ~ group + age)"
   )
 }

@@ -342,6 +342,7 @@ class Relative(Synthesizer[R]):
     def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
         """The same from predictors and labels alone, before outcomes and weights are looked at; at most that many."""
 
+    later_files: bool = True  # whether later files can be measured against a release: the model can be written down
     scored_by_bounds: bool = False  # bounds make normal scores of the file, at a cost; else they are all that is used
 
     @abstractmethod
@@ -400,7 +401,7 @@ class Relative(Synthesizer[R]):
 
     @abstractmethod
     def unprotected(self, records: R, sampler: Sampler) -> Draws:
-        """Independent draws given the records of a file that is public."""
+        """Draws given the records of a file that is public."""
 
     def around(self, records: R, reference: Draws, size: int, rng: np.random.Generator) -> Draws:
         """Draws as the posterior that a reference was drawn from would have them, around it."""

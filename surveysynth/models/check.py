@@ -16,7 +16,7 @@ from ..engines.embedded import log_target
 from ..errors import InputError, ModelError
 from .base import Synthesizer
 from .draws import Draws, Sampler
-from .records import Public, Records
+from .records import Records
 from .stan_model import StanModel
 
 Floats = NDArray[np.float64]
@@ -177,7 +177,7 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
     masses, chances = [], []
     for i in rng.choice(records.n, min(RECORDS, records.n), replace=False).tolist():
         one = np.full(SIMULATED, i)
-        y = model.simulate(_public(records, one), draw, rng).outcomes[:, 0]
+        y = model.simulate(records.public_of(one), draw, rng).outcomes[:, 0]
         counted = bool((y == np.round(y)).all() and (records.y == np.round(records.y)).all())
         grid = _counts(y) if counted else _grid(np.log(y) if logarithmic else y)
         at = np.exp(grid) if logarithmic and not counted else grid
@@ -207,11 +207,6 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
             f"follow its density (Kolmogorov-Smirnov, p = {min(chances):.1g})"
         )
     return ["the density has mass one", "simulated values follow the density"]
-
-
-def _public(records: Records, chosen: Codes) -> Public:
-    """What is public of some records, any number of times."""
-    return records.some(chosen).public
 
 
 def _grid(t: Floats) -> Floats:

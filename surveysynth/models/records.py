@@ -69,6 +69,10 @@ class Records(Public):
         kept = {f.name: getattr(self, f.name) for f in fields(self.view)}
         return self.view(**{name: getattr(value, "public", value) for name, value in kept.items()})
 
+    def public_of(self, chosen: Codes) -> Public:
+        """What is public of some of the records, each any number of times."""
+        return self.some(chosen).public
+
     def some(self, chosen: Codes) -> Self:
         """Some of the records, or the same in another order; X stays whole."""
         taken = {f.name: _some(getattr(self, f.name), chosen) for f in fields(self) if f.metadata.get("each")}

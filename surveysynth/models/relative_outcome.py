@@ -175,8 +175,8 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
         return self.as_draws([Outcome(eta * intercept, log_shape, c, WEIGHT_SD)], broad=True)
 
     def unprotected(self, records: S, sampler: Sampler) -> Draws:
-        """Refused: a public file would have to be sampled by Markov chains."""
-        raise InputError(f"{self.name} takes no reference from a public file yet: a strict release is one")
+        """Under the model's own prior, in terms of the predictors' own units."""
+        return self.to_original_scale(records, self.fit(records, np.ones(records.n), sampler))
 
     def pooled(self, draws: Draws) -> Draws:
         """Means of coefficients, geometric ones of the shape, and of the weight's variance."""

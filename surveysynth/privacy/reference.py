@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
-from ..engines import Diagnostics
-from ..errors import InputError
+from ..engines import Diagnostics, get_engine
+from ..errors import InputError, ModelError
 from ..models.as_json import as_json, from_json
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler
@@ -22,7 +22,7 @@ from ..validation import line_of_text
 
 Floats = NDArray[np.float64]
 
-PUBLIC_DRAWS = 400  # of a public file's posterior, whose mean is the reference
+PUBLIC_CHAINS = 4, 1000, 1000  # of a public file's posterior, whose mean is the reference: chains, warm-up, draws
 
 
 @runtime_checkable
@@ -86,14 +86,14 @@ class Reference:
     def from_public(
         cls, design: SurveyDesign, synthesizer: Synthesizer, *, source: str, population_total: float | None = None
     ) -> Self:
-        """The parameters of a **public** file, by the model's posterior mean under a flat prior.
+        """The parameters of a **public** file, by the posterior mean: under a flat prior, or the model's own.
 
         Parameters
         ----------
         design : SurveyDesign
             A file that anyone may have; never last year's confidential one.
         synthesizer : Synthesizer
-            ``FBS`` or ``FBP``.
+            One that ``Strict`` has.
         source : str
             What to call the file; it is published.
         population_total : float, optional
@@ -106,10 +106,13 @@ class Reference:
         """
         source = line_of_text(source, "source")
         if not isinstance(synthesizer, Relative):
-            raise InputError(f"{synthesizer.name} cannot be measured against a reference: use FBS or FBP")
+            raise InputError(f"{synthesizer.name} cannot be measured against a reference: Strict() does not have it")
         mean = None if population_total is None else population_total / design.n
         records = synthesizer.prepare(design, "ignore", mean)
-        drawn = synthesizer.unprotected(records, Sampler(_no_engine, np.random.default_rng(), 1, 0, PUBLIC_DRAWS))
+        sampler = Sampler(lambda: get_engine("auto"), np.random.default_rng(), *PUBLIC_CHAINS)
+        drawn = synthesizer.unprotected(records, sampler)
+        if drawn.failures:
+            raise ModelError(f"the sampler's diagnostics failed on the public file ({', '.join(drawn.failures)})")
         values = {name: value[0] for name, value in synthesizer.pooled(drawn).values.items()}
         return cls(synthesizer, records.columns, values, source)
 
@@ -154,7 +157,9 @@ class Reference:
 
 
 def published(model: Relative[Any], public: Public, draws: Draws, source: str) -> dict[str, Any]:
-    """What the manifest of a strict release says, for :meth:`Reference.from_release`."""
+    """What the manifest of a strict release says, for :meth:`Reference.from_release`; of a user's own model nothing."""
+    if not model.later_files:
+        return {}
     values = {name: value[0].tolist() for name, value in model.pooled(draws).values.items()}
     return {
         "synthesizer": as_json(model.for_later_files()),
@@ -174,6 +179,3 @@ def _manifest(folder: Path) -> dict[str, Any]:
                 raise InputError(f"{str(path)!r} is not the manifest of a release ({type(error).__name__})") from None
     raise InputError(f"{str(folder)!r} is not the folder of a release: it has no manifest.json")
 
-
-def _no_engine() -> Any:
-    raise InputError("a reference is made without Markov chains: use FBS or FBP")
