@@ -415,6 +415,31 @@ class Relative(Synthesizer[R]):
         """
 
 
+class LeaveOneOut(Synthesizer[R]):
+    """A synthesizer whose posterior without any one record is known as well: for the per-instance mechanism."""
+
+    @abstractmethod
+    def check_leave_one_out(self) -> None:
+        """Refuse options under which it is not known (ModelError)."""
+
+    @abstractmethod
+    def log_density_ranges(self, records: R, alpha: Floats, delta: float) -> Floats:
+        """Ranges of log p_i on a set of probability 1 - delta at least under both posteriors, with i and without: (n,).
+
+        Parameters
+        ----------
+        records : Records
+        alpha : float array (n,)
+            Privacy weights, which are those of both posteriors.
+        delta : float
+
+        Raises
+        ------
+        ModelError
+            The posterior without a record is not known: of such files; alpha leaves too little of the file.
+        """
+
+
 class Debiasable(Synthesizer[R]):
     """A synthesizer that can correct its draws for what privacy weights do to them."""
 
