@@ -423,14 +423,14 @@ class LeaveOneOut(Synthesizer[R]):
         """Refuse options under which it is not known (ModelError)."""
 
     @abstractmethod
-    def log_density_ranges(self, records: R, alpha: Floats, delta: float) -> Floats:
-        """Ranges of log p_i on a set of probability 1 - delta at least under both posteriors, with i and without: (n,).
+    def log_ratio_bounds(self, records: R, alpha: Floats, delta: float) -> Floats:
+        """Bounds on |log posterior with record i over that without it|, but for probability delta under either: (n,).
 
         Parameters
         ----------
         records : Records
         alpha : float array (n,)
-            Privacy weights, which are those of both posteriors.
+            Privacy weights, which are those of both posteriors.  Bounds of 0 for those of weight 0.
         delta : float
 
         Raises

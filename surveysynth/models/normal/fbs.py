@@ -31,7 +31,7 @@ from .censored_fit import Pilot
 from .curved_weight import BEND
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
-from .leave_one_out import log_density_ranges
+from .leave_one_out import log_ratio_bounds
 from .psu_shares import new_innovations
 from .records import JointPublic, JointRecords
 from .relative import CURVED, REFERENCE_PRIOR
@@ -220,8 +220,8 @@ class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
                 "zeros=True and missing='impute' go with mechanism=Strict(); PerInstance() has no bound for them"
             )
 
-    def log_density_ranges(self, records: JointRecords, alpha: Floats, delta: float) -> Floats:
-        """Ranges of log p_i under the posteriors with and without record i: see leave_one_out.py.
+    def log_ratio_bounds(self, records: JointRecords, alpha: Floats, delta: float) -> Floats:
+        """Bounds on |log ratio| of the posteriors with and without record i: see leave_one_out.py.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
                 "strata predictors, say clusters='ignore' (standard errors from the synthetic files can then be far "
                 "too small), or mechanism=PseudoPosterior()"
             )
-        return log_density_ranges(records, alpha, delta)
+        return log_ratio_bounds(records, alpha, delta)
 
     def assumptions(self, public: Public) -> list[str]:
         """What FBS takes as given, in sentences."""

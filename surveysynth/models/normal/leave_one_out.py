@@ -1,4 +1,8 @@
-"""How far the log density of one record moves over the flat-prior posterior, with the record and without it.
+"""How much one record changes the flat-prior posterior: bounds on the log ratio of the posteriors with and without it.
+
+Privacy weights alpha held fixed, the posterior with record i over that without it is
+
+    p_i^alpha_i / Z,    p_i = p(y_i, w_i | x_i, B, Sigma),    Z = E(p_i^alpha_i) without it.
 
 Under privacy weights alpha the posterior of the normal regression (flat_prior.py) gives a record's residual e
 
@@ -9,15 +13,15 @@ weighted regression; Cook & Weisberg 1982, section 2.2):
 
     h / (1 - a h),    r / (1 - a h),    v - a,    S0 - a r r' / (1 - a h).
 
-Both depend on the record through h, a and rho^2 = r' S0^-1 r alone, whatever the number D of outcomes: the density is
-invariant to affine maps.  In coordinates where S0 = I and r = rho u, with Bartlett's factor of Sigma^-1, the log density
-f = log p(y | x, B, Sigma) has a moment generating function in closed form,
+What follows depends on the record through h, a and rho^2 = r' S0^-1 r alone, whatever the number D of its numbers: the
+ratio is invariant to affine maps.  In coordinates where S0 = I and r = rho u, with Bartlett's factor of Sigma^-1,
+f = log p_i has a moment generating function in closed form,
 
     E e^(s f) = |S0|^(-s/2) (2 pi)^(-s D/2) prod_(k < D) 2^(s/2) Gamma((v - k + s)/2) / Gamma((v - k)/2)
                 (1 + s h)^(-D/2) (1 + s rho^2 / (1 + s h))^(-(v + s)/2),
 
 where s > -1 / (h + rho^2) and s > D - 1 - v.  So tails of f have Chernoff's bounds: P(f >= q) <= E e^(s f) e^(-s q) for
-every s > 0, and likewise below.  Nothing is simulated, and the ranges are never too narrow.
+every s > 0, and likewise below; and log Z = log E e^(a f) without the record.  Nothing is simulated.
 """
 
 from __future__ import annotations
@@ -124,8 +128,12 @@ def density_laws(records: JointRecords, alpha: Floats) -> DensityLaw:
     return DensityLaw(S0.shape[0], df, leverage, (whitened**2).sum(axis=0), np.zeros(records.n))
 
 
-def log_density_ranges(records: JointRecords, alpha: Floats, delta: float) -> Floats:
-    """Ranges of log p_i on a set of probability 1 - delta at least under both posteriors, with record i and without it.
+def log_ratio_bounds(records: JointRecords, alpha: Floats, delta: float) -> Floats:
+    """Bounds on |log ratio of the posteriors with record i and without it|, but for probability delta under either.
+
+    With f in [low, high] on a set of probability 1 - delta at least under both, it is at most
+
+        max(alpha_i high - log Z, log Z - alpha_i low)  <=  alpha_i (high - low) + log 1 / (1 - delta).
 
     Parameters
     ----------
@@ -146,13 +154,14 @@ def log_density_ranges(records: JointRecords, alpha: Floats, delta: float) -> Fl
 
     Notes
     -----
-    The bound is this package's; per-instance differential privacy is Wang's (2019).
+    The bounds are this package's; per-instance differential privacy is Wang's (2019).
     """
     law = density_laws(records, alpha)
     without, undefined = law.without(alpha)
     (low, high), (low_without, high_without) = law.interval(delta / 2), without.interval(delta / 2)
-    ranges = np.maximum(high, high_without) - np.minimum(low, low_without)
-    return np.where(undefined, np.inf, ranges)
+    log_Z = without.cumulant(alpha)
+    above, below = alpha * np.maximum(high, high_without) - log_Z, log_Z - alpha * np.minimum(low, low_without)
+    return np.where(undefined, np.inf, np.maximum(above, below))
 
 
 def _least(value: Callable[[Floats], Floats], start: Floats, most: Floats) -> Floats:

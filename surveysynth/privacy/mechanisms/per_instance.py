@@ -1,4 +1,4 @@
-"""The per-instance mechanism: a two-sided bound of the pseudo posterior, with each record and without it."""
+"""The per-instance mechanism: how much each record of the file changes the pseudo posterior, on both sides."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .base import Assessment, Mechanism, Say
 
 Floats = NDArray[np.float64]
 
-ROUNDS, BELOW = 100, 0.99  # fits at most; what a weight that is too large becomes, as a share of c / range
+ROUNDS, BELOW = 100, 0.99  # fits at most; where a weight that is too large comes to, as a share of what it may be
 WEIGHTED = (
-    "privacy weights are {:g}, but of records whose log density moves too much over the posterior with them or without "
-    "them: those far from the fit, and of cells with few records. Where many are, means of skewed outcomes can be off"
+    "privacy weights are {:g}, but of records that change the posterior by more than epsilon / m: those far from the "
+    "fit, and of cells with few records. Where these are many, means of skewed outcomes can be off"
 )
 WEIGHTS = (
     "which records have a privacy weight below {:g}, and these weights: from the fit of this file, with each record and "
@@ -38,16 +38,16 @@ PARTS = "epsilon is spent on several things, which add up: {}; the rest on the d
 class PerInstance(Mechanism):
     """A per-instance bound of the pseudo posterior: how much any one record of this file changes what is drawn.
 
-    With the privacy weights alpha held fixed, the posterior with record i over that without it is
-    exp(alpha_i f_i) / Z, f_i = log p(y_i, w_i | x_i, theta).  On a set of theta of probability 1 - delta under both,
+    With the privacy weights alpha held fixed, the posterior with record i over that without it is p_i^alpha_i / Z,
+    p_i = p(y_i, w_i | x_i, theta).  On a set of theta of probability 1 - delta under both, with f_i = log p_i,
 
-        |log ratio| <= alpha_i (max f_i - min f_i) + log 1 / (1 - delta).
+        |log ratio| <= max(alpha_i max f_i - log Z, log Z - alpha_i min f_i) <= alpha_i range f_i + log 1 / (1 - delta).
 
-    Weights alpha_i = min(alpha_0, c / range_i), c = epsilon / m - log 1 / (1 - delta), hold it below epsilon / m, under
-    the very fit that is released.  Of m draws epsilon holds up to probability 1 - (1 - delta)^m.
+    alpha_i is alpha_0, or less where the bound in the middle would be more than epsilon / m under the very fit that is
+    released.  Of m draws epsilon then holds up to probability 1 - (1 - delta)^m.
 
     It is local to this file, this model and these weights: no differential privacy over all files.  It is tighter than
-    the bound of :class:`PseudoPosterior`, which is on |f_i| itself, and hardly any record is weighted down.
+    the bound of :class:`PseudoPosterior`, which is on |f_i| itself, so that few records are weighted down.
 
     Parameters
     ----------
@@ -101,39 +101,26 @@ class PerInstance(Mechanism):
     ) -> ProtectedFit:  # fmt: skip
         """Exact draws under weights that hold every record below epsilon / m: see :meth:`Mechanism.fit`."""
         say("the posterior with each record, and without it")
-        alpha, ranges = self._weigh(pseudo, self.largest_loss(budget), assessment.present)
+        alpha, losses = self._weigh(pseudo, 2 * budget.bound, assessment.present)
         say("draws")
         draws = pseudo.fit(alpha)
         bounds = times(alpha, pseudo.lipschitz(draws, alpha))
-        return ProtectedFit(math.nan, alpha, draws, bounds, cap=budget.bound, risk=ranges, parts=budget.parts)
+        return ProtectedFit(math.nan, alpha, draws, bounds, cap=budget.bound, risk=losses, parts=budget.parts)
 
-    def largest_loss(self, budget: Budget) -> float:
-        """c: the largest alpha_i range_i of a record.
+    def _weigh(self, pseudo: PseudoLikelihood, most: float, present: Floats) -> tuple[Floats, Floats]:
+        """Privacy weights (n,) under which no record's bound exceeds ``most``, and these bounds.
 
-        Raises
-        ------
-        PrivacyError
-            delta alone spends epsilon.
-        """
-        c = 2 * budget.bound + math.log1p(-self.delta)
-        if c <= 0:
-            raise PrivacyError("delta alone spends epsilon / m: ask for a larger epsilon or a smaller delta")
-        return c
-
-    def _weigh(self, pseudo: PseudoLikelihood, c: float, present: Floats) -> tuple[Floats, Floats]:
-        """Privacy weights (n,), and the ranges under the very posteriors that they make.
-
-        Weights only fall from round to round, as smaller weights of others make ranges longer.
+        Weights only fall from round to round, as smaller weights of others make bounds larger.
         """
         model = pseudo.model
         assert isinstance(model, LeaveOneOut)  # as check_model sees to
         alpha = self.alpha_0 * present
         for _ in range(ROUNDS):
-            ranges = model.log_density_ranges(pseudo.records, alpha, self.delta)
-            exceeds = times(alpha, ranges) > c
+            losses = model.log_ratio_bounds(pseudo.records, alpha, self.delta)
+            exceeds = losses > most
             if not exceeds.any():
-                return alpha, ranges
-            alpha = np.where(exceeds, BELOW * c / ranges, alpha)
+                return alpha, losses
+            alpha = alpha * np.where(exceeds, BELOW * most / losses, 1.0)
         raise PrivacyError(
             "no privacy weights were found under which every record stays below epsilon / m, with it and without it: "
             "the smaller they are, the more hangs on single records. Ask for a larger epsilon or a smaller m, merge "
@@ -163,8 +150,8 @@ class PerInstance(Mechanism):
     def check_reweight(self) -> None:
         """Refuse: no Lipschitz bound is to be raised (InputError)."""
         raise InputError(
-            "re-weighting raises privacy weights whose bound on |log p| is below the largest, and PerInstance() bounds "
-            "the range of log p: leave it out, or say mechanism=PseudoPosterior()"
+            "re-weighting raises privacy weights whose bound on |log p| is below the largest, and PerInstance() has "
+            "another bound: leave it out, or say mechanism=PseudoPosterior()"
         )
 
     def check_rule(self) -> None:
@@ -202,13 +189,13 @@ class PerInstance(Mechanism):
         return [WEIGHTS.format(self.alpha_0), PAPERS]
 
     def of_records(self, fitted: ProtectedFit) -> dict[str, Floats]:
-        """Ranges, privacy weights and Lipschitz bounds."""
-        return {"range": fitted.risk, **super().of_records(fitted)}
+        """Bounds on log ratios, privacy weights and Lipschitz bounds."""
+        return {"loss": fitted.risk, **super().of_records(fitted)}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
         """The largest loss and the share of records that are weighted down."""
         return {
-            "largest_loss": float(times(fitted.alpha, fitted.risk).max()),
+            "largest_loss": float(fitted.risk.max()),
             "papers_delta": float(fitted.bounds.max()),
             "weighted_down": float((fitted.alpha < self.alpha_0).mean()),
             **super().internal(fitted),
