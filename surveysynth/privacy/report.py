@@ -85,9 +85,10 @@ class PrivacyReport:
     epsilon : float
         Of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
         values take part: blanked, under mechanisms that hold the number of records fixed; added or
-        removed, under the pseudo posterior; put into the fit or taken out, of kind ``per-instance``.  It is what was asked for, for this m, since the one that was
-        reached depends on the file and stays in ``internal``.  Where none was asked for it is the one that
-        was reached, rounded up at two decimals, and ``data_dependent`` says so.  Infinite of kind ``none``.
+        removed, under the pseudo posterior; put into the fit or taken out, of kind ``per-instance``.  It is
+        what was asked for, for this m, since the one that was reached depends on the file and stays in
+        ``internal``.  Where none was asked for it is the one that was reached, rounded up at two decimals,
+        and ``data_dependent`` says so.  Infinite of kind ``none``.
     mechanism : str
         ``pseudo posterior``, ``per-instance``, ``weighted-e``, ``censored``, ``strict`` or ``perturbed histogram``.
     epsilon_replace_one : float or None

@@ -50,8 +50,8 @@ UNKNOWN = "Unknown: an entry has no epsilon for this, so no sum is known; it is 
 LIMITS: dict[Kind, str] = {
     "asymptotic": "The sums have asymptotic parts, so they are no strict guarantee.",
     "per-instance": (
-        "The sums have per-instance parts: each is local to its file, holds with privacy weights held fixed and up to a "
-        "probability delta (deltas add up, too), and bounds nothing for values that are others. So the sums are no "
+        "The sums have per-instance parts: each is local to its file, holds with privacy weights held fixed and up to "
+        "a probability delta (deltas add up, too), and bounds nothing for values that are others. So the sums are no "
         "strict guarantee."
     ),
     "strict given alpha": (

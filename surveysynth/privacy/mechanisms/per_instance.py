@@ -21,7 +21,7 @@ from .base import Assessment, Mechanism, Say
 
 Floats = NDArray[np.float64]
 
-ROUNDS, BELOW = 100, 0.99  # fits at most; where a weight that is too large comes to, as a share of what it may be
+ROUNDS, BELOW = 100, 0.99  # rounds at most; what a weight that is too large becomes, over what it may be
 WEIGHTED = (
     "privacy weights are {:g}, but of records that change the posterior by more than epsilon / m: those far from the "
     "fit, and of cells with few records. Where these are many, means of skewed outcomes can be off"
