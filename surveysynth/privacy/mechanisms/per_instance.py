@@ -21,7 +21,7 @@ from .base import Assessment, Mechanism, Say
 
 Floats = NDArray[np.float64]
 
-ROUNDS, BELOW = 100, 0.99  # rounds at most; what a weight that is too large becomes, over what it may be
+ROUNDS, BELOW = 100, 0.99  # rounds at most; a weight that is too large becomes so much of what it may be
 WEIGHTED = (
     "privacy weights are {:g}, but of records that change the posterior by more than epsilon / m: those far from the "
     "fit, and of cells with few records. Where these are many, means of skewed outcomes can be off"
@@ -120,7 +120,7 @@ class PerInstance(Mechanism):
             exceeds = losses > most
             if not exceeds.any():
                 return alpha, losses
-            alpha = alpha * np.where(exceeds, BELOW * most / losses, 1.0)
+            alpha = alpha * np.where(exceeds, BELOW * most / np.maximum(losses, most), 1.0)
         raise PrivacyError(
             "no privacy weights were found under which every record stays below epsilon / m, with it and without it: "
             "the smaller they are, the more hangs on single records. Ask for a larger epsilon or a smaller m, merge "
