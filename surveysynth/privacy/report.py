@@ -39,8 +39,8 @@ GUARANTEES: dict[str, str] = {
         "Per-instance: with the privacy weights held fixed, putting any one {unit} of this file into the fit, or "
         "taking it out, changes the probability of the released parameters, and so of all that is published, by at "
         "most a factor e^epsilon, up to probability delta = {delta:.3g}. This is local to this file, this model and "
-        "these weights; it is not differential privacy over all files. The papers' bound 2 m Delta, another measure for "
-        "this file, is at most {papers:g} (rounded up to one digit)."
+        "these weights; it is not differential privacy over all files. The papers' bound 2 m Delta, another measure "
+        "for this file, is at most {papers:g} (rounded up to one digit)."
     ),
     "strict": (
         "Strict differential privacy at this sample size: for the stated public predictors, counts, reference and "

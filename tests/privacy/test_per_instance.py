@@ -1,4 +1,4 @@
-"""PerInstance(): its bound against exact refits without the record, wrong variants, what it says and what it refuses."""
+"""PerInstance(): its bound against exact refits without the record, wrong variants, what it says and refuses."""
 
 import json
 import re
@@ -383,7 +383,7 @@ def test_the_papers_bound_is_printed_at_one_digit(fitted, release):
     exact = 6 * fitted.weighted.bounds.max()
     printed = release.privacy.papers_epsilon
     assert exact <= printed < exact + 10 ** np.floor(np.log10(exact))
-    assert printed / 10 ** np.floor(np.log10(printed)) == pytest.approx(round(printed / 10 ** np.floor(np.log10(printed))))
+    assert f"{printed:.0e}" == f"{printed:.1e}".replace(".0", "")
     assert f"The papers' bound 2 m Delta, another measure for this file, is at most {printed:g}" in str(release.privacy)
     assert any("2 m Delta" in line for line in release.privacy.data_dependent)
 

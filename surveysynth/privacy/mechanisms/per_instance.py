@@ -23,11 +23,11 @@ Floats = NDArray[np.float64]
 
 ROUNDS, BELOW = 100, 0.99  # rounds at most; a weight that is too large becomes so much of what it may be
 WEIGHTED = (
-    "privacy weights are {:g}, but of records that change the posterior by more than epsilon / m: those far from the "
-    "fit, and of cells with few records. Where these are many, means of skewed outcomes can be off"
+    "privacy weights are {:g}, and smaller where a record would change the posterior by more than epsilon / m: far "
+    "from the fit, and in cells with few records. Where these are many, means of skewed outcomes can be off"
 )
 WEIGHTS = (
-    "which records have a privacy weight below {:g}, and these weights: from the fit of this file, with each record and "
+    "which records have a privacy weight below {:g}, and these weights: from fits of this file, with each record and "
     "without it"
 )
 PAPERS = "the papers' bound 2 m Delta, which is printed rounded up to one digit"
