@@ -51,6 +51,7 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), r.privacy.kind, r.priv
   mechanisms <- vapply(ours, function(release) privacy(release)$mechanism, "")
   expect_identical(mechanisms, c("weighted-e", "censored", "pseudo posterior", "per-instance", "censored"))
   expect_equal(privacy(ours[[4]])$delta, 1e-6)
+  expect_match(format(privacy(ours[[4]]))[1], "epsilon = 15 (asked for: 15), per-instance, delta = 1e-06, m = 1", fixed = TRUE)
   expect_match(format(privacy(ours[[5]])), "set on a historical file (last year)", fixed = TRUE, all = FALSE)
   expect_no_match(format(privacy(ours[[2]])), "Maximum over")
   expect_output(print(again), "Policy from 'last year': FBS of api00, epsilon = 15 for m = 1")
