@@ -18,6 +18,7 @@ from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood, times
 from ..report import Kind
 from .base import Assessment, Mechanism, Say
+from .strict import PARTS
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +32,6 @@ WEIGHTS = (
     "without it"
 )
 PAPERS = "the papers' bound 2 m Delta, which is printed rounded up to one digit"
-PARTS = "epsilon is spent on several things, which add up: {}; the rest on the draws"
 
 
 @dataclass(frozen=True)
