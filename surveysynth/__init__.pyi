@@ -17,6 +17,7 @@ from .models.stan_model import StanModel
 from .privacy.accounting.ledger import Ledger
 from .privacy.expected_accuracy import expected_se
 from .privacy.mechanisms.censored import Censored
+from .privacy.mechanisms.per_instance import PerInstance
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from .privacy.mechanisms.strict import Strict
 from .privacy.mechanisms.weighted_e import WeightedE
@@ -62,6 +63,7 @@ __all__ = [
     "NormalScores",
     "NotFitForRelease",
     "PairwiseRisk",
+    "PerInstance",
     "Plan",
     "PoissonRegression",
     "Policy",

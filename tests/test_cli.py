@@ -364,6 +364,7 @@ def test_without_a_mechanism_the_command_asks_for_what_a_strict_release_needs(fi
 
 MECHANISMS = {
     "pseudo-posterior": ({"c1": "0.5", "c2": "0.1"}, ss.PseudoPosterior(c1=0.5, c2=0.1), "asymptotic"),
+    "per-instance": ({"delta": "1e-6"}, ss.PerInstance(delta=1e-6), "per-instance"),
     "weighted-e": ({"c1": "0.6", "map": "inverse"}, ss.WeightedE(map="inverse", c1=0.6), "asymptotic"),
     "censored": ({}, ss.Censored(), "strict"),
     "censored-weighted": ({"c1": "0.9"}, ss.Censored(weighted=True, c1=0.9), "strict given alpha"),
@@ -379,7 +380,7 @@ def test_every_mechanism_is_the_one_that_python_has(name, file, run):
     code, out, err = run(*words(**asked, population_total="2e4", **options))
     assert (code, err) == (0, "")
     release = ss.read_release("release")
-    assert release.privacy.kind == kind and f", {kind}, m = 1" in out
+    assert release.privacy.kind == kind and f", {kind}" in out and ", m = 1" in out
     design = ss.SurveyDesign.read("f.csv", weights="wt", strata="field")
     synthesizer = ss.FBS("income", "field", prior=prior)
     ours = ss.synthesize(

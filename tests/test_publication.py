@@ -501,7 +501,7 @@ def test_every_text_is_used(release, monkeypatch, tmp_path):
     monkeypatch.setattr(Wording, "__call__", lambda words, entry, **v: (used.add(entry), fill(words, entry, **v))[1])
     of, by = dataclasses.replace, ["field", "gender"]
     report = of(release.privacy, publishable=True)
-    kinds = ("strict", "strict given alpha", "asymptotic", "none")
+    kinds = ("strict", "strict given alpha", "asymptotic", "per-instance", "none")
     reports = [of(report, kind=kind, mechanism="censored") for kind in kinds]
     reports += [of(report, kind="strict", epsilon=1.0, unit="household", verdict="Sampler diagnostics failed: R-hat.")]
     reports += [of(report, little_left=True), release.privacy]

@@ -412,7 +412,7 @@ WRONG = {
     "epsilon of nothing": ({"epsilon": None}, "epsilon = None does not go with the kind 'asymptotic'"),
     "a guarantee without epsilon": ({"kind": "none"}, "does not go with the kind 'none'"),
     "negative epsilon": ({"epsilon": -1}, "epsilon: Input should be greater than 0"),
-    "kind": ({"kind": "certain"}, "kind: Input should be 'asymptotic', 'strict'"),
+    "kind": ({"kind": "certain"}, "kind: Input should be 'asymptotic', 'per-instance', 'strict'"),
     "mechanism": ({"mechanism": "certain"}, "the mechanism 'certain' is not one of"),
     "format": ({"format": "surveysynth release 2"}, "format: Input should be 'surveysynth release 1'"),
     "files": ({"files": {"synthetic_1.csv": 1}}, "files.synthetic_1.csv: "),

@@ -8,7 +8,8 @@
 #'   none was asked for; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours`
 #'   (epsilon by neighbour relation), `mechanism`, `draws` (behind the maximum, 0 where epsilon needs none),
 #'   `diagnostics`, `assumptions` (taken as public or as given), `data_dependent` (computed from the confidential file
-#'   and not covered by epsilon) and `publication`.
+#'   and not covered by epsilon) and `publication`. Of kind `"per-instance"` also `delta` and `papers_epsilon`, the
+#'   papers' 2 m Delta, rounded up to one digit.
 #' @export
 #' @examples
 #' privacy(read_release(system.file("example-release", package = "surveysynth")))
@@ -16,7 +17,7 @@ privacy <- function(release) {
   check_release(release)
   said <- release$manifest
   list_of <- c("epsilon", "epsilon_requested", "kind", "m", "guarantee", "neighbours", "mechanism", "diagnostics",
-               "assumptions", "data_dependent", "publication")
+               "assumptions", "data_dependent", "publication", "delta", "papers_epsilon")
   structure(c(said[intersect(list_of, names(said))], list(draws = said$draws_behind_the_maximum)),
             class = "surveysynth_privacy")
 }
@@ -26,7 +27,8 @@ privacy <- function(release) {
 format.surveysynth_privacy <- function(x, ...) {
   promised <- !identical(x$kind, "none")
   asked <- if (is.null(x$epsilon_requested)) "" else sprintf(" (asked for: %g)", x$epsilon_requested)
-  spent <- if (promised) sprintf("epsilon = %g%s, %s", x$epsilon, asked, x$kind) else "no epsilon"
+  up_to <- if (is.null(x$delta)) "" else sprintf(", delta = %.3g", x$delta)
+  spent <- if (promised) sprintf("epsilon = %g%s, %s%s", x$epsilon, asked, x$kind, up_to) else "no epsilon"
   dashed <- function(lines) if (length(lines)) paste0("  - ", lines)
   c(
     sprintf("Privacy of this release: %s, m = %d", spent, as.integer(x$m)),

@@ -25,6 +25,7 @@ IN_WORDS_OF_R <- c(
   " \\(--accept information\\)" = "",
   "\\bPseudoPosterior\\(" = "pseudo_posterior(",
   "\\bPseudoPosterior\\b" = "pseudo_posterior()",
+  "\\bPerInstance\\(" = "per_instance(",
   "\\bWeightedE\\(" = "weighted_e(",
   "\\bWeightedE\\b" = "weighted_e()",
   "\\bStrict\\(reference=\\)" = "strict(reference = )",

@@ -35,7 +35,7 @@
 #'   each stratum, named by it. [strict()] and [censored()] need it. Default under the others: the sum of the survey
 #'   weights, which is computed from your file and not covered by epsilon: the report says so.
 #' @param mechanism [strict()], the default, or [censored()], whose guarantees are strict; [pseudo_posterior()] or
-#'   [weighted_e()], whose guarantees are asymptotic.
+#'   [weighted_e()], whose guarantees are asymptotic; or [per_instance()].
 #' @param bounds Public lowest and highest amount of the outcomes, `c(0, 1e6)`, or a list of such by outcome: normal
 #'   scores of this file are made within them, under a part of epsilon, for [strict()]. They are not taken from the file.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
@@ -177,8 +177,8 @@ cost_table <- function(columns) {
 #' @method print surveysynth_privacy_cost
 #' @export
 print.surveysynth_privacy_cost <- function(x, ...) {
-  cat(sprintf("epsilon = %.4g for m = %d data sets: Delta = %.4g each, c1 = %.4g (bound aimed at: %.4g)\n",
-              x$epsilon, x$m, x$delta, x$c1, x$delta_target),
+  cat(sprintf("epsilon = %.4g for m = %d data sets: Delta = %.4g each", x$epsilon, x$m, x$delta),
+      if (!is.null(x$c1)) sprintf(", c1 = %.4g (bound aimed at: %.4g)", x$c1, x$delta_target), "\n",
       sprintf("mean privacy weight: %.3f (1: all of the file's information%s)\n", x$mean_alpha,
               if (x$mean_alpha >= 0.9995) "; more epsilon buys nothing" else ""),
       sprintf("privacy weight below 1: %.3g%% of the records\n", 100 * x$weighted_down),
@@ -196,7 +196,7 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
   }
   if (!is.null(policy) && !is.null(synthesizer)) refuse("the policy sets the model: leave the second argument out")
   if (!is.null(mechanism) && !inherits(mechanism, "surveysynth_mechanism")) {
-    refuse("a mechanism is pseudo_posterior(...), weighted_e(...), censored(...) or strict(...)")
+    refuse("a mechanism is pseudo_posterior(...), per_instance(...), weighted_e(...), censored(...) or strict(...)")
   }
   model <- if (is.null(policy)) synthesizer else check_policy(policy)
   parts <- synthesis_parts(design)

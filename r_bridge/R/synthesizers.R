@@ -510,6 +510,27 @@ weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 
        class = "surveysynth_mechanism")
 }
 
+#' A per-instance bound of the pseudo posterior
+#'
+#' How much any one record of this file, put into the fit or taken out, changes the probability of what is released: by at
+#' most a factor e^epsilon, up to a probability `delta` of each data set, privacy weights held fixed. Records whose bound
+#' would be larger are weighted down. This is local to this file, this model and these weights; it is not differential
+#' privacy over all files. The bound is tighter than that of [pseudo_posterior()], so that few records are weighted down
+#' and means stay right. The model is [fbs()] with `prior = "flat"`, numeric outcomes and no effects of sampling units.
+#'
+#' @param delta Probability, of each draw, up to which the bound holds; at most 0.1.
+#' @param alpha_0 Privacy weight of records that the bound asks nothing of; at most 1.
+#' @param epsilon Of the whole release of m data sets; may stand here or in [synthesize()].
+#' @return A mechanism, for [synthesize()].
+#' @export
+#' @examples
+#' per_instance()
+#' per_instance(delta = 1e-6)
+per_instance <- function(delta = 1e-5, alpha_0 = 1, epsilon = NULL) {
+  make("PerInstance", "per_instance", delta = delta, alpha_0 = alpha_0, epsilon = epsilon,
+       class = "surveysynth_mechanism")
+}
+
 #' A strict mechanism that keeps means right
 #'
 #' The default of [synthesize()]. Every record's log density is measured against a reference, clamped, and multiplied by a

@@ -48,9 +48,9 @@ def privacy_cost_command(
     if not isinstance(result, ss.PrivacyCost):
         _print_costs(result, plan.settings.privacy.mechanism == "strict")
         return
+    scale = "" if result.c1 is None else f", c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g})"
     console.print(
-        f"m = {result.m}, c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g}): "
-        f"Lipschitz bound {result.delta:.4g}, epsilon = {result.epsilon:.4g}; "
+        f"m = {result.m}{scale}: Lipschitz bound {result.delta:.4g}, epsilon = {result.epsilon:.4g}; "
         f"the privacy weights keep {result.mean_alpha:.0%} of the file's information, and are below 1 for "
         f"{100 * result.weighted_down:.3g}% of the records. {result.verdict}\n"
         "These numbers are computed from the confidential file; nothing was released.",

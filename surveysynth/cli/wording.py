@@ -6,6 +6,7 @@ import re
 
 MECHANISMS = {
     "PseudoPosterior": "pseudo-posterior", "Censored": "censored", "WeightedE": "weighted-e", "Strict": "strict",
+    "PerInstance": "per-instance",
 }  # fmt: skip
 VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
 WORDS = re.compile(
@@ -14,8 +15,11 @@ WORDS = re.compile(
     rf"|\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # what is asked for, not what was given
     r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"
     r"|\b[A-Z]\w*\(\.\.\., (?P<within>[^()\n]*)\)"  # FBS(..., zeros=True)
-    r"|\bStrict\(\)"
+    r"|\b(?:Strict|PerInstance)\(\)"
 )
+WHOLE = {
+    "overwrite=True": "--overwrite", "Strict()": "the strict mechanism", "PerInstance()": "the per-instance mechanism",
+}  # fmt: skip
 
 
 def in_words_of_plans(text: str) -> str:
@@ -35,7 +39,7 @@ def in_words_of_plans(text: str) -> str:
         if match["within"]:
             return in_words_of_plans(match["within"])
         if match["name"] not in sections or match["name"] == "weights":  # which is an argument of FBP, too
-            return {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}.get(match[0], match[0])
+            return WHOLE.get(match[0], match[0])
         value = match["value"].replace("True", "true").replace("False", "false")
         value = re.sub(r"'?(\w+)'?: ", r"\1 = ", value) if value.startswith("{") else value
         return f"{match['name']} = {value} in [{sections[match['name']]}]"

@@ -73,6 +73,8 @@ class ProtectedFit:
         What else was computed under an epsilon of its own.
     reference : Draws or None
         What log densities were measured against.
+    cap : float, optional
+        Overall bound that is declared, where it is neither the largest of ``bounds`` nor a clamp.
     risk : float array (U,)
         Risks that the privacy weights were made of; NaN where they were not.
     """
@@ -88,6 +90,7 @@ class ProtectedFit:
     asked: int = 0
     parts: tuple[tuple[str, float], ...] = ()
     reference: Draws | None = None
+    cap: float | None = None
     risk: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
@@ -103,11 +106,12 @@ class ProtectedFit:
 
     @property
     def delta(self) -> float:
-        """The overall Lipschitz bound: max_i of ``bounds``, or the clamp, which the agency chose.
+        """The overall Lipschitz bound: max_i of ``bounds``, or the clamp or the cap, which the agency chose.
 
         Source: Hu, Savitsky & Williams 2022a, section 1.4.1 step 4.
         """
-        return float(self.bounds.max()) if self.clamp is None else self.clamp
+        declared = self.clamp if self.cap is None else self.cap
+        return float(self.bounds.max()) if declared is None else declared
 
 
 def times(alpha: Floats, bounds: Floats) -> Floats:

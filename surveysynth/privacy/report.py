@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal
 
-Kind = Literal["asymptotic", "strict", "strict given alpha", "none"]
+Kind = Literal["asymptotic", "per-instance", "strict", "strict given alpha", "none"]
 
 LOCAL = (
     "Asymptotic differential privacy: 2 * Delta * m is at most epsilon, where Delta is the largest weighted absolute "
@@ -34,6 +34,13 @@ GUARANTEES: dict[str, str] = {
         f"Differential privacy given the privacy weights: {CLAMPED} The privacy weights alpha, which come before the "
         "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
         "from a policy set on a historical file, or without weights, the guarantee is strict."
+    ),
+    "per-instance": (
+        "Per-instance: with the privacy weights held fixed, putting any one {unit} of this file into the fit, or "
+        "taking it out, changes the probability of the released parameters, and so of all that is published, by at "
+        "most a factor e^epsilon, up to probability delta = {delta:.3g}. This is local to this file, this model and "
+        "these weights; it is not differential privacy over all files. The papers' bound 2 m Delta, another measure "
+        "for this file, is at most {papers:g} (rounded up to one digit)."
     ),
     "strict": (
         "Strict differential privacy at this sample size: for the stated public predictors, counts, reference and "
@@ -74,17 +81,19 @@ class PrivacyReport:
     Attributes
     ----------
     kind : str
-        ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
+        ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``.
     epsilon : float
         Of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
         values take part: blanked, under mechanisms that hold the number of records fixed; added or
-        removed, under the pseudo posterior.  It is what was asked for, for this m, since the one that was
-        reached depends on the file and stays in ``internal``.  Where none was asked for it is the one that
-        was reached, rounded up at two decimals, and ``data_dependent`` says so.  Infinite of kind ``none``.
+        removed, under the pseudo posterior; put into the fit or taken out, of kind ``per-instance``.  It is
+        what was asked for, for this m, since the one that was reached depends on the file and stays in
+        ``internal``.  Where none was asked for it is the one that was reached, rounded up at two decimals,
+        and ``data_dependent`` says so.  Infinite of kind ``none``.
     mechanism : str
-        ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
-    epsilon_replace_one : float
-        The same bound for neighbours that differ in one record's (one unit's) values: twice epsilon.
+        ``pseudo posterior``, ``per-instance``, ``weighted-e``, ``censored``, ``strict`` or ``perturbed histogram``.
+    epsilon_replace_one : float or None
+        The same bound for neighbours that differ in one record's (one unit's) values: twice epsilon.  None of kind
+        ``per-instance``, which is about the records of this file alone.
     epsilon_requested : float or None
     m : int
         Synthetic data sets released.
@@ -100,6 +109,10 @@ class PrivacyReport:
         Whether privacy weights keep less than 30% of the file's information, which the agency accepted by name.
     unit : str or None
         Column of the units that are protected, where they are groups of records.
+    delta : float or None
+        Probability up to which epsilon holds, of all m data sets; None where it holds without one.
+    papers_epsilon : float or None
+        2 m Delta of Hu, Savitsky & Williams (2022a), rounded up to one digit, beside a per-instance epsilon.
     internal : dict
         Exact numbers, for the agency only; not pickled, nor copied.
     """
@@ -116,6 +129,8 @@ class PrivacyReport:
     little_left: bool = False
     unit: str | None = None
     mechanism: str = "pseudo posterior"
+    delta: float | None = None
+    papers_epsilon: float | None = None
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -129,25 +144,31 @@ class PrivacyReport:
             return NOTHING
         text = GUARANTEES[f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism]
         if self.unit is None:
-            return text.format(unit="record", units="records")
+            return text.format(unit="record", units="records", delta=self.delta, papers=self.papers_epsilon)
         group = f"group of records with the same {self.unit!r} (their log densities add up)"
         return text.format(unit=group, units="such groups")
 
     @property
-    def epsilon_replace_one(self) -> float:
-        """Epsilon for neighbours that differ in one record's (one unit's) values."""
-        return 2 * self.epsilon
+    def epsilon_replace_one(self) -> float | None:
+        """Epsilon for neighbours that differ in one record's (one unit's) values, where there is one."""
+        return None if self.kind == "per-instance" else 2 * self.epsilon
 
     @property
     def spent(self) -> str:
         """Epsilon and its kind, in a few words."""
-        return "no epsilon" if self.kind == "none" else f"epsilon = {self.epsilon:g} ({self.kind})"
+        return "no epsilon" if self.kind == "none" else f"epsilon = {self.epsilon:g} ({self.kind}{self._up_to})"
+
+    @property
+    def _up_to(self) -> str:
+        return "" if self.delta is None else f", delta = {self.delta:.3g}"
 
     @property
     def neighbours(self) -> dict[str, float]:
         """Epsilon by neighbour relation; none where there is no guarantee."""
         if self.kind == "none":
             return {}
+        if self.epsilon_replace_one is None:
+            return {"put one record of this file into the fit, or take it out": self.epsilon}
         records = f"all records of one {self.unit!r}"
         if self.mechanism in ADD_OR_REMOVE:
             what = "one record" if self.unit is None else records
@@ -179,8 +200,9 @@ class PrivacyReport:
             del said["little_left"]
         if self.kind == "none":
             said["epsilon"] = None  # JSON has no infinity
-        if self.unit is None:
-            del said["unit"]
+        for name in ("unit", "delta", "papers_epsilon"):
+            if said[name] is None:
+                del said[name]
         said["diagnostics"] = said.pop("verdict")
         said["draws_behind_the_maximum"] = said.pop("draws")
         return said | {
@@ -191,7 +213,7 @@ class PrivacyReport:
 
     def __str__(self) -> str:
         asked = "" if self.epsilon_requested is None else f" (asked for: {self.epsilon_requested:g})"
-        spent = "no epsilon" if self.kind == "none" else f"epsilon = {self.epsilon:g}{asked}, {self.kind}"
+        spent = "no epsilon" if self.kind == "none" else f"epsilon = {self.epsilon:g}{asked}, {self.kind}{self._up_to}"
         lines = [
             f"Privacy of this release: {spent}, m = {self.m}",
             self.guarantee,

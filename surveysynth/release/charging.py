@@ -30,7 +30,8 @@ def spends(release: Release) -> dict[str, Any]:
     """What a release spends, as arguments of :meth:`surveysynth.Ledger.spend`."""
     said = release.privacy
     each = (None, None) if said.kind == "none" else (said.epsilon, said.epsilon_replace_one)
-    what = f"synthetic data, m = {release.m}, {release.method['method']}: {', '.join(release.outcomes)}"
+    up_to = "" if said.delta is None else f", delta = {said.delta:.3g}"
+    what = f"synthetic data, m = {release.m}{up_to}, {release.method['method']}: {', '.join(release.outcomes)}"
     return {"blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what}
 
 

@@ -71,6 +71,8 @@ class Manifest(Said):
     publication: str
     little_left: bool = False
     unit: str | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    papers_epsilon: Epsilon | None = None
     synthesized: Annotated[list[Name], Field(min_length=1)]
     categorical: list[Name] = []
     public_predictors: list[Name]
@@ -90,6 +92,8 @@ class Manifest(Said):
         data = {name for name in self.files if name.startswith("synthetic_")}
         if len(data) != self.m or not any(data == {*synthetic_files(self.m, kind)} for kind in FORMATS):
             raise ValueError(f"m is {self.m}, but the synthetic files are {', '.join(sorted(data)) or 'not listed'}")
+        if (self.delta is None) != (self.kind != "per-instance"):
+            raise ValueError(f"delta = {self.delta} does not go with the kind {self.kind!r}")
         if (self.epsilon is None) != (self.kind == "none"):
             raise ValueError(f"epsilon = {self.epsilon} does not go with the kind {self.kind!r}")
         key = f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism
@@ -165,6 +169,8 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         little_left=manifest.get("little_left", False),
         unit=manifest.get("unit"),
         mechanism=manifest["mechanism"],
+        delta=manifest.get("delta"),
+        papers_epsilon=manifest.get("papers_epsilon"),
     )
     return {
         "privacy": privacy,

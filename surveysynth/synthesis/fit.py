@@ -127,7 +127,7 @@ class Fit:
 
     @property
     def kind(self) -> Kind:
-        """The guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``."""
+        """The guarantee: ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``."""
         if self.synthesizer.from_records:
             return "none"
         return "strict" if self.policy is not None else self.mechanism.kind
@@ -360,8 +360,7 @@ class Fit:
                 + accept
             )
         if self.little_left and "information" not in accepted:
-            larger = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"
-            raise NotFitForRelease(LITTLE_LEFT.format("Give a larger c1" if self.constants_given else larger))
+            raise NotFitForRelease(LITTLE_LEFT.format(self.mechanism.more_left))
 
     @property
     def biased(self) -> dict[str, bool]:

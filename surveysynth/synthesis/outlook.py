@@ -43,7 +43,10 @@ ATOM, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; of re
 TAIL, FAR = 0.001, 0.5  # of amounts; bounds beyond these quantiles by half of what lies between are far
 LEAST_SPREAD = 0.25  # of a log weight given the predictors: the least that a first draw allows
 WIDTH = 112
-KINDS = {"strict": "strict", "censored": "strict", "censored-weighted": "strict given the privacy weights"}
+KINDS = {
+    "strict": "strict", "censored": "strict", "censored-weighted": "strict given the privacy weights",
+    "per-instance": "per-instance",
+}  # fmt: skip
 HINTS = {
     "zero": "declare zeros = true in [model]",
     "atom": "heaps are kept by normal scores (transform = 'scores'); other scales smooth them away",
@@ -240,6 +243,11 @@ def _warnings(
             "epsilon protects single records; where a person or household has several, say which column that is, as "
             "unit in [privacy]"
         )
+    if p.mechanism == "per-instance":
+        said.append(
+            "the guarantee is per-instance: local to this file, up to a probability delta, and no differential privacy "
+            "over all files; the report says so"
+        )
     if p.mechanism in ("pseudo-posterior", "weighted-e"):
         said.append("the guarantee is asymptotic, not strict at this number of records; the report says so")
     if p.population_total is None:
@@ -322,7 +330,7 @@ def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, me
 def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:
     """What privacy weights keep: from a fit."""
     privacy = settings.privacy
-    if privacy.mechanism != "pseudo-posterior":
+    if privacy.mechanism not in ("pseudo-posterior", "per-instance"):
         return []
     cost = privacy_cost(
         design, model, epsilon=privacy.epsilon, m=settings.release.m, mechanism=mechanism, unit=privacy.unit,

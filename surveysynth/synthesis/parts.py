@@ -13,7 +13,7 @@ from ..models.base import Synthesizer
 from ..models.registry import MODELS, OWN_MODEL, model_from_file
 from ..models.shared.normal_scores import NormalScores
 from ..models.shared.transforms import as_transform
-from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
+from ..privacy.mechanisms import Mechanism, PerInstance, PseudoPosterior, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.weighted_e import WeightedE
 from ..privacy.release_rule import IdentificationRule
@@ -27,16 +27,22 @@ from .policy import Policy
 from .settings import MechanismName, Model, Settings
 
 MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {
-    "strict": Strict, "pseudo-posterior": PseudoPosterior, "weighted-e": WeightedE, "censored": Censored,
-    "censored-weighted": partial(Censored, weighted=True),
+    "strict": Strict, "pseudo-posterior": PseudoPosterior, "per-instance": PerInstance, "weighted-e": WeightedE,
+    "censored": Censored, "censored-weighted": partial(Censored, weighted=True),
 }  # fmt: skip
-OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms with privacy weights
+OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms whose privacy weights are a map of risks
+OF_STRICT, OF_PER_INSTANCE = ("reference", "between_psus"), ("delta", "alpha_0")
+OWN: dict[MechanismName, tuple[str, ...]] = {"strict": OF_STRICT, "per-instance": OF_PER_INSTANCE, "censored": ()}
+WEIGHTS_OF: dict[MechanismName, str] = {
+    "strict": "which has no privacy weights", "censored": "which has no privacy weights",
+    "per-instance": "whose privacy weights follow from epsilon, delta and alpha_0",
+}  # fmt: skip
 NEAR = "radius", "absolute", "floor"
 OF_MODELS = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
     *(f"model.{name}" for name in Model.model_fields if name not in ("clusters", "engine")),
     *(f"privacy.{name}" for name in (
-        "epsilon", "bounds", "mechanism", "reference", "between_psus", *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
+        "epsilon", "bounds", "mechanism", *OF_STRICT, *OF_PER_INSTANCE, *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
     )),
     "release.m",
 )  # fmt: skip
@@ -75,21 +81,17 @@ def mechanism_of(settings: Settings, folder: Path) -> Mechanism:
     """The mechanism of a plan; InputError where an entry is not of that mechanism."""
     said = settings.privacy
     assert said.mechanism is not None  # as choose sees to
-    of_strict = {"reference": said.reference and folder / said.reference, "between_psus": said.between_psus}
-    of_weights: dict[str, Any] = {name: getattr(said, name) for name in OF_WEIGHTS}
-    weighted = said.mechanism not in ("strict", "censored")
-    mine, others = (of_weights, of_strict) if weighted else (of_strict, of_weights)
-    if said.mechanism == "censored":
-        mine, others = {}, of_strict | of_weights
-    if not weighted:
-        others |= {"risk": said.risk}
+    own = OWN.get(said.mechanism, (*OF_WEIGHTS, "risk"))
+    entries = {name: getattr(said, name) for name in (*OF_STRICT, *OF_PER_INSTANCE, *OF_WEIGHTS, "risk")}
+    given = {name: value for name, value in entries.items() if value is not None}
     risk = _risk(settings)
-    wrong = [f"privacy.{name}" for name, value in others.items() if value is not None]
+    wrong = [f"privacy.{name}" for name in given if name not in own]
     if wrong:
-        has = "which has privacy weights" if weighted else "which has no privacy weights"
+        has = WEIGHTS_OF.get(said.mechanism, "which has privacy weights")
         raise InputError(f"{', '.join(wrong)}: not with privacy.mechanism = {said.mechanism!r}, {has}; leave it out")
-    given = {name: value for name, value in mine.items() if value is not None} | ({"risk": risk} if weighted else {})
-    return MECHANISMS[said.mechanism](**given)
+    if said.reference is not None:
+        given["reference"] = folder / said.reference
+    return MECHANISMS[said.mechanism](**given | ({"risk": risk} if "risk" in own else {}))
 
 
 def bounds_of_scores(settings: Settings) -> Any:

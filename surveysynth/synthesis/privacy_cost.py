@@ -33,8 +33,8 @@ class PrivacyCost:
     Attributes
     ----------
     m : int
-    c1 : float
-        Scale of the weight map.
+    c1 : float or None
+        Scale of the weight map; None where privacy weights are none of risks (``PerInstance``).
     delta_target : float
         The bound that the inverse map aims at: alpha_i = c1 * delta_target / f_i.  It is
         epsilon / (2 m), or 1 without an epsilon; c1 goes with it.
@@ -51,7 +51,7 @@ class PrivacyCost:
     """
 
     m: int
-    c1: float
+    c1: float | None
     delta_target: float
     delta: float
     epsilon: float
@@ -80,7 +80,7 @@ def privacy_cost(
         Asked for: the epsilon it comes to.  Under the inverse map alpha_i = c1 Delta_target / f_i;
         Delta_target is epsilon / (2 m), or 1 where no epsilon is given (c1 is then about the
         Lipschitz bound itself).
-    mechanism : PseudoPosterior, WeightedE or Strict, optional
+    mechanism : PseudoPosterior, PerInstance, WeightedE or Strict, optional
         Whose release is priced: of one epsilon or c1 by default ``PseudoPosterior()``, whose privacy weights come from
         the file; of a table by default ``Strict()`` where the model has it.
     design, synthesizer, m, **settings
@@ -116,9 +116,9 @@ def privacy_cost(
     done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
     if done.kind == "none":
         raise InputError("allocation='posterior' has no privacy cost: no epsilon holds for it")
-    spent = done.budget.spent(done.delta)
+    spent, used = done.budget.spent(done.delta), done.weighted.c1
     return PrivacyCost(
-        done.budget.m, done.weighted.c1, done.budget.bound, done.delta, spent, done.mean_alpha,
+        done.budget.m, None if math.isnan(used) else used, done.budget.bound, done.delta, spent, done.mean_alpha,
         done.weighted.weighted_down, verdict(done.draws),
     )  # fmt: skip
 

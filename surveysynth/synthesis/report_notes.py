@@ -80,11 +80,12 @@ def report(
     }  # fmt: skip
     return PrivacyReport(
         kind=fit.kind, epsilon=np.inf if of.epsilon is None else of.epsilon, epsilon_requested=of.asked, m=of.m,
-        draws=0 if fit.mechanism.clamps or fit.kind == "none" else fit.draws.size,
+        draws=fit.draws.size if fit.mechanism.maximum_over_draws and fit.kind != "none" else 0,
         verdict=verdict(fit.draws) + separation(fit, of),
         assumptions=said, data_dependent=depends(fit, debias, rule, reached=of.asked is None or len(fit.spent) > of.m),
         publishable=not fit.seeded, little_left=fit.little_left,
-        unit=fit.unit.column, mechanism=fit.mechanism.name, internal=internal,
+        unit=fit.unit.column, mechanism=fit.mechanism.name, delta=fit.mechanism.failure(of.m),
+        papers_epsilon=fit.mechanism.papers_epsilon(fit.weighted, of.m), internal=internal,
     )  # fmt: skip
 
 

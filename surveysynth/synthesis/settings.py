@@ -18,7 +18,7 @@ from ..errors import InputError
 
 SCHEMA = "plan.schema.json"
 FILL_IN = "FILL IN"
-MechanismName = Literal["strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
+MechanismName = Literal["strict", "pseudo-posterior", "per-instance", "weighted-e", "censored", "censored-weighted"]
 Pair = tuple[float, float]
 Positive = Annotated[float, Field(gt=0)]
 
@@ -94,6 +94,10 @@ class Privacy(Section):
     reference: str | None = Field(None, description="folder of an earlier strict release of this survey")
     overlap: bool | None = Field(None, description="the reference's respondents are in this file, too: epsilons add up")
     between_psus: float | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
+    delta: float | None = Field(
+        None, gt=0, le=0.1, description="probability up to which a per-instance epsilon holds, of each data set"
+    )
+    alpha_0: float | None = Field(None, gt=0, le=1, description="largest privacy weight under per-instance")
     map: choices.MapName | None = Field(None, description="from risk to privacy weight")
     c1: float | None = Field(None, description="scale of the map; default tuned to epsilon")
     c2: float | None = Field(None, description="shift of the map")

@@ -43,6 +43,8 @@ test_that("Python's words are put into R's", {
   expect_identical(words("of PseudoPosterior() or the clamp of Censored(weighted=False)"),
                    "of pseudo_posterior() or the clamp of censored(weighted = FALSE)")
   expect_identical(words("weight: use FBS, or put"), "weight: use fbs(), or put")
+  expect_identical(words("PerInstance() has no bound for categories: say mechanism=PseudoPosterior()"),
+                   "per_instance() has no bound for categories: say mechanism = pseudo_posterior()")
   expect_identical(words("use PseudoPosterior or WeightedE"), "use pseudo_posterior() or weighted_e()")
   expect_identical(words("NegativeBinomial has no debias for it: use FBS or FBP"),
                    "negbin() has no debias for it: use fbs() or fbp()")

@@ -49,6 +49,11 @@ CAPPED = "The cap is on blanking."
 UNKNOWN = "Unknown: an entry has no epsilon for this, so no sum is known; it is not 0."
 LIMITS: dict[Kind, str] = {
     "asymptotic": "The sums have asymptotic parts, so they are no strict guarantee.",
+    "per-instance": (
+        "The sums have per-instance parts: each is local to its file, holds with privacy weights held fixed and up to "
+        "a probability delta (deltas add up, too), and bounds nothing for values that are others. So the sums are no "
+        "strict guarantee."
+    ),
     "strict given alpha": (
         "The sums have parts that are strict given the privacy weights: these were computed from the file, and the "
         "sums do not cover them."
@@ -147,8 +152,8 @@ class Ledger:
             tables, which protect a change of values: the survey's sum is then unknown.
         replace : float or None
             Epsilon for these values replaced by others: twice ``blank``, unless the release says
-            another.  None where it is not known.
-        kind : {"asymptotic", "strict", "strict given alpha", "none"}
+            another.  None where it is not known, as of kind "per-instance".
+        kind : {"asymptotic", "per-instance", "strict", "strict given alpha", "none"}
             Of what has no guarantee ("none"), such as local Laplace tables, both epsilons are None:
             no number can be added for it, and the sums have no guarantee from then on.
         what : str

@@ -46,7 +46,7 @@ class Entry:
     survey, what : str
         What it was spent on, in the agency's words.
     kind : str
-        ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
+        ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``.
     unit : str
         What one is protected as: a record, or the column of households, say.
     blank : Decimal or None

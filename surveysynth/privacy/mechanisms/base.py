@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Say = Callable[[str], None]
 LONGER = 4  # times as long, where chains failed
+MORE_LEFT = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -63,6 +64,7 @@ class Mechanism(ABC):
     weight_declared: ClassVar[bool] = False  # that a weight is public is said by the agency, never found on the file
 
     posterior: ClassVar[str] = "pseudo"  # what draws are from, in a word
+    more_left: ClassVar[str] = MORE_LEFT  # what to do where privacy weights leave too little of the file
 
     def data_sets(self, epsilon: float | None) -> int:
         """How many are released where nothing was said, from public numbers alone."""
@@ -91,6 +93,11 @@ class Mechanism(ABC):
     def constants_given(self) -> bool:
         """Whether what a correction of the draws uses was given, and not tuned on the file."""
         return False
+
+    @property
+    def maximum_over_draws(self) -> bool:
+        """Whether epsilon is of a bound that was found on the posterior draws."""
+        return not self.clamps
 
     @property
     def made(self) -> str:
@@ -172,6 +179,14 @@ class Mechanism(ABC):
         )
 
     # ---- what it says
+
+    def failure(self, m: int) -> float | None:
+        """The probability delta up to which epsilon holds for m data sets; None where it holds without one."""
+        return None
+
+    def papers_epsilon(self, fitted: ProtectedFit, m: int) -> float | None:
+        """2 m Delta, rounded, where epsilon is another bound and that of the papers is printed beside it."""
+        return None
 
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What protection does to the model, and what was corrected, for the report."""

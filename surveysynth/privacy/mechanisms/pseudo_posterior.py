@@ -13,7 +13,7 @@ from ..report import Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import weighted_fit
-from .base import Assessment, Say
+from .base import MORE_LEFT, Assessment, Say
 from .privacy_weights import PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
 
 
@@ -62,6 +62,11 @@ class PseudoPosterior(PrivacyWeights):
     def needs_epsilon(self) -> bool:
         """Not where c1 was given."""
         return self.c1 is None
+
+    @property
+    def more_left(self) -> str:  # type: ignore[override]  # of c1
+        """A larger c1, where it was given."""
+        return MORE_LEFT if self.c1 is None else "Give a larger c1"
 
     @property
     def constants_given(self) -> bool:
