@@ -176,13 +176,13 @@ def coverage_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
     population: Annotated[
         StudyPopulation | None,
-        _simulated("workers, households (R's laeken), or either in PSUs; default workers."),
+        _simulated("workers, households (R's laeken), either in PSUs (workers-psu), or visits; default workers."),
     ] = None,
     n: Annotated[Sequence[int] | None, by_commas("Sample sizes, by commas; default 2000.", whole_numbers)] = None,
     epsilon: Annotated[Sequence[float] | None, by_commas("By commas; default 5,10.8.", numbers)] = None,
     mechanisms: Annotated[
         Sequence[str] | None,
-        by_commas("Of strict, strict-history, pseudo, pseudo-debias, censored, laplace; default strict."),
+        by_commas("Of strict, strict-history, pseudo, pseudo-debias, censored, per-instance, laplace; default strict."),
     ] = None,
     replicates: Annotated[int, typer.Option(help="Samples of every cell.", min=1)] = 200,
     workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
-from ..errors import InputError, ModelError
+from ..errors import InputError, ModelError, guarded
 from ..models.as_json import as_json, from_json
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler
@@ -46,7 +47,7 @@ class Reference:
     columns : tuple of str
         Columns of its predictors.
     values : dict of float arrays
-        The parameters.
+        The parameters, as draws of the model name them.
     source : str
         Where they come from; it is published.
 
@@ -60,6 +61,14 @@ class Reference:
     columns: tuple[str, ...]
     values: dict[str, Floats]
     source: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, Mapping):
+            raise InputError("values of a reference are parameters by name: {'b': [3, 0], 'shape': 1.5}")
+        wrong = (TypeError, ValueError)
+        values = guarded(lambda: {name: np.asarray(v, dtype=np.float64) for name, v in self.values.items()}, wrong,
+                         lambda kind: InputError("values of a reference must be numbers"))  # fmt: skip
+        object.__setattr__(self, "values", values)
 
     @classmethod
     def from_release(cls, release: Published | str | Path) -> Self:

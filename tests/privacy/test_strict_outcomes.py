@@ -186,7 +186,7 @@ def own_model(program, **how):
 
 
 def guess(model, b=(4.3, 0.3, 0.6)):
-    values = {"b": np.array(b), "shape": np.array(1.5)}
+    values = {"b": list(b), "shape": 1.5}
     return ss.Reference(model, ("Intercept", "g[T.1]", "g[T.2]"), values, "a guess")
 
 

@@ -27,6 +27,7 @@ HOUSEHOLDS, AGES = 30_000, [0, 35, 50, 65, 120]
 PSU, TAKE = 40, 20  # units of a made-up PSU, and of these in a sample
 ALIKE = 3.0  # noise, over the outcome's spread, by which units are sorted into PSUs: their icc is about .07
 ONE = "weight of one unit"
+COINSURANCE, PLANS = [-1.0, 0.1, 3.9, 5.0], ["free", "some", "most"]  # log(coinsurance + 1), in percent
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,8 @@ class RealPopulation:
         Columns of strata, which are predictors, and of the measure of size.
     psu : str, optional
         Column of PSUs, of which samples then take some first.
+    counts : bool
+        Whether the outcome is a count, of which the model is a negative binomial regression.
     """
 
     name: str
@@ -54,6 +57,7 @@ class RealPopulation:
     strata: str
     size: str
     psu: str | None = None
+    counts: bool = False
 
     @property
     def outcome(self) -> str:
@@ -138,6 +142,24 @@ def households() -> RealPopulation:
     return RealPopulation("households", frame, "income ~ age + region", (0, 150_000), "region", "size")
 
 
+def visits() -> RealPopulation:
+    """20,190 person-years of the RAND health insurance experiment (statsmodels), visits to a doctor.
+
+    Three in ten had none, the largest number is 77.  The measure of size goes with the number of visits, as it does in
+    samples of users of a service, and with noise.
+    """
+    from statsmodels.datasets import randhie
+
+    read, rng = randhie.load_pandas().data, np.random.default_rng(POPULATION_SEED)
+    health = np.select([read["hlthg"] == 1, (read["hlthf"] == 1) | (read["hlthp"] == 1)], ["good", "fair"], "excellent")
+    noise = np.exp(0.3 * rng.standard_normal(len(read)))
+    frame = pd.DataFrame({
+        "health": health, "plan": pd.cut(read["lncoins"], COINSURANCE, labels=PLANS).astype(str),
+        "visits": read["mdvis"].astype(np.int64), "size": (1 + 0.3 * np.log1p(read["mdvis"])) * noise,
+    })  # fmt: skip
+    return RealPopulation("visits", frame, "visits ~ health + plan", (0, 100), "plan", "size", counts=True)
+
+
 def in_psus(population: RealPopulation) -> RealPopulation:
     """The same in PSUs of 40 units of a stratum, that are a little alike: sorted by the outcome and much noise."""
     rng, frame = np.random.default_rng(POPULATION_SEED), population.frame
@@ -158,6 +180,7 @@ POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
     "households": households,
     "workers-psu": lambda: in_psus(workers()),
     "households-psu": lambda: in_psus(households()),
+    "visits": visits,
 }
 
 

@@ -19,10 +19,13 @@ from ...choices import Between, StudyMechanism
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation import estimate
+from ...models.base import Synthesizer
+from ...models.counts.model import NegativeBinomialRegression
 from ...models.normal.fbs import FBS
 from ...models.shared.transforms import AsinhTransform
 from ...privacy.mechanisms import PseudoPosterior, Strict
 from ...privacy.mechanisms.censored import Censored
+from ...privacy.mechanisms.per_instance import PerInstance
 from ...release.laplace import laplace_tables
 from ...release.release import Release
 from ...synthesis.fitting import fit
@@ -82,18 +85,24 @@ def of_release(release: Release, between: Between = "files") -> Tables:
     return lambda margin: release.tables([margin], statistic=STATISTICS, between=between).assign(m=release.m)
 
 
-def of_strict(release: Release) -> list[tuple[str, Tables]]:
-    """Tables with the variance between data sets from either source."""
-    return [("", of_release(release)), (BY_MODEL, of_release(release, "model"))]
+def of_strict(release: Release, population: RealPopulation) -> list[tuple[str, Tables]]:
+    """Tables with the variance between data sets from the files, and, of FBS, from the model."""
+    from_files = "", of_release(release)
+    return [from_files] if population.counts else [from_files, (BY_MODEL, of_release(release, "model"))]
+
+
+def _model(population: RealPopulation) -> Synthesizer | str:
+    """Of a strict release."""
+    return NegativeBinomialRegression(population.formula) if population.counts else population.formula
 
 
 def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
     """Without history: scores and a first draw are paid for."""
     p = cell.population
     done = fit(
-        design, p.formula, epsilon=cell.epsilon, bounds=p.bounds, population_total=len(p.frame), seed=seed
+        design, _model(p), epsilon=cell.epsilon, bounds=p.bounds, population_total=len(p.frame), seed=seed
     )  # fmt: skip
-    return of_strict(done.release())
+    return of_strict(done.release(), p)
 
 
 def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
@@ -101,11 +110,11 @@ def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequenc
     p = cell.population
     earlier = p.sample(cell.n, seed_of(seed, LAST_YEAR))
     total = len(p.frame)
-    last = fit(earlier, p.formula, epsilon=OF_HISTORY, bounds=p.bounds, population_total=total, seed=seed).release()
+    last = fit(earlier, _model(p), epsilon=OF_HISTORY, bounds=p.bounds, population_total=total, seed=seed).release()
     done = fit(
-        design, p.formula, epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
+        design, _model(p), epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
     )  # fmt: skip
-    return of_strict(done.release())
+    return of_strict(done.release(), p)
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Sequence[tuple[str, Tables]]:
@@ -115,6 +124,15 @@ def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False
         population_total=len(cell.population.frame), seed=seed,
     )  # fmt: skip
     return [("", of_release(done.release(debias=debias, accept_diagnostics=["information"])))]
+
+
+def _per_instance(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
+    """The same model, measured by what each record of the file changes."""
+    done = fit(
+        design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PerInstance(),
+        population_total=len(cell.population.frame), seed=seed,
+    )  # fmt: skip
+    return [("", of_release(done.release()))]
 
 
 def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
@@ -138,16 +156,18 @@ def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str,
     return [("", lambda margin: laplace_tables(design, p.outcome, [margin], each, kind="strict", bounds=bounds).table)]
 
 
-def _plain(cell: Cell, prior: Any) -> FBS:
-    """FBS as in the papers, on a scale on which zeros have a place."""
+def _plain(cell: Cell, prior: Any) -> Synthesizer:
+    """FBS as in the papers, on a scale on which zeros have a place; of counts the papers' regression of these."""
     p = cell.population
+    if p.counts:
+        return NegativeBinomialRegression(p.formula)
     scale = p.bounds[1] / LOG_SCALE**2
     return FBS(p.formula, prior=prior, transform=AsinhTransform(scale=scale))
 
 
 MAKERS: dict[StudyMechanism, Maker] = {
     "strict": _strict, "strict-history": _strict_with_history, "pseudo": _pseudo, "pseudo-debias": _debiased,
-    "censored": _censored, "laplace": _laplace,
+    "censored": _censored, "laplace": _laplace, "per-instance": _per_instance,
 }  # fmt: skip
 
 
