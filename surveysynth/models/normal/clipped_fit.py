@@ -231,7 +231,9 @@ class Part:
         none = np.zeros(max(self.d - 1, 0))
         B = self.reference.B + self.Q @ beta @ self.reference.L.T
         L = self.reference.L @ (form.lam + np.diag(np.exp(form.delta)))
-        return Normal(B, L, form.kappa, form.eta) if self.curved else Normal(B, L, none, none)
+        if not self.curved:
+            return Normal(B, L, none, none)
+        return Normal(B, L, form.kappa / np.exp(form.delta[-1]), form.eta)  # the kernel's kappa is in the reference's sd
 
 
 @dataclass(frozen=True, repr=False)
