@@ -233,7 +233,8 @@ class Part:
         L = self.reference.L @ (form.lam + np.diag(np.exp(form.delta)))
         if not self.curved:
             return Normal(B, L, none, none)
-        return Normal(B, L, form.kappa / np.exp(form.delta[-1]), form.eta)  # the kernel's kappa is in the reference's sd
+        kappa = form.kappa / np.exp(form.delta[-1])  # in its own sd; the kernel's is in the reference's
+        return Normal(B, L, kappa, form.eta)
 
 
 @dataclass(frozen=True, repr=False)

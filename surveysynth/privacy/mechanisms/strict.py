@@ -172,8 +172,8 @@ class Strict(Mechanism):
         tempering = unit.spread(alpha)
         draws = _long_enough(pseudo, reference, tempering, clamp, present, first=False)
         draws = replace(draws, values=draws.values | {"known": np.full(draws.size, tempering.sum())})
-        bounds = np.full(len(share), b)
-        return ProtectedFit(math.nan, alpha * assessment.present, draws, bounds, clamp=b, parts=rest.parts, reference=reference)
+        alpha, bounds = alpha * assessment.present, np.full(len(share), b)
+        return ProtectedFit(math.nan, alpha, draws, bounds, clamp=b, parts=rest.parts, reference=reference)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
         """Refuse a model that cannot be measured against a reference (ModelError)."""

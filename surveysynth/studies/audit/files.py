@@ -2,8 +2,8 @@
 
 - ``x10``, ``x100``: the record of median outcome has ten, or a hundred times as much;
 - ``alone``: it has ten times as much, and is the only record in its cell of the predictors;
-- ``two-modes``: one half of the file has outcomes of its lowest tenth, the other half of its highest; the planted
-  record is the odd one and decides which half is the larger.
+- ``two-modes``: one half of the other records has outcomes of the file's lowest tenth, the other half of its highest;
+  the planted record joins the upper one, and decides between modes that are as large.
 
 Each comes with a typical value instead of the planted one: the record's own, or, of two modes, one of the other half.
 """
@@ -137,7 +137,8 @@ def own(
         A formula without an outcome, a column that is not there, outcomes that are no positive numbers throughout, a
         total that is none, or a column that is called "alone".
     """
-    made = AuditedFile("own", frame, weights, formula, bounds, positive(population_total, "population_total"), reference)
+    total = positive(population_total, "population_total")
+    made = AuditedFile("own", frame, weights, formula, bounds, total, reference)
     if "~" not in formula:
         raise InputError("formula names the outcome, too: 'income ~ region'")
     missing = [name for name in (made.outcome, weights, *formula_columns(formula.split("~")[1])) if name not in frame]
@@ -173,9 +174,9 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 
 
 def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
-    """Outcomes (n,) in two modes of the same number of other records, the record in the lower one; a value of the upper.
+    """Outcomes (n,) in two modes, the record in the lower one, and a value of the upper mode for it.
 
-    Where the number of the others is odd, the upper mode has one record more.
+    The others are as many in either; where their number is odd, one more is in the upper mode.
     """
     n = y.size
     ordered, size = np.sort(y), max(int(TAIL * n), 1)

@@ -8,7 +8,8 @@ the first draw and the m draws of parameters.  A record with log likelihood rati
     draws       a sum_k clamp(l(theta_k), -B, B),
 
 which are log likelihood ratios of what is released, "the record has these values" over "it is blanked", up to the
-normalizing constants of the posteriors.  Their difference between two values is that of a replaced record.
+normalizing constants of the posteriors.  Their difference between two values is that of a replaced record.  Of a
+mechanism that is not what it says, the ratios without a clamp, sum_k l(theta_k), may say more, and are kept beside.
 
 A file is played on three sides: with the planted record (``in``); with its outcome and weight blanked (``blank``): they
 take no part in histogram and likelihood, while what is public of the record, its predictors and C_B, stays; and with a
@@ -50,7 +51,7 @@ Floats = NDArray[np.float64]
 Side = Literal["in", "blank", "replaced"]
 
 SIDES: tuple[Side, ...] = ("in", "blank", "replaced")
-PARTS = ("histogram", "first", "draws")
+PARTS = ("histogram", "first", "draws", "unclamped")
 CHAINS, WARMUP, THIN = 4, 300, 8  # of one posterior for hundreds of games: every eighth draw is used
 SHORT, APART = 100, 10  # steps before the first draw, and between draws, of a chain for one game
 
@@ -84,8 +85,8 @@ def own_chains(
     Returns
     -------
     pandas.DataFrame
-        One row a game: ``planted_{part}`` and ``typical_{part}``, what either value of the record speaks by; ``agreed``,
-        whether draws are those of chains that agreed: no single chain can say so.
+        One row a game: ``planted_{part}`` and ``typical_{part}``, what either value of the record speaks by;
+        ``agreed``, whether draws are those of chains that agreed: no single chain can say so.
 
     Raises
     ------
@@ -144,11 +145,12 @@ class Played:
 
     def evidence(self, draws: Draws, games: int) -> pd.DataFrame:
         """What the record's values speak by, in so many games, which share the draws."""
-        found = {}
+        found: dict[str, Any] = {}
         for name, design in (("planted", self.file.design), ("typical", self.file.typical)):
             record = self._record(design)
-            of_draws = self._of_draws(record, draws).reshape(games, -1).sum(axis=1)
-            parts = self._of_histogram(design), self._of_first(record), of_draws
+            ratios = self._ratios(record, draws).reshape(games, -1)
+            of_draws = self._alpha * np.clip(ratios, -self._clamp, self._clamp).sum(axis=1)
+            parts = self._of_histogram(design), self._of_first(record), of_draws, ratios.sum(axis=1)
             found |= {f"{name}_{part}": value for part, value in zip(PARTS, parts, strict=True)}
         return pd.DataFrame(found)
 
@@ -163,12 +165,21 @@ class Played:
     def _transform(self) -> Any:
         return self.model.transforms()[0]  # type: ignore[attr-defined]  # Relative models here are regressions
 
-    def _of_draws(self, record: JointRecords, draws: Draws) -> Floats:
-        """Of every draw: (S,)."""
-        assert self.fitted.reference is not None and self.fitted.clamp is not None
-        a = float(self.fitted.alpha.max())
-        clamp = self.fitted.clamp / a
-        return a * np.clip(self.model.log_ratio_to(self.fitted.reference, record, draws)[:, 0], -clamp, clamp)
+    @property
+    def _alpha(self) -> float:
+        """What the clamped ratios of every record are multiplied by."""
+        return float(self.fitted.alpha.max())
+
+    @property
+    def _clamp(self) -> float:
+        """Where they are clamped."""
+        assert self.fitted.clamp is not None  # as of every strict fit
+        return self.fitted.clamp / self._alpha
+
+    def _ratios(self, record: JointRecords, draws: Draws) -> Floats:
+        """Of every draw, to the reference: (S,)."""
+        assert self.fitted.reference is not None  # as of every strict fit
+        return self.model.log_ratio_to(self.fitted.reference, record, draws)[:, 0]
 
     def _of_first(self, record: JointRecords) -> float:
         """Of the first draw, against the broad reference; 0 where there is none."""
@@ -253,7 +264,7 @@ class Contest:
     games : int
         Of a side in one replicate of the study.
     n : int
-        Records of the package's own file: as few as it takes at epsilon 1.
+        Records of the package's own file: about as few as it takes at epsilon 1, and odd, for two modes of one size.
     """
 
     mechanism: Callable[[PlantedFile], Mechanism]
@@ -263,6 +274,6 @@ class Contest:
 
 
 CONTESTS: dict[AuditMechanism, Contest] = {
-    "strict": Contest(without_history, own_chains, 50, 900),
-    "strict-history": Contest(beside_history, one_posterior, 500, 200),
+    "strict": Contest(without_history, own_chains, 50, 901),
+    "strict-history": Contest(beside_history, one_posterior, 500, 201),
 }

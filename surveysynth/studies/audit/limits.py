@@ -60,18 +60,17 @@ def judge(inside: Floats, outside: Floats, delta: float = 0.0) -> Verdict:
     Parameters
     ----------
     inside, outside : float arrays (games, parts)
-        What the intruder reads of each release: log likelihood ratios, "in" over "out", of its parts, up to constants.
-        The first half of the games chooses the test.
+        What the intruder reads of each release: statistics that tend to be larger "in".  The first half of the games
+        chooses the test.
     delta : float
         Of the guarantee.
 
     Notes
     -----
-    Tried are the sum of the parts, which is the best statistic but for normalizing constants that differ from game to
-    game, and the linear discriminant of Fisher (1936); each with every threshold, in both directions.
+    Tried are each part alone and the linear discriminant of Fisher (1936), with every threshold, in both directions.
     """
     cut = len(inside) // 2, len(outside) // 2
-    weights = [np.ones(inside.shape[1]), discriminant(inside[: cut[0]], outside[: cut[1]])]
+    weights = [*np.eye(inside.shape[1]), discriminant(inside[: cut[0]], outside[: cut[1]])]
     best, chosen = -np.inf, ("in", weights[0], np.inf)
     for direction, sign in (("in", 1.0), ("out", -1.0)):
         for weight in weights:
