@@ -19,6 +19,6 @@ Between = Literal["files", "model"]  # where the variance between data sets come
 StudyPopulation = Literal["workers", "households", "workers-psu", "households-psu"]
 StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "laplace"]
 AuditMechanism = Literal["strict", "strict-history"]  # without history, or beside an earlier release
-Planted = Literal["x10", "x100", "alone", "two-modes"]  # the record that an intruder asks about
+Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about
 StudyPrior = Literal["flat", "paper"]
 RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from

@@ -244,7 +244,7 @@ def audit_command(
         Sequence[str] | None,
         by_commas("Of strict and strict-history, beside an earlier release; default strict."),
     ] = None,
-    planted: Annotated[Sequence[str] | None, by_commas("Of x10, x100, alone, two-modes; default all.")] = None,
+    planted: Annotated[Sequence[str] | None, by_commas("Of x10, x100, heavy, alone, two-modes; default all.")] = None,
     n: Annotated[int | None, typer.Option(help="Records of the package's own file.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, to use its workers.")] = None,

@@ -1,6 +1,7 @@
 """Files with a planted record: the most exposed one, which an intruder asks about.
 
 - ``x10``, ``x100``: the record of median outcome has ten, or a hundred times as much;
+- ``heavy``: it has ten times as much, and ten times the survey weight;
 - ``alone``: it has ten times as much, and is the only record in its cell of the predictors;
 - ``two-modes``: one half of the other records has outcomes of the file's lowest tenth, the other half of its highest;
   the planted record joins the upper one, and decides between modes that are as large.
@@ -30,7 +31,8 @@ from ..coverage.populations import workers as census
 Floats = NDArray[np.float64]
 
 ALONE = "alone"  # the column by which one record is the only one in its cell
-FACTORS: dict[Planted, float] = {"x10": 10.0, "x100": 100.0, "alone": 10.0}
+FACTORS: dict[Planted, float] = {"x10": 10.0, "x100": 100.0, "heavy": 10.0, "alone": 10.0}
+HEAVY = 10.0  # times its weight
 TAIL = 0.1  # of the file, that each of the two modes is made of
 FORMULA = "income ~ 1"  # few parameters: games are cheap, and epsilon 1 is enough for some hundred records
 FILE, EARLIER = 1, 2  # streams of the sample, and of an earlier one
@@ -164,12 +166,16 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
     if how == "alone":
         formula, frame = f"{formula} + {ALONE}", frame.assign(**{ALONE: (np.arange(y.size) == row).astype(np.float64)})
         reference = None if reference is None else with_column(reference, ALONE)
-    designs = []
-    for value in (planted, float(y[row])):
-        outcome = np.where(np.arange(y.size) == row, value, y)
-        designs.append(SurveyDesign(frame.assign(**{file.outcome: outcome}), weights=file.weights))
+
+    def design(value: float, times: float) -> SurveyDesign:
+        here = np.arange(y.size) == row
+        weights = np.where(here, times, 1.0) * SurveyDesign(file.frame, weights=file.weights).weights
+        columns = {file.outcome: np.where(here, value, y), file.weights: weights}
+        return SurveyDesign(frame.assign(**columns), weights=file.weights)
+
     return PlantedFile(
-        designs[0], designs[1], row, formula, file.outcome, file.bounds, file.population_total, reference
+        design(planted, HEAVY if how == "heavy" else 1.0), design(float(y[row]), 1.0), row, formula, file.outcome,
+        file.bounds, file.population_total, reference,
     )  # fmt: skip
 
 
