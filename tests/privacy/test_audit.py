@@ -29,7 +29,7 @@ def frame(n=121, seed=1):
 
 def public_reference():
     """A fit of another file, on a public scale."""
-    other = frame(2001, 2).assign(w=lambda f: f["w"] * 121 / 2001)
+    other = frame(2001, 2)
     scores = ss.NormalScores.from_historical(frame(2002, 3)["pay"], source="made up")
     model = ss.FBS("pay", "1", transform=scores)
     return Reference.from_public(ss.SurveyDesign(other, weights="w"), model, source="made up", population_total=TOTAL)

@@ -55,10 +55,14 @@ def verdicts(cells: Cells) -> pd.DataFrame:
 
 
 def spoken(games: pd.DataFrame, relation: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """What the intruder reads of a pair of files, (games, parts): the log likelihood ratio of all parts, and each."""
+    """What the intruder reads of a pair of files: (games, parts).
+
+    The log likelihood ratio of all parts, and each; and ratios without a clamp of either value of the record, of which
+    the difference says where in the range of outcomes the draws lie.
+    """
     planted, typical = (games[[f"{value}_{part}" for part in PARTS]].to_numpy() for value in ("planted", "typical"))
     parts = planted if relation == "blank" else planted - typical
-    return np.column_stack([parts[:, :-1].sum(axis=1), parts])  # the last part is not one of the sum
+    return np.column_stack([parts[:, :-1].sum(axis=1), parts[:, :-1], planted[:, -1], typical[:, -1]])
 
 
 def failures(cells: Cells) -> pd.DataFrame:
