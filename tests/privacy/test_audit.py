@@ -24,7 +24,8 @@ COMMAND = ("study", "audit")
 
 def frame(n=121, seed=1):
     rng = np.random.default_rng(seed)
-    return pd.DataFrame({"pay": np.exp(6.5 + 0.6 * rng.standard_normal(n)), "w": TOTAL / n * rng.lognormal(-0.1, 0.4, n)})
+    pay, w = np.exp(6.5 + 0.6 * rng.standard_normal(n)), rng.lognormal(-0.1, 0.4, n)
+    return pd.DataFrame({"pay": pay, "w": TOTAL / n * w})
 
 
 def public_reference():

@@ -253,7 +253,7 @@ Player = Callable[[Mechanism, PlantedFile, Side, Stake, int, np.random.Generator
 
 @dataclass(frozen=True)
 class Contest:
-    """How a mechanism is audited.
+    """How a mechanism is audited: another one joins by an entry, with a player of its own where it has no clamp.
 
     Attributes
     ----------
@@ -265,12 +265,15 @@ class Contest:
         Of a side in one replicate of the study.
     n : int
         Records of the package's own file: about as few as it takes at epsilon 1, and odd, for two modes of one size.
+    delta : float
+        Of the guarantee of a whole release.
     """
 
     mechanism: Callable[[PlantedFile], Mechanism]
     player: Player
     games: int
     n: int
+    delta: float = 0.0
 
 
 CONTESTS: dict[AuditMechanism, Contest] = {

@@ -11,7 +11,7 @@ import pandas as pd
 from ..._version import __version__
 from ..base import stacked
 from ..writing import write_files
-from .games import PARTS
+from .games import CONTESTS, PARTS
 from .limits import judge
 from .study import Cell, Cells
 
@@ -44,7 +44,7 @@ def verdicts(cells: Cells) -> pd.DataFrame:
         games = study.all("games")
         for relation, times in RELATIONS.items() if len(games) else ():
             inside, outside = (spoken(games[games["side"] == side], relation) for side in ("in", relation))
-            found = judge(inside, outside)
+            found = judge(inside, outside, CONTESTS[cell.mechanism].delta)
             rows.append(_of(cell) | {
                 "relation": relation, "stated": times * cell.stake.epsilon, "pairs": len(inside),
                 "judged": found.games, "direction": found.direction, "hits": found.hits,
