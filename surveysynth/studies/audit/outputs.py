@@ -21,8 +21,8 @@ NAMES = {"strict": "Strict, no history", "strict-history": "Strict, beside an ea
 LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
 DISAGREED = (
-    "* Chains that start in different places did not agree in some or all replicates: a release would be refused,\n"
-    "  which epsilon does not cover. These games have a chain each, from the public start."
+    "* Chains that start in different places did not agree on some side: a release would run longer ones, and be\n"
+    "  refused where they fail, too, which epsilon does not cover. There games have a chain each, from the public start."
 )
 FAILURES = ["replicate", "error", "reason"]
 
