@@ -22,7 +22,7 @@ LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
 DISAGREED = (
     "* Chains that start in different places did not agree on some side: a release would run longer ones, and be\n"
-    "  refused where they fail, too, which epsilon does not cover. There games have a chain each, from the public start."
+    "  refused where they fail, too, which epsilon does not cover. There each game has a chain of its own."
 )
 FAILURES = ["replicate", "error", "reason"]
 
