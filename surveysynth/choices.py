@@ -18,5 +18,7 @@ StudyMethod = Literal["fbs", "fbp", "laplace"]
 Between = Literal["files", "model"]  # where the variance between data sets comes from
 StudyPopulation = Literal["workers", "households", "workers-psu", "households-psu", "visits"]
 StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "per-instance", "laplace"]
+AuditMechanism = Literal["strict", "strict-history"]  # without history, or beside an earlier release
+Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about
 StudyPrior = Literal["flat", "paper"]
 RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from

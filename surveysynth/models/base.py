@@ -413,12 +413,18 @@ class Relative(Synthesizer[R]):
 
     @abstractmethod
     def clipped(
-        self, records: R, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
-    ) -> Draws:
+        self, records: R, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool,
+        present: Floats | None = None,
+    ) -> Draws:  # fmt: skip
         """Draw under the clipped log likelihood ratio, a_i (clamp(log p / p_ref, -clamp, clamp) - C_B) a record.
 
         ``tempering`` is a_i (n,).  ``first`` is the wide set of parameters of a first draw, whose reference is broad.
+        ``present`` (n,) is 0 where a record is blanked: its clamped ratio is left out, its C_B, which is public, stays.
         """
+
+    def log_ratio_to(self, reference: Draws, records: R, draws: Draws) -> Floats:
+        """log p / p_ref of each record in each draw, before the clamp: (S, n)."""
+        return self.log_density(records, draws) - self.log_density(records, reference)
 
 
 class LeaveOneOut(Synthesizer[R]):

@@ -67,6 +67,7 @@ class GammaRegression(RelativeOutcome[Standardized]):
 
     name: ClassVar[str] = "gamma regression"
     shape: ClassVar[str | None] = "shape"
+    broad_shape: ClassVar[str] = "shape"
 
     def __post_init__(self) -> None:
         self._check()

@@ -55,7 +55,8 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
     weight: Literal["public"] | None
     strict: bool = False  # whether it is fitted under the strict mechanism: then nothing of the file decides
 
-    shape: ClassVar[str | None]  # what draws call the shape
+    shape: ClassVar[str | None]  # what draws call the shape; None where there is none
+    broad_shape: ClassVar[str]  # what a broad reference calls it
 
     @property
     @abstractmethod
@@ -188,8 +189,9 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
         return Draws(pooled, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "surveysynth", __version__)
 
     def clipped(
-        self, records: S, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
-    ) -> Draws:
+        self, records: S, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool,
+        present: Floats | None = None,
+    ) -> Draws:  # fmt: skip
         """Draw (b, shape), and (c, sigma) where the weight is modelled: see :mod:`.shared.clipped_outcome`."""
         X, G = records.X, len(records.X)
         groups = None
@@ -198,7 +200,7 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
             groups = alike(X @ whitening(X, size), of_rows, np.zeros(G, dtype=np.intp))
         target = clipped_outcome(
             self.family, self.broad if first else self.family, X, records.row, self.values(records), records.log_w,
-            self._outcome(reference), tempering, clamp, WIDE if first else NARROW, groups, first=first,
+            self._outcome(reference), tempering, clamp, WIDE if first else NARROW, groups, first=first, present=present,
         )  # fmt: skip
         points, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler)
         chain = np.repeat(np.arange(sampler.chains), len(points) // sampler.chains)
@@ -212,7 +214,7 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
         """Draws of parameters, one an outcome."""
         values = {"b": np.array([o.b for o in outcomes])}
         if self.shape is not None or broad:
-            values[self.shape or "broad"] = np.exp([o.log_shape for o in outcomes])
+            values[self.broad_shape] = np.exp([o.log_shape for o in outcomes])
         if outcomes[0].c is not None:
             values |= {"c": np.array([o.c for o in outcomes]), "sigma": np.array([o.sigma for o in outcomes])}
         none = np.zeros(len(outcomes), dtype=np.intp)
@@ -220,7 +222,7 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
 
     def _outcome(self, draw: Draws) -> Outcome:
         """Parameters of a single draw."""
-        shape = draw.values.get(self.shape or "broad", np.ones(1))[0]
+        shape = draw.values.get(self.broad_shape, np.ones(1))[0]
         c = draw.values.get("c")
         if c is None:
             return Outcome(draw["b"][0], float(np.log(shape)))

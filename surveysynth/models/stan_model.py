@@ -196,10 +196,11 @@ class StanModel(Relative[Records]):
         return Draws(pooled, np.zeros(1, dtype=np.intp), draws.diagnostics, draws.engine, draws.version)
 
     def clipped(
-        self, records: Records, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
-    ) -> Draws:
+        self, records: Records, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool,
+        present: Floats | None = None,
+    ) -> Draws:  # fmt: skip
         """Draws of the program's parameters: see :mod:`.stan_strict`."""
-        target = clipped_program(self, records, reference, tempering, clamp)
+        target = clipped_program(self, records, reference, tempering, clamp, present)
         points, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler)
         chain = np.repeat(np.arange(sampler.chains), len(points) // sampler.chains)
         return replace(target.coordinates.draws(points), chain=chain, diagnostics=diagnostics)

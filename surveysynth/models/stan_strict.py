@@ -168,8 +168,10 @@ class ClippedProgram:
         return target
 
 
-def clipped_program(model: Authored, records: Records, reference: Draws, a: Floats, B: float) -> ClippedProgram:
-    """The target of a file: see :class:`ClippedProgram`.
+def clipped_program(
+    model: Authored, records: Records, reference: Draws, a: Floats, B: float, present: Floats | None = None
+) -> ClippedProgram:
+    """The target of a file: see :class:`ClippedProgram`; ``present`` (n,) is 0 for records that are blanked.
 
     Raises
     ------
@@ -192,8 +194,9 @@ def clipped_program(model: Authored, records: Records, reference: Draws, a: Floa
     scale = _scale(model, coordinates, centre, nodes, node_ref, base, prior)
     weight = _weighted(model, coordinates, centre, scale, nodes, node_ref, base)
     log_ref = model.log_density(records, coordinates.draws(centre[None]))[0]
+    counted = a if present is None else a * present
     return ClippedProgram(
-        model, coordinates, centre, scale, records, log_ref, a, nodes, node_ref, weight, prior, B
+        model, coordinates, centre, scale, records, log_ref, counted, nodes, node_ref, weight, prior, B
     )
 
 

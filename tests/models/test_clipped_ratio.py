@@ -382,3 +382,28 @@ def test_with_zeros_the_maximum_is_at_the_truth_beside_a_reference_that_is_off(p
     if not public_weight:
         np.testing.assert_allclose(X @ found.B_zero[:, 0], [0.5, 0.3], atol=far)
         assert found.L_zero[0, 0] == pytest.approx(0.7, abs=far)
+
+
+def test_the_density_of_a_draw_is_the_one_that_the_target_has():
+    """Curvature, too: what is simulated from, and what later files are measured against."""
+    rng = np.random.default_rng(14)
+    X, row, y = np.array([[1.0, 0.0], [1.0, 1.0]]), np.arange(30) % 2, rng.normal(size=(30, 2))
+    reference = Density(
+        rng.normal(0, 0.2, (2, 2)), np.array([[1.2, 0.0], [0.4, 0.7]]), np.array([0.15]), np.array([0.1])
+    )
+
+    def log_density(values, density):
+        e = np.linalg.solve(density.L, values - X[row[0]] @ density.B)
+        spread = e[0] * density.eta[0]
+        last = (e[1] - density.kappa[0] * (e[0] ** 2 - 1)) / np.exp(spread)
+        return -(e[0] ** 2 + last**2) / 2 - np.log(np.diag(density.L)).sum() - spread
+
+    other = y.copy()
+    other[0] = rng.normal(size=2)
+    targets = [clipped_target(X, row, each, reference, np.full(30, 0.3), 1.4, (0.1, 4), True) for each in (y, other)]
+    for start in targets[0].starts(8, rng)[1:]:
+        density = targets[0].density(start)
+        clipped = [np.clip(log_density(each[0], density) - log_density(each[0], reference), -1.4, 1.4)
+                   for each in (y, other)]  # fmt: skip
+        moved = targets[0].function()(start)[0] - targets[1].function()(start)[0]
+        assert moved == pytest.approx(0.3 * (clipped[0] - clipped[1]), abs=1e-9)

@@ -145,6 +145,7 @@ class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
 
     name: ClassVar[str] = "Beta"
     shape: ClassVar[str | None] = "lambda"
+    broad_shape: ClassVar[str] = "lambda"
 
     def __post_init__(self) -> None:
         self._check()

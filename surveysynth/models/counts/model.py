@@ -94,6 +94,7 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
     bounds: tuple[float, float] | None = None
 
     name: ClassVar[str]
+    broad_shape: ClassVar[str] = "phi"
     measure = "none: the mean is modelled on the log scale"
     dispersed: ClassVar[bool]
     priors: ClassVar[dict[str, str]] = {

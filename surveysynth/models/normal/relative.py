@@ -32,7 +32,7 @@ from ..shared.clipped_fit import (
 from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.transforms import LogTransform, Transform, as_transform
 from ..tempered_chains import tempered_chains
-from .psu_shares import private_shares
+from .psu_shares import innovations, private_shares
 from .records import JointRecords
 
 Floats = NDArray[np.float64]
@@ -223,19 +223,31 @@ class RelativeRegression(Relative[J]):
         return replace(drawn, values=drawn.values | {"known": np.repeat(reference["known"], size)})
 
     def clipped(
-        self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool
-    ) -> Draws:
+        self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool,
+        present: Floats | None = None,
+    ) -> Draws:  # fmt: skip
         """Draw (B, L, kappa, eta): see :mod:`.clipped_fit`."""
         measured = Density(**{name: value[0] for name, value in reference.values.items()})
         target = clipped_target(
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
-            self._bent(records), _places(records), records.zero,
+            self._bent(records), _places(records), records.zero, present,
         )  # fmt: skip
         groups = target.Q.shape[1], target.parts[0].d
         points, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler, groups)
         drawn = as_draws([target.density(point) for point in points])
         chain = np.repeat(np.arange(sampler.chains), len(points) // sampler.chains)
         return replace(drawn, chain=chain, diagnostics=diagnostics)
+
+    def log_ratio_to(self, reference: Draws, records: J, draws: Draws) -> Floats:
+        """log p / p_ref of numeric outcomes and weight, effects of PSUs in the variance: (S, n)."""
+        if self.two_parts or records.categories is not None:
+            raise ModelError("ratios to a reference are for numeric outcomes alone: no zeros=, missing= or C()")
+        curved = self._bent(records)
+        measured, *here = (
+            _log_density(records, Density(**{name: value[s] for name, value in each.values.items()}), curved)
+            for each, s in [(reference, 0), *((draws, s) for s in range(draws.size))]
+        )
+        return np.array(here) - measured
 
     def _beside(self, d: int) -> int | None:
         """Of d numbers those of a record without an amount: its weight beside a zero, none beside a missing one."""
@@ -244,6 +256,13 @@ class RelativeRegression(Relative[J]):
     def _bent(self, records: J) -> bool:
         """Whether the weight is modelled, and in a curve."""
         return self.curved and records.log_w is not None and len(self.numeric) > 0
+
+
+def _log_density(records: JointRecords, density: Density, curved: bool) -> Floats:
+    """Of outcomes and weight on their working scales, up to a constant: (n,)."""
+    e = innovations(records, density, curved=curved)
+    spread = e[:, :-1] @ density.eta if curved else 0.0
+    return np.asarray(-(e**2).sum(axis=1) / 2 - np.log(np.diag(density.L)).sum() - spread)
 
 
 def _places(records: JointRecords) -> Places | None:

@@ -233,7 +233,10 @@ class Part:
         none = np.zeros(max(self.d - 1, 0))
         B = self.reference.B + self.Q @ beta @ self.reference.L.T
         L = self.reference.L @ (form.lam + np.diag(np.exp(form.delta)))
-        return Normal(B, L, form.kappa, form.eta) if self.curved else Normal(B, L, none, none)
+        if not self.curved:
+            return Normal(B, L, none, none)
+        kappa = form.kappa / np.exp(form.delta[-1])  # in its own sd; the kernel's is in the reference's
+        return Normal(B, L, kappa, form.eta)
 
 
 @dataclass(frozen=True, repr=False)
@@ -421,7 +424,7 @@ def whitening(X: Floats, size: Floats) -> Floats:
 
 def clipped_target(
     X: Floats, pattern: Codes, Y: Floats, reference: Density, a: Floats, B: float, limits: tuple[float, float],
-    curved: bool, places: Places | None = None, zero: Bools | None = None,
+    curved: bool, places: Places | None = None, zero: Bools | None = None, present: Floats | None = None,
 ) -> ClippedTarget:  # fmt: skip
     """The target of a file.
 
@@ -443,7 +446,10 @@ def clipped_target(
         Of the rows, where outcomes are categories.
     zero : bool array (n,), optional
         Records whose outcome is zero, where that is an outcome of its own: the first column of Y is not looked at.
+    present : float array (n,), optional
+        1, or 0 where outcome and weight are blanked: C_B, which is public, counts such a record as before.
     """
+    counted = a if present is None else a * present
     known, tempering = of_public_rows(len(X), pattern, a, reference, places)
     Q = whitening(X, known)
     W, G = np.ascontiguousarray(X @ Q), len(X)
@@ -470,7 +476,7 @@ def clipped_target(
         size = np.bincount(pattern[chosen], minlength=len(W))
         start = np.concatenate([[0], np.cumsum(size)]).astype(np.intp)
         log_ref = _log_density(v, normal, curved)
-        return Part(normal, Q, W, curved, B, limits, v, log_ref, a[chosen], start, tempering * share)
+        return Part(normal, Q, W, curved, B, limits, v, log_ref, counted[chosen], start, tempering * share)
 
     one = np.ones(len(W))
     if zero is None or log_odds is None:

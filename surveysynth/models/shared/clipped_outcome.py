@@ -240,6 +240,7 @@ class ClippedOutcome:
 def clipped_outcome(
     family: Family, measured: Family, X: Floats, row: Codes, y: Floats, log_w: Floats | None, reference: Outcome,
     a: Floats, B: float, limits: tuple[float, float], groups: list[Codes] | None, *, first: bool,
+    present: Floats | None = None,
 ) -> ClippedOutcome:  # fmt: skip
     """The target of a file.
 
@@ -264,6 +265,8 @@ def clipped_outcome(
         Groups of rows that C_B takes as one, where there are very many; default: each by itself.
     first : bool
         Whether the target is that of a first draw.
+    present : float array (n,), optional
+        1, or 0 where outcome and weight are blanked: C_B, which is public, counts such a record as before.
     """
     tempering, size = (np.bincount(row, of, len(X)).astype(np.float64) for of in (a, np.ones(len(a))))
     known, log_shape = float(a.sum()), reference.log_shape
@@ -287,7 +290,7 @@ def clipped_outcome(
     ends = np.concatenate([start, np.full(many - len(firsts), start[-1])]).astype(np.intp)
     part = Part(
         NOTHING, np.empty((0, 0)), np.zeros((many, 1)), False, B, limits, np.empty((len(y), 0)), np.zeros(len(y)),
-        a[order], ends, of_places,
+        (a if present is None else a * present)[order], ends, of_places,
     )  # fmt: skip
     if log_w is not None:
         given = np.column_stack([rows[at_row], family.size(at_y)])

@@ -226,9 +226,7 @@ class NormalScores:
         low, high = public_bounds(bounds, outcome)
         y = design.numeric(outcome)
         y = y[~np.isnan(y) & ~(zeros & (y == 0))]
-        y, n = np.clip(y, low, high), y.size
-        edges = bin_limits((low, high))
-        counts = np.histogram(asinh_of((low, high)).forward(y), edges)[0].astype(np.float64)
+        n, counts = y.size, binned(y, (low, high))
         if rng is None:
             noisy, _ = laplace(counts, float(each), epsilon)
         else:
@@ -463,9 +461,21 @@ class PrivateScores(NormalScores):
         noisy = expected + rng.laplace(0, scale, expected.size)
         return _smoothed(noisy, self.n, self.epsilon, self.each, self.zeros, self.bounds, self.source)
 
+    def blanked(self, values: Floats) -> PrivateScores:
+        """Scores as the same noise would have made them without some values of the file: for audits."""
+        assert self.bounds is not None  # as NormalScores.private sees to
+        noisy = np.array(self.counts) - binned(values, self.bounds)
+        return _smoothed(noisy, self.n, self.epsilon, self.each, self.zeros, self.bounds, self.source)
+
     def kept(self) -> NormalScores:
         """The same map for later files, where it costs nothing."""
         return NormalScores(self.amounts, self.probabilities, self.source, self.base, self.bounds, covered=True)
+
+
+def binned(y: Floats, bounds: tuple[float, float]) -> Floats:
+    """How many values lie in each of the public bins, those beyond the bounds in the outer ones: (bins,)."""
+    u = asinh_of(bounds).forward(np.clip(y, *bounds))
+    return np.histogram(u, bin_limits(bounds))[0].astype(np.float64)
 
 
 def under_other_noise(scores: PrivateScores, y: Floats, rng: np.random.Generator) -> Floats:

@@ -138,7 +138,8 @@ class Strict(Mechanism):
         """A first draw, where there is no reference, and the draws: see :meth:`Mechanism.fit`; nothing is tuned."""
         model, records, unit = pseudo.model, pseudo.records, pseudo.unit
         assert isinstance(model, Relative)  # as check_model sees to
-        share = assessment.present / _sizes(pseudo)  # of a record in the budget of its unit
+        share = 1 / _sizes(pseudo)  # of a record in the budget of its unit
+        present = unit.spread(assessment.present)
         d, parameters = model.dimensions(records)
         earlier = self.reference if isinstance(self.reference, Reference) else None
         epsilon = first_epsilon(parameters, len(share), budget) if earlier is None else 0.0
@@ -153,7 +154,7 @@ class Strict(Mechanism):
             say("a first draw")
             a = Budget(epsilon, 1).bound / FIRST_CLAMP * share
             known = float(unit.spread(a).sum())
-            draws = _long_enough(pseudo, measured, unit.spread(a), FIRST_CLAMP, first=True)
+            draws = _long_enough(pseudo, measured, unit.spread(a), FIRST_CLAMP, present, first=True)
             _refuse_failed(draws)
             reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
         if asks:
@@ -165,9 +166,9 @@ class Strict(Mechanism):
         alpha = b / clamp * share
         say("draws")
         tempering = unit.spread(alpha)
-        draws = _long_enough(pseudo, reference, tempering, clamp, first=False)
+        draws = _long_enough(pseudo, reference, tempering, clamp, present, first=False)
         draws = replace(draws, values=draws.values | {"known": np.full(draws.size, tempering.sum())})
-        bounds = np.full(len(share), b)
+        alpha, bounds = alpha * assessment.present, np.full(len(share), b)
         return ProtectedFit(math.nan, alpha, draws, bounds, clamp=b, parts=rest.parts, reference=reference)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
@@ -323,15 +324,20 @@ def refuse_modes(budget: Budget, n: int, d: int, parameters: int) -> None:
     )
 
 
-def _long_enough(pseudo: PseudoLikelihood, reference: Draws, tempering: Floats, clamp: float, *, first: bool) -> Draws:
-    """Draws from chains that passed, or, where those asked for did not, from chains four times as long."""
+def _long_enough(
+    pseudo: PseudoLikelihood, reference: Draws, tempering: Floats, clamp: float, present: Floats, *, first: bool
+) -> Draws:
+    """Draws from chains that passed, or, where those asked for did not, from chains four times as long.
+
+    ``present`` (n,) is 0 for records that are blanked; what is public of them stays.
+    """
     model, sampler = pseudo.model, pseudo.sampler
     assert isinstance(model, Relative)  # as check_model sees to
-    draws = model.clipped(pseudo.records, reference, tempering, clamp, sampler, first=first)
+    draws = model.clipped(pseudo.records, reference, tempering, clamp, sampler, first=first, present=present)
     if not draws.failures:
         return draws
     longer = replace(sampler, warmup=LONGER * sampler.warmup, draws=LONGER * sampler.draws)
-    return model.clipped(pseudo.records, reference, tempering, clamp, longer, first=first)
+    return model.clipped(pseudo.records, reference, tempering, clamp, longer, first=first, present=present)
 
 
 def _sizes(pseudo: PseudoLikelihood) -> Floats:

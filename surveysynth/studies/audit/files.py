@@ -1,0 +1,202 @@
+"""Files with a planted record: the most exposed one, which an intruder asks about.
+
+- ``x10``, ``x100``: the record of median outcome has ten, or a hundred times as much;
+- ``heavy``: it has ten times as much, and ten times the survey weight;
+- ``alone``: it has ten times as much, and is the only record in its cell of the predictors;
+- ``two-modes``: one half of the other records has outcomes of the file's lowest tenth, the other half of its highest;
+  the planted record joins the upper one, and decides between modes that are as large.
+
+Each comes with a typical value instead of the planted one: the record's own, or, of two modes, one of the other half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...choices import Planted
+from ...design.formula import formula_columns
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError
+from ...privacy.mechanisms.strict import Strict
+from ...privacy.reference import Reference
+from ...synthesis.fitting import fit
+from ...validation import positive, whole
+from ..base import seed_of
+from ..coverage.populations import workers as census
+
+Floats = NDArray[np.float64]
+
+ALONE = "alone"  # the column by which one record is the only one in its cell
+FACTORS: dict[Planted, float] = {"x10": 10.0, "x100": 100.0, "heavy": 10.0, "alone": 10.0}
+HEAVY = 10.0  # times its weight
+TAIL = 0.1  # of the file, that each of the two modes is made of
+FORMULA = "income ~ 1"  # few parameters: games are cheap, and epsilon 1 is enough for some hundred records
+FILE, EARLIER = 1, 2  # streams of the sample, and of an earlier one
+OF_EARLIER, SIZE_OF_EARLIER = 10.8, 2000  # epsilon of its release, and its records
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
+class AuditedFile:
+    """The file that records are planted in.
+
+    Attributes
+    ----------
+    name : str
+    frame : pandas.DataFrame
+    weights : str
+        Column of survey weights.
+    formula : str
+        One numeric outcome, and public predictors.
+    bounds : (float, float)
+        Public lowest and highest outcome.
+    population_total : float
+        Public.
+    reference : Reference, optional
+        What a release beside history is measured against.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    weights: str
+    formula: str
+    bounds: tuple[float, float]
+    population_total: float
+    reference: Reference | None = None
+
+    @property
+    def outcome(self) -> str:
+        """The amount that is synthesized."""
+        return self.formula.split("~")[0].strip()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlantedFile:
+    """A file with the planted record, and the same file with a typical one in its place.
+
+    Attributes
+    ----------
+    design : SurveyDesign
+        With the planted record.
+    typical : SurveyDesign
+        With the typical one.
+    row : int
+        Which record it is, from 0.
+    formula, outcome : str
+    bounds, population_total, reference
+        As of :class:`AuditedFile`.
+    """
+
+    design: SurveyDesign
+    typical: SurveyDesign
+    row: int
+    formula: str
+    outcome: str
+    bounds: tuple[float, float]
+    population_total: float
+    reference: Reference | None
+
+    @property
+    def mean_weight(self) -> float:
+        """Public: N / n."""
+        return self.population_total / self.design.n
+
+
+def workers(n: int, seed: int, *, history: bool) -> AuditedFile:
+    """A sample of the census workers, and, with history, the strict release of an earlier one.
+
+    Raises
+    ------
+    InputError
+        The extra ``demo`` is not installed; an n below 1.
+    """
+    whole(n, "n")
+    population = census()
+    frame, total = population.sample(n, seed_of(seed, FILE)).frame, float(len(population.frame))
+    made = AuditedFile("workers", frame, "weight", FORMULA, population.bounds, total)
+    if not history:
+        return made
+    earlier = population.sample(SIZE_OF_EARLIER, seed_of(seed, EARLIER)).frame
+    release = fit(
+        SurveyDesign(earlier, weights="weight"), FORMULA, epsilon=OF_EARLIER, bounds=made.bounds,
+        population_total=total, seed=seed_of(seed, EARLIER), mechanism=Strict(),
+    ).release()  # fmt: skip
+    return replace(made, reference=Reference.from_release(release))
+
+
+def own(
+    frame: pd.DataFrame, formula: str, *, weights: str, bounds: tuple[float, float], population_total: float,
+    reference: Reference | None = None,
+) -> AuditedFile:  # fmt: skip
+    """An agency's own file: what comes of it is internal.
+
+    Raises
+    ------
+    InputError
+        A formula without an outcome, a column that is not there, outcomes that are no positive numbers throughout, a
+        total that is none, or a column that is called "alone".
+    """
+    total = positive(population_total, "population_total")
+    made = AuditedFile("own", frame, weights, formula, bounds, total, reference)
+    if "~" not in formula:
+        raise InputError("formula names the outcome, too: 'income ~ region'")
+    missing = [name for name in (made.outcome, weights, *formula_columns(formula.split("~")[1])) if name not in frame]
+    if missing:
+        raise InputError(f"{', '.join(missing)}: no such columns in the file")
+    if ALONE in frame:
+        raise InputError(f"{ALONE!r} is the audit's own column: rename it")
+    y = SurveyDesign(frame, weights=weights).numeric(made.outcome)
+    if not (y > 0).all():  # false of what is missing, too
+        raise InputError(f"{made.outcome}: ten times as much is more of positive amounts alone, and all must be known")
+    return made
+
+
+def plant(file: AuditedFile, how: Planted) -> PlantedFile:
+    """Plant a record."""
+    y = SurveyDesign(file.frame, weights=file.weights).numeric(file.outcome)
+    row = int(np.argsort(y, kind="stable")[y.size // 2])
+    if how == "two-modes":
+        y, planted = two_modes(y, row)
+    else:
+        planted = FACTORS[how] * float(y[row])
+    formula, frame, reference = file.formula, file.frame, file.reference
+    if how == "alone":
+        formula, frame = f"{formula} + {ALONE}", frame.assign(**{ALONE: (np.arange(y.size) == row).astype(np.float64)})
+        reference = None if reference is None else with_column(reference, ALONE)
+
+    def design(value: float, times: float) -> SurveyDesign:
+        here = np.arange(y.size) == row
+        weights = np.where(here, times, 1.0) * SurveyDesign(file.frame, weights=file.weights).weights
+        columns = {file.outcome: np.where(here, value, y), file.weights: weights}
+        return SurveyDesign(frame.assign(**columns), weights=file.weights)
+
+    return PlantedFile(
+        design(planted, HEAVY if how == "heavy" else 1.0), design(float(y[row]), 1.0), row, formula, file.outcome,
+        file.bounds, file.population_total, reference,
+    )  # fmt: skip
+
+
+def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
+    """Outcomes (n,) in two modes, the record in the lower one, and a value of the upper mode for it.
+
+    The others are as many in either; where their number is odd, one more is in the upper mode.
+    """
+    n = y.size
+    ordered, size = np.sort(y), max(int(TAIL * n), 1)
+    low, high = ordered[:size], ordered[-size:]
+    others = np.delete(np.arange(n), row)
+    made = np.empty(n)
+    made[others] = np.where(np.arange(n - 1) % 2 == 1, np.resize(low, n - 1), np.resize(high, n - 1))
+    made[row] = np.median(low)
+    return made, float(np.median(high))
+
+
+def with_column(reference: Reference, column: str) -> Reference:
+    """The same reference for files with another column of predictors, which has no effect: a public rule."""
+    values = dict(reference.values)
+    for name in values.keys() & {"B", "zero", "B_zero"}:
+        values[name] = np.concatenate([values[name], np.zeros((1, *values[name].shape[1:]))])
+    return replace(reference, columns=(*reference.columns, column), values=values)

@@ -1,0 +1,155 @@
+"""The verdict of an audit: a table, a figure and a summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..._version import __version__
+from ..base import stacked
+from ..writing import write_files
+from .games import CONTESTS, PARTS
+from .limits import judge
+from .study import Cell, Cells
+
+RELATIONS = {"blank": 1.0, "replaced": 2.0}  # how many epsilon a mechanism states for it
+KEYS = ["file", "n", "mechanism", "planted", "epsilon", "m"]
+NAMES = {"strict": "Strict, no history", "strict-history": "Strict, beside an earlier release"}
+LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
+INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
+DISAGREED = (
+    "* Chains that start in different places did not agree on some side: a release would run longer ones, and be\n"
+    "  refused where they fail, too, which epsilon does not cover. There each game has a chain of its own."
+)
+FAILURES = ["replicate", "error", "reason"]
+
+
+def verdicts(cells: Cells) -> pd.DataFrame:
+    """The empirical epsilon of every cell and relation, beside the stated one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``file, n, mechanism, planted, epsilon, m``; ``relation``: the record "blank" or "replaced" on the other side;
+        ``stated``: epsilon, or 2 epsilon; ``pairs`` of games, ``judged`` of them; ``direction``, ``hits`` and
+        ``false_hits`` of the test, ``empirical`` and its lower limit ``lower`` at 95%, and ``most``, the largest that
+        so many games can show: :class:`.limits.Verdict`.  ``agreed``: the share of games with draws of chains that a
+        release would accept; the others have a chain each.  ``surveysynth``: the version.
+    """
+    rows = []
+    for cell, study in cells:
+        games = study.all("games")
+        for relation, times in RELATIONS.items() if len(games) else ():
+            inside, outside = (spoken(games[games["side"] == side], relation) for side in ("in", relation))
+            found = judge(inside, outside, CONTESTS[cell.mechanism].delta)
+            rows.append(_of(cell) | {
+                "relation": relation, "stated": times * cell.stake.epsilon, "pairs": len(inside),
+                "judged": found.games, "direction": found.direction, "hits": found.hits,
+                "false_hits": found.false_hits, "empirical": found.point, "lower": found.lower, "most": found.most,
+                "agreed": games["agreed"].mean(),
+            })  # fmt: skip
+    return pd.DataFrame(rows).assign(surveysynth=__version__)
+
+
+def spoken(games: pd.DataFrame, relation: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """What the intruder reads of a pair of files: (games, parts).
+
+    The log likelihood ratio of all parts, and each; and ratios without a clamp of either value of the record, of which
+    the difference says where in the range of outcomes the draws lie.
+    """
+    planted, typical = (games[[f"{value}_{part}" for part in PARTS]].to_numpy() for value in ("planted", "typical"))
+    parts = planted if relation == "blank" else planted - typical
+    return np.column_stack([parts[:, :-1].sum(axis=1), parts[:, :-1], planted[:, -1], typical[:, -1]])
+
+
+def failures(cells: Cells) -> pd.DataFrame:
+    """What was refused, and why: one row a replicate."""
+    return stacked([study.failures(FAILURES).assign(**_of(cell)) for cell, study in cells])
+
+
+def _of(cell: Cell) -> dict[str, Any]:
+    return {
+        "file": cell.file.name, "n": len(cell.file.frame), "mechanism": cell.mechanism, "planted": cell.planted,
+        "epsilon": cell.stake.epsilon, "m": cell.stake.m,
+    }  # fmt: skip
+
+
+def write(cells: Cells, out: str | Path) -> list[Path]:
+    """Write ``audit.csv``, ``failures.csv``, ``summary.txt`` and ``audit.png``; of an agency's file all are internal.
+
+    Returns
+    -------
+    list of Path
+    """
+    folder, table = Path(out), verdicts(cells)
+    written = write_files(folder, {"audit": table, "failures": failures(cells)}, describe(table, cells))
+    if len(table):
+        written.append(_figure(table, folder / "audit.png"))
+    return written
+
+
+def describe(table: pd.DataFrame, cells: Cells) -> str:
+    """The summary, cell by cell."""
+    said = [
+        f"A membership attack on the released parameters (surveysynth {__version__}): the intruder knows all other",
+        "records, and everything is computed with the planted record and without it. The test is chosen on one half of",
+        "the games and judged on the other; lower: of epsilon, at 95% (Clopper-Pearson); most: what so many games can",
+        "show. An attack that fails proves nothing: a better one may not.",
+    ]
+    if any(cell.file.name == "own" for cell, _ in cells):
+        said += ["", INTERNAL.strip()]
+    for key, part in table.groupby(["mechanism", "n", "m"], sort=False) if len(table) else ():
+        said += ["", f"{NAMES[str(key[0])]}, n = {key[1]:,}, m = {key[2]}",
+                 f"  {'planted':<12}{'epsilon':>8}  {'relation':<10}{'stated':>7}{'empirical':>11}{'lower':>8}"
+                 f"{'most':>7}{'pairs':>8}"]  # fmt: skip
+        for row in part.to_dict("records"):
+            said.append(
+                f"  {row['planted']:<12}{row['epsilon']:8g}  {row['relation']:<10}{row['stated']:7g}"
+                f"{row['empirical']:11.2f}{row['lower']:8.2f}{row['most']:7.2f}{row['pairs']:8,}"
+                + ("" if row["lower"] <= row["stated"] else "  ABOVE THE STATED ONE")
+                + ("" if row["agreed"] == 1 or row["mechanism"] == "strict" else "  *")
+            )
+    if len(table) and (table["agreed"] < 1)[table["mechanism"] != "strict"].any():
+        said += ["", DISAGREED]
+    above = int((table["lower"] > table["stated"]).sum()) if len(table) else 0
+    said += ["", f"Above the stated epsilon: {above or 'none'} of {len(table)}."]
+    failed = failures(cells)
+    said.append(f"Replicates that were refused: {len(failed) or 'none'}.")
+    for (mechanism, record, error), part in failed.groupby(["mechanism", "planted", "error"]) if len(failed) else ():
+        said.append(f"  {NAMES[str(mechanism)]}, {record}: {error} in {len(part)}; the first: {part['reason'].iloc[0]}")
+    return "\n".join(said) + "\n"
+
+
+def _figure(table: pd.DataFrame, path: Path) -> Path:
+    """Empirical epsilons and their lower limits over the stated ones: a line a cell."""
+    from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
+
+    names = [
+        f"{row['mechanism']}, {row['planted']}, epsilon {row['epsilon']:g}, m = {row['m']}"
+        for row in table.to_dict("records")
+    ]
+    lines = list(dict.fromkeys(names))
+    figure = Figure(figsize=(9.0, 1.6 + 0.34 * len(lines)), layout="constrained")
+    ax: Any = figure.subplots()
+    at = np.array([lines.index(name) for name in names], dtype=np.float64)
+    for relation, (color, marker) in LOOKS.items():
+        here = (table["relation"] == relation).to_numpy()
+        part, y = table[here], at[here] + (0.15 if relation == "replaced" else -0.15)
+        low, point = (np.maximum(part[what] / part["stated"], 0) for what in ("lower", "empirical"))
+        ax.plot(point, y, ls="", marker=marker, color=color, label=f"{relation}: empirical, and its lower limit")
+        ax.hlines(y, low, point, color=color, lw=1.4)
+        ax.plot(part["most"] / part["stated"], y, ls="", marker="|", ms=9, color="#7f7f7f",
+                label="most that so many games show" if relation == "blank" else None)  # fmt: skip
+    ax.axvline(1, color="#444444", ls="--", lw=1, label="stated")
+    ax.set_yticks(range(len(lines)), lines)
+    ax.invert_yaxis()
+    ax.set_xlim(left=-0.02)
+    ax.set_xlabel("empirical epsilon over the stated one")
+    ax.grid(axis="x", alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    figure.savefig(path, dpi=150)
+    return path
