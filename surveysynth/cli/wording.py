@@ -12,7 +12,7 @@ VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
 WORDS = re.compile(
     r"(?P<quoted>'[^'\n]*')"  # a name or a path, which stays as it is
     r"|overwrite=True"
-    rf"|\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # what is asked for, not what was given
+    rf"|(?<!\.)\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # asked for, not what was given; not a.b=c
     r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"
     r"|\b[A-Z]\w*\(\.\.\., (?P<within>[^()\n]*)\)"  # FBS(..., zeros=True)
     r"|\b(?:Strict|PerInstance)\(\)"

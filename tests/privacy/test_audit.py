@@ -9,9 +9,8 @@ import pytest
 from scipy.stats import binomtest
 
 import surveysynth as ss
-from surveysynth.models.normal import clipped_fit
-from surveysynth.models.normal.relative import NARROW
-from surveysynth.models.shared.clipped_fit import Density, clipped_target
+from surveysynth.models.shared import clipped_fit
+from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target
 from surveysynth.models.shared.normal_scores import NormalScores
 from surveysynth.privacy.mechanisms import strict
 from surveysynth.privacy.reference import Reference

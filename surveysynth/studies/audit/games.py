@@ -38,8 +38,8 @@ from ...models.base import Relative
 from ...models.draws import Draws, Sampler
 from ...models.normal.fbs import FBS
 from ...models.normal.records import JointRecords
-from ...models.normal.relative import RHAT_LIMIT
 from ...models.shared.normal_scores import binned
+from ...models.tempered_chains import RHAT_LIMIT
 from ...privacy.budget import Budget
 from ...privacy.mechanisms.base import Assessment, Mechanism
 from ...privacy.mechanisms.strict import FIRST_CLAMP, Strict, scores_epsilon
