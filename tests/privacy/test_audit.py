@@ -303,7 +303,7 @@ def test_a_reference_that_is_fitted_on_the_file_is_found():
         model = file.reference.synthesizer
         return ss.Strict(reference=Reference.from_public(design, model, source="this file", population_total=TOTAL))
 
-    found, _ = audited(file, fitted, 1.0, 200, relation="replaced")
+    found, _ = audited(file, fitted, 1.0, 3000, relation="replaced")
     assert found.lower > 2
 
 
