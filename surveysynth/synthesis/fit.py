@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError
 from ..models.as_json import as_json
-from ..models.base import Boundable, Debiasable, Synthesizer
+from ..models.base import Boundable, Debiasable, Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams, Synthetic
 from ..models.records import Records
 from ..privacy.accounting.ledger import Ledger
@@ -204,10 +204,19 @@ class Fit:
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp: (S, records)."""
+        """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp: (S, records).
+
+        Under the strict mechanism log p_i is measured against the reference.
+        """
+        model, reference = self.synthesizer, self.weighted.reference
         alpha = self.unit.spread(self.weighted.alpha)[records]
-        added = times(alpha, self.synthesizer.log_density(self.records.some(records), self.weighted.posterior))
-        clamp = self.weighted.clamp
+        some, draws, clamp = self.records.some(records), self.weighted.posterior, self.weighted.clamp
+        if reference is None:
+            logs = model.log_density(some, draws)
+        else:
+            assert isinstance(model, Relative)  # as Strict.check_model sees to
+            logs = model.log_ratio_to(reference, some, draws)
+        added = times(alpha, logs)
         return added if clamp is None else np.clip(added, -clamp, clamp)
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import gamma
+from scipy.stats import gamma, nbinom, norm
 
 import surveysynth as ss
 from surveysynth.models.draws import Draws
@@ -145,6 +145,32 @@ def test_a_reference_from_a_public_file_is_in_the_predictors_own_units():
     assert reference.columns == ("Intercept", "age", "log(weight)")
     assert reference.values["b"][1] == pytest.approx(0.02, abs=0.005)
     assert float(reference.values["shape"]) == pytest.approx(2.0, abs=0.4)
+
+
+@pytest.mark.parametrize("weights", ["wt", "even"])
+def test_what_a_record_contributes_is_its_clamped_ratio_to_the_reference(weights):
+    """As the membership attack takes it: densities of scipy, of the count and of the log weight."""
+    how = {} if weights == "wt" else {"weight": "public"}
+    model = ss.NegativeBinomialRegression("visits ~ g + s", **how)
+    frame = make_frame()
+    done = ss.fit(ss.SurveyDesign(frame, weights=weights), model, **STRICT, bounds=(0, 100))
+    chosen = np.array([0, 5, int(frame["visits"].argmax())])
+    records, reference, b = done.records, done.weighted.reference, done.budget.bound
+
+    def logs(draws):
+        mean, phi = np.exp(draws["b"] @ records.x[chosen].T), draws["phi"][:, None]
+        y = records.y[chosen]
+        count = nbinom.logpmf(y, phi, phi / (phi + mean))
+        if weights == "even":
+            return count
+        of_weight = draws["c"][:, :-1] @ records.x[chosen].T + draws["c"][:, -1:] * np.log1p(y)
+        return count + norm.logpdf(records.log_w[chosen], of_weight, draws["sigma"][:, None])
+
+    ratio = logs(done.draws) - logs(reference)
+    alpha = done.weighted.alpha[chosen]
+    assert done.contributions(chosen) == pytest.approx(np.clip(alpha * ratio, -b, b), abs=1e-8)
+    attack = ss.membership_attack(done, seed=1)
+    assert attack.records["advantage"].max() <= np.tanh(6.0 / 2)
 
 
 # ---- a program of one's own
