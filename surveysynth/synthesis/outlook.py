@@ -234,7 +234,7 @@ def _warnings(
             f"{rows.shape[1]} columns of predictors for {design.n:,} records: fewer predictors, or merged levels"
         )
     zero_inside = any(low <= 0 <= high for low, high in _pairs(p.bounds))
-    if p.mechanism == "strict" and zero_inside and settings.model.zeros is None:
+    if p.mechanism == "strict" and zero_inside and settings.model.zeros is None and hasattr(model, "zeros"):
         said.append(
             "the bounds include 0: if many amounts are exactly 0, declare zeros = true in [model]; else say false"
         )
@@ -304,8 +304,8 @@ def _look_inside(
     numeric = [name for name in model.outcomes if name not in model.categorical]
     said += _of_zeros(settings, design, numeric, folder, ratio)
     for outcome in numeric:
-        said += _of_values(settings, design, outcome)
-        said += _of_residuals(settings, design, model, outcome)
+        said += _of_values(settings, design, outcome, scaled=hasattr(model, "transform"))
+        said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") else []
         said += _of_sizes(settings, design, outcome)
         said += _of_cells(design, outcome, by, ratio)
     return said
@@ -377,17 +377,18 @@ def _of_zeros(
     return said
 
 
-def _of_values(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
+def _of_values(settings: Settings, design: SurveyDesign, outcome: str, *, scaled: bool) -> list[str]:
+    """Values beyond the bounds; of amounts on a working scale missing ones, zeros and heaps, too."""
     y = design.numeric(outcome)
     there, said = y[np.isfinite(y)], list[str]()
-    if there.size < y.size and settings.model.missing is None:
+    if scaled and there.size < y.size and settings.model.missing is None:
         said.append(f"{outcome}: {y.size - there.size:,} records have none; say missing = 'impute' in [model]")
     zero = float(np.mean(there == 0))
-    if zero > ATOM and not settings.model.zeros:
+    if scaled and zero > ATOM and not settings.model.zeros:
         said.append(f"{outcome}: {zero:.0%} are exactly 0; {HINTS['zero']}")
     amounts = there[there != 0]
     most = pd.Series(amounts).value_counts(normalize=True)
-    if most.size and most.iloc[0] > ATOM:
+    if scaled and most.size and most.iloc[0] > ATOM:
         heaps = int((most > ATOM).sum())
         said.append(f"{outcome}: {heaps} single value(s) hold {most[most > ATOM].sum():.0%}; {HINTS['atom']}")
     for low, high in _pairs(_bounds_of(settings, outcome)):
