@@ -103,8 +103,9 @@ def temporary(tmp_path_factory):
 def killed(temporary):
     """Run a command, or entries of a ledger, in a folder and kill it after so many seconds: exit code and seconds."""
     code = textwrap.dedent(KILLER)
+    here = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}  # which rpy2 sets
     process = subprocess.Popen(
-        [sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(temporary)}, stdin=subprocess.PIPE,
+        [sys.executable, "-c", code], env=here | {"TMPDIR": str(temporary)}, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -135,11 +135,24 @@ test_that("without a mechanism releases are strict, and what that needs is said 
   expect_no_match(needs, "Give epsilon", fixed = TRUE)
   expect_match(said(fbs(api00 ~ stype), population_total = 6194, bounds = c(200, 1000)), "Give epsilon, for the whole",
                fixed = TRUE)
-  expect_match(said(negbin(enroll ~ stype), 9),
-               "negbin() is not fitted under strict(): use fbs() or fbp(), or say mechanism = pseudo_posterior()",
-               fixed = TRUE)
-  expect_match(said(beta_regression(api00 ~ stype, bounds = c(200, 1000)), 9),
+  expect_match(said(negbin(enroll ~ stype), 9), "; bounds = c(lowest, highest) of enroll, public, or an ", fixed = TRUE)
+  expect_match(said(mixture(api00 ~ stype), 9), "mixture() is not fitted under strict(): use fbs()", fixed = TRUE)
+  expect_match(said(mixture(api00 ~ stype), 9),
                "or say mechanism = censored(), which is strict, too, or mechanism = pseudo_posterior()", fixed = TRUE)
+  expect_match(said(beta_regression(api00 ~ stype, bounds = c(200, 1000)), 9, population_total = 6194),
+               "weight = \"public\"", fixed = TRUE)
+})
+
+test_that("counts and shares have strict releases", {
+  need_python()
+  counts <- synthesize(strat, negbin(enroll ~ stype, weight = "public"), 9, population_total = 6194,
+                       bounds = c(0, 5000), seed = 1)
+  expect_identical(privacy(counts)$kind, "strict")
+  y <- counts$designs[[1]]$variables$enroll
+  expect_true(all(y == round(y)) && max(y) <= 5000)
+  shares <- synthesize(strat, beta_regression(api00 ~ stype, bounds = c(200, 1000), weight = "public"), 9,
+                       population_total = 6194, seed = 1)
+  expect_identical(privacy(shares)$kind, "strict")
 })
 
 test_that("sampling units have effects, and units of several records can be what epsilon protects", {

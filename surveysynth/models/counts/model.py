@@ -291,7 +291,7 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
         weights = public.public_weights
         if weights is None:
             weights = self.drawn_weights(public, draw, y, rng)
-        return Synthetic(y[:, None], weights)
+        return Synthetic(y.astype(np.int64)[:, None], weights)  # type: ignore[arg-type]  # counts stay whole numbers
 
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
