@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import surveysynth as ss
 from surveysynth.studies.coverage import outputs, populations
-from surveysynth.studies.coverage.study import Cell, coverage_study, one_sample
+from surveysynth.studies.coverage.study import MAKERS, Cell, coverage_study, one_sample
 
 COMMAND = ("study", "coverage")
 
@@ -93,6 +93,10 @@ def test_coverage_that_is_too_low_is_found_by_exact_tests_together():
     assert outputs._below(table).tolist() == [True, False, False, False, False]
 
 
+def test_every_mechanism_has_a_name_and_a_look():
+    assert set(MAKERS) <= set(outputs.NAMES) & set(outputs.LOOKS)
+
+
 def test_what_is_wrong_is_said(tmp_path):
     with pytest.raises(ss.InputError, match="mechanisms: magic is not one of strict"):
         coverage_study(own(), mechanisms=["magic"])
@@ -106,7 +110,7 @@ def test_what_is_wrong_is_said(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["strict", "strict-history", "pseudo-debias", "censored"])
+@pytest.mark.parametrize("kind", ["strict", "strict-history", "pseudo-debias", "censored", "per-instance"])
 def test_every_mechanism_has_tables_of_a_sample(kind):
     done = one_sample(Cell(own(), 1500, kind, 10.8, 5), 1)
     assert done.failures == []
