@@ -35,8 +35,7 @@ class Embedded:
         """
 
         def sample() -> stanli.Fit:
-            path = program_path(program)
-            model = stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
+            model = _model(program_path(program), data)
             return model.sample(chains=chains, warmup=warmup, samples=draws, seed=seed, delta=ADAPT_DELTA, refresh=0)
 
         def stopped(kind: str) -> EngineError:
@@ -48,6 +47,11 @@ class Embedded:
         fit = guarded(sample, (RuntimeError, ValueError), stopped)
         values = {name: fit.draws(name) for name in fit.variables}
         return Samples(values, diagnose(values, int(fit.divergences.sum())), self.name, self.version)
+
+
+def _model(path: Path, data: Mapping[str, Any]) -> stanli.Model:
+    """The program with its data."""
+    return stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
 
 
 def check_program(path: Path) -> None:
@@ -65,7 +69,7 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
     Of what Stan says only names and sizes are repeated: the rest may quote values.
     """
     try:
-        stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
+        _model(path, data)
     except (RuntimeError, ValueError, TypeError) as error:
         said = str(error)
     else:
@@ -85,7 +89,7 @@ def log_density_of(
     path: Path, data: Mapping[str, Any]
 ) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
     """A program's log density, Jacobian included, and its gradient as a function of free parameters (p,)."""
-    model = stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
+    model = _model(path, data)
 
     def at(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         value, gradient = model.log_prob_grad(point)
@@ -96,19 +100,19 @@ def log_density_of(
 
 def free_parameters(path: Path, data: Mapping[str, Any]) -> int:
     """How many numbers the program's parameters are made of."""
-    return int(stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)]).n_unconstrained)
+    return int(_model(path, data).n_unconstrained)
 
 
 def unconstrained(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> Any:
     """One draw of a program's parameters as its own free ones: (p,)."""
-    model = stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
+    model = _model(path, data)
     return np.asarray(model.unconstrain({name: np.ravel(v, order="F").tolist() if np.ndim(v) else float(v)
                                          for name, v in values.items()}))  # fmt: skip
 
 
 def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
     """The log density that a program samples, up to a constant, at draws of its parameters: (S,)."""
-    model = stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
+    model = _model(path, data)
     names = dict.fromkeys(name.split("[")[0].split(".")[0] for name in model.constrained_names)
     size = len(next(iter(values.values())))
     at = ({name: values[name][s].ravel(order="F").tolist() if values[name].ndim > 1 else float(values[name][s])

@@ -202,8 +202,7 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
             self.family, self.broad if first else self.family, X, records.row, self.values(records), records.log_w,
             self._outcome(reference), tempering, clamp, WIDE if first else NARROW, groups, first=first, present=present,
         )  # fmt: skip
-        points, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler)
-        chain = np.repeat(np.arange(sampler.chains), len(points) // sampler.chains)
+        points, chain, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler)
         return replace(self.as_draws([target.outcome(p) for p in points]), chain=chain, diagnostics=diagnostics)
 
     def values(self, records: S) -> Floats:

@@ -14,6 +14,7 @@ from ..engines.near_normal import sample_near_normal
 from .draws import Sampler
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
 # From so many records and so large a sum of a on, proposals are normal; records of the pilot.
@@ -45,8 +46,8 @@ class Clipped(Protocol):
 
 def tempered_chains(
     target: Clipped, n: int, known: float, sampler: Sampler, groups: tuple[int, int] = (0, 1)
-) -> tuple[Floats, Diagnostics]:
-    """Points of all chains, one after the other (S, p), and what says whether they agree.
+) -> tuple[Floats, Codes, Diagnostics]:
+    """Points of all chains, one after the other (S, p), the chain of each, and what says whether they agree.
 
     Parameters
     ----------
@@ -73,4 +74,5 @@ def tempered_chains(
             draws=min(sampler.draws, int(enough)), groups=groups,
         )  # fmt: skip
     diagnostics = replace(diagnose({"parameters": values}, divergences), rhat_limit=RHAT_LIMIT)
-    return values.reshape(-1, values.shape[-1]), diagnostics
+    chain = np.repeat(np.arange(values.shape[0]), values.shape[1])
+    return values.reshape(-1, values.shape[-1]), chain, diagnostics

@@ -197,6 +197,15 @@ def _claim(out: Path, settings: dict[str, Any]) -> None:
         stream.write(f"{json.dumps(settings, indent=2)}\n".encode())
 
 
+def of_cells(out: str | Path | None, seed: int | None) -> tuple[Path | None, int]:
+    """Folder and seed of a study with a folder for every cell: those of the cells that it holds, where it was begun."""
+    folder = None if out is None else Path(out)
+    begun = [] if folder is None else sorted(folder.glob(f"*/{SETTINGS}"))
+    if folder is not None and not begun:
+        check_free(folder)
+    return folder, entropy(begun[0].parent if begun else None, seed)
+
+
 def _keep(done: Replicate, folder: Path) -> None:
     """Write a replicate to its folder, which appears whole or not at all."""
     with whole_folder(folder, mode=0o755) as staging:

@@ -233,9 +233,8 @@ class RelativeRegression(Relative[J]):
             self._bent(records), _places(records), records.zero, present,
         )  # fmt: skip
         groups = target.Q.shape[1], target.parts[0].d
-        points, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler, groups)
+        points, chain, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler, groups)
         drawn = as_draws([target.density(point) for point in points])
-        chain = np.repeat(np.arange(sampler.chains), len(points) // sampler.chains)
         return replace(drawn, chain=chain, diagnostics=diagnostics)
 
     def log_ratio_to(self, reference: Draws, records: J, draws: Draws) -> Floats:

@@ -18,7 +18,7 @@ import pandas as pd
 from ...choices import AuditMechanism, Planted
 from ...errors import InputError
 from ...validation import positive, whole
-from ..base import Replicate, Replicates, check_free, entropy, recorded, repeat, seed_of
+from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of
 from .files import AuditedFile, plant
 from .files import workers as sample_of_workers
 from .games import CONTESTS, SIDES, Stake
@@ -138,11 +138,7 @@ def audit(
     whole(pairs, "pairs")
     if file is not None and n is not None:
         raise InputError("n is of the package's own file: leave it out")
-    folder = None if out is None else Path(out)
-    begun = [] if folder is None else sorted(folder.glob("*/settings.json"))
-    if folder is not None and not begun:
-        check_free(folder)
-    seed = entropy(begun[0].parent if begun else None, seed)
+    folder, seed = of_cells(out, seed)
     cells = []
     for mechanism in mechanisms:
         here = file or _sample(mechanism, n or CONTESTS[mechanism].n, seed)

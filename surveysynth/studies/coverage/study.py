@@ -30,7 +30,7 @@ from ...release.laplace import laplace_tables
 from ...release.release import Release
 from ...synthesis.fitting import fit
 from ...validation import positive, whole
-from ..base import Replicate, Replicates, check_free, entropy, recorded, repeat, seed_of, stacked
+from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of, stacked
 from ..measures import CONFIDENTIAL
 from .populations import STATISTICS, RealPopulation, by_margin
 
@@ -227,11 +227,7 @@ def coverage_study(
         raise InputError(f"mechanisms: {', '.join(unknown) or 'none'} is not one of {', '.join(MAKERS)}")
     sizes = [whole(size, "n") for size in n]
     epsilons = [positive(each, "epsilon") for each in epsilon]
-    folder = None if out is None else Path(out)
-    begun = [] if folder is None else sorted(folder.glob("*/settings.json"))
-    if folder is not None and not begun:
-        check_free(folder)
-    seed = entropy(begun[0].parent if begun else None, seed)
+    folder, seed = of_cells(out, seed)
     cells = [
         Cell(population, size, mechanism, each, seed)
         for mechanism in mechanisms for size in sizes for each in epsilons
