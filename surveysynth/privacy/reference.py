@@ -155,7 +155,7 @@ class Reference:
             )
         values = {name: value[None] for name, value in self.values.items()}
         order = [self.columns.index(c) for c in public.columns]
-        for name in values.keys() & {"B", "zero", "B_zero", "b"}:
+        for name in values.keys() & {"B", "zero", "B_zero", "b", "slope"}:
             values[name] = values[name][:, order]
         if "c" in values:  # the last is that of the outcome
             values["c"] = values["c"][:, [*order, -1]]

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from .._version import __version__
 from ..design.survey_design import SurveyDesign
+from ..engines import Diagnostics
 from ..errors import InputError
 from ..models.as_json import from_json
 from ..models.draws import Draws
 from ..models.normal.fbs import FBS
-from ..models.normal.relative import as_draws
-from ..models.shared.clipped_fit import Density
 
 AGAIN = 40  # data sets: their variance is within a fifth of its expectation
 
@@ -39,8 +39,9 @@ def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDes
     records = model.prepare(file, "model" if "psu" in said["values"] else "ignore")
     if list(records.columns) != list(said["columns"]) or (records.log_w is None) == synthesized:
         raise InputError("between='model' needs the model's predictors, and not all are in the files: use 'files'")
-    pooled = as_draws([Density(**{name: np.asarray(value) for name, value in said["values"].items()})])
-    draws = model.around(records, pooled, AGAIN, np.random.default_rng(0))
+    values = {name: np.asarray(value)[None] for name, value in said["values"].items()}
+    released = Draws(values, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "surveysynth", __version__)
+    draws = model.around(records, released, AGAIN, np.random.default_rng(0))
     return tuple(_like(design, model, records, draws.some([k])) for k in range(AGAIN))
 
 

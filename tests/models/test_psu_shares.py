@@ -8,7 +8,7 @@ from surveysynth.models.draws import Draws
 from surveysynth.models.normal import psu_shares
 from surveysynth.models.normal.records import JointPublic, JointRecords
 from surveysynth.models.normal.relative import as_draws
-from surveysynth.models.shared.clipped_fit import Density
+from surveysynth.models.shared.clipped_fit import Density, straight
 from surveysynth.models.shared.groups import Groups
 
 SHARES = np.array([0.12, 0.05])
@@ -26,7 +26,7 @@ def clustered(rng, C=400, each=15, shift=0.0):
     )  # fmt: skip
 
 
-REFERENCE = Density(np.zeros((2, 2)), np.eye(2), np.zeros(1), np.zeros(1))
+REFERENCE = Density(np.zeros((2, 2)), np.eye(2), **straight(2, 2))
 
 
 def shares(records, epsilon=1e6, *, known=np.inf, each=1, curved=False, reference=REFERENCE, seed=1):
@@ -50,7 +50,7 @@ def test_coefficients_that_were_drawn_are_no_effects_of_psus():
     for seed in range(100):
         records = clustered(np.random.default_rng(seed), C=150)
         B = np.linalg.solve(records.X, np.array([[1, 1], [1, -1]]) @ rng.standard_normal((2, 2)) / known**0.5)
-        drawn = Density(B, np.eye(2), np.zeros(1), np.zeros(1))
+        drawn = Density(B, np.eye(2), **straight(2, 2))
         kept.append(shares(records, reference=drawn))
         taken_off.append(shares(records, reference=drawn, known=known))
     error = 4 * np.std(taken_off, axis=0) / 10
@@ -96,7 +96,7 @@ def test_synthetic_innovations_are_alike_within_psus():
     public = JointPublic(
         X=np.ones((1, 1)), row=np.zeros(C * each, dtype=np.intp), columns=("Intercept",), groups=groups
     )
-    density = Density(np.zeros((1, 2)), np.eye(2), np.zeros(1), np.zeros(1), psu=SHARES)
+    density = Density(np.zeros((1, 2)), np.eye(2), **straight(1, 2), psu=SHARES)
     draw: Draws = as_draws([density])
     z, of_weight, within = psu_shares.new_innovations(public, draw, 1, rng)
     between = z[:, 0].reshape(C, each).mean(axis=1).var() - (1 - SHARES[0]) / each

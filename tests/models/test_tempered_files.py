@@ -8,7 +8,7 @@ import pytest
 
 import surveysynth as ss
 from surveysynth.models.normal.relative import as_draws
-from surveysynth.models.shared.clipped_fit import Density
+from surveysynth.models.shared.clipped_fit import Density, straight
 from surveysynth.models.tempered_files import LEAST, cells, drawn_weights, room
 
 KNOWN, N, DRAWS = 12.0, 400, 2_500
@@ -25,9 +25,8 @@ def around_zero(X, size, rng, count):
     information = (X.T * (size / size.sum())) @ X
     root = np.linalg.cholesky(np.linalg.inv(information) * (1 / KNOWN + 1 / size.sum()))
     Sigma_root = np.array([[0.8, 0.0], [0.2, 0.5]])
-    straight = np.zeros(1)
     B = np.einsum("kl,sld,ed->ske", root, rng.standard_normal((count, X.shape[1], 2)), Sigma_root)
-    return [Density(b, Sigma_root, straight, straight, known=np.array(KNOWN)) for b in B]
+    return [Density(b, Sigma_root, **straight(*b.shape), known=np.array(KNOWN)) for b in B]
 
 
 @pytest.mark.parametrize("narrowed", [True, False])
@@ -52,15 +51,15 @@ def test_with_room_for_the_posterior_the_mean_of_a_convex_function_is_that_of_th
 
 def test_room_is_one_less_leverage_over_information():
     public = ss.FBS("pay ~ sex", prior="reference", weight="curved").prepare(file()).public
-    known = as_draws([Density(np.zeros((2, 2)), np.eye(2), np.zeros(1), np.zeros(1), known=np.array(KNOWN))])
+    known = as_draws([Density(np.zeros((2, 2)), np.eye(2), **straight(2, 2), known=np.array(KNOWN))])
     share = room(public, known, public.row)
     of_f = (public.X[public.row, 1] == public.X[0, 1]) == (public.row == public.row[0])
     assert of_f.all()
     size = np.bincount(public.row)
     np.testing.assert_allclose(share, 1 - (N / size * (1 / KNOWN + 1 / N))[public.row])
-    unknown = as_draws([Density(np.zeros((2, 2)), np.eye(2), np.zeros(1), np.zeros(1))])
+    unknown = as_draws([Density(np.zeros((2, 2)), np.eye(2), **straight(2, 2))])
     np.testing.assert_array_equal(room(public, unknown, public.row), 1)
-    hardly = as_draws([Density(np.zeros((2, 2)), np.eye(2), np.zeros(1), np.zeros(1), known=np.array(2.0))])
+    hardly = as_draws([Density(np.zeros((2, 2)), np.eye(2), **straight(2, 2), known=np.array(2.0))])
     assert room(public, hardly, public.row).min() == LEAST
 
 

@@ -5,10 +5,12 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import surveysynth as ss
-from surveysynth.models.shared.clipped_fit import Density, clipped_target
+from surveysynth.models.shared import clipped_fit
+from surveysynth.models.shared.clipped_fit import Density, clipped_target, straight
 from surveysynth.privacy.budget import Budget
 from surveysynth.privacy.mechanisms.strict import first_epsilon, refuse_modes, scores_epsilon
 from tests.surveys import make_frame
@@ -44,7 +46,7 @@ def with_tempering(target, total):
 def normalized(y, a, B, centre=0.0, with_constant=True):
     """Log of the posterior of (mean, log sd) on a grid within the confined set, from the package's target."""
     one, n = np.ones((1, 1)), len(y)
-    reference = Density(np.full((1, 1), centre), np.eye(1), np.empty(0), np.empty(0))
+    reference = Density(np.full((1, 1), centre), np.eye(1), **straight(1, 1))
     target = clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.asarray(a), B, (0.4, 2.5), False)
     if not with_constant:
         target = with_tempering(target, 1e-12)
@@ -77,7 +79,7 @@ def test_blanking_one_record_moves_no_probability_by_more_than_epsilon():
 
     def posterior(y, taking_part):
         one = np.ones((1, 1))
-        reference = Density(np.zeros((1, 1)), np.eye(1), np.empty(0), np.empty(0))
+        reference = Density(np.zeros((1, 1)), np.eye(1), **straight(1, 1))
         target = clipped_target(one, np.zeros(5, dtype=np.intp), y[:, None], reference, a * taking_part, B, (0.4, 2.5),
                                 False)  # fmt: skip
         at = with_tempering(target, a.sum()).function()
@@ -433,6 +435,47 @@ def test_a_release_is_the_reference_of_the_next_one(release, tmp_path):
     plain = ss.FBS("income ~ gender", prior="flat")
     with pytest.raises(ss.InputError, match="only releases of Strict"):
         ss.Strict(reference=ss.synthesize(make_design(), plain, epsilon=10, mechanism=ss.PseudoPosterior()))
+
+
+def test_a_reference_that_was_published_before_slopes_went_with_predictors_has_none(release):
+    earlier = ss.Reference.from_release(release)
+    values = {name: value for name, value in earlier.values.items() if name != "slope"}
+    references = [replace(earlier, values=values | more) for more in ({}, {"slope": np.zeros((2, 1))})]
+    done = [
+        ss.synthesize(make_design(seed=4), each.synthesizer, **(STRICT | {"mechanism": ss.Strict(reference=each)}))
+        for each in references
+    ]
+    files = [each.datasets[0].frame["income"] for each in done]
+    np.testing.assert_array_equal(*files)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [ss.FBS, ss.FBP])
+def test_where_the_weights_slope_differs_by_group_means_of_groups_are_right(kind, monkeypatch):
+    """Weights rise with the outcome in one group and fall in the other; with one slope for all both means are off."""
+    rng, n = np.random.default_rng(8), 6_000
+
+    def off():
+        """By how many of its standard errors each group's mean is off, over 3 files."""
+        distances = []
+        for seed in range(3):
+            frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n)})
+            z = rng.standard_normal(n)
+            frame["income"] = SCORES.inverse(0.3 * (frame["sex"] == "m") + 0.9 * z)
+            frame["w"] = np.exp(np.where(frame["sex"] == "m", 0.15, -0.15) * z + 0.4 * rng.standard_normal(n))
+            design = ss.SurveyDesign(frame, weights="w")
+            own = ss.estimate(design, "income", "sex", "mean")
+            done = ss.synthesize(
+                design, kind("income ~ sex", transform=SCORES), epsilon=20, m=4, population_total=frame["w"].sum(),
+                mechanism=ss.Strict(), seed=seed,
+            )  # fmt: skip
+            found = done.tables("sex", statistic="mean")
+            distances.append(((found["estimate"] - own["estimate"]) / found["se"]).to_numpy()[:2])
+        return np.mean(distances, axis=0)
+
+    assert (np.abs(off()) < 4 / 3**0.5).all()
+    monkeypatch.setattr(clipped_fit, "SLOPE_SD", 1e-4)
+    assert (np.abs(off()) > 4 / 3**0.5).all()
 
 
 def test_a_public_file_makes_a_reference():

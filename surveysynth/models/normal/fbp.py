@@ -40,7 +40,6 @@ from ...design.columns import codes
 from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
-from ...sampling import inclusion_probabilities, systematic
 from ...validation import check_keywords
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
@@ -62,6 +61,7 @@ Codes = NDArray[np.intp]
 Prior = Literal["paper", "flat", "reference"]
 
 CANDIDATES = 20  # of each record that is drawn from a population
+TINY = 1e-300
 BETA_VARIANCE = 100.0  # appendix D: beta, kappa_y and kappa_x ~ N(0, 100)
 MOST_LEVELS = 50  # a numeric predictor with more distinct values does not make cells
 
@@ -303,7 +303,7 @@ class FBP(JointRegression[PopulationRecords]):
         beta, L_y, kappa_y, kappa_x, sigma_pi = to_population(B, L, public.intercept, d)
         given_y: Floats | None = None
         if self.curved and public.public_weights is None:
-            z, given_y = of_population(draw, public.n, rng)
+            z, given_y = of_population(draw, public.X, row, rng)
             beta = B[:, :d]
         else:
             z = rng.standard_normal((public.n, d))
@@ -423,16 +423,27 @@ def to_sample(
     return np.concatenate([B_y, B_w[:, :, None]], axis=2), L
 
 
-def of_population(draw: Draws, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def of_population(draw: Draws, X: Floats, row: Codes, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Innovations of outcomes as the population has them, (n, d), and the log expected weight given them, (n,).
 
-    Their density is the sample's, times E(w | y): some of many candidates, with probability proportional to that.
+    Their density is the sample's, times E(w | y, x): some of many candidates, with probability proportional to that.
+    In each predictor row as many are taken as it has records, by points evenly spaced in the sums of the weights.
     """
     L, kappa, eta = draw["L"][0], draw["kappa"][0], draw["eta"][0]
-    d = len(kappa)
+    n, d = len(row), len(kappa)
+    order = np.argsort(row, kind="stable")
     z = rng.standard_normal((CANDIDATES * n, d))
-    log_weight = z @ L[d, :d] + L[d, d] * (z**2 - 1) @ kappa + (L[d, d] * np.exp(z @ eta)) ** 2 / 2
-    chosen = systematic(inclusion_probabilities(np.exp(np.clip(log_weight, *LOG_WEIGHTS)), n), rng)
+    slope = (X @ draw["slope"][0])[np.repeat(row[order], CANDIDATES)]
+    log_weight = z @ L[d, :d] + L[d, d] * ((slope * z).sum(axis=1) + (z**2 - 1) @ kappa)
+    log_weight += (L[d, d] * np.exp(z @ eta)) ** 2 / 2
+    weight = np.exp(np.clip(log_weight, *LOG_WEIGHTS)).reshape(n, CANDIDATES)
+    size = np.bincount(row, minlength=len(X))
+    of_row = np.bincount(row[order], weight.sum(axis=1), len(X))
+    sums = np.cumsum(weight * (size / np.maximum(of_row, TINY))[row[order], None])
+    found = np.searchsorted(sums, np.arange(n) + rng.uniform(size=len(X))[row[order]])
+    first = (np.cumsum(size) - size)[row[order]]
+    chosen = np.empty(n, dtype=np.intp)
+    chosen[order] = np.clip(found, CANDIDATES * first, CANDIDATES * (first + size[row[order]]) - 1)
     return z[chosen], log_weight[chosen]
 
 

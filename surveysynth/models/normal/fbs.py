@@ -189,6 +189,7 @@ class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
         if self.prior != "reference":
             return Synthetic(outcomes, np.exp(log_weight), labels)
         if self.curved:
+            log_weight += L[d, d] * ((public.X @ draw["slope"][0])[row] * near).sum(axis=1)
             log_weight += L[d, d] * (z**2 - 1) @ draw["kappa"][0]
         log_weight += within * left * sd**2 / 2  # E(w | y~) of a lognormal
         sd = np.sqrt(within) * sd

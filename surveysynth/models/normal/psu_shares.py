@@ -68,7 +68,9 @@ def innovations(records: JointRecords, density: Density, *, curved: bool) -> Flo
     """Innovations of the records, (n, d)."""
     e = np.linalg.solve(density.L, (records.Y - (records.X @ density.B)[records.pattern]).T).T
     if curved:
-        e[:, -1] = (e[:, -1] - (e[:, :-1] ** 2 - 1) @ density.kappa) / np.exp(e[:, :-1] @ density.eta)
+        bent = (e[:, :-1] ** 2 - 1) @ density.kappa
+        bent += ((records.X @ density.slope)[records.pattern] * e[:, :-1]).sum(axis=1)
+        e[:, -1] = (e[:, -1] - bent) / np.exp(e[:, :-1] @ density.eta)
     return np.asarray(e)
 
 

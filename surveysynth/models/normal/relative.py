@@ -28,6 +28,7 @@ from ..shared.clipped_fit import (
     Places,
     clipped_target,
     parameters,
+    straight,
 )  # fmt: skip
 from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.transforms import LogTransform, Transform, as_transform
@@ -39,8 +40,9 @@ Floats = NDArray[np.float64]
 
 HALF, FEW = 0.5, 0.1  # share of zeros, and of missing outcomes, before anything is known
 CURVED = (
-    "the log survey weight is quadratic in what the predictors leave of the outcome, with a spread that is log-linear "
-    "in it; weights are held within .05 and 50 times the mean, which are public"
+    "the log survey weight is quadratic in what the predictors leave of the outcome, with a slope that goes with the "
+    "predictors and a spread that is log-linear in the outcome; weights are held within .05 and 50 times the mean, "
+    "which are public"
 )
 REFERENCE_PRIOR = (
     "coefficients of K whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2 / K), the "
@@ -154,9 +156,9 @@ class RelativeRegression(Relative[J]):
         if records.log_w is not None:
             centre[-1], sd[-1] = WEIGHT_CENTRE, WEIGHT_SD
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
-        of, straight = records.categories, np.zeros(sd.size - 1)
+        of = records.categories
         shares = None if of is None else np.full((of.cells, of.K), -np.log(of.K))
-        normal = Normal(np.outer(intercept, centre), np.diag(sd), straight, straight)
+        normal = Normal(np.outer(intercept, centre), np.diag(sd), **straight(intercept.size, sd.size))
         if not self.two_parts:
             return as_draws([Density(**vars(normal), log_shares=shares)])
         even = logit(HALF if self.zeros else FEW)
@@ -178,7 +180,7 @@ class RelativeRegression(Relative[J]):
     ) -> Draws:  # fmt: skip
         """The reference with a public share for all numbers, or with private ones of this file."""
         assert records.groups is not None  # as lacks_psu_shares says
-        density = Density(**{name: value[0] for name, value in reference.values.items()})
+        density = density_of(reference)
         shares = np.full(len(density.L), share)
         if share is None:
             shares = private_shares(
@@ -196,8 +198,9 @@ class RelativeRegression(Relative[J]):
         linear = {"weight": None} if self.curved else {}
         plain = replace(self, prior="flat", **linear)  # type: ignore[type-var]  # subclasses are dataclasses
         drawn = plain.fit(records, np.ones(records.n), sampler)
-        straight = np.zeros((drawn.size, records.Y.shape[1] - 1))
-        return replace(drawn, values=drawn.values | {"kappa": straight, "eta": straight})
+        none = straight(records.X.shape[1], records.Y.shape[1])
+        bent = {name: np.broadcast_to(value, (drawn.size, *value.shape)) for name, value in none.items()}
+        return replace(drawn, values=drawn.values | bent)
 
     def pooled(self, draws: Draws) -> Draws:
         """Means of the coefficients, of the covariance, and of the curvature."""
@@ -211,7 +214,7 @@ class RelativeRegression(Relative[J]):
 
     def around(self, records: J, reference: Draws, size: int, rng: np.random.Generator) -> Draws:
         """Normal draws with the Fisher information of as many records at the reference as it rests on."""
-        measured = Density(**{name: value[0] for name, value in reference.values.items()})
+        measured = density_of(reference)
         tempering = np.full(records.n, float(reference["known"][0]) / records.n)
         target = clipped_target(
             records.X, records.pattern, records.Y, measured, tempering, 1.0, WIDE,
@@ -226,8 +229,8 @@ class RelativeRegression(Relative[J]):
         self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool,
         present: Floats | None = None,
     ) -> Draws:  # fmt: skip
-        """Draw (B, L, kappa, eta): see :mod:`.clipped_fit`."""
-        measured = Density(**{name: value[0] for name, value in reference.values.items()})
+        """Draw (B, L, kappa, eta, slope): see :mod:`.clipped_fit`."""
+        measured = density_of(reference)
         target = clipped_target(
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
             self._bent(records), _places(records), records.zero, present,
@@ -243,7 +246,7 @@ class RelativeRegression(Relative[J]):
             raise ModelError("ratios to a reference are for numeric outcomes alone: no zeros=, missing= or C()")
         curved = self._bent(records)
         measured, *here = (
-            _log_density(records, Density(**{name: value[s] for name, value in each.values.items()}), curved)
+            _log_density(records, density_of(each, s), curved)
             for each, s in [(reference, 0), *((draws, s) for s in range(draws.size))]
         )
         return np.array(here) - measured
@@ -255,6 +258,12 @@ class RelativeRegression(Relative[J]):
     def _bent(self, records: J) -> bool:
         """Whether the weight is modelled, and in a curve."""
         return self.curved and records.log_w is not None and len(self.numeric) > 0
+
+
+def density_of(draws: Draws, s: int = 0) -> Density:
+    """The parameters of draw s; references that were published before slopes went with predictors have none."""
+    values = {name: value[s] for name, value in draws.values.items()}
+    return Density(**(straight(*values["B"].shape) | values))
 
 
 def _log_density(records: JointRecords, density: Density, curved: bool) -> Floats:

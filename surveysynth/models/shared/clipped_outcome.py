@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engines.hamiltonian import Target
-from .clipped_fit import PRIOR_SD, Normal, Part, whitening
+from .clipped_fit import PRIOR_SD, Normal, Part, straight, whitening
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -33,7 +33,7 @@ Codes = NDArray[np.intp]
 SHAPE_SD = {True: 2.0, False: 1.0}  # of the log shape: of a first draw, and of the others
 SAME = 1e-3  # log ratios at both ends of a cell that are as near as that are one
 CELLS, PER_ROOT = 64, 3.0  # of a row, at the least; and for each root of the records' worth of information
-NOTHING = Normal(np.empty((0, 0)), np.empty((0, 0)), np.empty(0), np.empty(0))
+NOTHING = Normal(np.empty((0, 0)), np.empty((0, 0)), **straight(0, 0))
 
 
 class Natural(NamedTuple):
@@ -288,9 +288,10 @@ def clipped_outcome(
     if not cells:
         of_places[len(firsts) :] = (counted[:, None] * mass).ravel()
     ends = np.concatenate([start, np.full(many - len(firsts), start[-1])]).astype(np.intp)
+    nowhere = np.empty((many, 0))
     part = Part(
-        NOTHING, np.empty((0, 0)), np.zeros((many, 1)), False, B, limits, np.empty((len(y), 0)), np.zeros(len(y)),
-        (a if present is None else a * present)[order], ends, of_places,
+        NOTHING, np.empty((0, 0)), np.zeros((many, 1)), False, nowhere, np.empty((1, 0)), B, limits,
+        np.empty((len(y), 0)), np.zeros(len(y)), (a if present is None else a * present)[order], ends, of_places,
     )  # fmt: skip
     if log_w is not None:
         given = np.column_stack([rows[at_row], family.size(at_y)])
@@ -305,7 +306,7 @@ def clipped_outcome(
 def _with_weight(part: Part, X: Floats, reference: Outcome, log_w: Floats, place: Codes) -> Part:
     """The weight given the outcome: predictor rows (places, K + 1), and log weights in the order of the places."""
     assert reference.c is not None  # as the weight is modelled
-    normal = Normal(reference.c[:, None], np.full((1, 1), reference.sigma), np.empty(0), np.empty(0))
+    normal = Normal(reference.c[:, None], np.full((1, 1), reference.sigma), **straight(reference.c.size, 1))
     v = ((log_w - (X @ reference.c)[place]) / reference.sigma)[:, None]
     Q = whitening(X, part.tempering)
     return replace(part, reference=normal, Q=Q, W=np.ascontiguousarray(X @ Q), v=v, log_ref=-(v[:, 0] ** 2) / 2)

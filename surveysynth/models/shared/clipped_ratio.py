@@ -3,12 +3,12 @@
 In coordinates in which the reference is standard normal (see :mod:`.clipped_fit`) a record is v = (v_1, ..., v_d), one
 coordinate an outcome and the survey weight last, where it is modelled.  With innovations
 
-    e_j = (v_j - mu_j - sum_{k<j} lambda_jk e_k) / exp(delta_j)                                        outcomes
-    e_w = (v_w - mu_w - sum_k lambda_wk e_k - sum_k kappa_k (e_k^2 - 1)) / exp(delta_w + sum_k eta_k e_k)   the weight
+    e_j = (v_j - mu_j - sum_{k<j} lambda_jk e_k) / exp(delta_j)                                         outcomes
+    e_w = (v_w - mu_w - sum_k [(lambda_wk + s_k) e_k + kappa_k (e_k^2 - 1)]) / exp(delta_w + sum_k eta_k e_k)   weight
 
 its log density is -sum e^2 / 2 - sum delta - sum eta e, up to a constant, and l is that less the same at the reference
-(mu = 0, lambda = 0, delta = 0, and the reference's own kappa and eta).  A record adds a (clamp(l, -B, B) - C_B) to the
-log target, with
+(mu = 0, lambda = 0, delta = 0, and the reference's own s, kappa and eta).  mu and the slopes s go with the predictors.
+A record adds a (clamp(l, -B, B) - C_B) to the log target, with
 
     C_B(mu) = E_ref clip(e^l, e^-B, e^B).
 
@@ -155,7 +155,7 @@ def _expected_clip(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _innovations(
-    v: Floats, i: int, mu: Floats, row: int, form: Form, inverse: Floats, e: Floats
+    v: Floats, i: int, mu: Floats, row: int, slope: Floats, form: Form, inverse: Floats, e: Floats
 ) -> tuple[float, float, float]:
     """All but the last innovation of v_i, into ``e``; half their sum of squares; the last one's mean and log spread."""
     last, half = mu.shape[1] - 1, 0.0
@@ -166,7 +166,7 @@ def _innovations(
             x -= form.lam[j, k] * e[k]
         e[j] = x * inverse[j]
         half += 0.5 * e[j] * e[j]
-        mean += form.lam[last, j] * e[j]
+        mean += slope[j] * e[j]
     for j in range(form.kappa.size):
         mean += form.kappa[j] * (e[j] * e[j] - 1)
         log_spread += form.eta[j] * e[j]
@@ -175,22 +175,22 @@ def _innovations(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _add_gradient(
-    factor: float, J0: float, J1: float, J2: float, e: Floats, per_spread: float, form: Form, inverse: Floats,
-    adjoint: Floats, g_mu: Floats, row: int, g: Form,
+    factor: float, J0: float, J1: float, J2: float, e: Floats, per_spread: float, slope: Floats, form: Form,
+    inverse: Floats, adjoint: Floats, g_mu: Floats, row: int, g_slope: Floats, g: Form,
 ) -> None:  # fmt: skip
     """Add ``factor`` times the gradient of log p, integrated over the last innovation with moments J0, J1, J2.
 
     A record's own are 1, e_d and e_d^2.
     """
     last, curved = g_mu.shape[1] - 1, form.kappa.size > 0
-    slope = J1 * per_spread
-    g_mu[row, last] += factor * slope
+    pull = J1 * per_spread
+    g_mu[row, last] += factor * pull
     g.delta[last] += factor * (J2 - J0)
     for k in range(last - 1, -1, -1):
-        back = -e[k] * J0 + slope * form.lam[last, k]
+        back = -e[k] * J0 + pull * slope[k]
         if curved:
-            back += slope * 2 * form.kappa[k] * e[k] + form.eta[k] * (J2 - J0)
-            g.kappa[k] += factor * slope * (e[k] * e[k] - 1)
+            back += pull * 2 * form.kappa[k] * e[k] + form.eta[k] * (J2 - J0)
+            g.kappa[k] += factor * pull * (e[k] * e[k] - 1)
             g.eta[k] += factor * (J2 - J0) * e[k]
         for j in range(k + 1, last):
             back -= adjoint[j] * form.lam[j, k] * inverse[j]
@@ -199,13 +199,14 @@ def _add_gradient(
         g.delta[k] -= factor * (J0 + back * e[k])
         for j in range(k):
             g.lam[k, j] -= factor * back * e[j] * inverse[k]
-        g.lam[last, k] += factor * slope * e[k]
+        g_slope[k] += factor * pull * e[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def clipped_ratio(
-    mu: Floats, offset: Floats, form: Form, reference: Form, B: float, nodes: Floats, weights: Floats,
-    v: Floats, log_ref: Floats, a: Floats, start: Codes, tempering: Floats, g_mu: Floats, g_offset: Floats, g: Form,
+    mu: Floats, slope: Floats, offset: Floats, form: Form, slope_ref: Floats, reference: Form, B: float, nodes: Floats,
+    weights: Floats, v: Floats, log_ref: Floats, a: Floats, start: Codes, tempering: Floats, g_mu: Floats,
+    g_slope: Floats, g_offset: Floats, g: Form,
 ) -> float:  # fmt: skip
     """Sum over records of a (clamp(l, -B, B) - C_B), and its gradient.
 
@@ -213,6 +214,8 @@ def clipped_ratio(
     ----------
     mu : float array (G, d)
         Means in each of the distinct predictor rows.
+    slope, slope_ref : float arrays (G, d - 1)
+        What a row adds to the last coordinate's coefficients, and to the reference's; no columns where it is straight.
     offset : float array (G,)
         Log of how many times as probable the row's category is as under the reference; 0 where nothing is a category.
     form, reference : Form
@@ -227,8 +230,8 @@ def clipped_ratio(
     tempering : float array (G,)
         What C_B of each row counts: the sum of ``a`` over the records with the public predictors of the row, times the
         reference's probability of the row's category.
-    g_mu, g_offset, g : float arrays (G, d), (G,); Form
-        Filled with the gradient of mu, of offset, and of the form.
+    g_mu, g_slope, g_offset, g : float arrays (G, d), (G, d - 1), (G,); Form
+        Filled with the gradient of mu, of slope, of offset, and of the form.
 
     Returns
     -------
@@ -236,7 +239,7 @@ def clipped_ratio(
     """
     G, d = mu.shape
     last, Q = d - 1, len(weights)
-    e, adjoint, cuts = np.empty(d), np.empty(d), np.empty(8)
+    e, adjoint, cuts, here, g_here = np.empty(d), np.empty(d), np.empty(8), np.empty(last), np.empty(last)
     for gradient in (g_offset, g.delta, g.kappa, g.eta):
         gradient[:] = 0.0
     g_mu[:] = 0.0
@@ -251,8 +254,12 @@ def clipped_ratio(
             centre[q] += reference.kappa[k] * (nodes[q, k] * nodes[q, k] - 1)
             log_spread_ref[q] += reference.eta[k] * nodes[q, k]
     for row in range(G):
+        for k in range(last):
+            here[k], g_here[k] = form.lam[last, k], 0.0
+        for k in range(slope.shape[1]):
+            here[k] += slope[row, k]
         for i in range(start[row], start[row + 1]):
-            half, mean, log_spread = _innovations(v, i, mu, row, form, inverse, e)
+            half, mean, log_spread = _innovations(v, i, mu, row, here, form, inverse, e)
             per_spread = math.exp(-log_spread)
             x = (v[i, last] - mean) * per_spread
             ratio = offset[row] - log_ref[i] - sum_delta - half - log_spread - 0.5 * x * x
@@ -261,21 +268,29 @@ def clipped_ratio(
             total += a[i] * min(max(ratio, -B), B)
             if -B < ratio < B:
                 g_offset[row] += a[i]
-                _add_gradient(a[i], 1.0, x, x * x, e, per_spread, form, inverse, adjoint, g_mu, row, g)
-        if tempering[row] == 0:
-            continue
-        for q in range(Q):
-            half, mean, log_spread = _innovations(nodes, q, mu, row, form, inverse, e)
-            per_spread = math.exp(-log_spread)
+                _add_gradient(
+                    a[i], 1.0, x, x * x, e, per_spread, here, form, inverse, adjoint, g_mu, row, g_here, g
+                )
+        for q in range(Q if tempering[row] != 0 else 0):
+            half, mean, log_spread = _innovations(nodes, q, mu, row, here, form, inverse, e)
+            per_spread, at_ref = math.exp(-log_spread), centre[q]
+            for k in range(slope_ref.shape[1]):
+                at_ref += slope_ref[row, k] * nodes[q, k]
             A = offset[row] - sum_delta - half + half_ref[q]
             expected, J0, J1, J2 = _expected_clip(
-                A, (centre[q] - mean) * per_spread, log_spread_ref[q] - log_spread, B, low, high, cuts
+                A, (at_ref - mean) * per_spread, log_spread_ref[q] - log_spread, B, low, high, cuts
             )
             factor = -tempering[row] * weights[q]
             total += factor * expected
             if J0 > 0:
                 g_offset[row] += factor * J0
-                _add_gradient(factor, J0, J1, J2, e, per_spread, form, inverse, adjoint, g_mu, row, g)
+                _add_gradient(
+                    factor, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu, row, g_here, g
+                )
+        for k in range(last):
+            g.lam[last, k] += g_here[k]
+        for k in range(slope.shape[1]):
+            g_slope[row, k] = g_here[k]
     return total
 
 
