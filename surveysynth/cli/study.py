@@ -242,7 +242,7 @@ def audit_command(
     pairs: Annotated[int, typer.Option(help="Games with the planted record, and without it.", min=1)] = 2000,
     mechanisms: Annotated[
         Sequence[str] | None,
-        by_commas("Of strict and strict-history, beside an earlier release; default strict."),
+        by_commas("Of strict, strict-history (beside an earlier release), per-instance; default strict."),
     ] = None,
     planted: Annotated[Sequence[str] | None, by_commas("Of x10, x100, heavy, alone, two-modes; default all.")] = None,
     n: Annotated[int | None, typer.Option(help="Records of the package's own file.", min=1)] = None,

@@ -19,12 +19,15 @@ In every game of :func:`own_chains` everything is computed anew, from the noise 
 draw and one for the m draws, each from the public start, of 100 steps before the first draw and 10 between draws.
 Beside a reference, and on its scale, nothing but the draws is random: :func:`one_posterior` then takes those of
 hundreds of games from one run of four chains, where these agree and have that many effective draws.
+
+The per-instance bound is of one file and of its privacy weights, held fixed: :func:`with_and_without` takes the record
+out of the fit, and the weights of all others stay.  Its draws are exact, and the record speaks by alpha sum_k log p.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,9 +35,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...choices import AuditMechanism
+from ...design.survey_design import SurveyDesign
 from ...engines.base import Diagnostics, diagnose
 from ...errors import InputError
-from ...models.base import Relative
 from ...models.draws import Draws, Sampler
 from ...models.normal.fbs import FBS
 from ...models.normal.records import JointRecords
@@ -42,6 +45,7 @@ from ...models.shared.normal_scores import binned
 from ...models.tempered_chains import RHAT_LIMIT
 from ...privacy.budget import Budget
 from ...privacy.mechanisms.base import Assessment, Mechanism
+from ...privacy.mechanisms.per_instance import PerInstance
 from ...privacy.mechanisms.strict import FIRST_CLAMP, Strict, scores_epsilon
 from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ...privacy.units import Unit
@@ -50,7 +54,6 @@ from .files import PlantedFile
 Floats = NDArray[np.float64]
 Side = Literal["in", "blank", "replaced"]
 
-SIDES: tuple[Side, ...] = ("in", "blank", "replaced")
 PARTS = ("histogram", "first", "draws", "unclamped")
 CHAINS, WARMUP, THIN = 4, 300, 8  # of one posterior for hundreds of games: every eighth draw is used
 SHORT, APART = 100, 10  # steps before the first draw, and between draws, of a chain for one game
@@ -133,11 +136,52 @@ def one_posterior(
     return played.evidence(posterior.some(used.tolist()), games).assign(agreed=True)
 
 
+def with_and_without(
+    mechanism: Mechanism, file: PlantedFile, side: Side, stake: Stake, games: int, rng: np.random.Generator
+) -> pd.DataFrame:  # fmt: skip
+    """Games with independent draws from the posterior under the weights of the file, with the record or without it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :func:`own_chains`.
+
+    Raises
+    ------
+    ModelError
+        The record is the only one of its cell: its privacy weight is 0, and nothing is fitted.
+    PrivacyError
+        Epsilon is too small for so few records.
+    """
+    model, n = FBS(file.formula, prior="flat"), file.design.n
+    records = model.prepare(file.design, "ignore", file.mean_weight)
+    pseudo = PseudoLikelihood(model, records, Unit(), Sampler(_no_engine, rng, 1, 0, games * stake.m), rng)
+    known, budget = Assessment(lambda _: np.ones(n), None, np.ones(n)), Budget(stake.epsilon, stake.m)
+    fitted = mechanism.fit(pseudo, budget, known, tolerance=0.01, reweight=0, say=lambda _: None)
+    here = np.arange(n) != file.row
+    draws = fitted.posterior if side == "in" else pseudo.fit(fitted.alpha * here)
+    found: dict[str, Any] = {}
+    for name, design in (("planted", file.design), ("typical", file.typical)):
+        values = _values(file, design, records, model)
+        logs = model.log_density(values, draws)[:, 0].reshape(games, -1).sum(axis=1)
+        parts = 0.0, 0.0, fitted.alpha[file.row] * logs, logs
+        found |= {f"{name}_{part}": value for part, value in zip(PARTS, parts, strict=True)}
+    return pd.DataFrame(found).assign(agreed=True)
+
+
+def _values(file: PlantedFile, design: SurveyDesign, records: JointRecords, model: FBS) -> JointRecords:
+    """The record alone, with its values in one of the files."""
+    (scale,) = model.transforms()
+    y = scale.forward(design.numeric(file.outcome)[[file.row]])
+    log_w = np.log(design.weights[[file.row]] / file.mean_weight)
+    return replace(records.some(np.array([file.row])), y=y[:, None], log_w=log_w)
+
+
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Played:
     """A file as a mechanism fitted it, with what the intruder knows of the record."""
 
-    model: Relative[Any]
+    model: FBS
     records: JointRecords
     file: PlantedFile
     stake: Stake
@@ -147,23 +191,12 @@ class Played:
         """What the record's values speak by, in so many games, which share the draws."""
         found: dict[str, Any] = {}
         for name, design in (("planted", self.file.design), ("typical", self.file.typical)):
-            record = self._record(design)
+            record = _values(self.file, design, self.records, self.model)
             ratios = self._ratios(record, draws).reshape(games, -1)
             of_draws = self._alpha * np.clip(ratios, -self._clamp, self._clamp).sum(axis=1)
             parts = self._of_histogram(design), self._of_first(record), of_draws, ratios.sum(axis=1)
             found |= {f"{name}_{part}": value for part, value in zip(PARTS, parts, strict=True)}
         return pd.DataFrame(found)
-
-    def _record(self, design: Any) -> JointRecords:
-        """The record alone, with its values in one of the files."""
-        row = self.file.row
-        y = self._transform.forward(design.numeric(self.file.outcome)[[row]])
-        log_w = np.log(design.weights[[row]] / self.file.mean_weight)
-        return replace(self.records.some(np.array([row])), y=y[:, None], log_w=log_w)
-
-    @property
-    def _transform(self) -> Any:
-        return self.model.transforms()[0]  # type: ignore[attr-defined]  # Relative models here are regressions
 
     @property
     def _alpha(self) -> float:
@@ -248,6 +281,11 @@ def beside_history(file: PlantedFile) -> Mechanism:
     return Strict(reference=file.reference)
 
 
+def bounded(file: PlantedFile) -> Mechanism:
+    """The per-instance bound, as it is by default."""
+    return PerInstance()
+
+
 Player = Callable[[Mechanism, PlantedFile, Side, Stake, int, np.random.Generator], pd.DataFrame]
 
 
@@ -265,18 +303,31 @@ class Contest:
         Of a side in one replicate of the study.
     n : int
         Records of the package's own file: about as few as it takes at epsilon 1, and odd, for two modes of one size.
+    stated : mapping of side to float
+        The other sides of a pair, and how many epsilon the mechanism states for each.
     delta : float
-        Of the guarantee of a whole release.
+        Of the guarantee of one draw.
     """
 
     mechanism: Callable[[PlantedFile], Mechanism]
     player: Player
     games: int
     n: int
+    stated: Mapping[Side, float] = field(default_factory=lambda: {"blank": 1.0, "replaced": 2.0})
     delta: float = 0.0
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """That are played."""
+        return ("in", *self.stated)
+
+    def failure(self, m: int) -> float:
+        """Probability up to which the bound of m draws holds: 1 - (1 - delta)^m."""
+        return float(1 - (1 - self.delta) ** m)
 
 
 CONTESTS: dict[AuditMechanism, Contest] = {
     "strict": Contest(without_history, own_chains, 50, 901),
     "strict-history": Contest(beside_history, one_posterior, 500, 201),
+    "per-instance": Contest(bounded, with_and_without, 500, 201, {"blank": 1.0}, PerInstance.delta),
 }

@@ -15,9 +15,11 @@ from .games import CONTESTS, PARTS
 from .limits import judge
 from .study import Cell, Cells
 
-RELATIONS = {"blank": 1.0, "replaced": 2.0}  # how many epsilon a mechanism states for it
 KEYS = ["file", "n", "mechanism", "planted", "epsilon", "m"]
-NAMES = {"strict": "Strict, no history", "strict-history": "Strict, beside an earlier release"}
+NAMES = {
+    "strict": "Strict, no history", "strict-history": "Strict, beside an earlier release",
+    "per-instance": "Per-instance bound",
+}  # fmt: skip
 LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
 DISAGREED = (
@@ -41,10 +43,10 @@ def verdicts(cells: Cells) -> pd.DataFrame:
     """
     rows = []
     for cell, study in cells:
-        games = study.all("games")
-        for relation, times in RELATIONS.items() if len(games) else ():
+        games, contest = study.all("games"), CONTESTS[cell.mechanism]
+        for relation, times in contest.stated.items() if len(games) else ():
             inside, outside = (spoken(games[games["side"] == side], relation) for side in ("in", relation))
-            found = judge(inside, outside, CONTESTS[cell.mechanism].delta)
+            found = judge(inside, outside, contest.failure(cell.stake.m))
             rows.append(_of(cell) | {
                 "relation": relation, "stated": times * cell.stake.epsilon, "pairs": len(inside),
                 "judged": found.games, "direction": found.direction, "hits": found.hits,

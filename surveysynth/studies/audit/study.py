@@ -21,7 +21,7 @@ from ...validation import positive, whole
 from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of
 from .files import AuditedFile, plant
 from .files import workers as sample_of_workers
-from .games import CONTESTS, SIDES, Stake
+from .games import CONTESTS, Stake
 
 EPSILON, PAIRS = (1.0, 3.0), 2000
 MECHANISMS: tuple[AuditMechanism, ...] = get_args(AuditMechanism)
@@ -74,7 +74,7 @@ def some_games(cell: Cell, number: int) -> Replicate:
     with recorded(failures, replicate=number):
         file = plant(cell.file, cell.planted)
         mechanism = contest.mechanism(file)
-        for k, side in enumerate(SIDES):
+        for k, side in enumerate(contest.sides):
             rng = np.random.default_rng(seed_of(cell.seed, *key, number, k))
             games = contest.player(mechanism, file, side, cell.stake, contest.games, rng)
             parts.append(games.assign(side=side, replicate=number))
