@@ -11,6 +11,7 @@ from .models.gamma import GammaRegression
 from .models.mixture.model import Mixture
 from .models.normal.fbp import FBP
 from .models.normal.fbs import FBS
+from .models.sequential import Sequential
 from .models.shared.normal_scores import NormalScores
 from .models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from .models.stan_model import StanModel
@@ -73,6 +74,7 @@ __all__ = [
     "Reference",
     "Regression",
     "Release",
+    "Sequential",
     "StanModel",
     "Strict",
     "SurveyDesign",

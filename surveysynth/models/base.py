@@ -134,6 +134,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
         """What was computed from this very file under an epsilon of its own before the fit, and that epsilon."""
         return tuple((f"normal scores of {outcome}", t.epsilon) for outcome, t in self.private_scores.items())
 
+    @property
+    def computed_from_file(self) -> list[str]:
+        """What else of the confidential file draws hang on, in sentences for the report."""
+        return []
+
     def pilot(self) -> Synthesizer | None:
         """A relative of the model that fits the same records in no time, to start the tuning; None if there is none."""
         return None

@@ -27,6 +27,7 @@ from ..errors import InputError
 from ..estimation.tables import OWN
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams
+from ..models.sequential import Sequential
 from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger, check_ledger
@@ -71,7 +72,7 @@ INDEPENDENT = (
 
 def fit(
     design: SurveyDesign,
-    synthesizer: Synthesizer | str | None = None,
+    synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None = None,
     *,
     epsilon: float | None = None,
     m: int | None = None,
@@ -96,8 +97,9 @@ def fit(
     ----------
     design : SurveyDesign
         The confidential file.
-    synthesizer : Synthesizer or str
-        For example ``FBS("salary ~ field + gender")``; of the formula alone FBS is made.
+    synthesizer : Synthesizer, str, or sequence of such
+        For example ``FBS("salary ~ field + gender")``; of the formula alone FBS is made.  Several are models in
+        sequence, each given the outcomes of those before it: :class:`surveysynth.Sequential`.
     epsilon : float
         Privacy budget of a release of m data sets, for one record added or removed, or, under ``Censored``,
         for one record's confidential values taken out; never exceeded.  Not needed where the mechanism
@@ -259,7 +261,7 @@ def _policy(policy: object) -> Policy:
 
 def synthesize(
     design: SurveyDesign,
-    synthesizer: Synthesizer | str | None = None,
+    synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None = None,
     *,
     epsilon: float | None = None,
     m: int | None = None,
@@ -324,8 +326,9 @@ def synthesize(
 
 
 def check_kinds(
-    design: SurveyDesign, synthesizer: Synthesizer | str | None, mechanism: Mechanism | None
-) -> tuple[Synthesizer, Mechanism]:
+    design: SurveyDesign, synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None,
+    mechanism: Mechanism | None,
+) -> tuple[Synthesizer, Mechanism]:  # fmt: skip
     """Refuse what is no design, model or mechanism; the model, and the mechanism or the default one."""
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
@@ -337,6 +340,8 @@ def check_kinds(
     mechanism = Strict() if mechanism is None else mechanism
     if isinstance(synthesizer, str) and "~" in synthesizer:
         synthesizer = mechanism.model_of(synthesizer)
+    if isinstance(synthesizer, Sequence) and not isinstance(synthesizer, str):
+        synthesizer = Sequential([mechanism.model_of(one) if isinstance(one, str) else one for one in synthesizer])
     if not isinstance(synthesizer, Synthesizer):
         raise InputError("the second argument is a model, or its formula: surveysynth.FBS('salary ~ field + gender')")
     return synthesizer, mechanism

@@ -177,7 +177,7 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     if not fit.public_weights:
         found_here.append("the mean of the survey weights, to which they are scaled before they are modelled")
         found_here += [SUM_OF_WEIGHTS] if fit.population_total is None else []
-    found_here += categories
+    found_here += [*categories, *fit.synthesizer.computed_from_file]
     if (debias or fit.corrected) and not fit.constants_given:
         found_here.append(BY_TUNED_CONSTANTS)
     return [*found_here, *found]

@@ -145,6 +145,25 @@ def predictor_rows(
     return X, pattern, tuple(str(c) for c in matrix.model_spec.column_names)
 
 
+def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:
+    """The model matrix of a formula, for other records of the same columns, and the types in which it takes these.
+
+    Raises
+    ------
+    InputError
+        Terms with constants from the file, ``center()``, ``scale()``, ``bs()``: they would be of confidential columns.
+    """
+    frame = design.frame[list(formula_columns(predictors))]
+    types = _types(design, frame)
+    matrix = formulaic.model_matrix(f"1 + {predictors}", frame.astype(types), na_action="ignore")
+    if _constants(matrix):
+        raise InputError(
+            f"the predictors {predictors!r} have terms whose means or knots come from the file, and some are "
+            "confidential here: write numbers, I(income - 20000) or log(income)"
+        )
+    return matrix.model_spec, types
+
+
 def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict[str, Any]]:
     """What the terms of a formula take from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
 
