@@ -11,6 +11,7 @@ drawn before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -23,10 +24,12 @@ from .._version import __version__
 from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
-from .base import LeaveOneOut, Synthesizer
+from .base import LeaveOneOut, Relative, Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized
 from .records import EACH, Public, Records
+from .shared.clipped_fit import whitening
+from .shared.normal_scores import PrivateScores
 from .shared.predictors import LOG_WEIGHT, Constants, model_spec
 
 Floats = NDArray[np.float64]
@@ -71,7 +74,7 @@ class Later:
 
     def public(self, frame: pd.DataFrame, weights: Floats) -> Public:
         """What the model simulates from: every record has a row of its own."""
-        given = _with_log_weight(frame, weights).astype(dict(self.types))
+        given = _with_log_weight(frame, weights / weights.mean()).astype(dict(self.types))
         matrix = np.asarray(self.spec.get_model_matrix(given, na_action="ignore"), dtype=np.float64)
         found = dict(zip(map(str, self.spec.column_names), matrix.T, strict=True))
         X = np.column_stack([found[column] for column in self.columns])
@@ -202,8 +205,9 @@ class Sequential(LeaveOneOut[SequentialRecords]):
             raise ModelError("models in sequence protect single records: leave unit= out")
         X, row, columns = self.predictor_rows(design, clusters, constants)
         first = self.models[0].prepare(design, "ignore", mean_weight, constants)
+        mean = mean_weight or float(design.weights.mean())
         weighted = SurveyDesign(
-            _with_log_weight(design.frame, design.weights), **design.roles(), labels=design.labels
+            _with_log_weight(design.frame, design.weights / mean), **design.roles(), labels=design.labels
         )  # fmt: skip
         others = tuple(model.prepare(weighted, "ignore", mean_weight) for model in self.models[1:])
         later = tuple(Later.of(weighted, *each) for each in zip(self.models[1:], others, strict=True))
@@ -216,7 +220,12 @@ class Sequential(LeaveOneOut[SequentialRecords]):
 
     def fit(self, records: SequentialRecords, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw the parameters of each model under the same privacy weights."""
-        drawn = [model.fit(part, alpha, sampler) for model, part in zip(self.models, records.parts, strict=True)]
+        return self.together([
+            model.fit(part, alpha, sampler) for model, part in zip(self.models, records.parts, strict=True)
+        ])  # fmt: skip
+
+    def together(self, drawn: Sequence[Draws]) -> Draws:
+        """Draws of each model as draws of all."""
         diagnostics, weight = drawn[0].diagnostics, drawn[0].weight
         for each in drawn[1:]:
             diagnostics, weight = diagnostics.worst(each.diagnostics), weight * each.weight
@@ -234,17 +243,66 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: the first model's outcomes and weights, then one model after the other."""
         assert isinstance(public, SequentialPublic)
+        made, frame = self._first_of(public, [_of_model(draw, k) for k in range(len(self.models))], rng)
+        numeric = [name for name in self.outcomes if name not in self.categorical]
+        return replace(made, outcomes=frame[numeric].to_numpy(dtype=np.float64))
+
+    def _first_of(
+        self, public: SequentialPublic, drawn: Sequence[Draws], rng: np.random.Generator
+    ) -> tuple[Synthetic, pd.DataFrame]:
+        """What as many models as there are draws make, one after the other: weights, and predictors with outcomes."""
         first, *others = self.models
-        made = first.simulate(public.first, _of_model(draw, 0), rng)
+        made = first.simulate(public.first, drawn[0], rng)
         numeric = [name for name in first.outcomes if name not in first.categorical]
         frame = public.frame.iloc[public.place].reset_index(drop=True)
         frame = frame.assign(**dict(zip(numeric, made.outcomes.T, strict=True)), **made.labels)
-        outcomes = [made.outcomes]
-        for k, (model, later) in enumerate(zip(others, public.later, strict=True), 1):
-            values = model.simulate(later.public(frame, made.weights), _of_model(draw, k), rng).outcomes
+        for model, later, draw in zip(others, public.later, drawn[1:], strict=False):
+            values = model.simulate(later.public(frame, made.weights), draw, rng).outcomes
             frame = frame.assign(**dict(zip(model.outcomes, values.T, strict=True)))
-            outcomes.append(values)
-        return replace(made, outcomes=np.column_stack(outcomes))
+        return made, frame
+
+    # ---- the strict mechanism, which fits one model after the other
+
+    def with_models(self, models: Sequence[Synthesizer]) -> Self:
+        """The same outcomes by other models."""
+        made = copy(self)
+        made.models = tuple(models)
+        return made
+
+    @property
+    def private_scores(self) -> dict[str, PrivateScores]:
+        """Those of all models."""
+        return {outcome: scores for model in self.models for outcome, scores in model.private_scores.items()}
+
+    @property
+    def unscaled(self) -> tuple[str, ...]:
+        """Outcomes of which nothing public says where they lie, unless there are bounds."""
+        return tuple(o for model in self.models if isinstance(model, Relative) for o in model.unscaled)
+
+    def check_relative(self) -> None:
+        """Refuse later models whose records cannot be measured against a reference one by one (ModelError)."""
+        for model in self.models[1:]:
+            if model.name != "FBS" or len(model.outcomes) > 1:
+                raise ModelError(
+                    f"{model.name} of {', '.join(model.outcomes)} cannot be a later model under Strict(), where these "
+                    "are FBS of one amount each: put it first, or say mechanism=PseudoPosterior()"
+                )
+
+    def relative(
+        self, records: SequentialRecords, references: Sequence[Draws], rng: np.random.Generator
+    ) -> Records:
+        """The records of the model after those that have a reference, with a basis of its predictors.
+
+        Its predictors are confidential, and nothing of them may set a scale: the basis is that of a file that is
+        simulated from the references, which are published or paid for.
+        """
+        k = len(references)
+        if k == 0:
+            return records.first
+        assert isinstance(records.public, SequentialPublic)
+        made, frame = self._first_of(records.public, references, rng)
+        X = records.later[k - 1].public(frame, made.weights).X
+        return replace(records.others[k - 1], basis=whitening(X, np.ones(len(X))))
 
     def check_leave_one_out(self) -> None:
         """Refuse models of which it is not known (ModelError)."""
@@ -299,8 +357,8 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
 
 
 def _with_log_weight(frame: pd.DataFrame, weights: Floats) -> pd.DataFrame:
-    """With the column that later models have for the weight."""
-    return frame.assign(**{LOG_WEIGHT: np.log(weights / weights.mean())})
+    """With the column that later models have for the weight, relative to its mean."""
+    return frame.assign(**{LOG_WEIGHT: np.log(weights)})
 
 
 def _of_model(draws: Draws, k: int) -> Draws:

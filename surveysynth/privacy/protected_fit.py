@@ -75,6 +75,8 @@ class ProtectedFit:
         What log densities were measured against.
     cap : float, optional
         Overall bound that is declared, where it is neither the largest of ``bounds`` nor a clamp.
+    sequence : tuple of (str, ProtectedFit)
+        Those of models in sequence, by their outcomes.
     risk : float array (U,)
         Risks that the privacy weights were made of; NaN where they were not.
     """
@@ -91,6 +93,7 @@ class ProtectedFit:
     parts: tuple[tuple[str, float], ...] = ()
     reference: Draws | None = None
     cap: float | None = None
+    sequence: tuple[tuple[str, ProtectedFit], ...] = ()
     risk: Floats = field(default_factory=lambda: np.empty(0))
 
     @property

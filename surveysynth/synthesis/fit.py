@@ -193,6 +193,7 @@ class Fit:
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
         """Log pseudo likelihood of another fit of this file less that of this one, at draws of either: (S,)."""
         before, after = (self.unit.spread(weighted.alpha) for weighted in (self.weighted, other))
+        self._refuse_sequence()
         clamp, n = self.weighted.clamp, self.design.n
         if clamp is None:
             return self.synthesizer.log_ratio(self.records, before, after, posterior)
@@ -208,6 +209,7 @@ class Fit:
 
         Under the strict mechanism log p_i is measured against the reference.
         """
+        self._refuse_sequence()
         model, reference = self.synthesizer, self.weighted.reference
         alpha = self.unit.spread(self.weighted.alpha)[records]
         some, draws, clamp = self.records.some(records), self.weighted.posterior, self.weighted.clamp
@@ -218,6 +220,13 @@ class Fit:
             logs = model.log_ratio_to(reference, some, draws)
         added = times(alpha, logs)
         return added if clamp is None else np.clip(added, -clamp, clamp)
+
+    def _refuse_sequence(self) -> None:
+        """Refuse to say what records contribute where every model has a clamp of its own."""
+        if self.weighted.sequence:
+            raise ModelError(
+                "there is no membership attack on models in sequence under Strict(): attack fits of single models"
+            )
 
     @property
     def epsilon_spent(self) -> float:

@@ -35,7 +35,7 @@ from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Mechanism, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.privacy_weights import PrivacyWeights
-from ..privacy.mechanisms.strict import scores_epsilon
+from ..privacy.mechanisms.strict import scores_epsilon, shared
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
@@ -216,6 +216,17 @@ def _scored(
     rng: np.random.Generator | None,
 ) -> Synthesizer:  # fmt: skip
     """The model on private normal scores of the file, under a part of the budget."""
+    if isinstance(synthesizer, Sequential):
+        given = bounds if isinstance(bounds, Mapping) else dict.fromkeys(synthesizer.outcomes, bounds)
+        share = shared(budget, len(synthesizer.models))
+        own = [{o: b for o, b in given.items() if o in model.outcomes} for model in synthesizer.models]
+        beyond = [name for name in given if name not in synthesizer.outcomes]
+        if beyond:
+            raise InputError(f"bounds= names other columns than the outcomes: {', '.join(map(str, beyond))}")
+        return synthesizer.with_models([
+            _scored(design, model, some, share, protected, rng) if some else model
+            for model, some in zip(synthesizer.models, own, strict=True)
+        ])  # fmt: skip
     if not isinstance(synthesizer, Relative):
         raise InputError(f"{synthesizer.name} takes no bounds=: leave it out, or give it to the model")
     if budget.epsilon is None:
@@ -349,7 +360,7 @@ def check_kinds(
 
 def _check_default(synthesizer: Synthesizer, epsilon: float | None, population_total: Any, bounds: Any) -> None:
     """Refuse to begin without what the default mechanism needs, and say why it does (InputError)."""
-    if not isinstance(synthesizer, Relative):
+    if not isinstance(synthesizer, Relative | Sequential):
         return  # which check_model refuses, with the mechanisms that there are
     lacking = []
     if epsilon is None:

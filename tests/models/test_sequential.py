@@ -1,14 +1,19 @@
 """Models in sequence: one density of a record, synthetic predictors, and what they are refused."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
 import surveysynth as ss
 from surveysynth.models.draws import Sampler
+from surveysynth.models.records import Records
+from surveysynth.models.shared.clipped_fit import Density, clipped_target, straight
+from surveysynth.privacy.mechanisms.strict import tempered
 from tests.privacy.test_per_instance import Posterior, log_p, without
 
 FIRST, SECOND = ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")
@@ -197,7 +202,6 @@ def test_models_that_do_not_go_in_sequence_are_refused(models, error, said):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"mechanism": ss.Strict(), "epsilon": 5}, "Sequential is not fitted under Strict"),
         ({"mechanism": ss.Censored(), "epsilon": 5}, "Sequential"),
         ({"mechanism": ss.PerInstance(), "epsilon": 5, "unit": "household"}, "leave unit= out"),
     ],
@@ -231,3 +235,116 @@ def test_synthetic_predictors_that_have_no_logarithm_are_refused():
     ])  # fmt: skip
     with pytest.raises(ss.InputError, match="are not finite"):
         model.prepare(design)
+
+
+# ---- under the strict mechanism
+
+
+BOUNDS = {"income": (1_000, 1_000_000), "rent": (10, 100_000)}
+
+
+def with_confidential_predictors(x, y, a, present=None, basis=((1.0, 0.0), (0.0, 1.0)), B=1.0):
+    """The target of log rents given a confidential predictor: every record has a row of its own."""
+    X = np.column_stack([np.ones(len(x)), x])
+    reference = Density(np.zeros((2, 1)), np.eye(1), **straight(2, 1))
+    return clipped_target(
+        X, np.arange(len(x)), y[:, None], reference, np.full(len(x), a), B, (0.4, 2.5), False, present=present,
+        basis=None if basis is None else np.array(basis),
+    )  # fmt: skip
+
+
+def largest_moves(a, B=1.0, basis=((1.0, 0.0), (0.0, 1.0))):
+    """How far a record can move the log target between two points: taken out, and replaced, predictor and outcome."""
+    rng = np.random.default_rng(1)
+    x, y, points = rng.normal(size=6), rng.normal(size=6), 4 * rng.uniform(-1, 1, (300, 3))
+    points[:, 2] = rng.uniform(-0.4, 0.4, 300)
+    values = []
+    for extreme in [(0.0, 0.0), (5.0, -5.0), (-3.0, 100.0), (50.0, 1.0), (2.0, 8.0)]:
+        moved_x, moved_y = x.copy(), y.copy()
+        moved_x[0], moved_y[0] = extreme
+        at = with_confidential_predictors(moved_x, moved_y, a, basis=basis, B=B).function()
+        values.append([at(point)[0] for point in points])
+    out = with_confidential_predictors(x, y, a, np.array([0.0, 1, 1, 1, 1, 1]), basis=basis, B=B).function()
+    blanked = np.array([out(point)[0] for point in points])
+    values = np.array(values)
+    replaced = max(np.ptp(one - other) for one in values for other in values)
+    return np.ptp(values - blanked, axis=1).max(), replaced
+
+
+@pytest.mark.parametrize("B", [1.0, 2.0])
+def test_a_record_moves_the_log_target_by_no_more_than_two_b_predictors_included(B):
+    """With b = 0.25: 2 b taken out, 4 b replaced; at b / B, as for public predictors, it is more."""
+    b, confidential = (
+        0.25,
+        Records(
+            X=np.ones((1, 1)), row=np.zeros(1, dtype=np.intp), columns=("Intercept",), y=np.ones(1), basis=np.eye(1)
+        ),
+    )
+    blanked, replaced = largest_moves(tempered(b, B, confidential), B)
+    assert 0.6 * 2 * b < blanked <= 2 * b + 1e-9
+    assert replaced <= 4 * b + 1e-9
+    assert largest_moves(tempered(b, B, replace(confidential, basis=None)), B)[0] > 2 * b
+
+
+def test_a_basis_that_is_made_from_the_file_exceeds_the_bound():
+    """Replaced predictors then move the prior of all coefficients and the coordinates of every record."""
+    assert largest_moves(2 * 0.25 / 3, basis=None)[1] > 4 * 0.25
+
+
+@pytest.mark.slow
+def test_with_confidential_predictors_the_maximum_is_at_the_truth():
+    """Beside a reference that is off by half a standard deviation: within 4 standard errors."""
+    rng, n = np.random.default_rng(2), 40_000
+    x = rng.standard_t(5, n)
+    y = 0.5 + 0.6 * x + 0.8 * rng.standard_normal(n)
+    target = with_confidential_predictors(x, y, 1.0)
+    function = target.function()
+
+    def negative(point):
+        value, gradient = function(point)
+        return -value / n, -gradient / n
+
+    found = target.density(minimize(negative, target.starts(1, rng)[0], jac=True, method="BFGS").x)
+    np.testing.assert_allclose(found.B[:, 0], [0.5, 0.6], atol=4 * 1.5 * 0.8 / n**0.5)
+    assert found.L[0, 0] == pytest.approx(0.8, abs=4 * 1.5 * 0.8 / (2 * n) ** 0.5)
+
+
+@pytest.mark.slow
+def test_a_strict_release_of_two_outcomes():
+    """Means by region within 4 standard errors, what goes with what, and an epsilon that is the sum of its parts."""
+    design = make_design(1500, seed=3)
+    release = ss.synthesize(
+        design, ["income ~ region", "rent ~ region + log(income)"], epsilon=20, bounds=BOUNDS, m=4, seed=7,
+        population_total=design.weights.sum(),
+    )  # fmt: skip
+    assert release.privacy.kind == "strict" and release.privacy.epsilon == 20
+    there = release.tables("region", statistic="mean")
+    for outcome in ("income", "rent"):
+        own = ss.estimate(design, outcome, "region", "mean")
+        found = there[there["outcome"] == outcome]
+        far = 4 * np.hypot(found["se"].to_numpy(), own["se"].to_numpy())
+        assert (np.abs(found["estimate"].to_numpy() - own["estimate"].to_numpy()) < far).all()
+        low, high = BOUNDS[outcome]
+        assert all(each.frame[outcome].between(low, high).all() for each in release.datasets)
+    correlations = [np.corrcoef(np.log(f.frame["income"]), np.log(f.frame["rent"]))[0, 1] for f in release.datasets]
+    own = np.corrcoef(np.log(design.frame["income"]), np.log(design.frame["rent"]))[0, 1]
+    assert np.mean(correlations) == pytest.approx(own, abs=0.1)
+    said = str(release.privacy)
+    assert "predictors of later models are confidential" in said
+    for part in ("normal scores of income", "first draw of income", "normal scores of rent", "first draw of rent"):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("models", "bounds", "said"),
+    [
+        ([ss.FBS("income ~ region"), ss.PoissonRegression("visits ~ income")], (0, 1e6), "Poisson of visits cannot"),
+        ([ss.FBS("income ~ region"), ss.FBS("rent + visits ~ income")], (0, 1e6), "FBS of rent, visits cannot"),
+        (["income ~ region", "rent ~ log(income)"], {"incomes": (0, 1)}, "other columns than the outcomes"),
+        (["income ~ region", "rent ~ log(income)"], {"income": (0, 1e6)}, "nothing public says where rent"),
+        (["income ~ region", "rent ~ log(income)"], None, "bounds=.lowest, highest. of income, rent"),
+    ],
+)
+def test_what_is_not_strict_yet_is_refused_by_name(models, bounds, said):
+    with pytest.raises(ss.SurveySynthError, match=said):
+        ss.fit(make_design(300), models, epsilon=20, population_total=20_000, bounds=bounds)

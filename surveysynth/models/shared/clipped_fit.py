@@ -445,6 +445,7 @@ def whitening(X: Floats, size: Floats) -> Floats:
 def clipped_target(
     X: Floats, pattern: Codes, Y: Floats, reference: Density, a: Floats, B: float, limits: tuple[float, float],
     curved: bool, places: Places | None = None, zero: Bools | None = None, present: Floats | None = None,
+    basis: Floats | None = None,
 ) -> ClippedTarget:  # fmt: skip
     """The target of a file.
 
@@ -468,15 +469,18 @@ def clipped_target(
         Records whose outcome is zero, where that is an outcome of its own: the first column of Y is not looked at.
     present : float array (n,), optional
         1, or 0 where outcome and weight are blanked: C_B, which is public, counts such a record as before.
+    basis : float array (K, r), optional
+        What whitens X where predictors are confidential.  Then C_B is, too: it goes with a record that is blanked, and
+        is each record's own, not that of groups of rows.
     """
     counted = a if present is None else a * present
-    known, tempering = of_public_rows(len(X), pattern, a, reference, places)
-    Q = whitening(X, known)
+    known, tempering = of_public_rows(len(X), pattern, a if basis is None else counted, reference, places)
+    Q = whitening(X, known) if basis is None else basis
     W, G = np.ascontiguousarray(X @ Q), len(X)
     log_odds = None if reference.zero is None else X @ reference.zero
     slope = X @ reference.slope
     C = apart_from_mean(W, known)
-    if G > MANY_ROWS:  # rows with records and without C_B, then groups of rows with C_B and without records
+    if G > MANY_ROWS and basis is None:  # rows with records, without C_B, then groups of rows with C_B, without records
         group = np.zeros(G, dtype=np.intp) if places is None else places.cell * places.K + places.category
         groups = alike(W, tempering, group)
 

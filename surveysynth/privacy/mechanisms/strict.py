@@ -15,6 +15,8 @@ from ...errors import InputError, ModelError, PrivacyError
 from ...models.base import Boundable, Relative, Synthesizer
 from ...models.draws import Draws
 from ...models.normal.fbs import FBS
+from ...models.records import Records
+from ...models.sequential import Sequential, SequentialRecords
 from ...validation import positive
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
@@ -48,6 +50,12 @@ STOPS = (
     "determine the outcome or the weight; an outcome that is nearly proportional to the weight's inverse; weights that "
     "are a function of public variables and were not declared public; chains that do not agree",
 )
+CONFIDENTIAL = (
+    "predictors of later models are confidential, and so is the expectation that is subtracted there: it is bounded "
+    "together with the clamped ratio, by a smaller factor. Their scales are those of a file simulated from first draws"
+)
+UNSCALED = "nothing public says where {} lie: give public bounds, bounds={{outcome: (low, high), ...}}"
+EQUAL = "models in sequence have equal shares of epsilon, which add up"
 FIRST = "a first draw of this file, under an epsilon of its own of {:.3g}"
 
 
@@ -135,7 +143,32 @@ class Strict(Mechanism):
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """A first draw, where there is no reference, and the draws: see :meth:`Mechanism.fit`; nothing is tuned."""
+        """A first draw, where there is no reference, and the draws: see :meth:`Mechanism.fit`; nothing is tuned.
+
+        Of models in sequence one after the other, each under an equal share of epsilon.
+        """
+        model = pseudo.model
+        if not isinstance(model, Sequential):
+            return self._fit(pseudo, budget, assessment, say)
+        assert isinstance(pseudo.records, SequentialRecords)  # as its prepare makes them
+        if model.unscaled:  # before anything is paid for
+            raise InputError(UNSCALED.format(", ".join(model.unscaled)))
+        done: list[ProtectedFit] = []
+        for own in model.models:
+            records = model.relative(pseudo.records, [_reference(each) for each in done], pseudo.sampler.rng)
+            share = replace(shared(budget, len(model.models)), parts=own.spent)
+            done.append(self._fit(replace(pseudo, model=own, records=records), share, assessment, say))
+        names = [", ".join(own.outcomes) for own in model.models]
+        parts = [(f"{part} of {name}" if part == "first draw" else part, spent)
+                 for name, each in zip(names, done, strict=True) for part, spent in each.parts]  # fmt: skip
+        b = replace(budget, parts=tuple(parts)).bound
+        return ProtectedFit(
+            math.nan, done[0].alpha, model.together([each.posterior for each in done]), np.full(len(done[0].alpha), b),
+            clamp=b, parts=tuple(parts), sequence=tuple(zip(names, done, strict=True)),
+        )  # fmt: skip
+
+    def _fit(self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, say: Say) -> ProtectedFit:
+        """One model."""
         model, records, unit = pseudo.model, pseudo.records, pseudo.unit
         assert isinstance(model, Relative)  # as check_model sees to
         share = 1 / _sizes(pseudo)  # of a record in the budget of its unit
@@ -152,7 +185,7 @@ class Strict(Mechanism):
         known, reference = math.inf, measured
         if earlier is None:
             say("a first draw")
-            a = Budget(epsilon, 1).bound / FIRST_CLAMP * share
+            a = tempered(Budget(epsilon, 1).bound, FIRST_CLAMP, records) * share
             known = float(unit.spread(a).sum())
             draws = _long_enough(pseudo, measured, unit.spread(a), FIRST_CLAMP, present, first=True)
             _refuse_failed(draws)
@@ -163,16 +196,24 @@ class Strict(Mechanism):
                 rng=pseudo.noise,
             )  # fmt: skip
         b, clamp = rest.bound, clamp_of(rest, d)
-        alpha = b / clamp * share
+        alpha = tempered(b, clamp, records) * share
         say("draws")
         tempering = unit.spread(alpha)
         draws = _long_enough(pseudo, reference, tempering, clamp, present, first=False)
         draws = replace(draws, values=draws.values | {"known": np.full(draws.size, tempering.sum())})
         alpha, bounds = alpha * assessment.present, np.full(len(share), b)
-        return ProtectedFit(math.nan, alpha, draws, bounds, clamp=b, parts=rest.parts, reference=reference)
+        held = clamp * tempered(b, clamp, records)
+        return ProtectedFit(math.nan, alpha, draws, bounds, clamp=held, parts=rest.parts, reference=reference)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
         """Refuse a model that cannot be measured against a reference (ModelError)."""
+        if isinstance(model, Sequential):
+            if self.reference is not None:
+                raise ModelError("models in sequence take no reference yet: leave it out; first draws take its place")
+            for own in model.models:
+                self.check_model(own, unit)
+            model.check_relative()
+            return
         if not isinstance(model, Relative):
             censored = "mechanism=Censored(), which is strict, too, or " if isinstance(model, Boundable) else ""
             raise ModelError(
@@ -192,6 +233,8 @@ class Strict(Mechanism):
 
     def under(self, model: Synthesizer) -> Synthesizer:
         """With the prior around the reference, and on its scale unless the model names one."""
+        if isinstance(model, Sequential):
+            return model.with_models([self.under(own) for own in model.models])
         if not isinstance(model, Relative):
             return model
         earlier = self.reference.synthesizer if isinstance(self.reference, Reference) else None
@@ -226,12 +269,17 @@ class Strict(Mechanism):
 
     def published(self, pseudo: PseudoLikelihood, fitted: ProtectedFit, draws: Draws) -> dict[str, Any]:
         """The parameters of the released draws, which later releases can be measured against."""
-        assert isinstance(pseudo.model, Relative)
+        if not isinstance(pseudo.model, Relative):
+            return {}
         source = "an earlier release of this survey"
         return {"reference": published(pseudo.model, pseudo.records.public, draws, source)}
 
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What records are measured against, for the report."""
+        if fitted.sequence:
+            of_models = [self.said_of_bias(each, debias)[0] for _, each in fitted.sequence]
+            said = [f"{name}: {text}" for (name, _), text in zip(fitted.sequence, of_models, strict=True)]
+            return [*said, CONFIDENTIAL, EQUAL, _parts_of(fitted)]
         assert fitted.clamp is not None
         first = dict(fitted.parts).get("first draw")
         what = str(self.reference) if first is None else FIRST.format(first)
@@ -239,9 +287,29 @@ class Strict(Mechanism):
         said = [MEASURED.format(what, fitted.clamp / a, a)]
         if self.between_psus is not None:
             said.append(GIVEN_SHARE.format(self.between_psus))
-        if fitted.parts:
-            said.append(PARTS.format("; ".join(f"{name} {epsilon:.3g}" for name, epsilon in fitted.parts)))
-        return said
+        return [*said, _parts_of(fitted)] if fitted.parts else said
+
+
+def _parts_of(fitted: ProtectedFit) -> str:
+    """What epsilon is spent on, in a sentence."""
+    return PARTS.format("; ".join(f"{name} {epsilon:.3g}" for name, epsilon in fitted.parts))
+
+
+def _reference(fitted: ProtectedFit) -> Draws:
+    """What it was measured against."""
+    assert fitted.reference is not None  # as of every strict fit
+    return fitted.reference
+
+
+def shared(budget: Budget, models: int) -> Budget:
+    """What each of several models may spend: the same."""
+    assert budget.epsilon is not None  # as synthesize sees to
+    return Budget(budget.epsilon / models, budget.m)
+
+
+def tempered(bound: float, clamp: float, records: Records) -> float:
+    """a: b / B, or, where C_B is confidential, as it lies between e^-B and 1 + e^-B, 2 b / (2 B + 1)."""
+    return bound / clamp if records.basis is None else 2 * bound / (2 * clamp + 1)
 
 
 def first_epsilon(parameters: int, n: int, budget: Budget) -> float:
