@@ -183,7 +183,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
                 )
             public += [c for c in model.predictor_columns if c not in (*self.outcomes, *public, LOG_WEIGHT)]
             known += model.outcomes
-        self.predictors = " + ".join(f"`{name}`" for name in public) or "1"
+        self.predictors = " + ".join(name if name.isidentifier() else f"`{name}`" for name in public) or "1"
         self.measure = "; ".join(model.measure for model in self.models)
 
     def __repr__(self) -> str:

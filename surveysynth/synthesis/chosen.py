@@ -10,6 +10,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import PrivacyError
 from ..models.base import Boundable, Relative, Synthesizer
 from ..models.registry import MODELS
+from ..models.sequential import Sequential
 from ..models.shared.predictors import predictor_rows
 from ..privacy.expected_accuracy import expected_se
 from .parts import MECHANISMS, bounds_of_scores, mechanism_of, sides, synthesizer_of
@@ -125,6 +126,8 @@ def expected(
     if said.mechanism != "strict" or said.epsilon is None:
         return None
     model = synthesizer_of(settings, folder)
+    shares = len(model.models) if isinstance(model, Sequential) else 1
+    model = model.models[0] if isinstance(model, Sequential) else model
     if not isinstance(model, Relative):
         return None
     numbers, parameters = (
@@ -136,13 +139,13 @@ def expected(
     )
     n = records or (design.n if said.unit is None else design.column(said.unit).nunique())
     return expected_se(
-        n, parameters, said.epsilon, m or settings.release.m, numbers=numbers, reference=said.reference is not None,
-        scores=bounds_of_scores(settings) is not None,
+        n, parameters, said.epsilon / shares, m or settings.release.m, numbers=numbers,
+        reference=said.reference is not None, scores=bounds_of_scores(settings) is not None,
     )  # fmt: skip
 
 
 def _mechanism_for(model: Synthesizer) -> tuple[MechanismName, str]:
-    if isinstance(model, Relative):
+    if isinstance(model, Relative | Sequential):
         return "strict", "pure differential privacy at the file's own number of records"
     if isinstance(model, Boundable):
         return "censored", f"strict; {model.name} has no clipped likelihood ratio yet"
@@ -151,7 +154,9 @@ def _mechanism_for(model: Synthesizer) -> tuple[MechanismName, str]:
 
 def _data_sets(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[int, str]:
     epsilon = settings.privacy.epsilon
-    m = MECHANISMS[settings.privacy.mechanism or "strict"]().data_sets(epsilon)
+    shares = 1 + len(settings.model.later or ()) if settings.privacy.mechanism == "strict" else 1
+    share = None if epsilon is None else epsilon / shares
+    m = MECHANISMS[settings.privacy.mechanism or "strict"]().data_sets(share)
     ready = settings.privacy.mechanism == "strict" and not lacking(settings, folder, at_hand=True)
     if not ready:
         return m, "the mechanism's default at this epsilon" if settings.privacy.mechanism == "strict" else "the papers'"

@@ -196,7 +196,7 @@ def fit(
     budget = replace(budget, parts=synthesizer.spent)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
-    with stages(mechanism.expected_seconds(design.n)) as say:
+    with stages(mechanism.expected_seconds(design.n, models_of(synthesizer))) as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
@@ -392,12 +392,18 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
     if epsilon is not None and mechanism.epsilon is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
     asked = mechanism.epsilon if epsilon is None else epsilon
-    budget = Budget(asked, mechanism.data_sets(asked) if m is None else m)
+    models = models_of(synthesizer) if mechanism.clamps else 1  # which have shares of epsilon
+    budget = Budget(asked, mechanism.data_sets(None if asked is None else asked / models) if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
     elif budget.epsilon is None and mechanism.needs_epsilon:
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
     return budget
+
+
+def models_of(synthesizer: Synthesizer) -> int:
+    """How many models are in sequence."""
+    return len(synthesizer.models) if isinstance(synthesizer, Sequential) else 1
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:

@@ -19,6 +19,7 @@ from ..estimation import estimate
 from ..models.base import Synthesizer
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
+from ..models.sequential import Sequential
 from ..models.shared.predictors import discrete_predictors, predictor_rows
 from ..models.shared.transforms import AsinhTransform, as_transform
 from ..privacy.mechanisms import Mechanism
@@ -130,6 +131,8 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
     m = settings.model
     scale = {"scores": "private normal scores"}.get(str(m.transform), m.transform)
     parts = [f"{model.name} of {', '.join(model.outcomes)} ({m.kind}), given {model.predictors}"]
+    if isinstance(model, Sequential):
+        parts = [f"in sequence, {m.name} of {'; '.join([str(m.formula), *(m.later or [])])}"]
     parts += [f"scale {scale}"] if scale else []
     parts += [f"weights {m.weight}"] if m.weight else []
     parts += ["zeros of their own"] if m.zeros else []
@@ -194,7 +197,7 @@ def _said_on_page(settings: Settings, design: SurveyDesign, model: Synthesizer, 
 
 
 def _said_of_time(settings: Settings, design: SurveyDesign, mechanism: Mechanism) -> str:
-    seconds = mechanism.expected_seconds(design.n)
+    seconds = mechanism.expected_seconds(design.n, 1 + len(settings.model.later or ()))
     if seconds is not None:
         return f"about {seconds:.0f} seconds on two cores, up to four times as long where chains have to be longer"
     if settings.model.prior == "flat":

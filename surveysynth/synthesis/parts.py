@@ -11,6 +11,7 @@ from ..design.formula import sides_of
 from ..errors import InputError
 from ..models.base import Synthesizer
 from ..models.registry import MODELS, OWN_MODEL, model_from_file
+from ..models.sequential import Sequential
 from ..models.shared.normal_scores import NormalScores
 from ..models.shared.transforms import as_transform
 from ..privacy.mechanisms import Mechanism, PerInstance, PseudoPosterior, Strict
@@ -74,7 +75,21 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
         )
     if listed.one_outcome and len(outcomes) != 1:
         raise InputError(f"model.name = {name!r} synthesizes one outcome")
-    return listed.make(outcomes[0] if len(outcomes) == 1 else outcomes, predictors, **given)
+    first = listed.make(outcomes[0] if len(outcomes) == 1 else outcomes, predictors, **given)
+    if not said.later:
+        return first
+    if name != "fbs":
+        raise InputError("model.later: further amounts go with model.name = 'fbs'")
+    given.pop("weight", None)  # which later models take as given
+    return Sequential([first, *(listed.make(*_amount(formula), **given) for formula in said.later)])
+
+
+def _amount(formula: str) -> tuple[str, str]:
+    """Outcome and predictors of a later formula."""
+    outcomes, predictors = sides(formula)
+    if len(outcomes) != 1:
+        raise InputError(f"model.later: {formula!r} has {len(outcomes)} outcomes: write a formula for each")
+    return outcomes[0], predictors
 
 
 def mechanism_of(settings: Settings, folder: Path) -> Mechanism:

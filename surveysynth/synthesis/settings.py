@@ -64,6 +64,9 @@ class Model(Section):
     """What is synthesized, given what, and by which model."""
 
     formula: str | None = Field(None, description="outcome ~ public predictors; C(column) is an outcome of categories")
+    later: list[str] | None = Field(
+        None, description="further amounts in sequence: formulas, which may name the outcomes before them"
+    )
     kind: choices.OutcomeKind = Field(
         "amount", description="what the outcomes are: amount, count or share; declared, never found"
     )

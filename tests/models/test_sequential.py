@@ -348,3 +348,40 @@ def test_a_strict_release_of_two_outcomes():
 def test_what_is_not_strict_yet_is_refused_by_name(models, bounds, said):
     with pytest.raises(ss.SurveySynthError, match=said):
         ss.fit(make_design(300), models, epsilon=20, population_total=20_000, bounds=bounds)
+
+
+# ---- in plans
+
+
+def plan_of(tmp_path, **entries):
+    make_frame(1500).to_csv(tmp_path / "file.csv", index=False)
+    return ss.Plan.draft(
+        tmp_path / "file.csv", formula="income ~ region", later=["rent ~ region + log(income)"], weights="w",
+        epsilon=20, population_total=80_000, bounds=BOUNDS, by=["region"], folder=str(tmp_path / "release"), **entries,
+    )  # fmt: skip
+
+
+def test_a_plan_says_the_sequence_and_what_to_expect(tmp_path):
+    plan = plan_of(tmp_path)
+    assert plan.settings.privacy.mechanism == "strict"
+    assert 'later = ["rent ~ region + log(income)"]' in plan.to_toml()
+    said = str(plan)
+    assert "in sequence, fbs of income ~ region; rent ~ region + log(income)" in said
+    alone = plan_of(tmp_path).set(later=None, epsilon=10)  # an equal share
+    expected = [line for each in (plan, alone) for line in str(each).splitlines() if "standard errors of means" in line]
+    assert expected[0] == expected[1]
+    with pytest.raises(ss.InputError, match="write a formula for each"):
+        plan.set(later=["rent + visits ~ region"])
+    with pytest.raises(ss.InputError, match="further amounts go with model.name = 'fbs'"):
+        plan.set(formula="visits ~ region", kind="count", bounds=(0, 50))
+
+
+def test_a_plan_makes_the_release_that_the_list_of_models_makes(tmp_path):
+    plan = plan_of(tmp_path, mechanism="per-instance", m=2)
+    release = plan.release(seed=3)
+    models = [ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")]
+    by_hand = ss.synthesize(
+        plan.design, models, epsilon=20, m=2, mechanism=ss.PerInstance(), population_total=80_000, seed=3
+    )
+    pd.testing.assert_frame_equal(release.datasets[0].frame, by_hand.datasets[0].frame)
+    assert {"income", "rent"} < set(plan.compare(release)["outcome"])

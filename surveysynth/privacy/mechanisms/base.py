@@ -70,7 +70,7 @@ class Mechanism(ABC):
         """How many are released where nothing was said, from public numbers alone."""
         return 3
 
-    def expected_seconds(self, n: int) -> float | None:
+    def expected_seconds(self, n: int, models: int = 1) -> float | None:
         """What a release of n records takes on two cores, about; None where the number of records does not say it."""
         return None
 

@@ -35,7 +35,7 @@ GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
 NOISE_OF_SCORES = 12.0
 SCORES_SHARE = 0.3  # of epsilon, at the most
 PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
-SECONDS, PER_RECORD = 8.0, 1e-4  # of a release, in all and a record
+SECONDS, PER_RECORD, PER_ROW = 8.0, 1e-4, 6e-3  # of a release, in all, a record, and a row of predictors of its own
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
 MEASURED = (
@@ -120,9 +120,9 @@ class Strict(Mechanism):
         """3 to 5: more files, more degrees of freedom; below a = 1/3 the posterior is wide, and means are biased."""
         return 3 if epsilon is None else int(np.clip(0.8 * epsilon, 3, 5))
 
-    def expected_seconds(self, n: int) -> float:
-        """As measured with 36 combinations of predictors (docs/strict.md)."""
-        return SECONDS + PER_RECORD * n
+    def expected_seconds(self, n: int, models: int = 1) -> float:
+        """As measured with 36 combinations of predictors (docs/strict.md); later models have a row for every record."""
+        return SECONDS + PER_RECORD * n + (models - 1) * (SECONDS + PER_ROW * n)
 
     @property
     def weights_from_file(self) -> bool:
