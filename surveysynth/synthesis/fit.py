@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
@@ -28,8 +29,9 @@ from ..privacy.units import Unit
 from ..release.release import Release
 from ..validation import as_list, positive, whole
 from . import report_notes
-from .assemble import Total, assemble, count_roles_of, public_frame, roles_of, totals_of
+from .assemble import Total, assemble, count_roles_of, public_columns, public_frame, roles_of, totals_of
 from .draws import choose_draws, verdict
+from .edits import check_rules, redrawn
 from .policy import Policy
 
 Floats = NDArray[np.float64]
@@ -245,6 +247,7 @@ class Fit:
         accept_diagnostics: Sequence[str] = (),
         ledger: Ledger | None = None,
         rule: IdentificationRule | None = None,
+        edits: Sequence[str] | str | None = None,
     ) -> Release:
         """Release m weighted synthetic data sets from this fit.
 
@@ -269,10 +272,15 @@ class Fit:
         rule : IdentificationRule, optional
             What the data sets must pass once they are drawn.  It looks at the confidential file: epsilon
             covers neither that a release was blocked, which is not to be published, nor that another one passed.
+        edits : list of str, optional
+            Public rules that every synthetic record is to obey, conditions on columns of the files:
+            ``["rent <= income", "hours > 0 or wages == 0"]``.  Records that break one are drawn again, from the same
+            parameters: epsilon does not change, and what the model says of the others does not, either.
 
         Raises
         ------
         InputError
+            edits that are no conditions on columns of the files;
             accept_diagnostics under the censored mechanism; debias where privacy weights do not follow from a
             record's risk and constants (linear map, Count, re-weighting), in a paper's setting, of FBP with effects
             of PSUs, or of units of several records without such effects; a rule that does not suit the file.
@@ -282,7 +290,10 @@ class Fit:
         NotFitForRelease
             A diagnostic failed, or privacy weights keep less than 30% of the file's information, and it was not
             accepted by name.
+        ModelError
+            The model hardly ever obeys an edit rule; nothing is spent.
         """
+        rules = check_rules(edits, [*public_columns(self.design, self.synthesizer), *self.synthesizer.outcomes])
         check_accepted(accept_diagnostics)
         check_rule(rule, self.design, self.synthesizer, self.mechanism)
         of = self._spending(m, epsilon)
@@ -299,6 +310,7 @@ class Fit:
         public = public_frame(self.design, self.synthesizer, self.streams.order)
         values = self.streams.values
         simulated = [*self.synthesizer.simulations(self.records, chosen.draws, chosen.simulated, values)]
+        simulated, shares = self._edited(simulated, chosen, rules, public)
         self._enforce(rule, simulated)
         roles = roles_of(self.design, self.synthesizer.outcomes, public, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*public.columns, *self.synthesizer.outcomes])
@@ -312,11 +324,12 @@ class Fit:
         self.spent.extend(self._spent_by(of.m))
         release = Release(
             datasets=datasets,
-            privacy=report_notes.report(self, of, debias, factor, rule),
+            privacy=report_notes.report(self, of, debias, factor, rule, rules, shares),
             predictors=tuple(c for c in public.columns if c in self.synthesizer.predictor_columns),
             outcomes=self.synthesizer.outcomes,
             categorical=self.synthesizer.categorical,
-            method=report_notes.method(self, debias) | found | self._published(positions),
+            method=report_notes.method(self, debias) | found | self._published(positions)
+            | ({"edits": rules} if rules else {}),
             internal=report_notes.internal(self) | {"rows": self.rows[np.array(orders)]},
             count_roles=count_roles,
         )
@@ -353,6 +366,25 @@ class Fit:
             records, self.draws, positions, alpha, self.unit.of_record, self.streams.draws, debias=debias
         )
         return Chosen(positions, corrected, chosen)
+
+    def _edited(
+        self, simulated: list[Synthetic], chosen: Chosen, rules: Sequence[str], public: pd.DataFrame
+    ) -> tuple[list[Synthetic], list[float]]:
+        """Data sets that obey public rules, and the share of records of each that were drawn again."""
+        if not rules:
+            return simulated, []
+        numeric = [name for name in self.synthesizer.outcomes if name not in self.synthesizer.categorical]
+
+        def frame(made: Synthetic) -> pd.DataFrame:
+            return public.assign(**dict(zip(numeric, made.outcomes.T, strict=True)), **made.labels)
+
+        def again(s: int) -> Callable[[], Synthetic]:
+            return lambda: next(
+                iter(self.synthesizer.simulations(self.records, chosen.draws, [s], self.streams.values))
+            )
+
+        found = [redrawn(made, again(s), rules, frame) for made, s in zip(simulated, chosen.simulated, strict=True)]
+        return [made for made, _ in found], [share for _, share in found]
 
     def _enforce(self, rule: IdentificationRule | None, simulated: Sequence[Synthetic]) -> None:
         """Stop data sets that break the rule; their draws may be used again, as they were not released."""

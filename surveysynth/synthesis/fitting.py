@@ -42,8 +42,9 @@ from ..privacy.units import Unit, unit_of
 from ..progress import stages
 from ..release.release import Release
 from ..validation import check_keywords, check_seed, one_of, positive
-from .assemble import check_public, check_total, public_mean_weight
+from .assemble import check_public, check_total, public_columns, public_mean_weight
 from .draws import check_chains
+from .edits import check_rules
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
 from .missing import said_of_missing, without_missing
 from .policy import Policy
@@ -280,6 +281,7 @@ def synthesize(
     accept_diagnostics: Sequence[str] = (),
     ledger: Ledger | None = None,
     rule: IdentificationRule | None = None,
+    edits: Sequence[str] | str | None = None,
     **settings: Any,
 ) -> Release:
     """Fit, tune to epsilon and release m weighted synthetic data sets, in one call.
@@ -290,7 +292,7 @@ def synthesize(
     ----------
     design, synthesizer, epsilon, m, **settings
         As for :func:`fit`.
-    debias, accept_diagnostics, ledger, rule
+    debias, accept_diagnostics, ledger, rule, edits
         As for :meth:`Fit.release`.
 
     Returns
@@ -319,6 +321,7 @@ def synthesize(
     mechanism.check_accepted(accept_diagnostics)
     if rule is not None:
         check_rule(rule, without_missing(design, model)[0], model, mechanism)
+    check_rules(edits, [*public_columns(design, model), *model.outcomes])
     one_of(debias, (False, True), "debias")
     if debias:
         check_debias(model, mechanism, bool(settings.get("reweight")))
@@ -333,7 +336,7 @@ def synthesize(
             "publication).",
             file=sys.stderr,
         )
-    return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule)
+    return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule, edits=edits)
 
 
 def check_kinds(
@@ -393,7 +396,8 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
     asked = mechanism.epsilon if epsilon is None else epsilon
     models = models_of(synthesizer) if mechanism.clamps else 1  # which have shares of epsilon
-    budget = Budget(asked, mechanism.data_sets(None if asked is None else asked / models) if m is None else m)
+    share = None if asked is None else positive(asked, "epsilon") / models
+    budget = Budget(asked, mechanism.data_sets(share) if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
     elif budget.epsilon is None and mechanism.needs_epsilon:

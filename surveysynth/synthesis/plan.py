@@ -323,7 +323,7 @@ class Plan:
             public=privacy.public, clusters=model.clusters or "model", unit=privacy.unit,
             reweight=privacy.reweight or 0, engine=model.engine or "auto", debias=bool(release.debias),
             accept_diagnostics=release.accept or (), ledger=ledger if enter else None,
-            rule=rule_of(self.settings), seed=seed,
+            rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
         )  # fmt: skip
         about = {name: getattr(release, name) for name in ABOUT if getattr(release, name) is not None}
         for name in ("digits", "units"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ..privacy.report import BY_GIVEN_CONSTANTS, SUM_OF_WEIGHTS, PrivacyReport, 
 from ..privacy.units import CLASS
 from .assemble import public_columns, said_of_total
 from .draws import verdict
+from .edits import HELD
 
 if TYPE_CHECKING:
     from .fit import Fit, Spending
@@ -63,10 +65,14 @@ PUBLIC_OR_NOT = (
 
 
 def report(
-    fit: Fit, of: Spending, debias: bool, factor: float | None, rule: IdentificationRule | None
-) -> PrivacyReport:
-    """The privacy report of a release: what is guaranteed, what is taken as given, and what stays internal."""
-    said = notes(fit, of, debias, factor)
+    fit: Fit, of: Spending, debias: bool, factor: float | None, rule: IdentificationRule | None,
+    edits: Sequence[str] = (), redrawn: Sequence[float] = (),
+) -> PrivacyReport:  # fmt: skip
+    """The privacy report of a release: what is guaranteed, what is taken as given, and what stays internal.
+
+    ``edits`` are the rules that its records obey, ``redrawn`` the share of records that broke one, of each data set.
+    """
+    said = notes(fit, of, debias, factor) + ([HELD.format("; ".join(edits))] if edits else [])
     d = fit.draws.diagnostics
     internal = {
         "epsilon_exact": None if fit.kind == "none" else math.fsum(fit.spent[-of.m :]), "delta": fit.delta,
@@ -77,6 +83,7 @@ def report(
         "releases_blocked_by_a_rule_before": len(fit.blocked),
         "mean_alpha": fit.mean_alpha,
         **fit.mechanism.internal(fit.weighted),
+        **({"redrawn_by_edits": list(redrawn)} if edits else {}),
     }  # fmt: skip
     return PrivacyReport(
         kind=fit.kind, epsilon=np.inf if of.epsilon is None else of.epsilon, epsilon_requested=of.asked, m=of.m,

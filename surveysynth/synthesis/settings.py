@@ -120,6 +120,14 @@ class Privacy(Section):
     cap: float | None = Field(None, gt=0, description="the most that may be spent on the survey")
 
 
+class Edits(Section):
+    """Public rules that synthetic records obey."""
+
+    rules: list[str] | None = Field(
+        None, description="conditions on columns, as 'rent <= income'; records that break one are drawn again"
+    )
+
+
 class Tables(Section):
     """What public/tables.csv shows."""
 
@@ -171,6 +179,7 @@ class Settings(Section):
     survey: Survey
     model: Model
     privacy: Privacy
+    edits: Edits = Edits()
     tables: Tables = Tables()
     release: ReleaseSettings = ReleaseSettings()
 
