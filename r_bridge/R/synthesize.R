@@ -68,6 +68,8 @@
 #' @param chains,warmup,draws Settings of the sampler; `NULL`: the mechanism's own, 1,000 each, under [strict()] 300 and 1,000.
 #' @param seed For tests only: whoever knows the seed can undo the randomness, and the release says that it is not for
 #'   publication. Without it randomness comes from the operating system; R's `set.seed()` has no influence on it.
+#' @param edits Public rules that every synthetic record is to obey, conditions on columns as Python writes them:
+#'   `c("rent <= income", "hours > 0 or wages == 0")`. Records that break one are drawn again, at no epsilon.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
 #'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
@@ -95,13 +97,14 @@ synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, pop
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
                        engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = NULL,
-                       draws = NULL, seed = NULL, bounds = NULL) {
+                       draws = NULL, seed = NULL, bounds = NULL, edits = NULL) {
   settings <- list(
     epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), reweight = reweight,
     debias = debias, engine = match.arg(engine), accept_diagnostics = I(as.character(accept_diagnostics)),
     tolerance = tolerance, chains = chains, warmup = warmup, draws = draws, seed = seed,
     bounds = if (is.list(bounds)) lapply(bounds, I) else bounds,
-    ledger = if (!is.null(ledger)) check_ledger(ledger), rule = if (!is.null(rule)) check_rule(rule)
+    ledger = if (!is.null(ledger)) check_ledger(ledger), rule = if (!is.null(rule)) check_rule(rule),
+    edits = if (!is.null(edits)) I(as.character(edits))
   )
   in_folder(function(folder) {
     known <- rule$arguments$known
@@ -130,8 +133,8 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' @param epsilon Given alone, c1 is tuned to it.
 #' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (Hu, Savitsky & Williams 2022a,
 #'   section 1.4.1, step 2), with Delta_target = epsilon / (2 m), or 1 without an epsilon.
-#' @param ... Further arguments of [synthesize()], except `policy`, `ledger`, `rule`, `debias` and
-#'   `accept_diagnostics`.
+#' @param ... Further arguments of [synthesize()], except `policy`, `ledger`, `rule`, `debias`, `accept_diagnostics` and
+#'   `edits`.
 #' @return A table is a data frame: `m`, `epsilon`, `information` (the share of the file's information that is kept,
 #'   about), `se_ratio` (the expected standard error of a mean over the file's own, about) and `verdict`; under [strict()]
 #'   it is computed from public facts alone. Else a list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
@@ -149,7 +152,7 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' }
 privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NULL, mechanism = NULL, ...) {
   further <- list(...)
-  none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics")
+  none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics", "edits")
   own <- setdiff(names(formals(privacy_cost)), "...")
   allowed <- setdiff(names(formals(synthesize)), c(own, none_here))
   unknown <- setdiff(if (length(further)) names(further), allowed)
@@ -204,8 +207,7 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
   columns <- c(model$outcomes, model$columns, names_of(unit), known, mechanism$arguments$risk$arguments$known)
   check_there(c(columns, public), names(parts$frame))
   if (is.null(policy)) {
-    logical <- names(Filter(is.logical, parts$frame))
-    synthesizer$arguments$predictors <- formula_text(synthesizer$formula[[3]], logical)
+    synthesizer <- with_logical(synthesizer, names(Filter(is.logical, parts$frame)))
   }
   list(
     design = design_for_python(parts, columns, folder), synthesizer = synthesizer, mechanism = mechanism,

@@ -240,6 +240,50 @@ mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE
   )
 }
 
+#' Several outcomes of one file
+#'
+#' Models in sequence: each has the outcomes of those before it, and the log of the survey weight, as predictors where
+#' its formula names them. The first models the weight, and may have categories; later ones are amounts, counts or
+#' shares, and under [strict()] amounts of [fbs()]. Synthetic records get their outcomes one after the other, each given
+#' the synthetic ones before it.
+#'
+#' @param ... Two models or more, in an order in which every predictor is public or comes before.
+#' @return A model, for [synthesize()].
+#' @references Raghunathan, Reiter and Rubin (2003), Multiple Imputation for Statistical Disclosure Limitation, Journal
+#'   of Official Statistics 19, 1-16, section 3.
+#' @export
+#' @examples
+#' in_sequence(fbs(income ~ region, prior = "flat"), fbs(rent ~ region + log(income), prior = "flat"))
+in_sequence <- function(...) {
+  models <- unname(list(...))
+  if (length(models) < 2 || !all(vapply(models, inherits, NA, "surveysynth_synthesizer"))) {
+    refuse("in_sequence() takes two models or more: in_sequence(fbs(income ~ region), fbs(rent ~ region + log(income)))")
+  }
+  made <- make("Sequential", "in_sequence", models = models,
+               class = c("surveysynth_sequence", "surveysynth_synthesizer"))
+  made$outcomes <- unlist(lapply(models, `[[`, "outcomes"))
+  made$columns <- setdiff(unlist(lapply(models, `[[`, "columns")), made$outcomes)
+  made
+}
+
+#' @method print surveysynth_sequence
+#' @export
+print.surveysynth_sequence <- function(x, ...) {
+  cat("in sequence:\n")
+  lapply(x$arguments$models, print)
+  invisible(x)
+}
+
+# A model whose formula knows which columns are logical: Python has them as labels.
+with_logical <- function(model, logical) {
+  if (inherits(model, "surveysynth_sequence")) {
+    model$arguments$models <- lapply(model$arguments$models, with_logical, logical)
+  } else {
+    model$arguments$predictors <- formula_text(model$formula[[3]], logical)
+  }
+  model
+}
+
 # A model of one outcome, which is no category.
 one_number <- function(model, otherwise) {
   if (!identical(c(model$arguments$outcome), model$outcomes) || length(model$outcomes) > 1) refuse(otherwise)

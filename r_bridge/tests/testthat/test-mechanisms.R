@@ -433,3 +433,27 @@ print(json.dumps([release.datasets[0].frame['api00'].tolist(), release.privacy.k
   expect_output(print(strict(between_psus = 0.05)), "strict(between_psus = 0.05)", fixed = TRUE)
   expect_output(print(fbs(y ~ x, weight = "linear")), "weight = \"linear\"", fixed = TRUE)
 })
+
+test_that("models in sequence and edit rules release the same from R and from Python", {
+  need_python()
+  csv <- tempfile()
+  write.csv(apistrat[c("stype", "api99", "api00", "pw")], csv, row.names = FALSE)
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+  model <- in_sequence(fbs(api99 ~ stype, prior = "flat"), fbs(api00 ~ stype + log(api99), prior = "flat"))
+  expect_output(print(model), "FBS: api00 ~ stype + log(api99)", fixed = TRUE)
+  ours <- synthesize(design, model, 20, m = 1, population_total = 6194, mechanism = per_instance(), seed = 4,
+                     edits = c("api00 <= 1000", "api99 <= api00 + 200"))
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
+models = [ss.FBS('api99 ~ stype', prior='flat'), ss.FBS('api00 ~ stype + log(api99)', prior='flat')]
+release = ss.synthesize(design, models, epsilon=20, m=1, population_total=6194, mechanism=ss.PerInstance(), seed=4,
+                        edits=['api00 <= 1000', 'api99 <= api00 + 200'])
+print(json.dumps([release.datasets[0].frame[name].tolist() for name in ('api99', 'api00')]))", csv)
+  made <- ours$designs[[1]]$variables
+  expect_equal(made$api99, theirs[1, ], tolerance = 1e-10)
+  expect_equal(made$api00, theirs[2, ], tolerance = 1e-10)
+  expect_true(all(made$api00 <= 1000 & made$api99 <= made$api00 + 200))
+  expect_error(in_sequence(fbs(api00 ~ stype)), "two models or more", fixed = TRUE)
+  expect_error(synthesize(design, model, 20, population_total = 6194, edits = "api00 < score"), "names score")
+})

@@ -1,0 +1,132 @@
+"""Edit rules: what every synthetic record obeys, as "rent <= income"; records that break one are drawn again.
+
+Rules are public.  A record that breaks one is replaced by another draw of the same record from the same parameters, so
+that files are draws from the model given the rules (rejection sampling): post-processing, which spends nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import InputError, ModelError, guarded
+from ..models.draws import Synthetic
+
+Bools = NDArray[np.bool_]
+
+ROUNDS = 100  # a rule that a record keeps with a probability of 5% is still broken after so many by 6 of a thousand
+QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
+HELD = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
+
+
+def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str]) -> list[str]:
+    """Rules as a list, if they are conditions on these columns.
+
+    Raises
+    ------
+    InputError
+        A rule that is no expression, or names a column that synthetic files do not have.
+    """
+    given = [rules] if isinstance(rules, str) else list(rules or ())
+    for rule in given:
+        if not isinstance(rule, str) or not rule.strip():
+            raise InputError("edits are conditions on columns, as text: 'rent <= income'")
+        names = _names(rule)
+        unknown = sorted(names - set(columns))
+        if unknown:
+            raise InputError(
+                f"edits: {rule!r} names {', '.join(unknown)}, which synthetic files do not have: they hold "
+                f"{', '.join(columns)}"
+            )
+    return given
+
+
+def _names(rule: str) -> set[str]:
+    """The columns that a rule names; InputError where it is no condition, or calls a function."""
+    text = QUOTED.sub(PLACE, rule).replace("&", " and ").replace("|", " or ")
+
+    def impossible(kind: str) -> InputError:
+        return InputError(f"edits: {rule!r} is no condition: write comparisons of columns, as 'rent <= income'")
+
+    tree = guarded(partial(ast.parse, text, mode="eval"), (SyntaxError, ValueError, RecursionError), impossible)
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.Call | ast.Attribute | ast.Subscript) for node in nodes):
+        raise InputError(f"edits: {rule!r} calls a function: derive a column first, or write comparisons of columns")
+    return {node.id for node in nodes if isinstance(node, ast.Name)} - {PLACE} | set(QUOTED.findall(rule))
+
+
+def obeyed(rules: Sequence[str], frame: pd.DataFrame) -> Bools:
+    """Which records obey all rules: (n,); a condition on something missing is not obeyed.
+
+    Raises
+    ------
+    InputError
+        A rule whose value is no condition.
+    """
+    out = np.ones(len(frame), dtype=bool)
+    for rule in rules:
+
+        def evaluate(rule: str = rule) -> Any:
+            return frame.eval(rule, engine="python")
+
+        def impossible(kind: str, rule: str = rule) -> InputError:
+            return InputError(f"edits: {rule!r} cannot be evaluated ({kind})")
+
+        found = guarded(evaluate, Exception, impossible)
+        if not isinstance(found, pd.Series) or not pd.api.types.is_bool_dtype(found.dtype):
+            raise InputError(f"edits: {rule!r} is no condition: write a comparison, as 'rent <= income'")
+        out &= found.fillna(False).to_numpy(dtype=bool)
+    return out
+
+
+def redrawn(
+    made: Synthetic, again: Callable[[], Synthetic], rules: Sequence[str], frame: Callable[[Synthetic], pd.DataFrame]
+) -> tuple[Synthetic, float]:
+    """A synthetic data set all of whose records obey the rules, and the share of records that were drawn again.
+
+    Parameters
+    ----------
+    made : Synthetic
+    again : function
+        Another data set from the same draw.
+    rules : list of str
+    frame : function
+        The columns of a data set.
+
+    Raises
+    ------
+    ModelError
+        Some records break a rule in every one of 100 draws.
+    """
+    broken = ~obeyed(rules, frame(made))
+    share = float(broken.mean())
+    for _ in range(ROUNDS):
+        if not broken.any():
+            return made, share
+        made = _mixed(made, again(), broken)
+        broken = ~obeyed(rules, frame(made))
+    raise ModelError(
+        f"{int(broken.sum()):,} synthetic records break an edit rule in every one of {ROUNDS} draws: the model hardly "
+        "ever obeys it. Make the variables of the rule predictors of each other, or derive one of them from the others"
+    )
+
+
+def _mixed(made: Synthetic, other: Synthetic, there: Bools) -> Synthetic:
+    """With the records ``there`` of another data set."""
+
+    def of(mine: Any, theirs: Any) -> Any:
+        return None if mine is None else np.where(there.reshape(-1, *[1] * (np.ndim(mine) - 1)), theirs, mine)
+
+    labels = {name: column.where(~there, other.labels[name]) for name, column in made.labels.items()}
+    return replace(
+        made, outcomes=of(made.outcomes, other.outcomes), weights=of(made.weights, other.weights), labels=labels,
+        count_weights=of(made.count_weights, other.count_weights), cell=of(made.cell, other.cell),
+    )  # fmt: skip

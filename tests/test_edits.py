@@ -1,0 +1,125 @@
+"""Edit rules: every synthetic record obeys them, by another draw of the same record from the same parameters."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import surveysynth as ss
+from surveysynth.models.draws import Synthetic
+from surveysynth.synthesis.edits import check_rules, obeyed, redrawn
+from tests.models.test_sequential import make_design
+
+MODELS = ["income ~ region", "rent ~ region + log(income)"]
+SETTINGS = {"epsilon": 30, "mechanism": ss.PerInstance(), "m": 2, "seed": 1, "population_total": 30_000}
+
+
+def test_records_obey_them_and_others_stay_as_they_were():
+    design = make_design(800)
+    plain = ss.fit(design, MODELS, **SETTINGS).release()
+    edited = ss.fit(design, MODELS, **SETTINGS).release(edits=["rent * 30 <= income", "income > 5000"])
+    for before, after in zip(plain.datasets, edited.datasets, strict=True):
+        assert (after.frame["rent"] * 30 <= after.frame["income"]).all() and (after.frame["income"] > 5000).all()
+        obeys = (before.frame["rent"] * 30 <= before.frame["income"]) & (before.frame["income"] > 5000)
+        assert 0.02 < (~obeys).mean() < 0.9
+    assert edited.privacy.epsilon == plain.privacy.epsilon
+    assert "drawn again: rent * 30 <= income; income > 5000" in str(edited.privacy)
+    assert edited.method["edits"] == ["rent * 30 <= income", "income > 5000"]
+    shares = edited.privacy.internal["redrawn_by_edits"]
+    assert len(shares) == 2 and all(0.02 < share < 0.9 for share in shares)
+    assert "redrawn_by_edits" not in plain.privacy.internal
+
+
+def normals(rng, n):
+    return Synthetic(rng.standard_normal((n, 1)), np.ones(n))
+
+
+def test_what_is_drawn_is_the_model_given_the_rules():
+    """Normals above 1: the mean of the truncated normal (Johnson, Kotz & Balakrishnan 1994, eq. 13.134)."""
+    rng, n = np.random.default_rng(2), 200_000
+    made, share = redrawn(
+        normals(rng, n), lambda: normals(rng, n), ["y > 1"], lambda m: pd.DataFrame({"y": m.outcomes[:, 0]})
+    )
+    y = made.outcomes[:, 0]
+    assert y.min() > 1
+    assert share == pytest.approx(norm.cdf(1), abs=4 * 0.4 / n**0.5)
+    assert y.mean() == pytest.approx(norm.pdf(1) / norm.sf(1), abs=4 * 0.45 / n**0.5)
+
+
+def test_records_that_obey_keep_every_value_and_the_others_get_all_of_another_draw():
+    rng = np.random.default_rng(3)
+
+    def draw():
+        y = rng.standard_normal((50, 2))
+        return Synthetic(y, y[:, 0] + 10, {"job": pd.Series(np.where(y[:, 1] > 0, "a", "b"))}, y[:, 0] + 10)
+
+    first = draw()
+    made, _ = redrawn(
+        first, draw, ["y > 0 or job == 'a'"], lambda m: pd.DataFrame({"y": m.outcomes[:, 0], "job": m.labels["job"]})
+    )
+    kept = (first.outcomes[:, 0] > 0) | (first.labels["job"] == "a")
+    np.testing.assert_array_equal(made.outcomes[kept], first.outcomes[kept])
+    np.testing.assert_array_equal(made.weights, made.outcomes[:, 0] + 10)  # of the same draw as the outcomes
+    np.testing.assert_array_equal(made.count_weights, made.weights)
+    assert (made.labels["job"] == np.where(made.outcomes[:, 1] > 0, "a", "b")).all()
+
+
+def test_a_rule_that_the_model_hardly_obeys_is_an_error():
+    rng = np.random.default_rng(4)
+    with pytest.raises(ss.ModelError, match="in every one of 100 draws"):
+        redrawn(
+            normals(rng, 20), lambda: normals(rng, 20), ["y > 9"], lambda m: pd.DataFrame({"y": m.outcomes[:, 0]})
+        )
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("rent <= salary", "names salary, which synthetic files do not have: they hold region, income, rent"),
+        ("`net rent` > 0", "names net rent"),
+        ("rent <", "is no condition"),
+        ("", "conditions on columns"),
+        (7, "conditions on columns"),
+        ("abs(rent) > 0", "calls a function"),
+        ("@rent > 0", "is no condition"),
+    ],
+)
+def test_rules_that_are_none_are_refused_at_the_door(rule, said):
+    with pytest.raises(ss.InputError, match=said):
+        ss.synthesize(make_design(100), MODELS, edits=[rule], **SETTINGS)
+
+
+@pytest.mark.parametrize("rule", ["rent + income", "region > income"])
+def test_what_is_no_condition_once_it_is_evaluated_is_refused(rule):
+    with pytest.raises(ss.InputError, match=r"no condition|cannot be evaluated"):
+        obeyed([rule], make_design(20).frame)
+
+
+def test_conditions_can_be_joined_and_name_columns_with_spaces():
+    frame = pd.DataFrame({"net rent": [1.0, -1.0, np.nan], "job": ["a", "b", "a"]})
+    assert check_rules("`net rent` > 0 & job == 'a'", list(frame)) == ["`net rent` > 0 & job == 'a'"]
+    np.testing.assert_array_equal(obeyed(["`net rent` > 0 or job == 'b'"], frame), [True, True, False])
+
+
+def test_a_plan_says_them(tmp_path):
+    make_design(600).frame.to_csv(tmp_path / "file.csv", index=False)
+    (tmp_path / "plan.toml").write_text(
+        """
+        [survey]
+        file = "file.csv"
+        weights = "w"
+        [model]
+        formula = "income ~ region"
+        later = ["rent ~ region + log(income)"]
+        [privacy]
+        epsilon = 30
+        mechanism = "per-instance"
+        population_total = 30000
+        [edits]
+        rules = ["rent <= income / 12"]
+        """
+    )
+    plan = ss.Plan.read(tmp_path / "plan.toml")
+    release = plan.release(seed=5)
+    assert all((each.frame["rent"] <= each.frame["income"] / 12).all() for each in release.datasets)
+    assert "rent <= income / 12" in plan.to_toml()
