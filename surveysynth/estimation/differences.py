@@ -100,8 +100,10 @@ def differences(
     asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
     counting = designs if count_designs is None else count_designs
     sides = [_sides(design, names, between) for design in designs]
+    noisy_sides = [_sides(design, names, between)[0] for design in redrawn]
     label = f"{sides[0][1]} - {sides[0][2]}"
-    partitions = shared_partitions(designs, names, synthesized=synthesized)
+    partitions = shared_partitions(designs, names, synthesized=synthesized, again=redrawn)
+    m, moving = len(designs), bool({*names, *(between or ())} & set(synthesized))
     parts = []
     ordinary = list(zip(*asked(designs, as_list(outcome)), strict=True))
     noisy = zip(*asked(redrawn, as_list(outcome)), strict=True) if redrawn else [()] * len(ordinary)
@@ -110,17 +112,17 @@ def differences(
         for same in partitions:
             results = [
                 _difference(design, quantity, partition, side)
-                for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
+                for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same[:m], sides, strict=True)
             ]
             cell = [
                 np.where(side < 0, -1, present(quantity, partition))
-                for (side, *_), quantity, partition in zip(sides, same_quantity, same, strict=True)
+                for (side, *_), quantity, partition in zip(sides, same_quantity, same[:m], strict=True)
             ]
             degf = least_degf(surveys, cell, len(same[0].labels))
             noise = [
-                _difference(design, quantity, same[0], sides[0][0]).estimate
-                for design, quantity in zip(redrawn, under_noise, strict=True)
-            ] if same_quantity[0].statistic != "count" else []  # fmt: skip
+                _difference(design, quantity, partition, side).estimate
+                for design, quantity, partition, side in zip(redrawn, under_noise, same[m:], noisy_sides, strict=True)
+            ] if moving or same_quantity[0].statistic != "count" else []  # fmt: skip
             parts.append(
                 columns_of(
                     same_quantity[0], same[0].labels, statistics, results, degf, cell, label,

@@ -136,11 +136,12 @@ def tabulate(
         list(zip(*asked(again, as_list(outcome)), strict=True)) if again else [()] * len(ordinary[0])
         for again in (redrawn, of_model)
     )
-    partitions = shared_partitions(designs, names, synthesized=synthesized)
+    partitions = shared_partitions(designs, names, synthesized=synthesized, again=(*redrawn, *of_model))
+    m, moving, apart = len(designs), bool(set(names) & set(synthesized)), len(designs) + len(redrawn)
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
-        for design, partition in zip(designs, same, strict=True)
+        for design, partition in zip(designs, same[:m], strict=True)
     )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
@@ -149,19 +150,21 @@ def tabulate(
         surveys = counts if quantity.statistic == "count" else designs
         for same in partitions:
             results = []
-            for design, each, partition in zip(surveys, same_quantity, same, strict=True):
+            for design, each, partition in zip(surveys, same_quantity, same[:m], strict=True):
                 which = choose(estimator, design, each, seconds)
                 used.add(which)
                 results.append(estimator_of(which)(design, each, present(each, partition), len(partition.labels)))
-            cell = [present(*each) for each in zip(same_quantity, same, strict=True)]
+            cell = [present(*each) for each in zip(same_quantity, same[:m], strict=True)]
             degf = least_degf(surveys, cell, len(same[0].labels))
             noise, model = (
                 np.array([
-                    estimator_of(which)(design, each, present(each, same[0]), len(same[0].labels)).estimate
-                    for design, each in zip(drawn, under, strict=True)
+                    estimator_of(which)(design, each, present(each, partition), len(partition.labels)).estimate
+                    for design, each, partition in zip(drawn, under, places, strict=True)
                 ]) if drawn else None
-                for drawn, under in ((redrawn if quantity.statistic != "count" else (), under_noise),
-                                     (of_model, under_model))
+                for drawn, under, places in (
+                    (redrawn if moving or quantity.statistic != "count" else (), under_noise, same[m:apart]),
+                    (of_model, under_model, same[apart:]),
+                )
             )  # fmt: skip
             parts.append(
                 columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise, of_model=model)
@@ -261,32 +264,39 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def shared_partitions(
-    designs: Sequence[SurveyDesign], by: list[str], who: str = "the data sets", synthesized: Sequence[str] = ()
+    designs: Sequence[SurveyDesign],
+    by: list[str],
+    who: str = "the data sets",
+    synthesized: Sequence[str] = (),
+    again: Sequence[SurveyDesign] = (),
 ) -> list[tuple[Partition, ...]]:
     """Partition after partition, that of every design; InputError where their domains are not the same.
 
-    Domains made of ``synthesized`` columns may be without a record in some of the data sets.
+    Domains made of ``synthesized`` columns may be without a record in some of the data sets.  Those that were made
+    ``again`` from the first follow the others, their records in other domains than theirs in none.
     """
-    partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
     if set(by) & set(synthesized):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
         levels = {name: pd.factorize(column, sort=True)[1] for name, column in columns.items()}
         rank = {name: {level: i for i, level in enumerate(found)} for name, found in levels.items()}
-        return [_united(same, rank) for same in partitions]
+        every = zip(*(partitions_of(design, by) for design in (*designs, *again)), strict=True)
+        return [_united(same, len(designs), rank) for same in every]
+    partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
     if not all(other.same_domains(first) for first, *others in partitions for other in others):
         raise InputError(f"{who} do not have the same categories of {', '.join(by)}")
-    return partitions
+    return [(*same, *same[:1] * len(again)) for same in partitions]
 
 
-def _united(partitions: Sequence[Partition], rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
-    """The same partition of several data sets, with the domains that any of them has, in order."""
-    every = pd.concat([p.labels for p in partitions], ignore_index=True).drop_duplicates()
+def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
+    """The same partition of several data sets, with the domains that any of the first m has, in order."""
+    every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
     every = every.sort_values([*rank], ignore_index=True, key=lambda c: c.map(rank[str(c.name)]))
     number = {labels: i for i, labels in enumerate(every.itertuples(index=False, name=None))}
     return tuple(
-        Partition(every, np.array([number[labels] for labels in p.labels.itertuples(index=False, name=None)])[p.domain])
+        Partition(every, np.array([number.get(labels, -1) for labels in p.labels.itertuples(index=False, name=None)])
+                  [p.domain])
         for p in partitions
-    )
+    )  # fmt: skip
 
 
 def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:

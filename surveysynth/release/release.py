@@ -13,6 +13,8 @@ import pandas as pd
 
 from ..choices import Between
 from ..design.calibration import Totals
+from ..design.derived import RowWise
+from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.differences import differences
@@ -58,6 +60,8 @@ class Release:
     count_roles : dict, optional
         Design roles that give counts their standard errors, where they are not those of the
         data sets (FBP): the same counts, from weights that vary from record to record.
+    derived : dict of str to function
+        Columns of :meth:`assign`; None for the function of one that came with a written release.
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -68,6 +72,7 @@ class Release:
     internal: dict[str, Any] = field(default_factory=dict, repr=False)
     categorical: tuple[str, ...] = ()
     count_roles: dict[str, Any] | None = None
+    derived: dict[str, RowWise | None] = field(default_factory=dict, repr=False)
     _entered: ClassVar[bool] = False  # of one that write() entered in a ledger: True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,6 +91,34 @@ class Release:
             f"Release: m = {self.m} synthetic data sets of {self.datasets[0].n:,} records by {self.method['method']}, "
             f"outcomes {', '.join(self.outcomes)}, {p.spent}"
         )
+
+    def assign(self, **functions: RowWise) -> Release:
+        """The release with further columns in every data set, each computed record by record from the others.
+
+        Post-processing of the published data, so the guarantee is the same, as long as the functions hold no
+        confidential numbers.  Tables can be broken down by such columns and be of them; regressions, differences and
+        written folders have them, too.
+
+        Parameters
+        ----------
+        **functions
+            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame of a data set; one may
+            use the columns before it.
+
+        Raises
+        ------
+        InputError
+            As :meth:`SurveyDesign.assign`.
+        """
+        datasets = tuple(design.assign(**functions) for design in self.datasets)
+        for name in functions:
+            first, *others = (design.column(name).dtype for design in datasets)
+            if isinstance(first, pd.CategoricalDtype) and any(other != first for other in others):
+                raise InputError(
+                    f"{name!r} has other categories in some of the data sets; name them all in its function: "
+                    "pd.Categorical(values, categories)"
+                )
+        return replace(self, datasets=datasets, derived={**self.derived, **functions})
 
     def tables(
         self,
@@ -107,9 +140,9 @@ class Release:
         Parameters
         ----------
         by : str or list of str, optional
-            Predictors, and outcomes that are categories; no other column is in the files.
+            Predictors, outcomes that are categories, and columns of :meth:`assign`; no other column is in the files.
         outcome : str or list of str, optional
-            Default: all outcomes that fit the statistics.
+            Outcomes and columns of :meth:`assign`; default all outcomes that fit the statistics.
         statistic, denominator, quantiles, estimator
             As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
             proportions of categories.
@@ -139,10 +172,11 @@ class Release:
             A ``by`` variable that is not a predictor; unknown outcomes or statistics; ``between="model"`` of a release
             that is not strict, or by columns that are synthesized.
         """
-        names = self._preserved(by)
         one_of(between, get_args(Between), "between")
+        names = self._preserved(by)
         if between == "model" and set(names) & set(self.categorical):
             raise InputError("between='model' is not for tables by columns that are synthesized: use between='files'")
+        self._check_functions([*names, *as_list(outcome)], between)
         parts = [
             tabulate(
                 self.datasets,
@@ -153,7 +187,7 @@ class Release:
                 quantiles=quantiles,
                 estimator=estimator,
                 count_designs=self.count_designs(),
-                synthesized=self.categorical,
+                synthesized=(*self.categorical, *self.derived),
                 redrawn=self.redrawn,
                 of_model=self._of_model if between == "model" else (),
             )
@@ -194,8 +228,9 @@ class Release:
         """
         compared = self._preserved([*between]) if isinstance(between, Mapping) else []
         outcomes = self._synthesized(outcome)
+        self._check_functions([*compared, *as_list(by), *outcomes])
         if outcome is None and "proportion" not in as_list(statistic):
-            outcomes = [name for name in outcomes if name not in self.categorical]
+            outcomes = [name for name in outcomes if name not in self._labels]
         return differences(
             self.datasets,
             [name for name in outcomes if name not in compared],
@@ -203,7 +238,7 @@ class Release:
             statistic,
             between=between,
             count_designs=self.count_designs(),
-            synthesized=self.categorical,
+            synthesized=(*self.categorical, *self.derived),
             redrawn=self.redrawn,
         )
 
@@ -240,7 +275,10 @@ class Release:
             As :meth:`SurveyDesign.calibrate`; a margin that is not a predictor.
         """
         if isinstance(totals, Mapping):
-            self._preserved([name for margin in totals for name in ([margin] if isinstance(margin, str) else margin)])
+            names = self._preserved([n for margin in totals for n in ([margin] if isinstance(margin, str) else margin)])
+            for name in names:
+                if name in self.derived:
+                    raise InputError(f"totals are of predictors, and {name!r} was derived: calibrate before assign()")
         datasets, count_roles = [], None
         for design in self.datasets:
             plain = {"poststrata": None, "base_weights": None}
@@ -276,12 +314,37 @@ class Release:
         for _ in range(REDRAWN):
             columns = {outcome: under_other_noise(t, first.numeric(outcome), rng) for outcome, t in scores.items()}
             designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles(), labels=first.labels))
-        return tuple(designs)
+        return tuple(self._derived_again(design) for design in designs)
 
     @cached_property
     def _of_model(self) -> tuple[SurveyDesign, ...]:
         """Data sets whose parameters were drawn again."""
-        return drawn_again(self.datasets[0], self.method)
+        return tuple(self._derived_again(design) for design in drawn_again(self.datasets[0], self.method))
+
+    def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
+        """The design with its derived columns computed from its other columns."""
+        if not self.derived:
+            return design
+        plain = SurveyDesign(design.frame.drop(columns=[*self.derived]), **design.roles(), labels=design.labels)
+        return plain.assign(**{name: function for name, function in self.derived.items() if function is not None})
+
+    def _check_functions(self, columns: Sequence[str], between: Between = "files") -> None:
+        """Refuse derived columns that cannot be computed again where standard errors need that (InputError)."""
+        again = between == "model" or "private_scores" in self.method
+        for name in columns:
+            if again and name in self.derived and self.derived[name] is None:
+                raise InputError(
+                    f"standard errors need the function of {name!r}, which a written release does not hold: "
+                    "assign() it again under another name"
+                )
+
+    @property
+    def _labels(self) -> list[str]:
+        """The outcomes and derived columns that are categories, True and False among them."""
+        first = self.datasets[0]
+        derived = [name for name in self.derived if is_label(first.column(name))]
+        derived += [name for name in self.derived if pd.api.types.is_bool_dtype(first.column(name).dtype)]
+        return [*self.categorical, *derived]
 
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
@@ -290,8 +353,8 @@ class Release:
         outcomes = self._synthesized(outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]
-        numbers = [name for name in outcomes if name not in self.categorical]
-        labels = [name for name in outcomes if name in self.categorical and name not in by]
+        numbers = [name for name in outcomes if name not in self._labels]
+        labels = [name for name in outcomes if name in self._labels and name not in by]
         if statistic is None:
             asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
             return [*asked, (labels, ["proportion"])] if labels else asked
@@ -302,22 +365,22 @@ class Release:
         return [*([(numbers, of_numbers)] if of_numbers else []), *([(labels, of_labels)] if of_labels else [])]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """The names, if all are predictors or categories that were synthesized."""
-        names = as_list(by)
+        """The names, if all are predictors, categories that were synthesized, or derived."""
+        names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
         for name in names:
-            if name not in (*self.predictors, *self.categorical):
+            if name not in known:
                 raise InputError(
                     f"by={name!r} is not a predictor of this release, so it was not preserved; tables can be broken "
-                    f"down by {', '.join((*self.predictors, *self.categorical)) or 'nothing'}"
+                    f"down by {', '.join(known) or 'nothing'}"
                 )
         return names
 
     def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
-        """The outcomes asked for, or all."""
-        outcomes = as_list(outcome) or list(self.outcomes)
+        """The outcomes and derived columns asked for, or all outcomes."""
+        outcomes, known = as_list(outcome) or list(self.outcomes), (*self.outcomes, *self.derived)
         for name in outcomes:
-            if name not in self.outcomes:
-                raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(self.outcomes)}")
+            if name not in known:
+                raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(known)}")
         return outcomes
 
     def count_designs(self) -> tuple[SurveyDesign, ...]:
@@ -504,7 +567,7 @@ class Release:
         check_figure(path)
         if positive(width, "width") < LEAST:
             raise InputError(f"width is {width:g} cm, and {LEAST:g} is the least")
-        numbers = [name for name in as_list(asked.get("outcome")) or self.outcomes if name not in self.categorical]
+        numbers = [name for name in as_list(asked.get("outcome")) or self.outcomes if name not in self._labels]
         table = self.tables(names, statistic=statistic or ("mean" if numbers else "proportion"), **asked)
         dot_plot(printed(self, table, names, symbols=symbols, wording=wording), path, width)
         return path
