@@ -10,13 +10,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.derived import Where
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list
 from . import taylor
 from .estimators import Estimates, choose, estimator_of, replicated, samplics_seconds
 from .quantities import Quantity, quantities
-from .tables import Names, Partition, check_designs, columns_of, headings, least_degf, present, shared_partitions
+from .tables import (
+    Names,
+    Partition,
+    check_designs,
+    columns_of,
+    filtered,
+    headings,
+    least_degf,
+    present,
+    shared_partitions,
+)
 from .variance import degrees_of_freedom, variances
 
 Floats = NDArray[np.float64]
@@ -33,6 +44,7 @@ def difference(
     between: Between | None = None,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    where: Where = None,
     missing: str = "fail",
 ) -> pd.DataFrame:
     """Differences of means, totals, counts, proportions or ratios, with standard errors.
@@ -46,7 +58,7 @@ def difference(
     ----------
     design : SurveyDesign, or mapping of two labels to designs
         ``{"2024": first, "2023": second}`` compares two independent samples.
-    outcome, by, statistic, denominator, quantiles, missing
+    outcome, by, statistic, denominator, quantiles, where, missing
         As for :func:`surveysynth.estimate`; every cell, margin and the total of ``by`` has its
         difference.  Quantiles are compared between two designs only.
     between : mapping of one column to two categories
@@ -66,7 +78,7 @@ def difference(
         As :func:`surveysynth.estimate`; no two categories to compare, or categories that the
         file has not; two designs whose ``by`` columns have different categories.
     """
-    asked: dict[str, Any] = {"denominator": denominator, "quantiles": quantiles, "missing": missing}
+    asked: dict[str, Any] = {"denominator": denominator, "quantiles": quantiles, "where": where, "missing": missing}
     if isinstance(design, Mapping):
         if between is not None:
             raise InputError("between= compares domains of one design; two designs are compared as they are")
@@ -83,6 +95,7 @@ def differences(
     between: Between | None,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    where: Where = None,
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
@@ -99,14 +112,15 @@ def differences(
         raise InputError("quantiles of two domains of one design cannot be compared: they have no linearized values")
     asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
     counting = designs if count_designs is None else count_designs
+    m, inside = len(designs), filtered(designs, where, again=redrawn)
     sides = [_sides(design, names, between) for design in designs]
     noisy_sides = [_sides(design, names, between)[0] for design in redrawn]
     label = f"{sides[0][1]} - {sides[0][2]}"
-    partitions = shared_partitions(designs, names, synthesized=synthesized, again=redrawn)
-    m, moving = len(designs), bool({*names, *(between or ())} & set(synthesized))
+    partitions = shared_partitions(designs, names, synthesized=synthesized, inside=inside, again=redrawn)
+    moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []
-    ordinary = list(zip(*asked(designs, as_list(outcome)), strict=True))
-    noisy = zip(*asked(redrawn, as_list(outcome)), strict=True) if redrawn else [()] * len(ordinary)
+    ordinary = list(zip(*asked(designs, as_list(outcome), inside=inside[:m]), strict=True))
+    noisy = zip(*asked(redrawn, as_list(outcome), inside=inside[m:]), strict=True) if redrawn else [()] * len(ordinary)
     for same_quantity, under_noise in zip(ordinary, noisy, strict=True):
         surveys = counting if same_quantity[0].statistic == "count" else designs
         for same in partitions:
@@ -183,14 +197,18 @@ def _between_designs(
     *,
     denominator: str | None,
     quantiles: Sequence[float] | float,
+    where: Where,
     missing: str,
 ) -> pd.DataFrame:
     if len(designs) != 2:
         raise InputError(f"two designs are compared, not {len(designs)}")
     surveys = list(designs.values())
     check_designs(surveys)
-    asked = quantities(surveys, outcomes, statistics, denominator=denominator, quantiles=quantiles, missing=missing)
-    partitions = shared_partitions(surveys, names, "the two designs")
+    inside = filtered(surveys, where)
+    asked = quantities(
+        surveys, outcomes, statistics, denominator=denominator, quantiles=quantiles, missing=missing, inside=inside
+    )
+    partitions = shared_partitions(surveys, names, "the two designs", inside=inside)
     used, parts, label = set(), [], " - ".join(map(str, designs))
     for pair in zip(*asked, strict=True):
         for first, second in partitions:

@@ -18,6 +18,7 @@ from ..validation import rows
 
 Statistic = Literal["mean", "total", "count", "proportion", "ratio", "quantile"]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 MOST_CATEGORIES = 500  # of a column that proportions are asked of
 
@@ -49,7 +50,7 @@ class Quantity:
     prob: float = np.nan
 
     @cached_property
-    def missing(self) -> NDArray[np.bool_] | None:
+    def missing(self) -> Bools | None:
         """Records that have no value, or None where all have one."""
         nowhere = [np.isnan(values) for values in (self.y, self.x) if values is not None]
         where = np.logical_or.reduce(nowhere) if nowhere else np.zeros(1, dtype=bool)
@@ -64,8 +65,11 @@ def quantities(
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
     missing: str = "fail",
+    inside: Sequence[Bools | None] | None = None,
 ) -> list[list[Quantity]]:
     """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
+
+    Values of records that are not ``inside``, (n,) of each design, may be missing.
 
     Raises
     ------
@@ -82,15 +86,18 @@ def quantities(
         raise InputError(f"missing={missing!r} is not one of fail, drop")
     if ("ratio" in statistics) != (denominator is not None):
         raise InputError("statistic='ratio' and denominator= go together: the ratio of the totals of two columns")
+    everywhere = [None] * len(designs) if inside is None else inside
     return [
         [
             quantity
             for statistic in statistics
             for outcome in (outcomes if statistic != "count" else [""])
-            for quantity in _of(design, statistic, outcome, levels.get(outcome, []), denominator, quantiles, missing)
+            for quantity in _of(
+                design, statistic, outcome, levels.get(outcome, []), denominator, quantiles, missing, there
+            )
         ]
-        for levels in [_categories(designs, outcomes) if "proportion" in statistics else {}]
-        for design in designs
+        for levels in [_categories(designs, outcomes, everywhere) if "proportion" in statistics else {}]
+        for design, there in zip(designs, everywhere, strict=True)
     ]
 
 
@@ -102,20 +109,21 @@ def _of(
     denominator: str | None,
     quantiles: Sequence[float] | float,
     missing: str,
+    inside: Bools | None,
 ) -> list[Quantity]:
     if statistic == "count":
         return [Quantity("count")]
     if statistic == "proportion":
         column = design.column(outcome)
-        _refuse_missing(column.isna().to_numpy(), outcome, missing)
+        _refuse_missing(column.isna().to_numpy(), outcome, missing, inside)
         code = pd.Categorical(column.astype(object), categories=levels).codes
         return [
             Quantity("proportion", outcome, np.where(code < 0, np.nan, (code == i).astype(np.float64)), category=text)
             for i, text in enumerate(map(_text, levels))
         ]
-    y = _values(design, outcome, missing)
+    y = _values(design, outcome, missing, inside)
     if statistic == "ratio":
-        x = _values(design, str(denominator), missing)
+        x = _values(design, str(denominator), missing, inside)
         return [Quantity("ratio", f"{outcome} / {denominator}", y, x)]
     if statistic == "quantile":
         return [Quantity("quantile", outcome, y, prob=prob) for prob in check_quantiles(quantiles)]
@@ -136,11 +144,17 @@ def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
     return [float(p) for p in given]
 
 
-def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dict[str, list[object]]:
+def _categories(
+    designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None]
+) -> dict[str, list[object]]:
     """The categories that an outcome has in any of the designs, in sorted order."""
     levels = {}
     for outcome in outcomes:
-        columns = pd.concat([design.column(outcome) for design in designs], ignore_index=True)
+        parts = [
+            design.column(outcome) if there is None else design.column(outcome)[there]
+            for design, there in zip(designs, inside, strict=True)
+        ]
+        columns = pd.concat(parts, ignore_index=True)
         levels[outcome] = list(pd.factorize(columns, sort=True)[1])
         if not levels[outcome]:
             raise InputError(f"outcome {outcome!r} is missing in every record")
@@ -152,7 +166,7 @@ def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dic
     return levels
 
 
-def _values(design: SurveyDesign, name: str, missing: str) -> Floats:
+def _values(design: SurveyDesign, name: str, missing: str, inside: Bools | None) -> Floats:
     column = design.column(name)
     try:
         y = numeric(column, name)
@@ -160,13 +174,14 @@ def _values(design: SurveyDesign, name: str, missing: str) -> Floats:
         raise InputError(f"{error} (statistic='proportion' takes categories)") from None
     if np.isinf(y).any():
         raise InputError(f"outcome {name!r} is infinite in {rows(np.isinf(y))}; correct these or declare them missing")
-    _refuse_missing(np.isnan(y), name, missing)
+    _refuse_missing(np.isnan(y), name, missing, inside)
     return y
 
 
-def _refuse_missing(where: NDArray[np.bool_], name: str, missing: str) -> None:
-    if where.all():
+def _refuse_missing(where: Bools, name: str, missing: str, inside: Bools | None) -> None:
+    if where.all() or (inside is not None and where[inside].all()):
         raise InputError(f"outcome {name!r} is missing in every record")
+    where = where if inside is None else where & inside
     if missing == "fail" and where.any():
         raise InputError(
             f"outcome {name!r} is missing in {rows(where)}; fill it in, or say missing='drop' to estimate for "

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.columns import occurring
+from ..design.derived import Where, meeting
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list, rows
@@ -27,6 +28,7 @@ OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "flag"}  # columns of a table
 FIXED = 1e-12  # standard error over estimate that is rounding
 Names = str | Sequence[str] | None
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ def estimate(
     *,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    where: Where = None,
     estimator: str = "auto",
     missing: str = "fail",
 ) -> pd.DataFrame:
@@ -75,6 +78,9 @@ def estimate(
         Numeric column: a ratio is total of the outcome over total of this.
     quantiles : float or list of float
         Probabilities of the quantiles, between 0 and 1; default the median.
+    where : function of the frame, or name of a column, optional
+        ``lambda f: f.age >= 65``, or a column of True and False: estimates are of the records that meet it, as a domain
+        of the whole design (R's ``subset``).  Where it is missing it is not met.
     estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
         auto: replicates where the design has replicate weights; else samplics where it has the
         feature and takes under a second, else onepass.  survey is R's package, to compare with
@@ -98,11 +104,11 @@ def estimate(
     ------
     InputError
         Unknown columns, statistics or estimators; missing values; an outcome that is no number;
-        an estimator that lacks what the design or the statistic needs.
+        an estimator that lacks what the design or the statistic needs; a ``where`` that no record meets.
     """
     return tabulate(
-        [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, estimator=estimator,
-        missing=missing,
+        [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, where=where,
+        estimator=estimator, missing=missing,
     )  # fmt: skip
 
 
@@ -114,6 +120,7 @@ def tabulate(
     *,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    where: Where = None,
     estimator: str = "auto",
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
@@ -131,13 +138,15 @@ def tabulate(
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
     asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
-    ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
+    inside = filtered(designs, where, again=(*redrawn, *of_model))
+    m, apart = len(designs), len(designs) + len(redrawn)
+    ordinary, counts = asked(designs, as_list(outcome), inside=inside[:m]), count_designs or designs
     noisy, modelled = (
-        list(zip(*asked(again, as_list(outcome)), strict=True)) if again else [()] * len(ordinary[0])
-        for again in (redrawn, of_model)
+        list(zip(*asked(again, as_list(outcome), inside=there), strict=True)) if again else [()] * len(ordinary[0])
+        for again, there in ((redrawn, inside[m:apart]), (of_model, inside[apart:]))
     )
-    partitions = shared_partitions(designs, names, synthesized=synthesized, again=(*redrawn, *of_model))
-    m, moving, apart = len(designs), bool(set(names) & set(synthesized)), len(designs) + len(redrawn)
+    partitions = shared_partitions(designs, names, synthesized=synthesized, inside=inside, again=(*redrawn, *of_model))
+    moving = where is not None or bool(set(names) & set(synthesized))
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
@@ -268,19 +277,22 @@ def shared_partitions(
     by: list[str],
     who: str = "the data sets",
     synthesized: Sequence[str] = (),
+    inside: Sequence[Bools | None] = (),
     again: Sequence[SurveyDesign] = (),
 ) -> list[tuple[Partition, ...]]:
     """Partition after partition, that of every design; InputError where their domains are not the same.
 
-    Domains made of ``synthesized`` columns may be without a record in some of the data sets.  Those that were made
-    ``again`` from the first follow the others, their records in other domains than theirs in none.
+    Domains made of ``synthesized`` columns, and of records ``inside`` a filter, may be without a record in some of the
+    data sets.  Those that were made ``again`` from the first follow the others, their records in other domains than
+    theirs in none.
     """
-    if set(by) & set(synthesized):
+    if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
         levels = {name: pd.factorize(column, sort=True)[1] for name, column in columns.items()}
         rank = {name: {level: i for i, level in enumerate(found)} for name, found in levels.items()}
-        every = zip(*(partitions_of(design, by) for design in (*designs, *again)), strict=True)
-        return [_united(same, len(designs), rank) for same in every]
+        every = [*designs, *again]
+        theirs = [partitions_of(d, by, there) for d, there in zip(every, inside or [None] * len(every), strict=True)]
+        return [_united(same, len(designs), rank) for same in zip(*theirs, strict=True)]
     partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
     if not all(other.same_domains(first) for first, *others in partitions for other in others):
         raise InputError(f"{who} do not have the same categories of {', '.join(by)}")
@@ -289,45 +301,69 @@ def shared_partitions(
 
 def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
     """The same partition of several data sets, with the domains that any of the first m has, in order."""
+    if not rank:
+        return tuple(Partition(pd.DataFrame(index=range(1)), p.domain) for p in partitions)
     every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
     every = every.sort_values([*rank], ignore_index=True, key=lambda c: c.map(rank[str(c.name)]))
     number = {labels: i for i, labels in enumerate(every.itertuples(index=False, name=None))}
-    return tuple(
-        Partition(every, np.array([number.get(labels, -1) for labels in p.labels.itertuples(index=False, name=None)])
-                  [p.domain])
-        for p in partitions
-    )  # fmt: skip
+    return tuple(Partition(every, _renumbered(p, number)) for p in partitions)
 
 
-def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
-    """Cells first, then margins, the total last."""
+def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> NDArray[np.intp]:
+    """Each record's domain by the numbers of the labels, -1 where they have none."""
+    labels = partition.labels.itertuples(index=False, name=None)
+    return np.array([*(number.get(each, -1) for each in labels), -1], dtype=np.intp)[partition.domain]
+
+
+def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:
+    """The records of each data set that meet a condition, (n,); None where there is none to meet.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.design.derived.meeting`; no record of the ``designs`` meets it.
+    """
+    if where is None:
+        return [None] * (len(designs) + len(again))
+    met = [meeting(design.frame, where) for design in (*designs, *again)]
+    if not any(there.any() for there in met[: len(designs)]):
+        raise InputError("where: no record meets the condition, so there is nothing to estimate")
+    return [*met]
+
+
+def partitions_of(design: SurveyDesign, by: list[str], inside: Bools | None = None) -> list[Partition]:
+    """Cells first, then margins, the total last; of the records ``inside`` a filter, the domain of others being -1."""
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
     if set(by) & OWN:
         raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
-    columns = {name: _levels(design, name) for name in by}
+    there = np.arange(design.n) if inside is None else np.flatnonzero(inside)
+    columns = {name: _levels(design.column(name).iloc[there], name) for name in by}
     partitions = []
     for size in range(len(by), -1, -1):
         for subset in combinations(by, size):
-            domain, domains = np.zeros(design.n, dtype=np.intp), 1
+            domain, domains = np.zeros(there.size, dtype=np.intp), min(there.size, 1)
             for name in subset:
                 code, levels = columns[name]
                 cells, domain = occurring(domain * len(levels) + code, domains * len(levels))
                 domains = cells.size
             first = np.empty(domains, dtype=np.intp)
-            first[domain[::-1]] = np.arange(design.n)[::-1]  # a record of each
+            first[domain[::-1]] = np.arange(there.size)[::-1]  # a record of each
             labels: dict[str, list[object]] = {name: [TOTAL] * domains for name in by}
             for name in subset:
                 code, levels = columns[name]
                 labels[name] = [levels[i] for i in code[first]]
-            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), domain))
+            whole = np.full(design.n, -1, dtype=np.intp)
+            whole[there] = domain
+            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), whole))
     return partitions
 
 
-def _levels(design: SurveyDesign, name: str) -> tuple[NDArray[np.intp], list[object]]:
-    column = design.column(name)
+def _levels(column: pd.Series, name: str) -> tuple[NDArray[np.intp], list[object]]:
     if column.isna().any():
-        raise InputError(f"by column {name!r} is missing in {rows(column.isna())}; give these records a category")
+        numbers = np.zeros(int(column.index.max()) + 1, dtype=bool)
+        numbers[column.index[column.isna()]] = True
+        raise InputError(f"by column {name!r} is missing in {rows(numbers)}; give these records a category")
     code, levels = pd.factorize(column, sort=True)
     listed = list(levels)
     if TOTAL in listed:

@@ -13,10 +13,11 @@ import pandas as pd
 
 from ..choices import Between
 from ..design.calibration import Totals
-from ..design.derived import RowWise
+from ..design.derived import RowWise, Where
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
+from ..estimation.any_estimator import Estimator, combined
 from ..estimation.differences import differences
 from ..estimation.regression import Family, Regression, regressions
 from ..estimation.tables import stacked, tabulate
@@ -128,6 +129,7 @@ class Release:
         statistic: str | Sequence[str] | None = None,
         denominator: str | None = None,
         quantiles: Sequence[float] | float = 0.5,
+        where: Where = None,
         estimator: str = "auto",
         min_cell: int | None = None,
         cv_limit: float | None = None,
@@ -143,7 +145,7 @@ class Release:
             Predictors, outcomes that are categories, and columns of :meth:`assign`; no other column is in the files.
         outcome : str or list of str, optional
             Outcomes and columns of :meth:`assign`; default all outcomes that fit the statistics.
-        statistic, denominator, quantiles, estimator
+        statistic, denominator, quantiles, where, estimator
             As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
             proportions of categories.
         min_cell : int, optional
@@ -176,7 +178,7 @@ class Release:
         names = self._preserved(by)
         if between == "model" and set(names) & set(self.categorical):
             raise InputError("between='model' is not for tables by columns that are synthesized: use between='files'")
-        self._check_functions([*names, *as_list(outcome)], between)
+        self._check_functions([*names, *as_list(outcome), *([where] if isinstance(where, str) else [])], between)
         parts = [
             tabulate(
                 self.datasets,
@@ -185,6 +187,7 @@ class Release:
                 statistics,
                 denominator=denominator,
                 quantiles=quantiles,
+                where=where,
                 estimator=estimator,
                 count_designs=self.count_designs(),
                 synthesized=(*self.categorical, *self.derived),
@@ -206,6 +209,9 @@ class Release:
         *,
         outcome: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] = "mean",
+        denominator: str | None = None,
+        quantiles: Sequence[float] | float = 0.5,
+        where: Where = None,
     ) -> pd.DataFrame:
         """Differences between two categories of a predictor, combined over the m data sets.
 
@@ -213,7 +219,7 @@ class Release:
         ----------
         between : mapping of one predictor to two categories
             ``{"gender": ("m", "f")}`` is men less women.
-        by, outcome, statistic
+        by, outcome, statistic, denominator, quantiles, where
             As for :meth:`tables`.
 
         Returns
@@ -228,7 +234,7 @@ class Release:
         """
         compared = self._preserved([*between]) if isinstance(between, Mapping) else []
         outcomes = self._synthesized(outcome)
-        self._check_functions([*compared, *as_list(by), *outcomes])
+        self._check_functions([*compared, *as_list(by), *outcomes, *([where] if isinstance(where, str) else [])])
         if outcome is None and "proportion" not in as_list(statistic):
             outcomes = [name for name in outcomes if name not in self._labels]
         return differences(
@@ -237,6 +243,9 @@ class Release:
             self._preserved(by),
             statistic,
             between=between,
+            denominator=denominator,
+            quantiles=quantiles,
+            where=where,
             count_designs=self.count_designs(),
             synthesized=(*self.categorical, *self.derived),
             redrawn=self.redrawn,
@@ -256,6 +265,39 @@ class Release:
             As :func:`surveysynth.regression`.
         """
         return regressions(self.datasets, formula, family, redrawn=self.redrawn)
+
+    def combine(self, function: Estimator) -> pd.DataFrame:
+        """Any estimator of one data set, combined over the m data sets.
+
+        The estimate is the mean of the m estimates, its variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a,
+        appendix A; Reiter and Raghunathan 2007), as in :meth:`tables`, with the noise of private scores where there is
+        some.
+
+        Parameters
+        ----------
+        function : function of a SurveyDesign
+            It gives the pair (estimate, variance): an estimate as a number, an array (D,) or a Series, whose index
+            names the terms; and its variance likewise, or as covariance matrix (D, D).  Contrasts of several
+            estimates are made within the function, which has their covariance.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``term, estimate, se, df, ci_low, ci_high``, a row an estimate: 95% t intervals, with degrees of freedom
+            that never exceed those of the design.  Without names the terms are 1, 2, ...
+
+        Raises
+        ------
+        InputError
+            A function that gives no such pair, or other terms in some of the data sets.
+
+        Examples
+        --------
+        >>> def median_age(design):
+        ...     return my_median(design.frame["age"], design.weights), my_bootstrap_variance(design)
+        >>> release.combine(median_age)
+        """
+        return combined(self.datasets, function, redrawn=self.redrawn)
 
     def calibrate(self, totals: Totals) -> Release:
         """The release with weights that add up to public totals: post-stratified, or raked to several margins.
