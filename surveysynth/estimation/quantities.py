@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from ..design.columns import numeric
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..validation import rows
+from ..validation import positive, rows
 
-Statistic = Literal["mean", "total", "count", "proportion", "ratio", "quantile"]
+Statistic = Literal[
+    "mean", "total", "count", "proportion", "ratio", "quantile", "variance", "gini", "quintile_share_ratio",
+    "poverty_rate",
+]  # fmt: skip
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -33,13 +36,16 @@ class Quantity:
     outcome : str
         Its label in a table; empty for a count.
     y : float array (n,), optional
-        Values, NaN where a record has none; 0 and 1 for a proportion, none for a count.
+        Values, NaN where a record has none; 0 and 1 for a proportion and a poverty rate under a known line, none for a
+        count.
     x : float array (n,), optional
         Denominator of a ratio.
     category : str
         Of a proportion, as text; empty for other statistics.
     prob : float
         Of a quantile.
+    distributional : bool
+        Whether it is a function of the distribution of y, and no total or ratio of totals.
     """
 
     statistic: Statistic
@@ -48,6 +54,7 @@ class Quantity:
     x: Floats | None = field(default=None, repr=False)
     category: str = ""
     prob: float = np.nan
+    distributional: bool = False
 
     @cached_property
     def missing(self) -> Bools | None:
@@ -64,6 +71,7 @@ def quantities(
     *,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
     missing: str = "fail",
     inside: Sequence[Bools | None] | None = None,
 ) -> list[list[Quantity]]:
@@ -86,15 +94,18 @@ def quantities(
         raise InputError(f"missing={missing!r} is not one of fail, drop")
     if ("ratio" in statistics) != (denominator is not None):
         raise InputError("statistic='ratio' and denominator= go together: the ratio of the totals of two columns")
+    if poverty_line is not None:
+        if "poverty_rate" not in statistics:
+            raise InputError("poverty_line= goes with statistic='poverty_rate'")
+        positive(poverty_line, "poverty_line")
     everywhere = [None] * len(designs) if inside is None else inside
+    one = partial(_of, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line, missing=missing)
     return [
         [
             quantity
             for statistic in statistics
             for outcome in (outcomes if statistic != "count" else [""])
-            for quantity in _of(
-                design, statistic, outcome, levels.get(outcome, []), denominator, quantiles, missing, there
-            )
+            for quantity in one(design, statistic, outcome, levels.get(outcome, []), there)
         ]
         for levels in [_categories(designs, outcomes, everywhere) if "proportion" in statistics else {}]
         for design, there in zip(designs, everywhere, strict=True)
@@ -106,10 +117,12 @@ def _of(
     statistic: str,
     outcome: str,
     levels: list[object],
+    inside: Bools | None,
+    *,
     denominator: str | None,
     quantiles: Sequence[float] | float,
+    poverty_line: float | None,
     missing: str,
-    inside: Bools | None,
 ) -> list[Quantity]:
     if statistic == "count":
         return [Quantity("count")]
@@ -121,7 +134,12 @@ def _of(
             Quantity("proportion", outcome, np.where(code < 0, np.nan, (code == i).astype(np.float64)), category=text)
             for i, text in enumerate(map(_text, levels))
         ]
-    y = _values(design, outcome, missing, inside)
+    relative = statistic == "poverty_rate" and poverty_line is None
+    y = _values(design, outcome, missing, None if relative else inside)  # the line is that of all records
+    if statistic == "poverty_rate" and poverty_line is not None:
+        return [Quantity("poverty_rate", outcome, np.where(np.isnan(y), np.nan, y < poverty_line))]
+    if relative or statistic in ("variance", "gini", "quintile_share_ratio"):
+        return [Quantity(statistic, outcome, y, distributional=True)]  # type: ignore[arg-type]
     if statistic == "ratio":
         x = _values(design, str(denominator), missing, inside)
         return [Quantity("ratio", f"{outcome} / {denominator}", y, x)]

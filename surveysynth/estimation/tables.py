@@ -15,8 +15,9 @@ from ..design.columns import occurring
 from ..design.derived import Where, meeting
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..validation import as_list, rows
+from ..validation import as_list, one_of, rows
 from . import combining
+from .design_effects import Deff, design_effects
 from .estimators import Estimates, choose, estimator_of, samplics_seconds
 from .quantities import Quantity, quantities
 from .variance import degrees_of_freedom
@@ -24,7 +25,7 @@ from .variance import degrees_of_freedom
 TOTAL = "all"  # the label of a margin, as in the papers' tables
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 QUANTITY = ["statistic", "outcome", "category", "prob"]
-OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "flag"}  # columns of a table
+OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "deff", "flag"}  # columns of a table
 FIXED = 1e-12  # standard error over estimate that is rounding
 Names = str | Sequence[str] | None
 Floats = NDArray[np.float64]
@@ -55,7 +56,9 @@ def estimate(
     *,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
     where: Where = None,
+    deff: Deff = False,
     estimator: str = "auto",
     missing: str = "fail",
 ) -> pd.DataFrame:
@@ -71,16 +74,23 @@ def estimate(
     by : str or list of str, optional
         Every cell, every margin and the total of these variables; none: the whole population.
         A margin carries the label "all".
-    statistic : {"mean", "total", "count", "proportion", "ratio", "quantile"} or a list of them
-        A count is the estimated number of population units; a proportion is the share of each
-        category of the outcome.
+    statistic : one or a list of
+        "mean", "total", "count" (the estimated number of population units), "proportion" (the share of each category of
+        the outcome), "ratio", "quantile", "variance" (R's ``svyvar``), "gini", "quintile_share_ratio" (S80/S20) and
+        "poverty_rate" (the share below the poverty line): :mod:`surveysynth.estimation.inequality` has the formulas.
     denominator : str, optional
         Numeric column: a ratio is total of the outcome over total of this.
     quantiles : float or list of float
         Probabilities of the quantiles, between 0 and 1; default the median.
+    poverty_line : float, optional
+        Of poverty rates; default 60% of the median of all records, whatever ``by`` and ``where``, whose own variance
+        then counts.
     where : function of the frame, or name of a column, optional
         ``lambda f: f.age >= 65``, or a column of True and False: estimates are of the records that meet it, as a domain
         of the whole design (R's ``subset``).  Where it is missing it is not met.
+    deff : {False, True, "replace"}
+        A last column ``deff`` of design effects, against a simple random sample without or with replacement (R's
+        ``deff=``); of means, proportions, totals and ratios.  Of m data sets it is the mean of theirs.
     estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
         auto: replicates where the design has replicate weights; else samplics where it has the
         feature and takes under a second, else onepass.  survey is R's package, to compare with
@@ -96,8 +106,8 @@ def estimate(
         (its name as text, empty for other statistics) and ``prob`` after the outcome where there are
         proportions and quantiles.  Standard errors are Taylor-linearized or from the replicates.  df is that of
         the PSUs and strata that hold the domain, as R's ``degf`` counts them in a subset; a domain in a single PSU
-        has none, and no interval.  n counts records.  Intervals are 95% t intervals, on the logit scale for
-        proportions (R's ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
+        has none, and no interval.  n counts records.  Intervals are 95% t intervals, on the logit scale for proportions
+        and poverty rates (R's ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
         ``svyquantile``).  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns.
 
     Raises
@@ -107,8 +117,8 @@ def estimate(
         an estimator that lacks what the design or the statistic needs; a ``where`` that no record meets.
     """
     return tabulate(
-        [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, where=where,
-        estimator=estimator, missing=missing,
+        [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
+        where=where, deff=deff, estimator=estimator, missing=missing,
     )  # fmt: skip
 
 
@@ -120,7 +130,9 @@ def tabulate(
     *,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
     where: Where = None,
+    deff: Deff = False,
     estimator: str = "auto",
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
@@ -136,8 +148,12 @@ def tabulate(
     that were drawn again, with the records of the first: they say how data sets differ.
     """
     check_designs(designs)
+    one_of(deff, (False, True, "replace"), "deff")
     names, statistics = as_list(by), as_list(statistic)
-    asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
+    asked = partial(
+        quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
+        missing=missing,
+    )  # fmt: skip
     inside = filtered(designs, where, again=(*redrawn, *of_model))
     m, apart = len(designs), len(designs) + len(redrawn)
     ordinary, counts = asked(designs, as_list(outcome), inside=inside[:m]), count_designs or designs
@@ -175,9 +191,13 @@ def tabulate(
                     (of_model, under_model, same[apart:]),
                 )
             )  # fmt: skip
-            parts.append(
-                columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise, of_model=model)
-            )
+            part = columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise, of_model=model)
+            if deff:
+                part["deff"] = np.mean([
+                    design_effects(design, each, there, len(same[0].labels), result.variance, deff)
+                    for design, each, there, result in zip(surveys, same_quantity, cell, results, strict=True)
+                ], axis=0)  # fmt: skip
+            parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
@@ -247,7 +267,7 @@ def columns_of(
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
     both = combining.combine(q, u, degf, noise, of_model)
     low, high = combining.interval(both)
-    if quantity.statistic == "proportion" and not contrast:
+    if quantity.statistic in ("proportion", "poverty_rate") and not contrast:
         low, high = combining.logit_interval(both)
     if len(results) == 1 and results[0].low is not None and results[0].high is not None:
         low, high = results[0].low, results[0].high
@@ -264,7 +284,8 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     there = {column for table in tables for column in table}
     quantity = [c for c in QUANTITY if c in there]
     by = [c for c in tables[0] if c not in OWN]
-    table = pd.concat(tables, ignore_index=True)[[*by, *quantity, *NUMBERS, "n"]]
+    last = ["n", "deff"] if "deff" in there else ["n"]
+    table = pd.concat(tables, ignore_index=True)[[*by, *quantity, *NUMBERS, *last]]
     if "category" in there:
         table["category"] = table["category"].fillna("")
     table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))

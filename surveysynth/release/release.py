@@ -18,6 +18,7 @@ from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.any_estimator import Estimator, combined
+from ..estimation.design_effects import Deff
 from ..estimation.differences import differences
 from ..estimation.regression import Family, Regression, regressions
 from ..estimation.tables import stacked, tabulate
@@ -129,7 +130,9 @@ class Release:
         statistic: str | Sequence[str] | None = None,
         denominator: str | None = None,
         quantiles: Sequence[float] | float = 0.5,
+        poverty_line: float | None = None,
         where: Where = None,
+        deff: Deff = False,
         estimator: str = "auto",
         min_cell: int | None = None,
         cv_limit: float | None = None,
@@ -145,7 +148,7 @@ class Release:
             Predictors, outcomes that are categories, and columns of :meth:`assign`; no other column is in the files.
         outcome : str or list of str, optional
             Outcomes and columns of :meth:`assign`; default all outcomes that fit the statistics.
-        statistic, denominator, quantiles, where, estimator
+        statistic, denominator, quantiles, poverty_line, where, deff, estimator
             As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
             proportions of categories.
         min_cell : int, optional
@@ -187,7 +190,9 @@ class Release:
                 statistics,
                 denominator=denominator,
                 quantiles=quantiles,
+                poverty_line=poverty_line,
                 where=where,
+                deff=deff,
                 estimator=estimator,
                 count_designs=self.count_designs(),
                 synthesized=(*self.categorical, *self.derived),
@@ -211,6 +216,7 @@ class Release:
         statistic: str | Sequence[str] = "mean",
         denominator: str | None = None,
         quantiles: Sequence[float] | float = 0.5,
+        poverty_line: float | None = None,
         where: Where = None,
     ) -> pd.DataFrame:
         """Differences between two categories of a predictor, combined over the m data sets.
@@ -219,7 +225,7 @@ class Release:
         ----------
         between : mapping of one predictor to two categories
             ``{"gender": ("m", "f")}`` is men less women.
-        by, outcome, statistic, denominator, quantiles, where
+        by, outcome, statistic, denominator, quantiles, poverty_line, where
             As for :meth:`tables`.
 
         Returns
@@ -245,6 +251,7 @@ class Release:
             between=between,
             denominator=denominator,
             quantiles=quantiles,
+            poverty_line=poverty_line,
             where=where,
             count_designs=self.count_designs(),
             synthesized=(*self.categorical, *self.derived),

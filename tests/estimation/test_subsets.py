@@ -48,13 +48,16 @@ def test_replicates_calibrated_weights_and_pps_have_rs_subset(r, r_frame, to_r):
     frame = r_frame("apiclus1")
     to_r("d", frame.assign(one=1.0))
     r.r("rep <- as.svrepdesign(svydesign(id = ~dnum, weights = ~pw, data = d), type = 'JK1', mse = TRUE)")
-    r.r("post <- postStratify(svydesign(id = ~dnum, weights = ~pw, data = d), ~stype, data.frame(stype = c('E','H','M'),"
-        " Freq = c(4421, 755, 1018)))")  # fmt: skip
+    r.r("""post <- postStratify(svydesign(id = ~dnum, weights = ~pw, data = d), ~stype,
+                                data.frame(stype = c('E', 'H', 'M'), Freq = c(4421, 755, 1018)))""")
     plain = SurveyDesign(frame, **CLUS1)
     made = {"rep": plain.replicates("JK1"), "post": plain.calibrate({"stype": {"E": 4421, "H": 755, "M": 1018}})}
     for name, design in made.items():
-        expected = r_frame(f"""local({{ s <- subset({name}, enroll > 500); m <- svymean(~api00, s); t <- svytotal(~api00, s)
-                               data.frame(estimate = c(coef(m), coef(t)), se = c(SE(m), SE(t))) }})""")
+        expected = r_frame(f"""local({{
+            s <- subset({name}, enroll > 500)
+            m <- svymean(~api00, s); t <- svytotal(~api00, s)
+            data.frame(estimate = c(coef(m), coef(t)), se = c(SE(m), SE(t)))
+        }})""")
         table = estimate(design, "api00", statistic=["mean", "total"], where=lambda f: f.enroll > 500)
         np.testing.assert_allclose(table[["estimate", "se"]], expected, rtol=1e-7, err_msg=name)
 
