@@ -132,7 +132,7 @@ def _of(
         code = pd.Categorical(column.astype(object), categories=levels).codes
         return [
             Quantity("proportion", outcome, np.where(code < 0, np.nan, (code == i).astype(np.float64)), category=text)
-            for i, text in enumerate(map(_text, levels))
+            for i, text in enumerate(map(category_text, levels))
         ]
     relative = statistic == "poverty_rate" and poverty_line is None
     y = _values(design, outcome, missing, None if relative else inside)  # the line is that of all records
@@ -148,7 +148,7 @@ def _of(
     return [Quantity(statistic, outcome, y)]  # type: ignore[arg-type]
 
 
-def _text(category: object) -> str:
+def category_text(category: object) -> str:
     """A category's name: one column of a table holds those of numbers and of texts."""
     return f"{category:.15g}" if isinstance(category, (float, np.floating)) else str(category)
 
