@@ -2,7 +2,7 @@ from . import datasets, r, sampling, studies
 from ._version import __version__
 from .design.survey_design import SurveyDesign
 from .errors import EngineError, InputError, ModelError, NotFitForRelease, PrivacyError, SurveySynthError
-from .estimation import Regression, difference, estimate, regression
+from .estimation import Regression, difference, estimate, regression, wide
 from .models.base import Synthesizer
 from .models.beta.model import BetaRegression
 from .models.check import check_model
@@ -102,4 +102,5 @@ __all__ = [
     "sampling",
     "studies",
     "synthesize",
+    "wide",
 ]

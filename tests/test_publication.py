@@ -508,6 +508,8 @@ def test_every_text_is_used(release, monkeypatch, tmp_path):
     for each, symbols in itertools.product(reports, ("uk", "statcan")):
         latex(doc(release, by, symbols, report=each, times=5, min_cell=48, cv_limit=0.01))
     doc(dataclasses.replace(release, predictors=()), [], statistic=["total", "quantile"], quantiles=[0.25, 0.5])
+    others = ["ratio", "variance", "gini", "quintile_share_ratio", "poverty_rate"]
+    doc(release, ["gender"], statistic=others, denominator="income")
     one = ss.synthesize(make_design(), model(), epsilon=10.8, m=1, seed=1, mechanism=PSEUDO, population_total=5000)
     for times in (1, 9, np.nan, 0):
         made = doc(one, ["gender"], times=times)

@@ -93,7 +93,7 @@ def _title(row: pd.Series) -> str:
         return str(row["statistic"])
     before = f"{row['prob']:g} " if row["statistic"] == "quantile" else ""
     after = f" = {row['category']}" if row["statistic"] == "proportion" else ""
-    return f"{before}{row['statistic']} of {row['outcome']}{after}"
+    return f"{before}{str(row['statistic']).replace('_', ' ')} of {row['outcome']}{after}"
 
 
 def _labelled(name: str, label: str | None) -> str:

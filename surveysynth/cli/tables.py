@@ -20,7 +20,10 @@ def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
     by: By = None,
     statistic: Annotated[
-        Sequence[str] | None, by_commas("count, mean, total, quantile, proportion; by commas.")
+        Sequence[str] | None,
+        by_commas(
+            "count, mean, total, quantile, proportion, variance, gini, quintile_share_ratio, poverty_rate; by commas."
+        ),
     ] = None,
     quantiles: Annotated[
         Sequence[float] | None, by_commas("Probabilities of quantiles, by commas; default 0.5.", numbers)

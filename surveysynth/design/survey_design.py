@@ -29,6 +29,7 @@ from .checks import (
     margin_names,
 )
 from .columns import Columns, check_columns, in_usual_floats, listing, names_of, nearest, numeric, positive
+from .derived import RowWise, row_wise
 from .missing_codes import MissingCodes
 from .read import read_labelled
 from .replicates.balanced import balanced
@@ -307,6 +308,29 @@ class SurveyDesign:
     def labelled(self, labels: Mapping[str, str]) -> SurveyDesign:
         """The design with further headings of columns, or others (InputError: a column that is not there)."""
         return self._with(_labels=self._labels | labels_of(self._frame, labels), _source=self._source)
+
+    def assign(self, **functions: RowWise) -> SurveyDesign:
+        """The design with further columns, each computed record by record from the others.
+
+        Parameters
+        ----------
+        **functions
+            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame; one may use the
+            columns before it.
+
+        Raises
+        ------
+        InputError
+            A name that a column has; what is no function of the frame, stops, gives other than one value a record, or
+            lets a record's value depend on other records or on their order, as far as a second computation on half of
+            them shows.
+        """
+        frame = self._frame
+        for name, function in functions.items():
+            if name in frame.columns:
+                raise InputError(f"the file has a column {name!r} already; give the new one another name")
+            frame = frame.assign(**{name: row_wise(frame, function, name)})
+        return self._with(_frame=frame)
 
     def calibrate(self, totals: Totals) -> SurveyDesign:
         """The design with weights that add up to known totals: post-stratified, or raked to several margins.

@@ -3,5 +3,6 @@
 from .differences import difference
 from .regression import Regression, regression
 from .tables import estimate
+from .wide import wide
 
-__all__ = ["Regression", "difference", "estimate", "regression"]
+__all__ = ["Regression", "difference", "estimate", "regression", "wide"]

@@ -76,7 +76,8 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
     """With the variance of noise that all data sets share."""
     if redrawn is None:
         return combined
-    noise, T = redrawn.var(axis=0, ddof=1), combined.se**2
+    noise = np.where(np.ptp(redrawn, axis=0) > 0, redrawn.var(axis=0, ddof=1), 0.0)  # equal means exactly none
+    T = combined.se**2
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (T + noise) ** 2 / (T**2 / combined.df + noise**2 / (len(redrawn) - 1))
     df = np.where(noise > 0, np.minimum(df, degf), combined.df)

@@ -10,13 +10,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.derived import Where
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list
-from . import taylor
-from .estimators import Estimates, choose, estimator_of, replicated, samplics_seconds
+from . import inequality, taylor
+from .estimators import Estimates, as_shares, choose, estimator_of, replicated, samplics_seconds
 from .quantities import Quantity, quantities
-from .tables import Names, Partition, check_designs, columns_of, headings, least_degf, present, shared_partitions
+from .tables import (
+    Names,
+    Partition,
+    check_designs,
+    columns_of,
+    filtered,
+    headings,
+    least_degf,
+    present,
+    shared_partitions,
+)
 from .variance import degrees_of_freedom, variances
 
 Floats = NDArray[np.float64]
@@ -33,22 +44,25 @@ def difference(
     between: Between | None = None,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
+    where: Where = None,
     missing: str = "fail",
 ) -> pd.DataFrame:
-    """Differences of means, totals, counts, proportions or ratios, with standard errors.
+    """Differences of any statistic of :func:`surveysynth.estimate`, with standard errors.
 
     Within one design the two domains may share PSUs, as two periods of a panel do: the variance
     is that of the difference of their linearized values (or of their replicates), which holds
-    the covariance.  Two designs are taken as independent: their variances add up, with Welch's
-    degrees of freedom.
+    the covariance; of a quantile these are the values of the share of records not above it, over the density that its
+    Woodruff interval says (Francisco and Fuller 1991).  Two designs are taken as independent: their variances add up,
+    with Welch's degrees of freedom.
 
     Parameters
     ----------
     design : SurveyDesign, or mapping of two labels to designs
         ``{"2024": first, "2023": second}`` compares two independent samples.
-    outcome, by, statistic, denominator, quantiles, missing
+    outcome, by, statistic, denominator, quantiles, poverty_line, where, missing
         As for :func:`surveysynth.estimate`; every cell, margin and the total of ``by`` has its
-        difference.  Quantiles are compared between two designs only.
+        difference.
     between : mapping of one column to two categories
         ``{"sex": ("m", "f")}`` is men less women, within one design.
 
@@ -66,7 +80,8 @@ def difference(
         As :func:`surveysynth.estimate`; no two categories to compare, or categories that the
         file has not; two designs whose ``by`` columns have different categories.
     """
-    asked: dict[str, Any] = {"denominator": denominator, "quantiles": quantiles, "missing": missing}
+    asked: dict[str, Any] = {"denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line}
+    asked |= {"where": where, "missing": missing}
     if isinstance(design, Mapping):
         if between is not None:
             raise InputError("between= compares domains of one design; two designs are compared as they are")
@@ -83,6 +98,8 @@ def differences(
     between: Between | None,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
+    where: Where = None,
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
@@ -95,32 +112,36 @@ def differences(
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
-    if "quantile" in statistics:
-        raise InputError("quantiles of two domains of one design cannot be compared: they have no linearized values")
-    asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
+    asked = partial(
+        quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
+        missing=missing,
+    )  # fmt: skip
     counting = designs if count_designs is None else count_designs
+    m, inside = len(designs), filtered(designs, where, again=redrawn)
     sides = [_sides(design, names, between) for design in designs]
+    noisy_sides = [_sides(design, names, between)[0] for design in redrawn]
     label = f"{sides[0][1]} - {sides[0][2]}"
-    partitions = shared_partitions(designs, names, synthesized=synthesized)
+    partitions = shared_partitions(designs, names, synthesized=synthesized, inside=inside, again=redrawn)
+    moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []
-    ordinary = list(zip(*asked(designs, as_list(outcome)), strict=True))
-    noisy = zip(*asked(redrawn, as_list(outcome)), strict=True) if redrawn else [()] * len(ordinary)
+    ordinary = list(zip(*asked(designs, as_list(outcome), inside=inside[:m]), strict=True))
+    noisy = zip(*asked(redrawn, as_list(outcome), inside=inside[m:]), strict=True) if redrawn else [()] * len(ordinary)
     for same_quantity, under_noise in zip(ordinary, noisy, strict=True):
         surveys = counting if same_quantity[0].statistic == "count" else designs
         for same in partitions:
             results = [
                 _difference(design, quantity, partition, side)
-                for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
+                for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same[:m], sides, strict=True)
             ]
             cell = [
                 np.where(side < 0, -1, present(quantity, partition))
-                for (side, *_), quantity, partition in zip(sides, same_quantity, same, strict=True)
+                for (side, *_), quantity, partition in zip(sides, same_quantity, same[:m], strict=True)
             ]
             degf = least_degf(surveys, cell, len(same[0].labels))
             noise = [
-                _difference(design, quantity, same[0], sides[0][0]).estimate
-                for design, quantity in zip(redrawn, under_noise, strict=True)
-            ] if same_quantity[0].statistic != "count" else []  # fmt: skip
+                _difference(design, quantity, partition, side).estimate
+                for design, quantity, partition, side in zip(redrawn, under_noise, same[m:], noisy_sides, strict=True)
+            ] if moving or same_quantity[0].statistic != "count" else []  # fmt: skip
             parts.append(
                 columns_of(
                     same_quantity[0], same[0].labels, statistics, results, degf, cell, label,
@@ -156,14 +177,27 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
     """First less second category in every domain of the partition."""
     domain, domains = present(quantity, partition), len(partition.labels)
     domain = np.where(side < 0, -1, domain)
-    both = np.where(domain < 0, -1, 2 * domain + side)
-    theta, z = taylor.linearize(design.weights, quantity, both, 2 * domains)
-    estimate = theta[::2] - theta[1::2]
+    both, sides = np.where(domain < 0, -1, 2 * domain + side), 2 * domains
+
+    def less(values: Floats) -> Floats:
+        """The first category's less the second's."""
+        return np.asarray(values[..., ::2] - values[..., 1::2])
+
+    if quantity.statistic == "quantile":
+        found, quantity, scale = as_shares(design, quantity, both, sides)
+        theta, z = taylor.linearize(design.weights, quantity, both, sides)
+        estimate, theta, z = less(found.estimate), less(scale * theta), scale[both] * z
+    else:
+        theta, z = taylor.linearize(design.weights, quantity, both, sides)
+        estimate, scale = less(theta), np.ones(sides)
+        theta = estimate
     if design.replication is not None:
-        theta_r = replicated(design, quantity, both, 2 * domains)
-        return Estimates(estimate, design.replication.variance(theta_r[:, ::2] - theta_r[:, 1::2], estimate))
-    z = np.where(side == 1, -z, z)
-    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains)))
+        theta_r = less(scale * replicated(design, quantity, both, sides))
+        return Estimates(estimate, np.where(np.isnan(theta), np.nan, design.replication.variance(theta_r, theta)))
+    shared = inequality.by_the_line(design.weights, quantity, both, sides)
+    shared = None if shared is None else (less(shared[0]), shared[1])
+    variance = variances(design, np.where(side == 1, -z, z), domain, domains, shared)
+    return Estimates(estimate, np.where(np.isnan(theta), np.nan, variance))
 
 
 def _welch(u: Sequence[Floats], degf: Sequence[Floats]) -> Floats:
@@ -181,14 +215,20 @@ def _between_designs(
     *,
     denominator: str | None,
     quantiles: Sequence[float] | float,
+    poverty_line: float | None,
+    where: Where,
     missing: str,
 ) -> pd.DataFrame:
     if len(designs) != 2:
         raise InputError(f"two designs are compared, not {len(designs)}")
     surveys = list(designs.values())
     check_designs(surveys)
-    asked = quantities(surveys, outcomes, statistics, denominator=denominator, quantiles=quantiles, missing=missing)
-    partitions = shared_partitions(surveys, names, "the two designs")
+    inside = filtered(surveys, where)
+    asked = quantities(
+        surveys, outcomes, statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
+        missing=missing, inside=inside,
+    )  # fmt: skip
+    partitions = shared_partitions(surveys, names, "the two designs", inside=inside)
     used, parts, label = set(), [], " - ".join(map(str, designs))
     for pair in zip(*asked, strict=True):
         for first, second in partitions:

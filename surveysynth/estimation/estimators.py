@@ -19,7 +19,7 @@ from scipy.stats import t as student
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from . import taylor
+from . import inequality, taylor
 from .quantities import Quantity
 from .variance import degrees_of_freedom, variances
 
@@ -84,6 +84,8 @@ def _not_in_samplics(design: SurveyDesign, quantity: Quantity) -> str:
     first = design.stages[0]
     if quantity.statistic == "quantile":
         return "Woodruff intervals of quantiles"
+    if quantity.distributional:
+        return f"variance of statistic={quantity.statistic!r}"
     if (first.sampled == 1).any():
         return f"variance for strata with one PSU (here lonely_psu={design.lonely_psu!r})"
     if len(design.stages) > 1:
@@ -111,7 +113,8 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
     if quantity.statistic == "quantile":
         return woodruff(design, quantity, domain, domains, onepass)
     estimate, z = taylor.linearize(design.weights, quantity, domain, domains)
-    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains)))
+    shared = inequality.by_the_line(design.weights, quantity, domain, domains)
+    return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains, shared)))
 
 
 def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
@@ -162,6 +165,8 @@ def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains:
     """The estimate in every replicate, (R, domains); NaN where a replicate has no denominator."""
     assert design.replication is not None
     w = design.weights
+    if quantity.distributional:
+        return inequality.replicated(design.replication, w, quantity, domain, domains)
     total = design.replication.totals(w if quantity.y is None else w * quantity.y, domain, domains)
     if quantity.statistic in ("count", "total"):
         return total
@@ -207,6 +212,29 @@ def woodruff(
     half = t * np.sqrt(share.variance)
     low, high = quantile(share.estimate - half), quantile(share.estimate + half)
     return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)
+
+
+def as_shares(
+    design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
+) -> tuple[Estimates, Quantity, Floats]:
+    """Quantiles as shares of records not above them: to first order a quantile varies as the scaled share does.
+
+    Returns
+    -------
+    (Estimates, Quantity, float array (domains,))
+        The quantiles; the mean of what is 1 for a record not above the quantile of its domain, else 0; and by what that
+        mean is multiplied: minus the standard error of the quantile over that of the share, so that each of the two
+        domains of a difference has its own Woodruff variance (Francisco and Fuller 1991).
+    """
+    assert quantity.y is not None
+    estimator = onepass if design.replication is None else replicates
+    found = woodruff(design, quantity, domain, domains, estimator)
+    below = np.where(domain >= 0, quantity.y <= found.estimate[domain], np.nan)
+    share = Quantity("mean", quantity.outcome, below)
+    variance = estimator(design, share, domain, domains).variance
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = -np.sqrt(np.where(variance > 0, found.variance / variance, 0.0))
+    return found, share, scale
 
 
 ESTIMATORS: dict[str, Estimator] = {"samplics": samplics, "onepass": onepass, "replicates": replicates}

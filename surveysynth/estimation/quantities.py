@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from ..design.columns import numeric
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..validation import rows
+from ..validation import positive, rows
 
-Statistic = Literal["mean", "total", "count", "proportion", "ratio", "quantile"]
+Statistic = Literal[
+    "mean", "total", "count", "proportion", "ratio", "quantile", "variance", "gini", "quintile_share_ratio",
+    "poverty_rate",
+]  # fmt: skip
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 MOST_CATEGORIES = 500  # of a column that proportions are asked of
 
@@ -32,13 +36,16 @@ class Quantity:
     outcome : str
         Its label in a table; empty for a count.
     y : float array (n,), optional
-        Values, NaN where a record has none; 0 and 1 for a proportion, none for a count.
+        Values, NaN where a record has none; 0 and 1 for a proportion and a poverty rate under a known line, none for a
+        count.
     x : float array (n,), optional
         Denominator of a ratio.
     category : str
         Of a proportion, as text; empty for other statistics.
     prob : float
         Of a quantile.
+    distributional : bool
+        Whether it is a function of the distribution of y, and no total or ratio of totals.
     """
 
     statistic: Statistic
@@ -47,9 +54,10 @@ class Quantity:
     x: Floats | None = field(default=None, repr=False)
     category: str = ""
     prob: float = np.nan
+    distributional: bool = False
 
     @cached_property
-    def missing(self) -> NDArray[np.bool_] | None:
+    def missing(self) -> Bools | None:
         """Records that have no value, or None where all have one."""
         nowhere = [np.isnan(values) for values in (self.y, self.x) if values is not None]
         where = np.logical_or.reduce(nowhere) if nowhere else np.zeros(1, dtype=bool)
@@ -63,9 +71,13 @@ def quantities(
     *,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
     missing: str = "fail",
+    inside: Sequence[Bools | None] | None = None,
 ) -> list[list[Quantity]]:
     """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
+
+    Values of records that are not ``inside``, (n,) of each design, may be missing.
 
     Raises
     ------
@@ -82,15 +94,21 @@ def quantities(
         raise InputError(f"missing={missing!r} is not one of fail, drop")
     if ("ratio" in statistics) != (denominator is not None):
         raise InputError("statistic='ratio' and denominator= go together: the ratio of the totals of two columns")
+    if poverty_line is not None:
+        if "poverty_rate" not in statistics:
+            raise InputError("poverty_line= goes with statistic='poverty_rate'")
+        positive(poverty_line, "poverty_line")
+    everywhere = [None] * len(designs) if inside is None else inside
+    one = partial(_of, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line, missing=missing)
     return [
         [
             quantity
             for statistic in statistics
             for outcome in (outcomes if statistic != "count" else [""])
-            for quantity in _of(design, statistic, outcome, levels.get(outcome, []), denominator, quantiles, missing)
+            for quantity in one(design, statistic, outcome, levels.get(outcome, []), there)
         ]
-        for levels in [_categories(designs, outcomes) if "proportion" in statistics else {}]
-        for design in designs
+        for levels in [_categories(designs, outcomes, everywhere) if "proportion" in statistics else {}]
+        for design, there in zip(designs, everywhere, strict=True)
     ]
 
 
@@ -99,30 +117,38 @@ def _of(
     statistic: str,
     outcome: str,
     levels: list[object],
+    inside: Bools | None,
+    *,
     denominator: str | None,
     quantiles: Sequence[float] | float,
+    poverty_line: float | None,
     missing: str,
 ) -> list[Quantity]:
     if statistic == "count":
         return [Quantity("count")]
     if statistic == "proportion":
         column = design.column(outcome)
-        _refuse_missing(column.isna().to_numpy(), outcome, missing)
+        _refuse_missing(column.isna().to_numpy(), outcome, missing, inside)
         code = pd.Categorical(column.astype(object), categories=levels).codes
         return [
             Quantity("proportion", outcome, np.where(code < 0, np.nan, (code == i).astype(np.float64)), category=text)
-            for i, text in enumerate(map(_text, levels))
+            for i, text in enumerate(map(category_text, levels))
         ]
-    y = _values(design, outcome, missing)
+    relative = statistic == "poverty_rate" and poverty_line is None
+    y = _values(design, outcome, missing, None if relative else inside)  # the line is that of all records
+    if statistic == "poverty_rate" and poverty_line is not None:
+        return [Quantity("poverty_rate", outcome, np.where(np.isnan(y), np.nan, y < poverty_line))]
+    if relative or statistic in ("variance", "gini", "quintile_share_ratio"):
+        return [Quantity(statistic, outcome, y, distributional=True)]  # type: ignore[arg-type]
     if statistic == "ratio":
-        x = _values(design, str(denominator), missing)
+        x = _values(design, str(denominator), missing, inside)
         return [Quantity("ratio", f"{outcome} / {denominator}", y, x)]
     if statistic == "quantile":
         return [Quantity("quantile", outcome, y, prob=prob) for prob in check_quantiles(quantiles)]
     return [Quantity(statistic, outcome, y)]  # type: ignore[arg-type]
 
 
-def _text(category: object) -> str:
+def category_text(category: object) -> str:
     """A category's name: one column of a table holds those of numbers and of texts."""
     return f"{category:.15g}" if isinstance(category, (float, np.floating)) else str(category)
 
@@ -136,11 +162,17 @@ def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
     return [float(p) for p in given]
 
 
-def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dict[str, list[object]]:
+def _categories(
+    designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None]
+) -> dict[str, list[object]]:
     """The categories that an outcome has in any of the designs, in sorted order."""
     levels = {}
     for outcome in outcomes:
-        columns = pd.concat([design.column(outcome) for design in designs], ignore_index=True)
+        parts = [
+            design.column(outcome) if there is None else design.column(outcome)[there]
+            for design, there in zip(designs, inside, strict=True)
+        ]
+        columns = pd.concat(parts, ignore_index=True)
         levels[outcome] = list(pd.factorize(columns, sort=True)[1])
         if not levels[outcome]:
             raise InputError(f"outcome {outcome!r} is missing in every record")
@@ -152,7 +184,7 @@ def _categories(designs: Sequence[SurveyDesign], outcomes: Sequence[str]) -> dic
     return levels
 
 
-def _values(design: SurveyDesign, name: str, missing: str) -> Floats:
+def _values(design: SurveyDesign, name: str, missing: str, inside: Bools | None) -> Floats:
     column = design.column(name)
     try:
         y = numeric(column, name)
@@ -160,13 +192,14 @@ def _values(design: SurveyDesign, name: str, missing: str) -> Floats:
         raise InputError(f"{error} (statistic='proportion' takes categories)") from None
     if np.isinf(y).any():
         raise InputError(f"outcome {name!r} is infinite in {rows(np.isinf(y))}; correct these or declare them missing")
-    _refuse_missing(np.isnan(y), name, missing)
+    _refuse_missing(np.isnan(y), name, missing, inside)
     return y
 
 
-def _refuse_missing(where: NDArray[np.bool_], name: str, missing: str) -> None:
-    if where.all():
+def _refuse_missing(where: Bools, name: str, missing: str, inside: Bools | None) -> None:
+    if where.all() or (inside is not None and where[inside].all()):
         raise InputError(f"outcome {name!r} is missing in every record")
+    where = where if inside is None else where & inside
     if missing == "fail" and where.any():
         raise InputError(
             f"outcome {name!r} is missing in {rows(where)}; fill it in, or say missing='drop' to estimate for "

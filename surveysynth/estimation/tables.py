@@ -12,10 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.columns import occurring
+from ..design.derived import Where, meeting
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..validation import as_list, rows
+from ..validation import as_list, one_of, rows
 from . import combining
+from .design_effects import Deff, design_effects
 from .estimators import Estimates, choose, estimator_of, samplics_seconds
 from .quantities import Quantity, quantities
 from .variance import degrees_of_freedom
@@ -23,10 +25,11 @@ from .variance import degrees_of_freedom
 TOTAL = "all"  # the label of a margin, as in the papers' tables
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 QUANTITY = ["statistic", "outcome", "category", "prob"]
-OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "flag"}  # columns of a table
+OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "deff", "flag"}  # columns of a table
 FIXED = 1e-12  # standard error over estimate that is rounding
 Names = str | Sequence[str] | None
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,9 @@ def estimate(
     *,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
+    where: Where = None,
+    deff: Deff = False,
     estimator: str = "auto",
     missing: str = "fail",
 ) -> pd.DataFrame:
@@ -68,13 +74,23 @@ def estimate(
     by : str or list of str, optional
         Every cell, every margin and the total of these variables; none: the whole population.
         A margin carries the label "all".
-    statistic : {"mean", "total", "count", "proportion", "ratio", "quantile"} or a list of them
-        A count is the estimated number of population units; a proportion is the share of each
-        category of the outcome.
+    statistic : one or a list of
+        "mean", "total", "count" (the estimated number of population units), "proportion" (the share of each category of
+        the outcome), "ratio", "quantile", "variance" (R's ``svyvar``), "gini", "quintile_share_ratio" (S80/S20) and
+        "poverty_rate" (the share below the poverty line): :mod:`surveysynth.estimation.inequality` has the formulas.
     denominator : str, optional
         Numeric column: a ratio is total of the outcome over total of this.
     quantiles : float or list of float
         Probabilities of the quantiles, between 0 and 1; default the median.
+    poverty_line : float, optional
+        Of poverty rates; default 60% of the median of all records, whatever ``by`` and ``where``, whose own variance
+        then counts.
+    where : function of the frame, or name of a column, optional
+        ``lambda f: f.age >= 65``, or a column of True and False: estimates are of the records that meet it, as a domain
+        of the whole design (R's ``subset``).  Where it is missing it is not met.
+    deff : {False, True, "replace"}
+        A last column ``deff`` of design effects, against a simple random sample without or with replacement (R's
+        ``deff=``); of means, proportions, totals and ratios.  Of m data sets it is the mean of theirs.
     estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
         auto: replicates where the design has replicate weights; else samplics where it has the
         feature and takes under a second, else onepass.  survey is R's package, to compare with
@@ -90,19 +106,19 @@ def estimate(
         (its name as text, empty for other statistics) and ``prob`` after the outcome where there are
         proportions and quantiles.  Standard errors are Taylor-linearized or from the replicates.  df is that of
         the PSUs and strata that hold the domain, as R's ``degf`` counts them in a subset; a domain in a single PSU
-        has none, and no interval.  n counts records.  Intervals are 95% t intervals, on the logit scale for
-        proportions (R's ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
+        has none, and no interval.  n counts records.  Intervals are 95% t intervals, on the logit scale for proportions
+        and poverty rates (R's ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
         ``svyquantile``).  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns.
 
     Raises
     ------
     InputError
         Unknown columns, statistics or estimators; missing values; an outcome that is no number;
-        an estimator that lacks what the design or the statistic needs.
+        an estimator that lacks what the design or the statistic needs; a ``where`` that no record meets.
     """
     return tabulate(
-        [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, estimator=estimator,
-        missing=missing,
+        [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
+        where=where, deff=deff, estimator=estimator, missing=missing,
     )  # fmt: skip
 
 
@@ -114,6 +130,9 @@ def tabulate(
     *,
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
+    where: Where = None,
+    deff: Deff = False,
     estimator: str = "auto",
     missing: str = "fail",
     count_designs: Sequence[SurveyDesign] | None = None,
@@ -129,18 +148,25 @@ def tabulate(
     that were drawn again, with the records of the first: they say how data sets differ.
     """
     check_designs(designs)
+    one_of(deff, (False, True, "replace"), "deff")
     names, statistics = as_list(by), as_list(statistic)
-    asked = partial(quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, missing=missing)
-    ordinary, counts = asked(designs, as_list(outcome)), designs if count_designs is None else count_designs
+    asked = partial(
+        quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
+        missing=missing,
+    )  # fmt: skip
+    inside = filtered(designs, where, again=(*redrawn, *of_model))
+    m, apart = len(designs), len(designs) + len(redrawn)
+    ordinary, counts = asked(designs, as_list(outcome), inside=inside[:m]), count_designs or designs
     noisy, modelled = (
-        list(zip(*asked(again, as_list(outcome)), strict=True)) if again else [()] * len(ordinary[0])
-        for again in (redrawn, of_model)
+        list(zip(*asked(again, as_list(outcome), inside=there), strict=True)) if again else [()] * len(ordinary[0])
+        for again, there in ((redrawn, inside[m:apart]), (of_model, inside[apart:]))
     )
-    partitions = shared_partitions(designs, names, synthesized=synthesized)
+    partitions = shared_partitions(designs, names, synthesized=synthesized, inside=inside, again=(*redrawn, *of_model))
+    moving = where is not None or bool(set(names) & set(synthesized))
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
-        for design, partition in zip(designs, same, strict=True)
+        for design, partition in zip(designs, same[:m], strict=True)
     )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
@@ -149,23 +175,29 @@ def tabulate(
         surveys = counts if quantity.statistic == "count" else designs
         for same in partitions:
             results = []
-            for design, each, partition in zip(surveys, same_quantity, same, strict=True):
+            for design, each, partition in zip(surveys, same_quantity, same[:m], strict=True):
                 which = choose(estimator, design, each, seconds)
                 used.add(which)
                 results.append(estimator_of(which)(design, each, present(each, partition), len(partition.labels)))
-            cell = [present(*each) for each in zip(same_quantity, same, strict=True)]
+            cell = [present(*each) for each in zip(same_quantity, same[:m], strict=True)]
             degf = least_degf(surveys, cell, len(same[0].labels))
             noise, model = (
                 np.array([
-                    estimator_of(which)(design, each, present(each, same[0]), len(same[0].labels)).estimate
-                    for design, each in zip(drawn, under, strict=True)
+                    estimator_of(which)(design, each, present(each, partition), len(partition.labels)).estimate
+                    for design, each, partition in zip(drawn, under, places, strict=True)
                 ]) if drawn else None
-                for drawn, under in ((redrawn if quantity.statistic != "count" else (), under_noise),
-                                     (of_model, under_model))
+                for drawn, under, places in (
+                    (redrawn if moving or quantity.statistic != "count" else (), under_noise, same[m:apart]),
+                    (of_model, under_model, same[apart:]),
+                )
             )  # fmt: skip
-            parts.append(
-                columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise, of_model=model)
-            )
+            part = columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise, of_model=model)
+            if deff:
+                part["deff"] = np.mean([
+                    design_effects(design, each, there, len(same[0].labels), result.variance, deff)
+                    for design, each, there, result in zip(surveys, same_quantity, cell, results, strict=True)
+                ], axis=0)  # fmt: skip
+            parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
@@ -235,7 +267,7 @@ def columns_of(
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
     both = combining.combine(q, u, degf, noise, of_model)
     low, high = combining.interval(both)
-    if quantity.statistic == "proportion" and not contrast:
+    if quantity.statistic in ("proportion", "poverty_rate") and not contrast:
         low, high = combining.logit_interval(both)
     if len(results) == 1 and results[0].low is not None and results[0].high is not None:
         low, high = results[0].low, results[0].high
@@ -252,7 +284,8 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     there = {column for table in tables for column in table}
     quantity = [c for c in QUANTITY if c in there]
     by = [c for c in tables[0] if c not in OWN]
-    table = pd.concat(tables, ignore_index=True)[[*by, *quantity, *NUMBERS, "n"]]
+    last = ["n", "deff"] if "deff" in there else ["n"]
+    table = pd.concat(tables, ignore_index=True)[[*by, *quantity, *NUMBERS, *last]]
     if "category" in there:
         table["category"] = table["category"].fillna("")
     table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))
@@ -261,63 +294,97 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def shared_partitions(
-    designs: Sequence[SurveyDesign], by: list[str], who: str = "the data sets", synthesized: Sequence[str] = ()
+    designs: Sequence[SurveyDesign],
+    by: list[str],
+    who: str = "the data sets",
+    synthesized: Sequence[str] = (),
+    inside: Sequence[Bools | None] = (),
+    again: Sequence[SurveyDesign] = (),
 ) -> list[tuple[Partition, ...]]:
     """Partition after partition, that of every design; InputError where their domains are not the same.
 
-    Domains made of ``synthesized`` columns may be without a record in some of the data sets.
+    Domains made of ``synthesized`` columns, and of records ``inside`` a filter, may be without a record in some of the
+    data sets.  Those that were made ``again`` from the first follow the others, their records in other domains than
+    theirs in none.
     """
-    partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
-    if set(by) & set(synthesized):
+    if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
         levels = {name: pd.factorize(column, sort=True)[1] for name, column in columns.items()}
         rank = {name: {level: i for i, level in enumerate(found)} for name, found in levels.items()}
-        return [_united(same, rank) for same in partitions]
+        every = [*designs, *again]
+        theirs = [partitions_of(d, by, there) for d, there in zip(every, inside or [None] * len(every), strict=True)]
+        return [_united(same, len(designs), rank) for same in zip(*theirs, strict=True)]
+    partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
     if not all(other.same_domains(first) for first, *others in partitions for other in others):
         raise InputError(f"{who} do not have the same categories of {', '.join(by)}")
-    return partitions
+    return [(*same, *same[:1] * len(again)) for same in partitions]
 
 
-def _united(partitions: Sequence[Partition], rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
-    """The same partition of several data sets, with the domains that any of them has, in order."""
-    every = pd.concat([p.labels for p in partitions], ignore_index=True).drop_duplicates()
+def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
+    """The same partition of several data sets, with the domains that any of the first m has, in order."""
+    if not rank:
+        return tuple(Partition(pd.DataFrame(index=range(1)), p.domain) for p in partitions)
+    every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
     every = every.sort_values([*rank], ignore_index=True, key=lambda c: c.map(rank[str(c.name)]))
     number = {labels: i for i, labels in enumerate(every.itertuples(index=False, name=None))}
-    return tuple(
-        Partition(every, np.array([number[labels] for labels in p.labels.itertuples(index=False, name=None)])[p.domain])
-        for p in partitions
-    )
+    return tuple(Partition(every, _renumbered(p, number)) for p in partitions)
 
 
-def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
-    """Cells first, then margins, the total last."""
+def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> NDArray[np.intp]:
+    """Each record's domain by the numbers of the labels, -1 where they have none."""
+    labels = partition.labels.itertuples(index=False, name=None)
+    return np.array([*(number.get(each, -1) for each in labels), -1], dtype=np.intp)[partition.domain]
+
+
+def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:
+    """The records of each data set that meet a condition, (n,); None where there is none to meet.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.design.derived.meeting`; no record of the ``designs`` meets it.
+    """
+    if where is None:
+        return [None] * (len(designs) + len(again))
+    met = [meeting(design.frame, where) for design in (*designs, *again)]
+    if not any(there.any() for there in met[: len(designs)]):
+        raise InputError("where: no record meets the condition, so there is nothing to estimate")
+    return [*met]
+
+
+def partitions_of(design: SurveyDesign, by: list[str], inside: Bools | None = None) -> list[Partition]:
+    """Cells first, then margins, the total last; of the records ``inside`` a filter, the domain of others being -1."""
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
     if set(by) & OWN:
         raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
-    columns = {name: _levels(design, name) for name in by}
+    there = np.arange(design.n) if inside is None else np.flatnonzero(inside)
+    columns = {name: _levels(design.column(name).iloc[there], name) for name in by}
     partitions = []
     for size in range(len(by), -1, -1):
         for subset in combinations(by, size):
-            domain, domains = np.zeros(design.n, dtype=np.intp), 1
+            domain, domains = np.zeros(there.size, dtype=np.intp), min(there.size, 1)
             for name in subset:
                 code, levels = columns[name]
                 cells, domain = occurring(domain * len(levels) + code, domains * len(levels))
                 domains = cells.size
             first = np.empty(domains, dtype=np.intp)
-            first[domain[::-1]] = np.arange(design.n)[::-1]  # a record of each
+            first[domain[::-1]] = np.arange(there.size)[::-1]  # a record of each
             labels: dict[str, list[object]] = {name: [TOTAL] * domains for name in by}
             for name in subset:
                 code, levels = columns[name]
                 labels[name] = [levels[i] for i in code[first]]
-            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), domain))
+            whole = np.full(design.n, -1, dtype=np.intp)
+            whole[there] = domain
+            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), whole))
     return partitions
 
 
-def _levels(design: SurveyDesign, name: str) -> tuple[NDArray[np.intp], list[object]]:
-    column = design.column(name)
+def _levels(column: pd.Series, name: str) -> tuple[NDArray[np.intp], list[object]]:
     if column.isna().any():
-        raise InputError(f"by column {name!r} is missing in {rows(column.isna())}; give these records a category")
+        numbers = np.zeros(int(column.index.max()) + 1, dtype=bool)
+        numbers[column.index[column.isna()]] = True
+        raise InputError(f"by column {name!r} is missing in {rows(numbers)}; give these records a category")
     code, levels = pd.factorize(column, sort=True)
     listed = list(levels)
     if TOTAL in listed:

@@ -36,6 +36,7 @@ from ..choices import LonelyPSU
 from ..design.columns import occurring
 from ..design.stages import Stage
 from ..design.survey_design import SurveyDesign
+from . import inequality
 from .quantities import Quantity
 
 Floats = NDArray[np.float64]
@@ -43,7 +44,7 @@ Codes = NDArray[np.intp]
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Point estimates and linearized values of a statistic that is no quantile.
+    """Point estimates and linearized values of a statistic that is no quantile and no poverty line moves.
 
     Parameters
     ----------
@@ -58,6 +59,8 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
     (float array (domains,), float array (n,))
         Estimates (NaN where a domain has no denominator), and z, 0 outside the domains.
     """
+    if quantity.distributional:
+        return inequality.linearize(w, quantity, domain, domains)
     y, x = quantity.y, quantity.x
     code = domain
     if (domain < 0).any():

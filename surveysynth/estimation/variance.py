@@ -30,7 +30,9 @@ Codes = NDArray[np.intp]
 DENSE = 4_000_000  # values of a block of columns that is worked on at once
 
 
-def variances(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
+def variances(
+    design: SurveyDesign, z: Floats, domain: Codes, domains: int, shared: tuple[Floats, Floats] | None = None
+) -> Floats:
     """Variance of the sum of z over the records of each domain: (domains,).
 
     Parameters
@@ -39,7 +41,14 @@ def variances(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> F
         Linearized, weighted values.
     domain : int array (n,)
         Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+    shared : (float array (domains,), float array (n,)), optional
+        Slopes, and further values of all records: the sum is that of z and of slope times these.
     """
+    if shared is not None:
+        slope, further = shared
+        whole = np.zeros(design.n, dtype=np.intp)
+        values = (np.where(domain == d, z, 0.0) + slope[d] * further for d in range(domains))
+        return np.array([variances(design, each, whole, 1)[0] for each in values])
     if design.margins:
         return _calibrated(design, z, domain, domains)
     if design.pps == "hajek":

@@ -16,6 +16,8 @@ from .quality import Symbols
 from .wording import Wording
 
 PERCENT = 100  # shares are printed in percent
+SHARES = ("proportion", "poverty_rate")
+IN_UNITS = ("mean", "total", "quantile")  # of the outcome
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def _block(
     name: str, block: pd.DataFrame, by: Sequence[str], notes: Sequence[tuple[int, ...]], places: int | None,
     facts: Facts, symbols: Symbols, words: Wording,
 ) -> Block:  # fmt: skip
-    share = block["statistic"].iloc[0] == "proportion"
+    share = block["statistic"].iloc[0] in SHARES
     block = block.assign(**{c: PERCENT * block[c] for c in NUMBERS}) if share else block
     places = digits.decimals(block) if places is None else places
     hidden = block["flag"].str.contains("suppressed").to_numpy(dtype=bool)
@@ -249,7 +251,7 @@ def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> s
         title = words("titles.count")
     else:
         title = words(f"titles.{statistic}", **said)
-    if outcome in facts.units and statistic != "proportion":
+    if outcome in facts.units and statistic in IN_UNITS:
         title = words("titles.unit", title=title, unit=facts.units[outcome])
     if by:
         *first, last = [facts.called(name) for name in by]

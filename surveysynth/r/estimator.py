@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
+from ..errors import InputError
 from ..estimation.estimators import Estimates
 from ..estimation.quantities import Quantity
 from .designs import to_r
@@ -29,7 +30,11 @@ def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
     ------
     surveysynth.r.RError
         R or its package is not installed, or it stopped.
+    InputError
+        A statistic that R's survey does not have.
     """
+    if quantity.distributional:
+        raise InputError(f"R's survey has no statistic={quantity.statistic!r} of domains; use another estimator")
     if design not in IN_R:
         IN_R[design] = to_r(design)
     given = (np.ones(design.n) if values is None else values for values in (quantity.y, quantity.x))

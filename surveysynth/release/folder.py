@@ -177,8 +177,9 @@ def _heading(release: Release, format: str, min_cell: int | None, *, printed: bo
         f"Synthesized: {', '.join(release.outcomes)}"
         + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
         + (" (equal for all)" if release.method["weights"] == "equal" else "")
-        + f". As in the survey: {', '.join(kept_columns(release)) or 'nothing'}.\n"
-        "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
+        + f". As in the survey: {', '.join(kept_columns(release)) or 'nothing'}."
+        + (f" Derived from these columns: {', '.join(release.derived)}.\n" if release.derived else "\n")
+        + "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
         "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
         "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates"
         + (", tables.xlsx and tables.html hold them as they are printed." if printed else ".")

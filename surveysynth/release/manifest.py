@@ -75,6 +75,7 @@ class Manifest(Said):
     papers_epsilon: Epsilon | None = None
     synthesized: Annotated[list[Name], Field(min_length=1)]
     categorical: list[Name] = []
+    derived: list[Name] = []
     public_predictors: list[Name]
     design: dict[str, Any]  # checked by SurveyDesign, whose arguments they are
     count_design: dict[str, Any] | None = None
@@ -99,7 +100,7 @@ class Manifest(Said):
         key = f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism
         if self.kind != "none" and key not in GUARANTEES:
             raise ValueError(f"the mechanism {self.mechanism!r} is not one of {', '.join(GUARANTEES)}")
-        lacking = {*self.synthesized, *self.public_predictors, *self.levels} - {*self.dtypes}
+        lacking = {*self.synthesized, *self.public_predictors, *self.derived, *self.levels} - {*self.dtypes}
         if lacking:
             raise ValueError(f"dtypes lacks {', '.join(sorted(lacking))}")
         return self
@@ -140,6 +141,7 @@ def manifest_of(release: Release) -> dict[str, Any]:
         **release.method,
         "synthesized": list(release.outcomes),
         **({"categorical": list(release.categorical)} if release.categorical else {}),
+        **({"derived": list(release.derived)} if release.derived else {}),
         "public_predictors": list(release.predictors),
         **release.privacy.public(),
         "design": _without_none(design.roles()),
@@ -147,8 +149,8 @@ def manifest_of(release: Release) -> dict[str, Any]:
         **({"labels": design.labels} if design.labels else {}),
         "dtypes": {str(c): str(t) for c, t in design.frame.dtypes.items()},
         "levels": {
-            c: _levels(design.frame[c], all_of_them=c in release.categorical)
-            for c in (*release.predictors, *release.categorical)
+            c: _levels(design.frame[c], all_of_them=c not in release.predictors)
+            for c in (*release.predictors, *release.categorical, *release.derived)
             if isinstance(design.frame[c].dtype, pd.CategoricalDtype)
         },
     }
@@ -179,6 +181,7 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         "method": {name: said for name, said in manifest.items() if name not in OF_THE_RELEASE},
         "categorical": tuple(manifest.get("categorical", ())),
         "count_roles": manifest.get("count_design"),
+        "derived": dict.fromkeys(manifest.get("derived", ())),
     }
 
 

@@ -13,8 +13,12 @@ import pandas as pd
 
 from ..choices import Between
 from ..design.calibration import Totals
+from ..design.derived import RowWise, Where
+from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
+from ..estimation.any_estimator import Estimator, combined
+from ..estimation.design_effects import Deff
 from ..estimation.differences import differences
 from ..estimation.regression import Family, Regression, regressions
 from ..estimation.tables import stacked, tabulate
@@ -58,6 +62,8 @@ class Release:
     count_roles : dict, optional
         Design roles that give counts their standard errors, where they are not those of the
         data sets (FBP): the same counts, from weights that vary from record to record.
+    derived : dict of str to function
+        Columns of :meth:`assign`; None for the function of one that came with a written release.
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -68,6 +74,7 @@ class Release:
     internal: dict[str, Any] = field(default_factory=dict, repr=False)
     categorical: tuple[str, ...] = ()
     count_roles: dict[str, Any] | None = None
+    derived: dict[str, RowWise | None] = field(default_factory=dict, repr=False)
     _entered: ClassVar[bool] = False  # of one that write() entered in a ledger: True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -87,6 +94,34 @@ class Release:
             f"outcomes {', '.join(self.outcomes)}, {p.spent}"
         )
 
+    def assign(self, **functions: RowWise) -> Release:
+        """The release with further columns in every data set, each computed record by record from the others.
+
+        Post-processing of the published data, so the guarantee is the same, as long as the functions hold no
+        confidential numbers.  Tables can be broken down by such columns and be of them; regressions, differences and
+        written folders have them, too.
+
+        Parameters
+        ----------
+        **functions
+            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame of a data set; one may
+            use the columns before it.
+
+        Raises
+        ------
+        InputError
+            As :meth:`SurveyDesign.assign`.
+        """
+        datasets = tuple(design.assign(**functions) for design in self.datasets)
+        for name in functions:
+            first, *others = (design.column(name).dtype for design in datasets)
+            if isinstance(first, pd.CategoricalDtype) and any(other != first for other in others):
+                raise InputError(
+                    f"{name!r} has other categories in some of the data sets; name them all in its function: "
+                    "pd.Categorical(values, categories)"
+                )
+        return replace(self, datasets=datasets, derived={**self.derived, **functions})
+
     def tables(
         self,
         by: str | Sequence[str] | None = None,
@@ -95,6 +130,9 @@ class Release:
         statistic: str | Sequence[str] | None = None,
         denominator: str | None = None,
         quantiles: Sequence[float] | float = 0.5,
+        poverty_line: float | None = None,
+        where: Where = None,
+        deff: Deff = False,
         estimator: str = "auto",
         min_cell: int | None = None,
         cv_limit: float | None = None,
@@ -107,10 +145,10 @@ class Release:
         Parameters
         ----------
         by : str or list of str, optional
-            Predictors, and outcomes that are categories; no other column is in the files.
+            Predictors, outcomes that are categories, and columns of :meth:`assign`; no other column is in the files.
         outcome : str or list of str, optional
-            Default: all outcomes that fit the statistics.
-        statistic, denominator, quantiles, estimator
+            Outcomes and columns of :meth:`assign`; default all outcomes that fit the statistics.
+        statistic, denominator, quantiles, poverty_line, where, deff, estimator
             As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
             proportions of categories.
         min_cell : int, optional
@@ -139,10 +177,11 @@ class Release:
             A ``by`` variable that is not a predictor; unknown outcomes or statistics; ``between="model"`` of a release
             that is not strict, or by columns that are synthesized.
         """
-        names = self._preserved(by)
         one_of(between, get_args(Between), "between")
+        names = self._preserved(by)
         if between == "model" and set(names) & set(self.categorical):
             raise InputError("between='model' is not for tables by columns that are synthesized: use between='files'")
+        self._check_functions([*names, *as_list(outcome), *([where] if isinstance(where, str) else [])], between)
         parts = [
             tabulate(
                 self.datasets,
@@ -151,9 +190,12 @@ class Release:
                 statistics,
                 denominator=denominator,
                 quantiles=quantiles,
+                poverty_line=poverty_line,
+                where=where,
+                deff=deff,
                 estimator=estimator,
                 count_designs=self.count_designs(),
-                synthesized=self.categorical,
+                synthesized=(*self.categorical, *self.derived),
                 redrawn=self.redrawn,
                 of_model=self._of_model if between == "model" else (),
             )
@@ -172,6 +214,10 @@ class Release:
         *,
         outcome: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] = "mean",
+        denominator: str | None = None,
+        quantiles: Sequence[float] | float = 0.5,
+        poverty_line: float | None = None,
+        where: Where = None,
     ) -> pd.DataFrame:
         """Differences between two categories of a predictor, combined over the m data sets.
 
@@ -179,7 +225,7 @@ class Release:
         ----------
         between : mapping of one predictor to two categories
             ``{"gender": ("m", "f")}`` is men less women.
-        by, outcome, statistic
+        by, outcome, statistic, denominator, quantiles, poverty_line, where
             As for :meth:`tables`.
 
         Returns
@@ -194,16 +240,21 @@ class Release:
         """
         compared = self._preserved([*between]) if isinstance(between, Mapping) else []
         outcomes = self._synthesized(outcome)
+        self._check_functions([*compared, *as_list(by), *outcomes, *([where] if isinstance(where, str) else [])])
         if outcome is None and "proportion" not in as_list(statistic):
-            outcomes = [name for name in outcomes if name not in self.categorical]
+            outcomes = [name for name in outcomes if name not in self._labels]
         return differences(
             self.datasets,
             [name for name in outcomes if name not in compared],
             self._preserved(by),
             statistic,
             between=between,
+            denominator=denominator,
+            quantiles=quantiles,
+            poverty_line=poverty_line,
+            where=where,
             count_designs=self.count_designs(),
-            synthesized=self.categorical,
+            synthesized=(*self.categorical, *self.derived),
             redrawn=self.redrawn,
         )
 
@@ -221,6 +272,39 @@ class Release:
             As :func:`surveysynth.regression`.
         """
         return regressions(self.datasets, formula, family, redrawn=self.redrawn)
+
+    def combine(self, function: Estimator) -> pd.DataFrame:
+        """Any estimator of one data set, combined over the m data sets.
+
+        The estimate is the mean of the m estimates, its variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a,
+        appendix A; Reiter and Raghunathan 2007), as in :meth:`tables`, with the noise of private scores where there is
+        some.
+
+        Parameters
+        ----------
+        function : function of a SurveyDesign
+            It gives the pair (estimate, variance): an estimate as a number, an array (D,) or a Series, whose index
+            names the terms; and its variance likewise, or as covariance matrix (D, D).  Contrasts of several
+            estimates are made within the function, which has their covariance.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``term, estimate, se, df, ci_low, ci_high``, a row an estimate: 95% t intervals, with degrees of freedom
+            that never exceed those of the design.  Without names the terms are 1, 2, ...
+
+        Raises
+        ------
+        InputError
+            A function that gives no such pair, or other terms in some of the data sets.
+
+        Examples
+        --------
+        >>> def median_age(design):
+        ...     return my_median(design.frame["age"], design.weights), my_bootstrap_variance(design)
+        >>> release.combine(median_age)
+        """
+        return combined(self.datasets, function, redrawn=self.redrawn)
 
     def calibrate(self, totals: Totals) -> Release:
         """The release with weights that add up to public totals: post-stratified, or raked to several margins.
@@ -240,7 +324,10 @@ class Release:
             As :meth:`SurveyDesign.calibrate`; a margin that is not a predictor.
         """
         if isinstance(totals, Mapping):
-            self._preserved([name for margin in totals for name in ([margin] if isinstance(margin, str) else margin)])
+            names = self._preserved([n for margin in totals for n in ([margin] if isinstance(margin, str) else margin)])
+            for name in names:
+                if name in self.derived:
+                    raise InputError(f"totals are of predictors, and {name!r} was derived: calibrate before assign()")
         datasets, count_roles = [], None
         for design in self.datasets:
             plain = {"poststrata": None, "base_weights": None}
@@ -276,12 +363,37 @@ class Release:
         for _ in range(REDRAWN):
             columns = {outcome: under_other_noise(t, first.numeric(outcome), rng) for outcome, t in scores.items()}
             designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles(), labels=first.labels))
-        return tuple(designs)
+        return tuple(self._derived_again(design) for design in designs)
 
     @cached_property
     def _of_model(self) -> tuple[SurveyDesign, ...]:
         """Data sets whose parameters were drawn again."""
-        return drawn_again(self.datasets[0], self.method)
+        return tuple(self._derived_again(design) for design in drawn_again(self.datasets[0], self.method))
+
+    def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
+        """The design with its derived columns computed from its other columns."""
+        if not self.derived:
+            return design
+        plain = SurveyDesign(design.frame.drop(columns=[*self.derived]), **design.roles(), labels=design.labels)
+        return plain.assign(**{name: function for name, function in self.derived.items() if function is not None})
+
+    def _check_functions(self, columns: Sequence[str], between: Between = "files") -> None:
+        """Refuse derived columns that cannot be computed again where standard errors need that (InputError)."""
+        again = between == "model" or "private_scores" in self.method
+        for name in columns:
+            if again and name in self.derived and self.derived[name] is None:
+                raise InputError(
+                    f"standard errors need the function of {name!r}, which a written release does not hold: "
+                    "assign() it again under another name"
+                )
+
+    @property
+    def _labels(self) -> list[str]:
+        """The outcomes and derived columns that are categories, True and False among them."""
+        first = self.datasets[0]
+        derived = [name for name in self.derived if is_label(first.column(name))]
+        derived += [name for name in self.derived if pd.api.types.is_bool_dtype(first.column(name).dtype)]
+        return [*self.categorical, *derived]
 
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
@@ -290,8 +402,8 @@ class Release:
         outcomes = self._synthesized(outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]
-        numbers = [name for name in outcomes if name not in self.categorical]
-        labels = [name for name in outcomes if name in self.categorical and name not in by]
+        numbers = [name for name in outcomes if name not in self._labels]
+        labels = [name for name in outcomes if name in self._labels and name not in by]
         if statistic is None:
             asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
             return [*asked, (labels, ["proportion"])] if labels else asked
@@ -302,22 +414,22 @@ class Release:
         return [*([(numbers, of_numbers)] if of_numbers else []), *([(labels, of_labels)] if of_labels else [])]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """The names, if all are predictors or categories that were synthesized."""
-        names = as_list(by)
+        """The names, if all are predictors, categories that were synthesized, or derived."""
+        names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
         for name in names:
-            if name not in (*self.predictors, *self.categorical):
+            if name not in known:
                 raise InputError(
                     f"by={name!r} is not a predictor of this release, so it was not preserved; tables can be broken "
-                    f"down by {', '.join((*self.predictors, *self.categorical)) or 'nothing'}"
+                    f"down by {', '.join(known) or 'nothing'}"
                 )
         return names
 
     def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
-        """The outcomes asked for, or all."""
-        outcomes = as_list(outcome) or list(self.outcomes)
+        """The outcomes and derived columns asked for, or all outcomes."""
+        outcomes, known = as_list(outcome) or list(self.outcomes), (*self.outcomes, *self.derived)
         for name in outcomes:
-            if name not in self.outcomes:
-                raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(self.outcomes)}")
+            if name not in known:
+                raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(known)}")
         return outcomes
 
     def count_designs(self) -> tuple[SurveyDesign, ...]:
@@ -504,7 +616,7 @@ class Release:
         check_figure(path)
         if positive(width, "width") < LEAST:
             raise InputError(f"width is {width:g} cm, and {LEAST:g} is the least")
-        numbers = [name for name in as_list(asked.get("outcome")) or self.outcomes if name not in self.categorical]
+        numbers = [name for name in as_list(asked.get("outcome")) or self.outcomes if name not in self._labels]
         table = self.tables(names, statistic=statistic or ("mean" if numbers else "proportion"), **asked)
         dot_plot(printed(self, table, names, symbols=symbols, wording=wording), path, width)
         return path

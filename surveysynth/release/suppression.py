@@ -65,7 +65,7 @@ def flag(
             hidden[rows] = complementary(table.iloc[rows], by, small[rows])
         say(hidden, f"suppressed: fewer than {min_cell} records, or would give away such a cell")
         table["n"] = table["n"].astype("Int64")
-        table.loc[hidden, [*NUMBERS, "n"]] = pd.NA
+        table.loc[hidden, [c for c in (*NUMBERS, "n", "deff") if c in table]] = pd.NA
     if cv_limit is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
             high = (table["se"] / table["estimate"].abs()).to_numpy(dtype=float, na_value=np.nan) > cv_limit

@@ -133,7 +133,9 @@ class Tables(Section):
 
     by: list[str] | None = Field(None, description="predictors, crossed; with margins and total")
     statistic: list[str] | None = Field(
-        None, description="count, mean, total, quantile, proportion; default by what outcomes are"
+        None,
+        description="count, mean, total, quantile, proportion, variance, gini, quintile_share_ratio, poverty_rate; "
+        "default by what outcomes are",
     )
     quantiles: list[float] | None = Field(None, description="probabilities of quantiles")
     min_cell: int | None = Field(

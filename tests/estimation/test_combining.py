@@ -1,8 +1,11 @@
 """T = u_bar + b/m with its t degrees of freedom, by hand, and what Rubin's rule would say instead."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from surveys import PSEUDO, make_design, model
 
+import surveysynth as ss
 from surveysynth.estimation.combining import Combined, combine, interval
 
 Q = np.array([[10.0, 5.0, 7.0], [12.0, 5.0, 7.5], [14.0, 5.0, 7.1]])
@@ -60,3 +63,61 @@ def test_interval_is_that_of_t():
 
 def test_no_degrees_of_freedom_no_interval():
     assert np.isnan(interval(Combined(np.ones(1), np.ones(1), np.zeros(1)))).all()
+
+
+@pytest.fixture(scope="module")
+def release():
+    return ss.synthesize(make_design(), model(), epsilon=10.8, m=3, seed=1, mechanism=PSEUDO)
+
+
+def test_a_function_that_gives_what_a_table_has_makes_that_table(release):
+    """Means by gender from one call of estimate: the numbers of release.tables, but for the domains' own df."""
+
+    def means(design):
+        table = ss.estimate(design, "income", "gender").set_index("gender")
+        return table["estimate"], table["se"] ** 2
+
+    table = release.tables("gender", outcome="income", statistic="mean")
+    found = release.combine(means)
+    assert found["term"].tolist() == ["f", "m", "all"]
+    np.testing.assert_allclose(found[["estimate", "se"]], table[["estimate", "se"]], rtol=1e-12)
+    np.testing.assert_allclose(found.iloc[2, 1:].astype(float), table.loc[2, [*found.columns[1:]]].astype(float))
+
+
+def test_a_covariance_gives_its_diagonal_and_a_number_one_row(release):
+    """Coefficients with their covariance: the standard errors of release.regression."""
+
+    def coefficients(design):
+        fit = ss.regression(design, "income ~ gender")
+        return fit.table.set_index("term")["estimate"], fit.covariance
+
+    found, expected = release.combine(coefficients), release.regression("income ~ gender").table
+    assert found["term"].tolist() == expected["term"].tolist()
+    np.testing.assert_allclose(found[["estimate", "se"]], expected[["estimate", "se"]], rtol=1e-12)
+    one = release.combine(lambda design: (design.weights.max(), 4.0))
+    largest = [design.weights.max() for design in release.datasets]
+    assert one["term"].tolist() == [1]
+    assert one["se"][0] ** 2 == pytest.approx(4 + np.var(largest, ddof=1) / 3)
+    degf = release.datasets[0].degf
+    between = np.var(largest, ddof=1) / 3
+    assert one["df"][0] == pytest.approx(min(degf, 2 * (1 + 4 / between) ** 2))
+
+
+NO_PAIR = {
+    "no pair": (lambda d: 1.0, r"a pair \(estimate, variance\), not float"),
+    "three": (lambda d: (1, 2, 3), "not tuple"),
+    "texts": (lambda d: ("a", "b"), "must give numbers"),
+    "shapes": (lambda d: (np.ones(3), np.ones(2)), "3 estimates and variances of shape"),
+    "negative": (lambda d: (1.0, -1.0), "a negative variance"),
+    "names": (lambda d: (pd.Series([1.0], ["a"]), pd.Series([1.0], ["b"])), "different names"),
+    "other terms": (lambda d: (pd.Series([1.0], [d.weights[0]]), 1.0), "other estimates in some of the data sets"),
+}
+
+
+@pytest.mark.parametrize("case", NO_PAIR)
+def test_what_gives_no_estimates_with_variances_is_refused(release, case):
+    function, message = NO_PAIR[case]
+    with pytest.raises(ss.InputError, match=message):
+        release.combine(function)
+    with pytest.raises(ss.InputError, match="a function of a SurveyDesign, not int"):
+        release.combine(3)

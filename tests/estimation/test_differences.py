@@ -116,7 +116,6 @@ REFUSED = [
     ({"between": {"g": ("f", "x")}}, "no record has the second category of 'g'"),
     ({"between": {"k": ("f", "m")}}, "no column 'k'"),
     ({"between": {"g": ("f", "m")}, "by": "g"}, "'g' is compared"),
-    ({"between": {"g": ("f", "m")}, "statistic": "quantile"}, "quantiles of two domains"),
 ]
 
 

@@ -1,0 +1,112 @@
+"""Columns that are computed record by record from the other columns, and the records that meet a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import InputError, guarded
+from .columns import check_cells, in_usual_floats, listing
+
+RowWise = Callable[[pd.DataFrame], Any]
+Where = RowWise | str | None
+Bools = NDArray[np.bool_]
+
+
+def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
+    """The values of a function of a frame, one a record.
+
+    The function is computed a second time, on every other record in reverse: a value that changes depends on other
+    records or on their order.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        With the index 0 to n - 1.
+    function : function of the frame
+        It gives a Series, an array or a list of n values, or one value for all records.
+    name : str
+        Of the column or argument, for messages.
+
+    Raises
+    ------
+    InputError
+        No function, or one that stops; values that are not one a record, or that are not the record's own.
+    """
+    if not callable(function):
+        raise InputError(
+            f"{name} must be a function of the frame, such as lambda f: f.age >= 65, not {type(function).__name__}"
+        )
+    values = _computed(frame, function, name)
+    some = np.arange(len(frame))[::-2]
+    if not _same(values.iloc[some], _computed(frame.iloc[some].reset_index(drop=True), function, name)):
+        raise InputError(
+            f"the function of {name!r} is not row-wise: a record's value changes with the other records or their "
+            "order; compute what it takes from all records beforehand, and put that number into the function"
+        )
+    return values
+
+
+def _computed(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
+    """One value a record, in the order of the frame."""
+
+    def stopped(kind: str) -> InputError:
+        return InputError(f"the function of {name!r} stopped with {kind}; the file has {listing(frame.columns)}")
+
+    def compute() -> Any:
+        with np.errstate(all="ignore"):  # what is not a number is missing
+            return function(frame.copy(deep=False))
+
+    values = guarded(compute, Exception, stopped)
+    if np.isscalar(values) or values is None or values is pd.NA:
+        values = [values] * len(frame)
+    if isinstance(values, pd.DataFrame) or np.ndim(values) != 1:
+        raise InputError(f"the function of {name!r} must give one value a record, not {type(values).__name__}")
+    if len(values) != len(frame):
+        raise InputError(
+            f"the function of {name!r} gave {len(values):,} values for {len(frame):,} records; give one a record"
+        )
+    if isinstance(values, pd.Series) and not values.index.equals(frame.index):
+        raise InputError(f"the function of {name!r} gave the records in another order; it must keep theirs")
+    column = pd.Series(values, index=frame.index, name=name)
+    check_cells(column, name)
+    return in_usual_floats(column.to_frame())[name]
+
+
+def _same(values: pd.Series, again: pd.Series) -> bool:
+    """Whether values are equal up to rounding, missing ones where the others are."""
+    numbers = [pd.api.types.is_numeric_dtype(v.dtype) and v.dtype.kind in "iuf" for v in (values, again)]
+    if all(numbers):
+        one, other = (v.to_numpy(dtype=np.float64, na_value=np.nan) for v in (values, again))
+        return bool(np.allclose(one, other, rtol=1e-9, atol=0, equal_nan=True))
+    return bool(values.astype(object).reset_index(drop=True).equals(again.astype(object)))
+
+
+def meeting(frame: pd.DataFrame, where: RowWise | str) -> Bools:
+    """The records that meet a condition: (n,).  A missing value does not, as in R's ``subset``.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    where : function of the frame, or name of a column
+        True or False for each record.
+
+    Raises
+    ------
+    InputError
+        As :func:`row_wise`; a column that is not there; values other than True and False.
+    """
+    if isinstance(where, str):
+        if where not in frame.columns:
+            raise InputError(f"where: there is no column {where!r}; the file has {listing(frame.columns)}")
+        column, named = frame[where], f"the column {where!r}"
+    else:
+        column, named = row_wise(frame, where, "where"), "its function"
+    present = column.dropna()
+    if not (pd.api.types.is_bool_dtype(column.dtype) or present.map(lambda value: isinstance(value, bool)).all()):
+        raise InputError(f"where must be True or False for each record, which {named} is not")
+    return column.fillna(False).to_numpy(dtype=bool) if len(present) < len(column) else column.to_numpy(dtype=bool)

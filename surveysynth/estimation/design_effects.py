@@ -1,0 +1,66 @@
+"""Design effects: the variance of an estimate over that of a simple random sample of as many records (Kish 1965).
+
+With n records and N = sum w in a domain, and V the population variance (n / (n - 1) sum w (y - mean)^2 / N), a simple
+random sample has the variance
+
+    mean, proportion:  V / n,    total:  N^2 V / n,    ratio Y / X:  that of the total of (y - R x) / X,
+
+times 1 - n / N where it is drawn without replacement: R's ``deff = "replace"`` and ``deff = TRUE``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from .quantities import Quantity
+from .taylor import sums
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Deff = bool | Literal["replace"]
+
+
+def design_effects(
+    design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int, variance: Floats, deff: Deff
+) -> Floats:
+    """Design effects of the estimates in each domain: (domains,).
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    quantity : Quantity
+    domain : int array (n,)
+        Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+    domains : int
+    variance : float array (domains,)
+        Of the estimates, as the design has it.
+    deff : {True, "replace"}
+        Against a sample without or with replacement.
+
+    Returns
+    -------
+    float array (domains,)
+        NaN for counts, quantiles and functions of the distribution, and without replacement where the weights add up
+        to fewer units than there are records.
+    """
+    y = quantity.y
+    if y is None or quantity.distributional or quantity.statistic == "quantile":
+        return np.full(domains, np.nan)
+    inside = domain >= 0
+    code, w, y = domain[inside], design.weights[inside], y[inside]
+    n, N = np.bincount(code, minlength=domains), sums(code, w, domains)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if quantity.x is not None:
+            x = quantity.x[inside]
+            X = sums(code, w * x, domains)
+            y = (y - (sums(code, w * y, domains) / X)[code] * x) / X[code]
+        mean = sums(code, w * y, domains) / N
+        V = n / (n - 1) * sums(code, w * (y - mean[code]) ** 2, domains) / N
+        simple = V / n * (N**2 if quantity.statistic in ("total", "ratio") else 1.0)
+        if deff != "replace":
+            simple = simple * np.where(n > N, np.nan, 1 - n / N)
+        return np.asarray(np.where(simple > 0, variance / simple, np.nan))

@@ -1,0 +1,171 @@
+"""Variance, Gini coefficient, quintile share ratio and poverty rate: estimates and linearized values.
+
+With weights w, N = sum w and Y = sum w y over a domain, N_k and Y_k the sums over its records with y <= y_k, and q_p
+the smallest value at which the weighted distribution function reaches p:
+
+    population variance   V = n / (n - 1) sum w (y - mean)^2 / N, of n records,
+    Gini coefficient      G = sum_kl w_k w_l |y_k - y_l| / (2 N Y),
+    quintile share ratio  Q = S80 / S20,    S20 = sum w y 1(y <= q_.2),    S80 = sum w y 1(y > q_.8),
+    poverty rate          P = sum w 1(y < L) / N,    L = 0.6 times the median of all records, whatever the domain.
+
+V is R's ``svyvar``; G, Q and P are those of R's laeken, as shares where it has percentages.  An estimate has the
+variance of the total of z_k = w_k u_k (Deville 1999), with the derivatives u_k
+
+    V:  (n / (n - 1) (y_k - mean)^2 - V) / N,
+    G:  (2 (y_k N_k - Y_k) + Y - y_k N - G (Y + y_k N)) / (N Y)                             (Langel and Tille 2013),
+    Q:  (u80_k - Q u20_k) / S20,    u20_k = y_k 1(y_k <= q_.2) - q_.2 (1(y_k <= q_.2) - .2),
+                                    u80_k = y_k 1(y_k > q_.8) + q_.8 (1(y_k <= q_.8) - .8)  (Langel and Tille 2011),
+    P:  (1(y_k < L) - P) / N  within the domain, and of every record  -0.6 f(L) (1(y_k <= q_.5) - .5) / (N' f'(q_.5))
+                                                                                                       (Osier 2009).
+
+f is the density in the domain, f' and N' that of all records and their number, by a normal kernel of the bandwidth
+s N'^(-1/5), s being the weighted standard deviation of all records (Osier 2009; R's vardpoor and convey).  So the
+standard error of P, alone of these, changes a little where all weights are multiplied by one number.  V and G are
+exact derivatives, Q and P hold for large samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.replicates.base import BLOCK, Replicates
+from .quantities import Quantity
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+OF_MEDIAN = 0.6  # the poverty line over the median
+
+
+def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
+    """Point estimates and linearized values; of a poverty rate those under a known line.
+
+    Parameters
+    ----------
+    w : float array (n,)
+        Survey weights.
+    quantity : Quantity
+    domain : int array (n,)
+        Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+
+    Returns
+    -------
+    (float array (domains,), float array (n,))
+        Estimates (NaN where a domain has none), and z, 0 outside the domains.
+    """
+    assert quantity.y is not None
+    z, estimate = np.zeros(w.size), np.full(domains, np.nan)
+    line = _line(w[:, None], quantity)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for d, records in _sorted(quantity.y, domain, domains):
+            y, weight = quantity.y[records], w[records]
+            estimate[d] = _estimate(quantity, y, weight[:, None], line)[0]
+            z[records] = weight * _derivative(quantity, y, weight, estimate[d], line)
+    return estimate, z
+
+
+def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: Codes, domains: int) -> Floats:
+    """The estimate in every replicate, (R, domains); NaN where a replicate has none."""
+    assert quantity.y is not None
+    estimate, step = np.full((replication.R, domains), np.nan), max(1, BLOCK // w.size)
+    for start in range(0, replication.R, step):
+        some = slice(start, min(start + step, replication.R))
+        W = replication.factors(some.start, some.stop) * w[:, None]
+        line = _line(W, quantity)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for d, records in _sorted(quantity.y, domain, domains):
+                estimate[some, d] = _estimate(quantity, quantity.y[records], W[records], line)
+    return np.where(np.isfinite(estimate), estimate, np.nan)
+
+
+def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats] | None:
+    """What the estimated poverty line adds to the linearized values of all records: slope f(L), and z of the line.
+
+    Returns
+    -------
+    (float array (domains,), float array (n,)), or None for what has no such line
+        ``slope[d] * z`` is added to the values of domain d.
+    """
+    if not (quantity.statistic == "poverty_rate" and quantity.distributional):
+        return None
+    assert quantity.y is not None
+    there = ~np.isnan(quantity.y)
+    y, weight = quantity.y[there], w[there]
+    N, mean = weight.sum(), np.average(y, weights=weight)
+    h = np.sqrt(weight @ (y - mean) ** 2 / N) * N**-0.2
+    median = _median(w[:, None], quantity.y)[0]
+
+    def density(at: float, y: Floats, weight: Floats) -> float:
+        kernel = np.exp(-(((at - y) / h) ** 2) / 2) / np.sqrt(2 * np.pi)
+        return float(weight @ kernel / (weight.sum() * h))
+
+    z, slope = np.zeros(w.size), np.zeros(domains)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z[there] = -OF_MEDIAN * weight * ((y <= median) - 0.5) / (N * density(median, y, weight))
+        for d, records in _sorted(quantity.y, domain, domains):
+            slope[d] = density(OF_MEDIAN * median, quantity.y[records], w[records])
+    return slope, z
+
+
+def _sorted(y: Floats, domain: Codes, domains: int) -> Iterator[tuple[int, Codes]]:
+    """Each domain that has records, with their numbers, the lowest value first."""
+    inside = np.flatnonzero(domain >= 0)
+    order = inside[np.lexsort((y[inside], domain[inside]))]
+    limits = np.searchsorted(domain[order], np.arange(domains + 1))
+    for d in range(domains):
+        if limits[d] < limits[d + 1]:
+            yield d, order[limits[d] : limits[d + 1]]
+
+
+def _line(W: Floats, quantity: Quantity) -> Floats:
+    """The poverty line under weights (n, R): (R,); NaN for other statistics."""
+    if quantity.statistic != "poverty_rate" or quantity.y is None:
+        return np.full(W.shape[1], np.nan)
+    return OF_MEDIAN * _median(W, quantity.y)
+
+
+def _median(W: Floats, y: Floats) -> Floats:
+    """The median under weights (n, R) of all records that have a value: (R,)."""
+    order = np.argsort(y, kind="stable")[: int((~np.isnan(y)).sum())]
+    return _quantile(y[order], W[order], 0.5)
+
+
+def _quantile(y: Floats, W: Floats, p: float) -> Floats:
+    """The smallest of the sorted values at which the distribution function under weights (k, R) reaches p: (R,)."""
+    reached = np.cumsum(W, axis=0)
+    return np.asarray(y[np.argmax(reached >= p * reached[-1] * (1 - 1e-12), axis=0)])  # sums of weights are rounded
+
+
+def _estimate(quantity: Quantity, y: Floats, W: Floats, line: Floats) -> Floats:
+    """The statistic of sorted values y (k,) under weights W (k, R): (R,)."""
+    N, Y, column = W.sum(axis=0), y @ W, y[:, None]
+    if quantity.statistic == "variance":
+        return np.asarray((W * (column - Y / N) ** 2).sum(axis=0) / N * y.size / np.float64(y.size - 1))
+    if quantity.statistic == "gini":
+        larger = ((2 * np.cumsum(W, axis=0) - W) * W * column).sum(axis=0)  # sum_kl w_k w_l max(y_k, y_l)
+        return np.where(N * Y == 0, np.nan, larger / (N * Y) - 1)
+    if quantity.statistic == "quintile_share_ratio":
+        S20 = (W * column * (column <= _quantile(y, W, 0.2))).sum(axis=0)
+        S80 = (W * column * (column > _quantile(y, W, 0.8))).sum(axis=0)
+        return np.where(S20 == 0, np.nan, S80 / S20)
+    return np.asarray((W * (column < line)).sum(axis=0) / N)
+
+
+def _derivative(quantity: Quantity, y: Floats, w: Floats, estimate: float, line: Floats) -> Floats:
+    """Derivatives of the estimate by the weights of sorted values, u_k: (k,)."""
+    N, Y = w.sum(), w @ y
+    if quantity.statistic == "variance":
+        return np.asarray(((y - Y / N) ** 2 * y.size / np.float64(y.size - 1) - estimate) / N)
+    if quantity.statistic == "gini":
+        last = np.searchsorted(y, y, side="right") - 1  # equal values have the same rank
+        N_k, Y_k = np.cumsum(w)[last], np.cumsum(w * y)[last]
+        return np.asarray((2 * (y * N_k - Y_k) + Y - y * N - estimate * (Y + y * N)) / (N * Y))
+    if quantity.statistic == "quintile_share_ratio":
+        q20, q80 = (_quantile(y, w[:, None], p)[0] for p in (0.2, 0.8))
+        u20 = y * (y <= q20) - q20 * ((y <= q20) - 0.2)
+        u80 = y * (y > q80) + q80 * ((y <= q80) - 0.8)
+        return np.asarray((u80 - estimate * u20) / (w @ (y * (y <= q20))))
+    return np.asarray(((y < line[0]) - estimate) / N)

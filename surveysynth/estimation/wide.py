@@ -1,0 +1,66 @@
+"""Wide tables: the categories of one variable side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError
+from ..validation import as_list
+from .quantities import category_text
+from .tables import NUMBERS, OWN, QUANTITY
+
+SHOWN = (*NUMBERS, "n", "deff", "flag")  # what the cells of a table have
+
+
+def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimate", "se")) -> pd.DataFrame:
+    """A table with the categories of one of its variables side by side.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From :func:`surveysynth.estimate`, :func:`surveysynth.difference`, :meth:`Release.tables` or
+        :meth:`Release.differences`.
+    across : str
+        One of its ``by`` columns, or "statistic", "outcome", "category", "prob" or "contrast".
+    show : str or list of str
+        Of "estimate", "se", "df", "ci_low", "ci_high", "n", "deff", "flag".
+
+    Returns
+    -------
+    pandas.DataFrame
+        The other variables, then ``estimate_<category>, se_<category>`` of each category, in the order of the table;
+        missing where the table has no such cell.
+
+    Raises
+    ------
+    InputError
+        ``across`` or ``show`` that the table has not; a cell that is there twice.
+    """
+    keys = [column for column in map(str, table) if column in QUANTITY or column not in OWN or column == "contrast"]
+    shown = as_list(show)
+    if across not in keys:
+        raise InputError(f"across={across!r} is not a variable of the table, which has {', '.join(keys)}")
+    for name in shown:
+        if name not in table or name not in SHOWN:
+            has = ", ".join(column for column in SHOWN if column in table)
+            raise InputError(f"show={name!r} is not a column of the table's cells, which have {has}")
+    keys.remove(across)
+    row = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(table), np.intp)
+    code, labels = pd.factorize(table[across], use_na_sentinel=False)
+    if pd.Series(zip(row, code, strict=True)).duplicated().any():
+        raise InputError(f"the table has a cell of {across!r} twice: make each table wide before you put them together")
+    first = np.unique(row, return_index=True)[1]
+    found = table[keys].iloc[first].reset_index(drop=True)
+    for i, label in enumerate(labels):
+        here = code == i
+        for name in shown:
+            column = f"{name}_{category_text(label)}"
+            if column in found:
+                raise InputError(f"the wide table would have a column {column!r} twice; rename one of the variables")
+            values = pd.Series(table[name].array[here], index=row[here])
+            found[column] = values.reindex(range(len(first))).array
+    found.attrs.update(table.attrs)
+    return found
