@@ -117,9 +117,18 @@ def test_a_plan_says_them(tmp_path):
         population_total = 30000
         [edits]
         rules = ["rent <= income / 12"]
+        derive = {left = "income - 12 * rent", poor = "left < 10000"}
         """
     )
     plan = ss.Plan.read(tmp_path / "plan.toml")
     release = plan.release(seed=5)
     assert all((each.frame["rent"] <= each.frame["income"] / 12).all() for each in release.datasets)
+    for each in release.datasets:
+        assert (each.frame["left"] == each.frame["income"] - 12 * each.frame["rent"]).all()
     assert "rent <= income / 12" in plan.to_toml()
+    back = ss.read_release(plan.write(release, tmp_path / "release"))
+    assert {"left", "poor"} <= set(back.datasets[0].frame)
+    assert back.tables("region", outcome="left", statistic="mean")["se"].gt(0).all()
+    for derive, said in [({"income": "rent"}, "is a column of the synthetic files"), ({"x": "wage + 1"}, "names wage")]:
+        with pytest.raises(ss.InputError, match=said):
+            plan.set(derive=derive).release(seed=5)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.derived import RowWise
 from ..errors import InputError, ModelError, guarded
 from ..models.draws import Synthetic
 
@@ -61,6 +62,29 @@ def _names(rule: str) -> set[str]:
     if any(isinstance(node, ast.Call | ast.Attribute | ast.Subscript) for node in nodes):
         raise InputError(f"edits: {rule!r} calls a function: derive a column first, or write comparisons of columns")
     return {node.id for node in nodes if isinstance(node, ast.Name)} - {PLACE} | set(QUOTED.findall(rule))
+
+
+def check_derived(derived: Mapping[str, str] | None, columns: Sequence[str]) -> dict[str, RowWise]:
+    """Expressions of columns as functions of the frame, by the name of the new column; one may use those before it.
+
+    Raises
+    ------
+    InputError
+        A name that is taken; what is no expression, or names a column that synthetic files do not have.
+    """
+    known, out = list(columns), dict[str, RowWise]()
+    for name, expression in (derived or {}).items():
+        if name in known:
+            raise InputError(f"edits: {name!r} is a column of the synthetic files: derive a new one")
+        check_rules([expression], known)
+        out[name] = partial(_computed, expression=expression)
+        known.append(name)
+    return out
+
+
+def _computed(frame: pd.DataFrame, expression: str) -> Any:
+    """What an expression says of each record."""
+    return frame.eval(expression, engine="python")
 
 
 def obeyed(rules: Sequence[str], frame: pd.DataFrame) -> Bools:

@@ -30,7 +30,9 @@ from ..release.folder import check_place
 from ..release.release import Release, read_release
 from ..storage import is_free, whole_file
 from ..validation import as_list
+from .assemble import public_columns
 from .chosen import choose, lacking
+from .edits import check_derived
 from .fitting import synthesize
 from .outlook import Outlook, of_weights, outlook
 from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, print_of, rule_of, synthesizer_of
@@ -312,6 +314,9 @@ class Plan:
         print_of(self.settings, synthesizer, self._folder)
         if foretold := of_weights(self.settings, self.design, synthesizer):
             warnings.warn(foretold, stacklevel=2)
+        derived = check_derived(
+            self.settings.edits.derive, [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
+        )
         ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
         if ledger is not None and epsilon is not None:
             ledger.check(epsilon)  # before the work of a fit
@@ -330,7 +335,7 @@ class Plan:
             if (value := getattr(self.settings.tables, name)) is not None:
                 about[name] = value
         report = replace(made.privacy, assumptions=[*made.privacy.assumptions, *notes])
-        return replace(made, method=made.method | about | of_others, privacy=report)
+        return replace(made.assign(**derived), method=made.method | about | of_others, privacy=report)
 
     @property
     def ledger(self) -> Ledger | None:

@@ -126,6 +126,9 @@ class Edits(Section):
     rules: list[str] | None = Field(
         None, description="conditions on columns, as 'rent <= income'; records that break one are drawn again"
     )
+    derive: dict[str, str] | None = Field(
+        None, description="further columns, computed from others: {total = 'wages + pension', poor = 'income < 900'}"
+    )
 
 
 class Tables(Section):
