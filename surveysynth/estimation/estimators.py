@@ -88,7 +88,7 @@ def _not_in_samplics(design: SurveyDesign, quantity: Quantity) -> str:
         return f"variance for strata with one PSU (here lonely_psu={design.lonely_psu!r})"
     if len(design.stages) > 1:
         return "several-stage variance with an fpc"
-    if design.margins:
+    if design.calibrated:
         return "variance for weights that are calibrated to known totals"
     if design.pps is not None:
         return "variance from joint inclusion probabilities"

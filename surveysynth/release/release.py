@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..choices import Between
-from ..design.calibration import Totals
+from ..design.calibration import Bounds, Distance, Totals, title
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.differences import differences
@@ -222,8 +222,8 @@ class Release:
         """
         return regressions(self.datasets, formula, family, redrawn=self.redrawn)
 
-    def calibrate(self, totals: Totals) -> Release:
-        """The release with weights that add up to public totals: post-stratified, or raked to several margins.
+    def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Release:
+        """The release with weights that add up to public totals: post-stratified, raked, or by regression (GREG).
 
         Post-processing of the published data, as long as the totals are public.  A calibration to
         strata that the release has already (``population_total={stratum: total}``) is replaced:
@@ -231,8 +231,8 @@ class Release:
 
         Parameters
         ----------
-        totals
-            As for :meth:`SurveyDesign.calibrate`; of predictors.
+        totals, distance, bounds
+            As for :meth:`SurveyDesign.calibrate`; totals of predictors.
 
         Raises
         ------
@@ -241,17 +241,17 @@ class Release:
         """
         if isinstance(totals, Mapping):
             self._preserved([name for margin in totals for name in ([margin] if isinstance(margin, str) else margin)])
-        datasets, count_roles = [], None
+        how, datasets, count_roles = (totals, distance, bounds), [], None
         for design in self.datasets:
-            plain = {"poststrata": None, "base_weights": None}
+            plain = {"poststrata": None, "auxiliary": None, "base_weights": None}
             labels = design.labels
-            calibrated = SurveyDesign(design.frame, **design.roles() | plain, labels=labels).calibrate(totals)
+            calibrated = SurveyDesign(design.frame, **design.roles() | plain, labels=labels).calibrate(*how)
             if self.count_roles is not None:  # the other weights of the same file
-                counts = SurveyDesign(calibrated.frame, **self.count_roles | plain).calibrate(totals)
+                counts = SurveyDesign(calibrated.frame, **self.count_roles | plain).calibrate(*how)
                 calibrated = SurveyDesign(counts.frame, **calibrated.roles(), labels=labels)
                 count_roles = counts.roles()
             datasets.append(calibrated)
-        margins = ", ".join(margin if isinstance(margin, str) else " x ".join(margin) for margin in totals)
+        margins = ", ".join(title(margin).replace("'", "") for margin in totals)
         said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
         kept = [text for text in self.privacy.assumptions if text != PUBLIC_SUM]  # no longer so
         before = [text.split(": the synthetic weights add up to")[0] for text in kept]

@@ -176,7 +176,6 @@ REFUSED = [
     (lambda d: d.replicates("Fay", rho=1.5), "rho"),
     (lambda d: d.replicates("JKn").replicates("JKn"), "cannot be made of a design with replicate weights"),
     (lambda d: d.calibrate({"h": {0: 9, 1: 9}}).replicates("JKn"), "cannot be made of a design with calibrated"),
-    (lambda d: d.replicates("JKn").calibrate({"h": {0: 9, 1: 9}}), "replicate weights cannot be calibrated"),
     (lambda d: estimate(d, "y", estimator="replicates"), "has no replicate weights"),
     (lambda d: estimate(d.replicates("JKn"), "y", estimator="samplics"), "samplics has no variance from these"),
 ]
