@@ -16,7 +16,8 @@ from ..design.calibration import Bounds, Distance, Totals, title
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.differences import differences
-from ..estimation.regression import Family, Regression, regressions
+from ..estimation.families import Family
+from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import under_other_noise
@@ -207,12 +208,12 @@ class Release:
             redrawn=self.redrawn,
         )
 
-    def regression(self, formula: str, family: Family = "gaussian") -> Regression:
-        """Linear ("gaussian") or logistic ("binomial") regression, combined over the m data sets.
+    def regression(self, formula: str, family: Family = "gaussian", *, offset: str | None = None) -> Regression:
+        """Generalized linear regression, combined over the m data sets.
 
         Parameters
         ----------
-        formula, family
+        formula, family, offset
             As for :func:`surveysynth.regression`; columns of the synthetic files.
 
         Raises
@@ -220,7 +221,7 @@ class Release:
         InputError
             As :func:`surveysynth.regression`.
         """
-        return regressions(self.datasets, formula, family, redrawn=self.redrawn)
+        return regressions(self.datasets, formula, family, offset=offset, redrawn=self.redrawn)
 
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Release:
         """The release with weights that add up to public totals: post-stratified, raked, or by regression (GREG).
