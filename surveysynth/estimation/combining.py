@@ -11,9 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from ..errors import InputError
-from ..validation import positive
-
 Floats = NDArray[np.float64]
 
 
@@ -24,15 +21,6 @@ class Combined:
     estimate: Floats
     se: Floats
     df: Floats
-
-
-def check_interval(level: object, df: object) -> tuple[float, float | None]:
-    """Level and degrees of freedom of intervals (InputError); df is infinite for normal intervals, or None."""
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise InputError("level must be a number between 0 and 1, for example 0.95")
-    if df is None or (isinstance(df, float) and df == np.inf):
-        return float(level), df
-    return float(level), positive(df, "df")
 
 
 def combine(

@@ -15,6 +15,7 @@ from ..errors import InputError, guarded
 from ..validation import as_list
 from . import combining, taylor
 from .estimators import replicated
+from .intervals import Interval
 from .quantities import Quantity, quantities
 from .tables import Names, Partition, check_designs, least_degf, present, shared_partitions
 from .variance import covariance
@@ -74,11 +75,9 @@ class JointEstimates:
         InputError
             A level that is not between 0 and 1; df that is no positive number.
         """
-        level, df = combining.check_interval(level, df)
-        both = combining.combine(self.estimates, self._variances, self.degf, self.redrawn)
-        if df is not None:
-            both = combining.Combined(both.estimate, both.se, np.full(both.se.shape, df))
-        low, high = combining.interval(both, level)
+        asked = Interval.checked(level, df)
+        both = asked.known_df(combining.combine(self.estimates, self._variances, self.degf, self.redrawn))
+        low, high = asked.limits(both)
         numbers = {"estimate": both.estimate, "se": both.se, "df": both.df, "ci_low": low, "ci_high": high}
         return pd.DataFrame({"name": list(self.names), **numbers})
 

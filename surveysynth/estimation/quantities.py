@@ -15,6 +15,7 @@ from ..design.columns import numeric
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import rows
+from .intervals import USUAL, Interval
 
 Statistic = Literal["mean", "total", "count", "proportion", "ratio", "quantile"]
 Floats = NDArray[np.float64]
@@ -39,6 +40,8 @@ class Quantity:
         Of a proportion, as text; empty for other statistics.
     prob : float
         Of a quantile.
+    interval : Interval
+        How the interval of a quantile is made.
     """
 
     statistic: Statistic
@@ -47,6 +50,7 @@ class Quantity:
     x: Floats | None = field(default=None, repr=False)
     category: str = ""
     prob: float = np.nan
+    interval: Interval = USUAL
 
     @cached_property
     def missing(self) -> NDArray[np.bool_] | None:
@@ -64,6 +68,7 @@ def quantities(
     denominator: str | None = None,
     quantiles: Sequence[float] | float = 0.5,
     missing: str = "fail",
+    interval: Interval = USUAL,
 ) -> list[list[Quantity]]:
     """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
 
@@ -87,7 +92,16 @@ def quantities(
             quantity
             for statistic in statistics
             for outcome in (outcomes if statistic != "count" else [""])
-            for quantity in _of(design, statistic, outcome, levels.get(outcome, []), denominator, quantiles, missing)
+            for quantity in _of(
+                design,
+                statistic,
+                outcome,
+                levels.get(outcome, []),
+                denominator,
+                quantiles,
+                missing,
+                interval,
+            )
         ]
         for levels in [_categories(designs, outcomes) if "proportion" in statistics else {}]
         for design in designs
@@ -102,6 +116,7 @@ def _of(
     denominator: str | None,
     quantiles: Sequence[float] | float,
     missing: str,
+    interval: Interval,
 ) -> list[Quantity]:
     if statistic == "count":
         return [Quantity("count")]
@@ -118,7 +133,7 @@ def _of(
         x = _values(design, str(denominator), missing)
         return [Quantity("ratio", f"{outcome} / {denominator}", y, x)]
     if statistic == "quantile":
-        return [Quantity("quantile", outcome, y, prob=prob) for prob in check_quantiles(quantiles)]
+        return [Quantity("quantile", outcome, y, prob=prob, interval=interval) for prob in check_quantiles(quantiles)]
     return [Quantity(statistic, outcome, y)]  # type: ignore[arg-type]
 
 

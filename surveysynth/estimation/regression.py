@@ -17,6 +17,7 @@ from ..validation import as_list
 from . import combining
 from .families import Family, mean
 from .glm import Fit, fit_glm
+from .intervals import Interval
 from .joint import JointEstimates
 from .model_frame import Model, data_of, names_of_spec, offset_columns, parsed, refuse_different
 from .wald import Test, rao_scott
@@ -122,14 +123,14 @@ class Regression:
         InputError
             Columns that are missing, or have missing values or categories that the fit did not have.
         """
-        level, _ = combining.check_interval(level, None)
+        asked = Interval.checked(level)
         X, offset = self._model.rows(frame)
         joint = self.coefficients
         q = joint.estimates @ X.T
         u = np.array([((X @ U) * X).sum(axis=1) for U in joint.covariances])
         again = None if joint.redrawn is None else joint.redrawn @ X.T
         both = combining.combine(q, u, joint.degf, again)
-        low, high = (limit + offset for limit in combining.interval(both, level))
+        low, high = (limit + offset for limit in asked.limits(both))
         eta, se = both.estimate + offset, both.se
         if not linear:
             low, high = (mean(limit, self.family)[0] for limit in (low, high))

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
+from ..errors import InputError
 from ..estimation.estimators import Estimates
+from ..estimation.intervals import USUAL
 from ..estimation.quantities import Quantity
 from .designs import to_r
 from .session import call, in_session, vector
@@ -30,6 +32,8 @@ def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
     surveysynth.r.RError
         R or its package is not installed, or it stopped.
     """
+    if quantity.interval != USUAL:
+        raise InputError("estimator='survey' has the usual intervals of quantiles: leave level=, df=, interval= out")
     if design not in IN_R:
         IN_R[design] = to_r(design)
     given = (np.ones(design.n) if values is None else values for values in (quantity.y, quantity.x))

@@ -17,6 +17,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.differences import differences
 from ..estimation.families import Family
+from ..estimation.intervals import Interval, Method
 from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..models.as_json import from_json
@@ -100,6 +101,9 @@ class Release:
         min_cell: int | None = None,
         cv_limit: float | None = None,
         between: Between = "files",
+        level: float = 0.95,
+        df: float | None = None,
+        interval: Method | None = None,
     ) -> pd.DataFrame:
         """Estimates of every cell, margin and the total, combined over the m data sets.
 
@@ -124,6 +128,8 @@ class Release:
             Where the variance between data sets comes from: from the m of them, or, of a strict release of FBS, from
             data sets whose parameters are drawn again around the released ones.  Intervals are shorter by the model
             where m is small and epsilon, too.
+        level, df, interval
+            As for :func:`surveysynth.estimate`.
 
         Returns
         -------
@@ -157,6 +163,7 @@ class Release:
                 synthesized=self.categorical,
                 redrawn=self.redrawn,
                 of_model=self._of_model if between == "model" else (),
+                interval=Interval.checked(level, df, interval),
             )
             for outcomes, statistics in self._asked(outcome, statistic, names)
         ]
@@ -173,6 +180,8 @@ class Release:
         *,
         outcome: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] = "mean",
+        level: float = 0.95,
+        df: float | None = None,
     ) -> pd.DataFrame:
         """Differences between two categories of a predictor, combined over the m data sets.
 
@@ -180,7 +189,7 @@ class Release:
         ----------
         between : mapping of one predictor to two categories
             ``{"gender": ("m", "f")}`` is men less women.
-        by, outcome, statistic
+        by, outcome, statistic, level, df
             As for :meth:`tables`.
 
         Returns
@@ -206,6 +215,7 @@ class Release:
             count_designs=self.count_designs(),
             synthesized=self.categorical,
             redrawn=self.redrawn,
+            interval=Interval.checked(level, df),
         )
 
     def regression(self, formula: str, family: Family = "gaussian", *, offset: str | None = None) -> Regression:
