@@ -53,6 +53,8 @@ from .replicates.given import GivenReplicates
 from .replicates.given import given as given_replicates
 from .replicates.jackknife import jackknife
 from .replicates.preston import preston
+from .replicates.rao_wu import rao_wu
+from .replicates.successive import successive_differences
 from .stages import Stage, refuse_lonely, stages_of
 
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
@@ -458,22 +460,33 @@ class SurveyDesign:
         return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu)
 
     def replicates(
-        self, method: str = "preston", *, R: int = 100, rho: float = 0.5, seed: int | None = None
+        self,
+        method: str = "preston",
+        *,
+        R: int = 100,
+        rho: float = 0.5,
+        mse: bool = True,
+        seed: int | None = None,
     ) -> SurveyDesign:
         """The design with replicate weights, from which :func:`surveysynth.estimate` then has its variances.
 
         Parameters
         ----------
-        method : {"preston", "JK1", "JKn", "BRR", "Fay"}
+        method : {"preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"}
             Preston's (2009) rescaled bootstrap, which takes any design, fpc and later stages
-            included; the jackknife without and with strata; balanced repeated replication of
-            two PSUs a stratum, and Fay's form of it.
+            included; Rao and Wu's (1988) of PSUs with replacement; the jackknife without and with strata; balanced
+            repeated replication of two PSUs a stratum, and Fay's form of it; successive differences of PSUs that
+            were drawn systematically in the order of the file (Fay and Train 1995).
         R : int
-            Replicates of ``preston``; the other methods have a number of their own.
+            Replicates of the bootstraps, and the most for successive differences; the other methods have a number of
+            their own.
         rho : float
             Of ``Fay``: weights are multiplied by rho or 2 - rho.
+        mse : bool
+            Squares are around the estimate (True), or around the mean of the replicates (False, R's default); those
+            of a bootstrap are then divided by R - 1, not R.
         seed : int, optional
-            Of ``preston``; without one the replicates come from the operating system's entropy.
+            Of the bootstraps; without one the replicates come from the operating system's entropy.
 
         Raises
         ------
@@ -482,7 +495,9 @@ class SurveyDesign:
             with other than two for BRR; a design that has replicates, calibrated weights or
             joint probabilities.
         """
-        one_of(method, ("preston", "JK1", "JKn", "BRR", "Fay"), "method")
+        one_of(method, ("preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"), "method")
+        if not isinstance(mse, bool):
+            raise InputError("mse must be True or False")
         check_seed(seed)
         if self.replication is not None:
             raise InputError("replicates cannot be made of a design with replicate weights")
@@ -493,11 +508,16 @@ class SurveyDesign:
             )
         if self.pps is not None:
             raise InputError(f"replicates take PSUs as drawn with equal probabilities, not as pps={self.pps!r} does")
-        if method == "preston":
-            return self._with(replication=preston(self.stages, R, np.random.default_rng(seed), self.lonely_psu))
-        if method in ("JK1", "JKn"):
-            return self._with(replication=jackknife(self.stages, method == "JKn", self.lonely_psu))
-        return self._with(replication=balanced(self.stages, rho=0.0 if method == "BRR" else rho))
+        if method in ("preston", "rao_wu"):
+            bootstrap = preston if method == "preston" else rao_wu
+            made: Replicates = bootstrap(self.stages, R, np.random.default_rng(seed), self.lonely_psu)
+        elif method in ("JK1", "JKn"):
+            made = jackknife(self.stages, method == "JKn", self.lonely_psu)
+        elif method == "successive_differences":
+            made = successive_differences(self.stages, R, self.lonely_psu)
+        else:
+            made = balanced(self.stages, rho=0.0 if method == "BRR" else rho)
+        return self._with(replication=made if mse else made.around_their_mean())
 
     @classmethod
     def from_frame(

@@ -168,7 +168,7 @@ def test_a_design_of_a_thousand_replicate_columns():
 
 
 REFUSED = [
-    (lambda d: d.replicates("bootstrap"), "method='bootstrap' is not one of preston, JK1, JKn, BRR, Fay"),
+    (lambda d: d.replicates("bootstrap"), "method='bootstrap' is not one of preston, rao_wu, JK1, JKn, BRR, Fay"),
     (lambda d: d.replicates("preston", R=0), "number of replicates"),
     (lambda d: d.replicates("preston", seed=-4), "seed must be a whole number"),
     (lambda d: d.replicates("JK1"), "strat"),
