@@ -372,7 +372,7 @@ def test_a_plan_says_the_sequence_and_what_to_expect(tmp_path):
     assert expected[0] == expected[1]
     with pytest.raises(ss.InputError, match="write a formula for each"):
         plan.set(later=["rent + visits ~ region"])
-    with pytest.raises(ss.InputError, match="further amounts go with model.name = 'fbs'"):
+    with pytest.raises(ss.InputError, match=r"further amounts go with model\.name = 'fbs'"):
         plan.set(formula="visits ~ region", kind="count", bounds=(0, 50))
 
 
