@@ -394,8 +394,8 @@ class Release:
         for name in columns:
             if again and name in self.derived and self.derived[name] is None:
                 raise InputError(
-                    f"standard errors need the function of {name!r}, which a written release does not hold: "
-                    "assign() it again under another name"
+                    f"standard errors need the function of {name!r}, which a written release does not hold, nor one "
+                    "that was updated in R: assign() it again under another name, or use combine_release() in R"
                 )
 
     @property
