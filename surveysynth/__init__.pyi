@@ -2,7 +2,21 @@ from . import datasets, r, sampling, studies
 from ._version import __version__
 from .design.survey_design import SurveyDesign
 from .errors import EngineError, InputError, ModelError, NotFitForRelease, PrivacyError, SurveySynthError
-from .estimation import Regression, difference, estimate, regression, wide
+from .estimation import (
+    JointEstimates,
+    Regression,
+    correlations,
+    difference,
+    estimate,
+    independence_test,
+    joint_estimates,
+    population_covariances,
+    predictive_margins,
+    regression,
+    standard_deviations,
+    wide,
+    with_replicates,
+)
 from .models.base import Synthesizer
 from .models.beta.model import BetaRegression
 from .models.check import check_model
@@ -52,6 +66,7 @@ __all__ = [
     "IdentificationRule",
     "IdentityTransform",
     "InputError",
+    "JointEstimates",
     "LaplaceTables",
     "Ledger",
     "LipschitzRisk",
@@ -84,23 +99,30 @@ __all__ = [
     "__version__",
     "attribute_risk",
     "check_model",
+    "correlations",
     "datasets",
     "difference",
     "estimate",
     "expected_se",
     "fit",
     "identification_risk",
+    "independence_test",
+    "joint_estimates",
     "laplace_tables",
     "membership_attack",
     "pairwise_weights",
     "perturbed_histogram",
+    "population_covariances",
+    "predictive_margins",
     "privacy_cost",
     "r",
     "read_release",
     "regression",
     "resume",
     "sampling",
+    "standard_deviations",
     "studies",
     "synthesize",
     "wide",
+    "with_replicates",
 ]

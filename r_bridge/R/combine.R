@@ -87,6 +87,8 @@ redrawn_designs <- function(release) {
   lapply(seq_len(ncol(values) / length(scored)), function(number) {
     design <- release$designs[[1]]
     design$variables[scored] <- values[paste0(scored, "_", number)]
+    plain <- design$variables[setdiff(names(design$variables), release$manifest$derived)]
+    design$variables <- with_columns(plain, release$derived)
     design
   })
 }

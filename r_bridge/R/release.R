@@ -141,6 +141,10 @@ synthetic_design <- function(frame, roles) {
 python_release <- function(release) {
   python <- release$python
   if (!is.null(python$object) && !reticulate::py_is_null_xptr(python$object)) return(python$object)
+  if (!is.null(python$before)) {
+    python$object <- python_with_derived(release)
+    return(python$object)
+  }
   if (is.null(python$path)) {
     refuse("this release was made in an R session that has ended: only write_release() keeps one for another session, ",
            "where read_release() reads it")
@@ -222,6 +226,7 @@ print.surveysynth_release <- function(x, ...) {
               m, if (m == 1) "" else "s", nrow(x$designs[[1]]$variables), said$method, spent))
   predictors <- if (length(said$public_predictors)) paste(said$public_predictors, collapse = ", ") else "none"
   cat("Outcomes: ", paste(said$synthesized, collapse = ", "), "; predictors: ", predictors, "\n", sep = "")
+  if (length(said$derived)) cat("Derived: ", paste(said$derived, collapse = ", "), "\n", sep = "")
   cat(strwrap(paste("Publication:", said$publication), exdent = 2), sep = "\n")
   invisible(x)
 }

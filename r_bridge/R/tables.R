@@ -5,14 +5,21 @@
 #' Raghunathan 2007). Tables are made of the published data alone.
 #'
 #' @param release From [synthesize()] or [read_release()].
-#' @param by Predictors, and outcomes that are categories, by name or as a formula `~ field + gender`; nothing else is
-#'   in the files.
-#' @param outcome Names of outcomes; default: all.
-#' @param statistic One or several of `"count"`, `"mean"`, `"total"`, `"proportion"`, `"ratio"`, `"quantile"`; default:
-#'   counts, means of numbers and proportions of categories.
+#' @param by Predictors, outcomes that are categories, and columns of [update()][update.surveysynth_release], by name or
+#'   as a formula `~ field + gender`; nothing else is in the files.
+#' @param outcome Names of outcomes and derived columns; default: all outcomes.
+#' @param statistic One or several of `"count"`, `"mean"`, `"total"`, `"proportion"`, `"ratio"`, `"quantile"`,
+#'   `"variance"` (that of the population, as `svyvar()`), `"gini"`, `"quintile_share_ratio"` (S80/S20) and
+#'   `"poverty_rate"` (the share below the poverty line), with linearized variances (Osier 2009; Langel and Tille 2011,
+#'   2013) or from replicates; default: counts, means of numbers and proportions of categories.
 #' @param denominator Numeric column, by name or as a formula: a ratio is the total of the outcome over the
 #'   total of this.
 #' @param quantiles Probabilities of the quantiles, between 0 and 1.
+#' @param poverty_line A number; default 60\% of the median of all records, whose variance then counts.
+#' @param where Estimates are of the records that meet a condition, `~ age >= 65` or the name of a logical column, as a
+#'   domain of the whole design, like `subset()` of a design.
+#' @param deff Design effects as a last column: against simple random samples without (`TRUE`) or with replacement
+#'   (`"replace"`), as in the survey package.
 #' @param estimator Where estimates come from: `"auto"` chooses the faster of `"samplics"` and `"onepass"`, which agree;
 #'   `"replicates"`, with [estimate()], is for designs that have replicate weights, and is chosen for these.
 #' @param min_cell Cells of fewer records are suppressed, and with them those from which they could be found by
@@ -34,17 +41,19 @@
 #' tables(release, by = "field", statistic = "quantile", quantiles = c(0.25, 0.5, 0.75))
 #' }
 tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = 0.5,
-                   estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
+                   poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
                    between = c("files", "model")) {
   check_release(release)
   estimator <- match.arg(estimator)
   between <- match.arg(between)
+  filter <- meeting(release, where)
   in_folder(function(folder) {
     table <- frame_from_python(
       "tables", folder, by = names_of(by), outcome = names_of(outcome),
       statistic = if (!is.null(statistic)) I(statistic),
-      denominator = one_name(denominator), quantiles = I(quantiles), estimator = estimator, min_cell = min_cell,
-      cv_limit = cv_limit, between = between, objects = list(python_release(release))
+      denominator = one_name(denominator), quantiles = I(quantiles), poverty_line = poverty_line, where = filter$where,
+      deff = deff, estimator = estimator, min_cell = min_cell, cv_limit = cv_limit, between = between,
+      objects = list(python_release(filter$release))
     )
     new_table(table, release$designs[[1]]$variables)
   })
@@ -97,7 +106,7 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #' @param outcome Numeric columns, by name or as a formula `~ income`; of any type for proportions; not needed
 #'   for counts.
 #' @param by Columns whose cells, margins and total are estimated.
-#' @param statistic,denominator,quantiles,estimator As for [tables()].
+#' @param statistic,denominator,quantiles,poverty_line,where,deff,estimator As for [tables()].
 #' @param missing What missing outcomes do: `"fail"`, or `"drop"`, which estimates for the records that have
 #'   one, as a domain (`na.rm = TRUE` in survey).
 #' @return As [tables()], without `flag`.
@@ -107,6 +116,7 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"), quantiles = c(0.25, 0.75))
 #' }
 estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = 0.5,
+                     poverty_line = NULL, where = NULL, deff = FALSE,
                      estimator = c("auto", "samplics", "onepass", "replicates"), missing = c("fail", "drop")) {
   estimator <- match.arg(estimator)
   missing <- match.arg(missing)
@@ -121,13 +131,17 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
   outcome <- names_of(outcome)
   by <- names_of(by)
   denominator <- one_name(denominator)
-  columns <- c(outcome, by, denominator)
+  if (inherits(where, "formula")) {
+    parts$frame$.where <- row_wise(one_sided(where), parts$frame, environment(where), "where")
+    where <- ".where"
+  }
+  columns <- c(outcome, by, denominator, where)
   check_there(columns, names(parts$frame))
   in_folder(function(folder) {
     table <- frame_from_python(
       "estimate", folder, design = design_for_python(parts, columns, folder), outcome = outcome, by = by,
-      statistic = I(statistic), denominator = denominator, quantiles = I(quantiles), estimator = estimator,
-      missing = missing
+      statistic = I(statistic), denominator = denominator, quantiles = I(quantiles), poverty_line = poverty_line,
+      where = where, deff = deff, estimator = estimator, missing = missing
     )
     new_table(table, parts$frame)
   })

@@ -1,24 +1,154 @@
-"""Calibration of weights to known totals of groups: post-stratification and raking (Deville and Sarndal 1992)."""
+"""Calibration of weights to known totals of groups and of numbers (Deville and Sarndal 1992).
+
+With weights d before calibration, known totals t of the auxiliary variables x (indicators of groups, or numbers) and
+ratios g = w / d, the calibrated weights are
+
+    w_i = d_i g(x_i' lambda),    lambda such that    sum_i w_i x_i = t,
+
+where g belongs to a distance between w and d, whose sum is least (their cases 1, 2, 6 and 7):
+
+    linear:   g(u) = 1 + u, the regression estimator (GREG),
+    raking:   g(u) = exp(u),
+    logit:    g(u) = (L (U - 1) + U (1 - L) exp(a u)) / (U - 1 + (1 - L) exp(a u)),  a = (U - L) / ((1 - L) (U - 1)),
+
+the first two cut off at bounds L and U where there are any.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
 from ..errors import InputError
-from ..validation import rows
-from .columns import check_columns, codes
+from ..validation import one_of, rows
+from .columns import check_columns, codes, numeric
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Margin = str | tuple[str, ...]
-Totals = Mapping[Margin, Mapping[Hashable, float]]
+Totals = Mapping[Margin, Mapping[Hashable, float] | float]
+Distance = Literal["raking", "linear", "logit"]
+Bounds = tuple[float, float]
 
 ROUNDS = 10_000
 CLOSE = 1e-12  # how near to every total, relatively, the weights are to come
+STEPS = 100  # of Newton's method, which takes 4 to 10 where there is a solution
+HALVINGS = 30
+SINGULAR = 1e-11  # share of the largest eigenvalue below which totals say the same of the weights
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The function g of calibration, between weights after and before it.
+
+    Attributes
+    ----------
+    distance : {"raking", "linear", "logit"}
+    bounds : (float, float)
+        Limits of g; -inf and inf where there are none.
+    """
+
+    distance: Distance
+    bounds: Bounds
+
+    @classmethod
+    def checked(cls, distance: Distance, bounds: Bounds | None) -> Ratio:
+        """The function of a distance; InputError where its bounds do not hold 1 between them, or are needed."""
+        one_of(distance, get_args(Distance), "distance")
+        if bounds is None:
+            if distance == "logit":
+                raise InputError("distance='logit' needs bounds=(low, high) of the ratio of new to old weights")
+            return cls(distance, (-np.inf, np.inf))
+        listed = [bounds] if isinstance(bounds, str) or not isinstance(bounds, Sequence) else list(bounds)
+        if len(listed) != 2 or not all(isinstance(b, (int, float)) and not isinstance(b, bool) for b in listed):
+            raise InputError("bounds must be two numbers, the least and the largest ratio of new to old weights")
+        low, high = map(float, listed)
+        if not 0 <= low < 1 < high or (distance == "logit" and not np.isfinite(high)):
+            raise InputError("bounds must be (low, high) with 0 <= low < 1 < high, for example (0.5, 2)")
+        return cls(distance, (low, high))
+
+    def __call__(self, u: Floats) -> tuple[Floats, Floats]:
+        """Values of g and of its derivative."""
+        low, high = self.bounds
+        with np.errstate(over="ignore"):
+            if self.distance == "logit":
+                odds = np.exp((high - low) / ((1 - low) * (high - 1)) * u) * (1 - low) / (high - 1)
+                g = high - (high - low) / (1 + odds)
+                return g, (g - low) * (high - g) / ((1 - low) * (high - 1))
+            g, slope = (np.exp(u), np.exp(u)) if self.distance == "raking" else (1 + u, np.ones_like(u))
+        return np.clip(g, low, high), np.where((g > low) & (g < high), slope, 0.0)
+
+
+def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
+    """The lambda of weights d g(X lambda) that meet the totals, by Newton's method.
+
+    Parameters
+    ----------
+    d : float array (n,)
+        Weights before calibration; those of a replicate may be 0 or negative.
+    X : array or sparse array (n, p)
+    totals : float array (p,)
+    ratio : Ratio
+
+    Returns
+    -------
+    float array (p,)
+        Some element of it NaN where no lambda was found.
+    """
+    size = np.asarray(abs(X).T @ np.abs(d))
+    scale = np.where(size > 0, size, 1.0)
+
+    def state(lam: Floats) -> tuple[Floats, Floats]:
+        g, slope = ratio(X @ lam)
+        return (totals - X.T @ (d * g)) / scale, slope
+
+    lam = np.zeros(totals.size)
+    misfit, slope = state(lam)
+    for _ in range(STEPS):
+        if np.abs(misfit).max() < CLOSE:
+            return lam
+        hessian = (X * (d * slope)[:, None]).T @ X
+        hessian = (hessian if isinstance(hessian, np.ndarray) else hessian.toarray()) / scale / scale[:, None]
+        step = np.linalg.pinv(hessian, SINGULAR, hermitian=True) @ misfit / scale
+        for _ in range(HALVINGS):
+            further, slope = state(lam + step)
+            if np.linalg.norm(further) < np.linalg.norm(misfit):  # not so where it is NaN
+                break
+            step = step / 2
+        else:
+            break
+        lam, misfit = lam + step, further
+    return lam if np.abs(misfit).max() < 100 * CLOSE else np.full(totals.size, np.nan)
+
+
+def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
+    """Positive weights with the known totals: (n,); arguments as for :func:`multipliers`.
+
+    Raises
+    ------
+    InputError
+        No weights meet the totals within the bounds, or some that do are not positive.
+    """
+    lam = multipliers(d, X, totals, ratio)
+    if np.isnan(lam).any():
+        bounded = ", or wider bounds" if np.isfinite(ratio.bounds).any() else ""
+        raise InputError(
+            f"no weights with distance={ratio.distance!r} meet the totals: they may contradict each other, or be far "
+            f"from what the sample has; check them, or take fewer of them{bounded}"
+        )
+    w = d * ratio(X @ lam)[0]
+    if (w <= 0).any():
+        raise InputError(
+            f"distance={ratio.distance!r} makes weights zero or negative in {rows(w <= 0)}; give bounds=(low, high) "
+            "with low above 0, or distance='raking'"
+        )
+    return w
 
 
 def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) -> Floats:
@@ -57,14 +187,72 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
     )
 
 
+def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
+    """Weights between low and high, whose others share equally what was cut off; again and again, where strict.
+
+    Raises
+    ------
+    InputError
+        No weight is within the limits to take the rest, or one that takes it is no longer positive.
+    """
+    for _ in range(ROUNDS if strict else 1):
+        outside = (w < low * (1 - CLOSE)) | (w > high * (1 + CLOSE))
+        if not outside.any():
+            break
+        if outside.all():
+            raise InputError("every weight is outside the limits, so none can take what is cut off; set them wider")
+        within = np.clip(w, low, high)
+        w = within + np.where(outside, 0.0, (w - within).sum() / (~outside).sum())
+        if (w <= 0).any():
+            raise InputError(f"trimming makes weights zero or negative in {rows(w <= 0)}; set wider limits")
+    return w
+
+
+def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) -> Any:
+    """The variables whose totals are known: indicators of the groups of every margin, then numbers.
+
+    Returns
+    -------
+    sparse array (n, groups + numbers)
+    """
+    sizes = [int(margin.max()) + 1 for margin in margins]
+    offset = np.cumsum([0, *sizes])
+    column = np.concatenate([margin + first for margin, first in zip(margins, offset, strict=False)] or [np.arange(0)])
+    row = np.tile(np.arange(n), len(sizes))
+    X = csr_array((np.ones(row.size), (row, column)), shape=(n, int(offset[-1])))
+    return hstack([X, *(csr_array(values[:, None]) for values in auxiliary)], format="csr") if auxiliary else X
+
+
+def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...]:
+    """Values of auxiliary columns; InputError where one is not there, no number, missing or infinite."""
+    columns = []
+    for name in names:
+        check_columns(frame, {"auxiliary": name})
+        try:
+            columns.append(numeric(frame[name], name))
+        except InputError as error:
+            raise InputError(f"{error} (the totals of {name!r} must map each category to its total)") from None
+        infinite = ~np.isfinite(columns[-1])
+        if infinite.any():
+            raise InputError(f"column {name!r} is not finite in {rows(infinite)}; correct these to calibrate to it")
+    return tuple(columns)
+
+
+def title(names: str | Sequence[str]) -> str:
+    """What a margin, or a column, is called in messages: ``'sex' x 'age'``; the whole population has no column."""
+    names = (names,) if isinstance(names, str) else names
+    return " x ".join(map(repr, names)) if names else "the whole population"
+
+
 def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[Codes, ...]:
     """Groups of the records in every margin, as codes; the columns of one margin are crossed."""
     for name in dict.fromkeys(name for margin in names for name in margin):
         check_columns(frame, {"poststrata": name})  # each by itself: it may have another role, too
-    return tuple(codes(*(frame[name] for name in margin)) for margin in names)
+    whole = np.zeros(len(frame), dtype=np.intp)
+    return tuple(codes(*(frame[name] for name in margin)) if margin else whole for margin in names)
 
 
-def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given: Mapping[Hashable, float]) -> Floats:
+def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given: object) -> Floats:
     """The totals of one margin in the order of its codes.
 
     Raises
@@ -73,11 +261,11 @@ def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given:
         A group of the file without a total, a total without a record, a total that is not
         positive and finite.
     """
-    where = " x ".join(map(repr, names))
+    where = title(names)
     if not isinstance(given, Mapping | pd.Series):
-        raise InputError(f"the totals of {where} must map each category to its total")
+        raise InputError(f"the totals of {where} must map each category to its total, or be one number, of a column")
     first = frame[list(names)].iloc[np.unique(margin, return_index=True)[1]]
-    keys = list(first.itertuples(index=False, name=None)) if len(names) > 1 else first[names[0]].tolist()
+    keys = first[names[0]].tolist() if len(names) == 1 else list(first.itertuples(index=False, name=None))
     lacking = np.array([key not in given for key in keys])
     if lacking.any():
         raise InputError(
@@ -90,15 +278,22 @@ def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given:
             "meet them; merge categories"
         )
     values = np.array([given[key] for key in keys], dtype=object)
-    if not all(isinstance(v, (int, float, np.number)) and np.isfinite(v) and v > 0 for v in values):
+    if not all(is_number(v) and v > 0 for v in values):
         raise InputError(f"the totals of {where} must be positive, finite numbers")
     return values.astype(np.float64)
+
+
+def is_number(total: object) -> TypeGuard[float]:
+    """Whether a total is one finite number."""
+    if isinstance(total, bool) or not isinstance(total, (int, float, np.integer, np.floating)):
+        return False
+    return bool(np.isfinite(float(total)))
 
 
 def check_agreement(totals: Sequence[Floats]) -> None:
     """Refuse margins whose totals add up to different populations (InputError)."""
     whole = [float(total.sum()) for total in totals]
-    if max(whole) - min(whole) > 1e-8 * max(whole):
+    if whole and max(whole) - min(whole) > 1e-8 * max(whole):
         raise InputError(
             f"the totals of the margins add up to different populations: {', '.join(f'{n:,.10g}' for n in whole)}; "
             "scale them to one"

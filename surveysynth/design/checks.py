@@ -92,10 +92,7 @@ def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tupl
         return () if poststrata is None else ((poststrata,),)
     if not isinstance(poststrata, Sequence):
         raise InputError("poststrata must be a column name or a list of column names")
-    margins = tuple(names_of(margin, "poststrata") for margin in poststrata)
-    if not all(margins):
-        raise InputError("poststrata has a margin without a column")
-    return margins
+    return tuple(names_of(margin, "poststrata") for margin in poststrata)
 
 
 def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:

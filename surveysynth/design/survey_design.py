@@ -16,7 +16,22 @@ from ..choices import LonelyPSU
 from ..errors import InputError
 from ..sampling import Joint, SampleSize, draw
 from ..validation import check_keywords, check_seed, one_of
-from .calibration import Totals, check_agreement, margins_of, rake, totals_of
+from .calibration import (
+    Bounds,
+    Distance,
+    Ratio,
+    Totals,
+    auxiliary_of,
+    calibrated,
+    check_agreement,
+    is_number,
+    known_values,
+    margins_of,
+    rake,
+    title,
+    totals_of,
+    trimmed,
+)
 from .checks import (
     NEED_JOINT,
     PPS,
@@ -34,10 +49,13 @@ from .missing_codes import MissingCodes
 from .read import read_labelled
 from .replicates.balanced import balanced
 from .replicates.base import Replicates
+from .replicates.calibrated import calibrated_replicates
 from .replicates.given import GivenReplicates
 from .replicates.given import given as given_replicates
 from .replicates.jackknife import jackknife
 from .replicates.preston import preston
+from .replicates.rao_wu import rao_wu
+from .replicates.successive import successive_differences
 from .stages import Stage, refuse_lonely, stages_of
 
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
@@ -83,9 +101,13 @@ class SurveyDesign:
         Column of groups whose totals of the weights are known from outside the sample (the
         weights were calibrated to them); often the strata.  Standard errors count only what
         varies within them, as after R's ``postStratify``.  Several margins were raked; a margin
-        may be several columns, crossed.  :meth:`calibrate` makes such a design.
+        may be several columns, crossed, or none: the whole population.  :meth:`calibrate` makes such a design.
+    auxiliary : str or list of str, optional
+        Columns of numbers whose totals the weights were calibrated to, too, as after R's ``calibrate``.
     base_weights : str, optional
         Column of the weights before calibration.
+    calibrated_weights : str, optional
+        Column of the calibrated weights, where they were trimmed afterwards (:meth:`trim`).
     replicate_weights : list of str, optional
         Columns of replicate weights that came with the file (each a full weight, R's
         ``combined.weights=TRUE``).  Variances are then ``scale * sum(rscales * (theta_r - centre)**2)``.
@@ -147,8 +169,12 @@ class SurveyDesign:
     lonely_psu: LonelyPSU
     poststrata_names: tuple[tuple[str, ...], ...]
     margins: tuple[Codes, ...]
+    auxiliary_names: tuple[str, ...]
+    auxiliary: tuple[Floats, ...]
     base_name: str | None
     base_weights: Floats
+    calibrated_name: str | None
+    calibrated_weights: Floats
     stages: tuple[Stage, ...]
     replication: Replicates | None
     pps: PPS | None
@@ -168,7 +194,9 @@ class SurveyDesign:
         fpc: Columns = None,
         lonely_psu: LonelyPSU = "fail",
         poststrata: str | Sequence[str | Sequence[str]] | None = None,
+        auxiliary: Columns = None,
         base_weights: str | None = None,
+        calibrated_weights: str | None = None,
         replicate_weights: Sequence[str] | None = None,
         scale: float | None = None,
         rscales: Sequence[float] | None = None,
@@ -180,6 +208,7 @@ class SurveyDesign:
         psu_names, fpc_names, poststrata_names = names_of(psu, "psu"), names_of(fpc, "fpc"), margin_names(poststrata)
         one_of(lonely_psu, get_args(LonelyPSU), "lonely_psu")
         single = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
+        single["calibrated_weights"] = calibrated_weights
         roles = check_roles(frame, single, psu_names, fpc_names)
 
         weight_name = cast("str", probs if weights is None else weights)
@@ -191,7 +220,14 @@ class SurveyDesign:
         w = given if weights is not None else 1.0 / given
         p = 1.0 / given if weights is not None else given.copy()
         base = w if base_weights is None else positive(frame[base_weights], base_weights, at_most_one=False)
+        met = (
+            w
+            if calibrated_weights is None
+            else positive(frame[calibrated_weights], calibrated_weights, at_most_one=False)
+        )
         margins = margins_of(frame, poststrata_names)  # which may be the strata, too
+        auxiliary_names = names_of(auxiliary, "auxiliary")
+        numbers = auxiliary_of(frame, auxiliary_names)
         replication = None
         if replicate_weights is not None:
             names = check_replicate_names(replicate_weights, roles)
@@ -200,7 +236,7 @@ class SurveyDesign:
         known = joint_of(joint, 1 / base)
         if pps is not None:
             check_pps(pps, known, stages, 1 / base, lonely_psu)
-        for array in (w, p, base, *margins):
+        for array in (w, p, base, met, *margins, *numbers):
             array.flags.writeable = False
         self.__dict__.update(
             _frame=frame,
@@ -216,8 +252,12 @@ class SurveyDesign:
             lonely_psu=lonely_psu,
             poststrata_names=poststrata_names,
             margins=margins,
+            auxiliary_names=auxiliary_names,
+            auxiliary=numbers,
             base_name=base_weights,
             base_weights=base,
+            calibrated_name=calibrated_weights,
+            calibrated_weights=met,
             stages=stages,
             replication=replication,
             pps=pps,
@@ -332,16 +372,26 @@ class SurveyDesign:
             frame = frame.assign(**{name: row_wise(frame, function, name)})
         return self._with(_frame=frame)
 
-    def calibrate(self, totals: Totals) -> SurveyDesign:
-        """The design with weights that add up to known totals: post-stratified, or raked to several margins.
+    def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> SurveyDesign:
+        """The design with weights that add up to known totals: post-stratified, raked, or by regression (GREG).
 
         Standard errors then count only what the known totals leave open: the residuals of the
-        linearized values from the groups (R's ``postStratify``, ``calibrate(calfun="raking")``).
+        linearized values from the groups and numbers (R's ``postStratify``, ``calibrate``).  Where there are
+        replicate weights, each replicate is calibrated to the same totals.
+
+        Source: Deville and Sarndal 1992, cases 1, 2, 6 and 7.
 
         Parameters
         ----------
-        totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total
-            ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies, several columns are raked.
+        totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total, or to a number
+            ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies, several columns are raked.  A number is the total of
+            a numeric column, ``{"income": 3.1e12}``; that of ``()`` is the size of the population, which totals of
+            categories hold already.
+        distance : {"raking", "linear", "logit"}
+            What is least between new and old weights.  All three come to nearly the same standard errors; weights
+            stay positive under raking, are solved for in one step under linear, and within bounds under logit.
+        bounds : (float, float), optional
+            The least and the largest ratio of new to old weights, around 1: (0.5, 2).  The logit needs them.
 
         Returns
         -------
@@ -352,49 +402,115 @@ class SurveyDesign:
         Raises
         ------
         InputError
-            Categories without a total or without a record; totals that are not positive, that
-            contradict each other or that no positive weights can meet; weights that are
-            calibrated already; a design with replicate weights.
+            Categories without a total or without a record; totals that are no finite numbers, or of categories and
+            not positive, that contradict each other or that no positive weights within the bounds can meet; weights
+            that are calibrated already.
         """
-        if self.margins:
+        if self.calibrated:
             raise InputError("the weights are calibrated already; calibrate the design that they came from")
-        if self.replication is not None:
-            raise InputError("a design with replicate weights cannot be calibrated: each replicate would need it, too")
         if not isinstance(totals, Mapping) or not totals:
-            raise InputError("totals must map columns to the totals of their categories")
-        names = [names_of(margin, "totals") for margin in totals]
-        margins = margins_of(self._frame, names)
-        known = [
-            totals_of(self._frame, columns, margin, given)
-            for columns, margin, given in zip(names, margins, totals.values(), strict=True)
-        ]
+            raise InputError("totals must map columns to the totals of their categories, or to the total of the column")
+        ratio = Ratio.checked(distance, bounds)
+        groups: dict[tuple[str, ...], object] = {}
+        numbers: dict[str, float] = {}
+        for margin, given in totals.items():
+            names = names_of(margin, "totals")
+            if is_number(given) and len(names) == 1:
+                numbers[names[0]] = float(given)
+            else:
+                groups[names] = {(): given} if is_number(given) and not names else given
+        margins = margins_of(self._frame, [*groups])
+        known = [totals_of(self._frame, *each) for each in zip(groups, margins, groups.values(), strict=True)]
         check_agreement(known)
         known = [total * (known[0].sum() / total.sum()) for total in known]  # which agree up to rounding
+        X = known_values(self.n, margins, auxiliary_of(self._frame, [*numbers]))
+        wanted = np.concatenate([*known, np.array([*numbers.values()])])
+        if distance == "raking" and bounds is None and not numbers and self.replication is None:
+            w = rake(self.weights, margins, known)
+        else:
+            w = calibrated(self.weights, X, wanted, ratio)
+        replication = self.replication
+        if replication is not None:
+            replication = calibrated_replicates(replication, self.weights, w, X, wanted, ratio)
         column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
         taken = {column} if self.weights_name else {column, base}
         if taken & set(self._frame.columns):
             raise InputError(f"the frame has a column {column!r} or {base!r} already, where the weights go: rename it")
-        frame = self._frame.assign(**{base: self.weights, column: rake(self.weights, margins, known)})
-        roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base, "poststrata": names}
-        return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu, pps=self.pps, joint=self.joint)
+        frame = self._frame.assign(**{base: self.weights, column: w})
+        roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base}
+        roles |= {"poststrata": [*groups], "auxiliary": [*numbers]}
+        for role in ("replicate_weights", "scale", "rscales", "mse"):  # which are those of before
+            roles.pop(role, None)
+        kept = {"lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint, "replication": replication}
+        return type(self)(frame, **roles)._with(**kept)
+
+    def trim(self, low: float = 0.0, high: float = np.inf, *, strict: bool = False) -> SurveyDesign:
+        """The design with weights within limits: what is cut off goes in equal parts to the weights that are within.
+
+        The sum of the weights stays (R's ``trimWeights``); totals that they were calibrated to are no longer met.
+        Bounds of :meth:`calibrate` keep both, and weights that are trimmed first can be calibrated then.
+
+        Parameters
+        ----------
+        low, high : float
+        strict : bool
+            Again, until the shares that were added put no weight outside the limits.
+
+        Returns
+        -------
+        SurveyDesign
+            The weights are in a new column, ``<weights>_trimmed``.
+
+        Raises
+        ------
+        InputError
+            Limits that are no numbers, or between which the mean weight is not; a design with replicate weights or
+            joint probabilities.
+        """
+        if self.replication is not None or self.pps is not None:
+            raise InputError("weights of a design with replicates or pps= are not trimmed: trim the design before")
+        if not all(isinstance(limit, (int, float)) and not isinstance(limit, bool) for limit in (low, high)):
+            raise InputError("low and high must be numbers")
+        if not low < self.weights.mean() < high:
+            raise InputError("the mean of the weights must be between low and high, or their sum cannot stay")
+        column = f"{self.weights_name or 'weight'}_trimmed"
+        if column in self._frame.columns:
+            raise InputError(f"the frame has a column {column!r} already, where the weights go: rename it")
+        roles = self._checked_roles() | {"weights": column, "probs": None}
+        met = self.weights_name or "weight"
+        frame = self._frame.assign(**{met: self.weights, column: trimmed(self.weights, low, high, strict)})
+        if self.calibrated:
+            roles["calibrated_weights"] = met
+        return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu)
 
     def replicates(
-        self, method: str = "preston", *, R: int = 100, rho: float = 0.5, seed: int | None = None
+        self,
+        method: str = "preston",
+        *,
+        R: int = 100,
+        rho: float = 0.5,
+        mse: bool = True,
+        seed: int | None = None,
     ) -> SurveyDesign:
         """The design with replicate weights, from which :func:`surveysynth.estimate` then has its variances.
 
         Parameters
         ----------
-        method : {"preston", "JK1", "JKn", "BRR", "Fay"}
+        method : {"preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"}
             Preston's (2009) rescaled bootstrap, which takes any design, fpc and later stages
-            included; the jackknife without and with strata; balanced repeated replication of
-            two PSUs a stratum, and Fay's form of it.
+            included; Rao and Wu's (1988) of PSUs with replacement; the jackknife without and with strata; balanced
+            repeated replication of two PSUs a stratum, and Fay's form of it; successive differences of PSUs that
+            were drawn systematically in the order of the file (Fay and Train 1995).
         R : int
-            Replicates of ``preston``; the other methods have a number of their own.
+            Replicates of the bootstraps, and the most for successive differences; the other methods have a number of
+            their own.
         rho : float
             Of ``Fay``: weights are multiplied by rho or 2 - rho.
+        mse : bool
+            Squares are around the estimate (True), or around the mean of the replicates (False, R's default); those
+            of a bootstrap are then divided by R - 1, not R.
         seed : int, optional
-            Of ``preston``; without one the replicates come from the operating system's entropy.
+            Of the bootstraps; without one the replicates come from the operating system's entropy.
 
         Raises
         ------
@@ -403,18 +519,29 @@ class SurveyDesign:
             with other than two for BRR; a design that has replicates, calibrated weights or
             joint probabilities.
         """
-        one_of(method, ("preston", "JK1", "JKn", "BRR", "Fay"), "method")
+        one_of(method, ("preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"), "method")
+        if not isinstance(mse, bool):
+            raise InputError("mse must be True or False")
         check_seed(seed)
-        for there, what in ((self.replication, "replicate weights"), (self.margins, "calibrated weights")):
-            if there:
-                raise InputError(f"replicates cannot be made of a design with {what}")
+        if self.replication is not None:
+            raise InputError("replicates cannot be made of a design with replicate weights")
+        if self.calibrated:
+            raise InputError(
+                "replicates cannot be made of a design with calibrated weights: make them of the design before, and "
+                "calibrate that"
+            )
         if self.pps is not None:
             raise InputError(f"replicates take PSUs as drawn with equal probabilities, not as pps={self.pps!r} does")
-        if method == "preston":
-            return self._with(replication=preston(self.stages, R, np.random.default_rng(seed), self.lonely_psu))
-        if method in ("JK1", "JKn"):
-            return self._with(replication=jackknife(self.stages, method == "JKn", self.lonely_psu))
-        return self._with(replication=balanced(self.stages, rho=0.0 if method == "BRR" else rho))
+        if method in ("preston", "rao_wu"):
+            bootstrap = preston if method == "preston" else rao_wu
+            made: Replicates = bootstrap(self.stages, R, np.random.default_rng(seed), self.lonely_psu)
+        elif method in ("JK1", "JKn"):
+            made = jackknife(self.stages, method == "JKn", self.lonely_psu)
+        elif method == "successive_differences":
+            made = successive_differences(self.stages, R, self.lonely_psu)
+        else:
+            made = balanced(self.stages, rho=0.0 if method == "BRR" else rho)
+        return self._with(replication=made if mse else made.around_their_mean())
 
     @classmethod
     def from_frame(
@@ -501,15 +628,21 @@ class SurveyDesign:
         return int(first.stratum_of_unit.size - first.sampled.size)
 
     @property
+    def calibrated(self) -> bool:
+        """Whether the weights are calibrated to known totals."""
+        return bool(self.margins or self.auxiliary)
+
+    @property
     def clustered(self) -> bool:
         """True where some PSU holds more than one record."""
         return self.stages[0].stratum_of_unit.size < self.n
 
     @property
     def design_columns(self) -> tuple[str, ...]:
-        """Strata, PSU, fpc, post-strata and base weight columns, in that order, each once."""
+        """Strata, PSU, fpc, post-strata, auxiliary and base weight columns, in that order, each once."""
         margins = (name for margin in self.poststrata_names for name in margin)
-        names = (self.strata_name, *self.psu_names, *self.fpc_names, *margins, self.base_name)
+        known = (*margins, *self.auxiliary_names, self.base_name, self.calibrated_name)
+        names = (self.strata_name, *self.psu_names, *self.fpc_names, *known)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def roles(self) -> dict[str, Any]:
@@ -527,7 +660,8 @@ class SurveyDesign:
             "lonely_psu": self.lonely_psu,
             "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
         }
-        further: dict[str, Any] = {"base_weights": self.base_name, "pps": self.pps}
+        further: dict[str, Any] = {"auxiliary": list(self.auxiliary_names) or None, "pps": self.pps}
+        further |= {"base_weights": self.base_name, "calibrated_weights": self.calibrated_name}
         if isinstance(self.replication, GivenReplicates):
             given = self.replication
             further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}
@@ -556,9 +690,9 @@ class SurveyDesign:
         parts.append(f"{first.stratum_of_unit.size:,} PSUs {self.psu_names[0]!r}" if self.clustered else "no clusters")
         if self.fpc_names:
             parts.append("fpc " + ", ".join(repr(c) for c in self.fpc_names))
-        if self.poststrata_names:
-            margins = (" x ".join(map(repr, margin)) for margin in self.poststrata_names)
-            parts.append(f"weights calibrated to totals of {', '.join(margins)}")
+        if self.calibrated:
+            known = [title(names) for names in (*self.poststrata_names, *self.auxiliary_names)]
+            parts.append(f"weights calibrated to totals of {', '.join(known)}")
         if self.replication is not None:
             parts.append(f"{self.replication.R:,} {self.replication.method} replicates")
         if self.pps is not None:

@@ -1,8 +1,26 @@
 """Estimates by domain, regressions, their variances, and the combining rule."""
 
+from .association import independence_test
 from .differences import difference
+from .joint import JointEstimates, joint_estimates, with_replicates
+from .margins import predictive_margins
+from .moments import correlations, population_covariances, standard_deviations
 from .regression import Regression, regression
 from .tables import estimate
 from .wide import wide
 
-__all__ = ["Regression", "difference", "estimate", "regression", "wide"]
+__all__ = [
+    "JointEstimates",
+    "Regression",
+    "correlations",
+    "difference",
+    "estimate",
+    "independence_test",
+    "joint_estimates",
+    "population_covariances",
+    "predictive_margins",
+    "regression",
+    "standard_deviations",
+    "wide",
+    "with_replicates",
+]

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..validation import as_list
 from . import inequality, taylor
 from .estimators import Estimates, as_shares, choose, estimator_of, replicated, samplics_seconds
+from .intervals import USUAL, Interval
 from .quantities import Quantity, quantities
 from .tables import (
     Names,
@@ -47,14 +48,17 @@ def difference(
     poverty_line: float | None = None,
     where: Where = None,
     missing: str = "fail",
+    level: float = 0.95,
+    df: float | None = None,
 ) -> pd.DataFrame:
     """Differences of any statistic of :func:`surveysynth.estimate`, with standard errors.
 
     Within one design the two domains may share PSUs, as two periods of a panel do: the variance
     is that of the difference of their linearized values (or of their replicates), which holds
     the covariance; of a quantile these are the values of the share of records not above it, over the density that its
-    Woodruff interval says (Francisco and Fuller 1991).  Two designs are taken as independent: their variances add up,
-    with Welch's degrees of freedom.
+    Woodruff interval says (Francisco and Fuller 1991).  Degrees of freedom are those of the PSUs and strata that hold
+    either domain, less 1: it is the t test of the regression on the two (R's ``svyttest`` and ``svyglm``).  Two designs
+    are taken as independent: their variances add up, with Welch's degrees of freedom.
 
     Parameters
     ----------
@@ -65,12 +69,14 @@ def difference(
         difference.
     between : mapping of one column to two categories
         ``{"sex": ("m", "f")}`` is men less women, within one design.
+    level, df
+        Of the intervals, as for :func:`surveysynth.estimate`.
 
     Returns
     -------
     pandas.DataFrame
         ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
-        columns of :func:`surveysynth.estimate`, with 95% t intervals; ``contrast`` reads
+        columns of :func:`surveysynth.estimate`, with t intervals, unless told of 95%; ``contrast`` reads
         "m - f".  A mean, proportion or ratio is missing where one of the two domains has no
         record.  Records of other categories, or of none, are left out.  ``attrs["labels"]`` as there.
 
@@ -81,7 +87,7 @@ def difference(
         file has not; two designs whose ``by`` columns have different categories.
     """
     asked: dict[str, Any] = {"denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line}
-    asked |= {"where": where, "missing": missing}
+    asked |= {"where": where, "missing": missing, "interval": Interval.checked(level, df)}
     if isinstance(design, Mapping):
         if between is not None:
             raise InputError("between= compares domains of one design; two designs are compared as they are")
@@ -104,6 +110,7 @@ def differences(
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
+    interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
 
@@ -114,7 +121,7 @@ def differences(
     names, statistics = as_list(by), as_list(statistic)
     asked = partial(
         quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
-        missing=missing,
+        missing=missing, interval=interval,
     )  # fmt: skip
     counting = designs if count_designs is None else count_designs
     m, inside = len(designs), filtered(designs, where, again=redrawn)
@@ -137,7 +144,8 @@ def differences(
                 np.where(side < 0, -1, present(quantity, partition))
                 for (side, *_), quantity, partition in zip(sides, same_quantity, same[:m], strict=True)
             ]
-            degf = least_degf(surveys, cell, len(same[0].labels))
+            # two means are estimated: R's svyttest and svyglm take one degree of freedom more than of one mean
+            degf = np.maximum(least_degf(surveys, cell, len(same[0].labels)) - 1, 0)
             noise = [
                 _difference(design, quantity, partition, side).estimate
                 for design, quantity, partition, side in zip(redrawn, under_noise, same[m:], noisy_sides, strict=True)
@@ -145,7 +153,7 @@ def differences(
             parts.append(
                 columns_of(
                     same_quantity[0], same[0].labels, statistics, results, degf, cell, label,
-                    noise=np.array(noise) if noise else None,
+                    noise=np.array(noise) if noise else None, interval=interval,
                 )
             )  # fmt: skip
     table = pd.concat(parts, ignore_index=True)
@@ -218,6 +226,7 @@ def _between_designs(
     poverty_line: float | None,
     where: Where,
     missing: str,
+    interval: Interval,
 ) -> pd.DataFrame:
     if len(designs) != 2:
         raise InputError(f"two designs are compared, not {len(designs)}")
@@ -226,7 +235,7 @@ def _between_designs(
     inside = filtered(surveys, where)
     asked = quantities(
         surveys, outcomes, statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
-        missing=missing, inside=inside,
+        missing=missing, inside=inside, interval=interval,
     )  # fmt: skip
     partitions = shared_partitions(surveys, names, "the two designs", inside=inside)
     used, parts, label = set(), [], " - ".join(map(str, designs))
@@ -242,7 +251,11 @@ def _between_designs(
             cells = [present(q, p) for q, p in zip(pair, (first, second), strict=True)]
             of = [degrees_of_freedom(design, cell, domains) for design, cell in zip(surveys, cells, strict=True)]
             degf = _welch([one.variance, other.variance], of)
-            parts.append(columns_of(pair[0], first.labels, statistics, [apart], degf, [np.concatenate(cells)], label))
+            parts.append(
+                columns_of(
+                    pair[0], first.labels, statistics, [apart], degf, [np.concatenate(cells)], label, interval=interval
+                )
+            )
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(surveys[1].labels | surveys[0].labels, outcomes, names, denominator)

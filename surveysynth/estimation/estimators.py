@@ -20,13 +20,13 @@ from scipy.stats import t as student
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from . import inequality, taylor
+from .combining import Combined
 from .quantities import Quantity
 from .variance import degrees_of_freedom, variances
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-LEVEL = 0.95
 SAMPLICS_SECONDS = 1.0  # a table that takes samplics longer goes to the one-pass form
 
 
@@ -90,7 +90,7 @@ def _not_in_samplics(design: SurveyDesign, quantity: Quantity) -> str:
         return f"variance for strata with one PSU (here lonely_psu={design.lonely_psu!r})"
     if len(design.stages) > 1:
         return "several-stage variance with an fpc"
-    if design.margins:
+    if design.calibrated:
         return "variance for weights that are calibrated to known totals"
     if design.pps is not None:
         return "variance from joint inclusion probabilities"
@@ -175,14 +175,13 @@ def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains:
         return np.where(denominator == 0, np.nan, total / denominator)
 
 
-def woodruff(
-    design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int, estimator: Estimator, level: float = LEVEL
-) -> Estimates:
+def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int, estimator: Estimator) -> Estimates:
     """Quantiles with intervals by inverting the distribution function (Woodruff 1952; R's ``svyquantile``).
 
     The quantile is the smallest value at which the weighted distribution function reaches the
     probability.  Its limits are the quantiles at the limits of the estimated share of records
-    not above it; the standard error is their distance over twice the t quantile.
+    not above it, by the interval that the quantity asks for; the standard error is their distance over twice the t
+    quantile.
 
     Returns
     -------
@@ -208,9 +207,10 @@ def woodruff(
     found = quantile(np.full(domains, quantity.prob))
     below = np.where(domain >= 0, quantity.y <= found[domain], np.nan)
     share = estimator(design, Quantity("mean", quantity.outcome, below), domain, domains)
-    t = student.ppf(0.5 + level / 2, degrees_of_freedom(design, domain, domains))
-    half = t * np.sqrt(share.variance)
-    low, high = quantile(share.estimate - half), quantile(share.estimate + half)
+    df, n = degrees_of_freedom(design, domain, domains), np.diff(start).astype(np.float64)
+    asked = quantity.interval.known_df(Combined(share.estimate, np.sqrt(share.variance), df))
+    low, high = (quantile(limit) for limit in quantity.interval.of_shares(asked, n, "mean"))
+    t = student.ppf(0.5 + quantity.interval.level / 2, asked.df)
     return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)
 
 

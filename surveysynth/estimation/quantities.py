@@ -15,6 +15,7 @@ from ..design.columns import numeric
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import positive, rows
+from .intervals import USUAL, Interval
 
 Statistic = Literal[
     "mean", "total", "count", "proportion", "ratio", "quantile", "variance", "gini", "quintile_share_ratio",
@@ -46,6 +47,8 @@ class Quantity:
         Of a quantile.
     distributional : bool
         Whether it is a function of the distribution of y, and no total or ratio of totals.
+    interval : Interval
+        How the interval of a quantile is made.
     """
 
     statistic: Statistic
@@ -55,6 +58,7 @@ class Quantity:
     category: str = ""
     prob: float = np.nan
     distributional: bool = False
+    interval: Interval = USUAL
 
     @cached_property
     def missing(self) -> Bools | None:
@@ -74,6 +78,7 @@ def quantities(
     poverty_line: float | None = None,
     missing: str = "fail",
     inside: Sequence[Bools | None] | None = None,
+    interval: Interval = USUAL,
 ) -> list[list[Quantity]]:
     """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
 
@@ -99,7 +104,10 @@ def quantities(
             raise InputError("poverty_line= goes with statistic='poverty_rate'")
         positive(poverty_line, "poverty_line")
     everywhere = [None] * len(designs) if inside is None else inside
-    one = partial(_of, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line, missing=missing)
+    one = partial(
+        _of, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line, missing=missing,
+        interval=interval,
+    )  # fmt: skip
     return [
         [
             quantity
@@ -123,6 +131,7 @@ def _of(
     quantiles: Sequence[float] | float,
     poverty_line: float | None,
     missing: str,
+    interval: Interval,
 ) -> list[Quantity]:
     if statistic == "count":
         return [Quantity("count")]
@@ -144,7 +153,7 @@ def _of(
         x = _values(design, str(denominator), missing, inside)
         return [Quantity("ratio", f"{outcome} / {denominator}", y, x)]
     if statistic == "quantile":
-        return [Quantity("quantile", outcome, y, prob=prob) for prob in check_quantiles(quantiles)]
+        return [Quantity("quantile", outcome, y, prob=prob, interval=interval) for prob in check_quantiles(quantiles)]
     return [Quantity(statistic, outcome, y)]  # type: ignore[arg-type]
 
 

@@ -19,6 +19,7 @@ from ..validation import as_list, one_of, rows
 from . import combining
 from .design_effects import Deff, design_effects
 from .estimators import Estimates, choose, estimator_of, samplics_seconds
+from .intervals import USUAL, Interval, Method
 from .quantities import Quantity, quantities
 from .variance import degrees_of_freedom
 
@@ -61,6 +62,9 @@ def estimate(
     deff: Deff = False,
     estimator: str = "auto",
     missing: str = "fail",
+    level: float = 0.95,
+    df: float | None = None,
+    interval: Method | None = None,
 ) -> pd.DataFrame:
     """Estimate means, totals, counts, proportions, ratios or quantiles by domain on one design.
 
@@ -98,6 +102,13 @@ def estimate(
     missing : {"fail", "drop"}
         What missing outcomes do; "drop" estimates for the records that have one, as a domain
         (R's ``na.rm=TRUE``: the design keeps its size).
+    level : float
+        Of the intervals.
+    df : float, optional
+        Degrees of freedom of the intervals, in place of the domain's; ``numpy.inf`` makes normal intervals.
+    interval : {"xlogit", "mean", "asin", "beta", "wilson", "likelihood"}, optional
+        Of proportions and poverty rates, and of the shares behind quantiles
+        (:class:`surveysynth.estimation.intervals.Interval`).
 
     Returns
     -------
@@ -106,9 +117,10 @@ def estimate(
         (its name as text, empty for other statistics) and ``prob`` after the outcome where there are
         proportions and quantiles.  Standard errors are Taylor-linearized or from the replicates.  df is that of
         the PSUs and strata that hold the domain, as R's ``degf`` counts them in a subset; a domain in a single PSU
-        has none, and no interval.  n counts records.  Intervals are 95% t intervals, on the logit scale for proportions
-        and poverty rates (R's ``svyciprop(method="xlogit")``, with replicates, too), Woodruff's for quantiles (R's
-        ``svyquantile``).  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns.
+        has none, and no interval.  n counts records.  Intervals are t intervals, unless told of 95%, and on the
+        logit scale for proportions and poverty rates (R's ``svyciprop(method="xlogit")``, with replicates, too),
+        Woodruff's for quantiles (R's ``svyquantile``).  ``frame.attrs["labels"]`` has the design's labels of outcomes
+        and ``by`` columns.
 
     Raises
     ------
@@ -119,6 +131,7 @@ def estimate(
     return tabulate(
         [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
         where=where, deff=deff, estimator=estimator, missing=missing,
+        interval=Interval.checked(level, df, interval),
     )  # fmt: skip
 
 
@@ -139,6 +152,7 @@ def tabulate(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
     of_model: Sequence[SurveyDesign] = (),
+    interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
@@ -152,7 +166,7 @@ def tabulate(
     names, statistics = as_list(by), as_list(statistic)
     asked = partial(
         quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
-        missing=missing,
+        missing=missing, interval=interval,
     )  # fmt: skip
     inside = filtered(designs, where, again=(*redrawn, *of_model))
     m, apart = len(designs), len(designs) + len(redrawn)
@@ -191,7 +205,10 @@ def tabulate(
                     (of_model, under_model, same[apart:]),
                 )
             )  # fmt: skip
-            part = columns_of(quantity, same[0].labels, statistics, results, degf, cell, noise=noise, of_model=model)
+            part = columns_of(
+                quantity, same[0].labels, statistics, results, degf, cell,
+                noise=noise, of_model=model, interval=interval,
+            )  # fmt: skip
             if deff:
                 part["deff"] = np.mean([
                     design_effects(design, each, there, len(same[0].labels), result.variance, deff)
@@ -244,6 +261,7 @@ def columns_of(
     contrast: str = "",
     noise: NDArray[np.float64] | None = None,
     of_model: NDArray[np.float64] | None = None,
+    interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """Rows of a table: one quantity in the domains of one partition, from m data sets.
 
@@ -265,15 +283,16 @@ def columns_of(
     same_everywhere = np.ptp(q, axis=0) <= FIXED * np.abs(q[0])
     q = np.where(same_everywhere, q[0], q)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
-    both = combining.combine(q, u, degf, noise, of_model)
-    low, high = combining.interval(both)
+    both = interval.known_df(combining.combine(q, u, degf, noise, of_model))
+    n = np.min([np.bincount(d + 1, minlength=len(labels) + 1)[1:] for d in domain], axis=0)
+    low, high = interval.limits(both)
     if quantity.statistic in ("proportion", "poverty_rate") and not contrast:
-        low, high = combining.logit_interval(both)
+        low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")
     if len(results) == 1 and results[0].low is not None and results[0].high is not None:
         low, high = results[0].low, results[0].high
     for column, values in zip(NUMBERS, (both.estimate, both.se, both.df, low, high), strict=True):
         part[column] = values
-    part["n"] = np.min([np.bincount(d + 1, minlength=len(labels) + 1)[1:] for d in domain], axis=0)
+    part["n"] = n
     return part
 
 

@@ -1,12 +1,13 @@
 """Variance of linearized values, as the design has it: stages, unequal probabilities, calibrated weights.
 
 Where the weights are calibrated to known totals, the values u_i = z_i / w_i are first replaced by
-their residuals from the groups whose totals are known,
+their residuals from the variables whose totals are known,
 
     e_i = u_i - x_i' B,    B = (sum d x x')^-1 sum d x u,
 
-x_i being the indicators of the record's groups and d the weights before calibration (Deville and
-Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).
+x_i being the indicators of the record's groups, and its numbers, whose totals are known, and d the weights before
+calibration (Deville and Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).  Where calibrated weights were
+trimmed afterwards, w are those before trimming and u holds the factor of trimming, as in R.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import diags_array
 
+from ..design.calibration import SINGULAR, known_values
 from ..design.checks import CERTAIN
 from ..design.columns import occurring
 from ..design.survey_design import SurveyDesign
@@ -49,7 +51,7 @@ def variances(
         whole = np.zeros(design.n, dtype=np.intp)
         values = (np.where(domain == d, z, 0.0) + slope[d] * further for d in range(domains))
         return np.array([variances(design, each, whole, 1)[0] for each in values])
-    if design.margins:
+    if design.calibrated:
         return _calibrated(design, z, domain, domains)
     if design.pps == "hajek":
         return pps.hajek(design.stages[0].stratum, _pi(design), z, domain, domains)
@@ -78,7 +80,7 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
     -------
     float array (p, p)
     """
-    if design.margins:
+    if design.calibrated:
         X, inverse = _known_totals(design)
         return _covariance(design, _residuals(design, Z, X, inverse @ (X.T @ (Z * _base(design)))))
     return _covariance(design, Z, present)
@@ -150,23 +152,23 @@ def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) ->
 
 
 def _known_totals(design: SurveyDesign) -> tuple[Any, Any]:
-    """Indicators X (n, groups) of the groups with known totals, and (X' D X)^-1 with the base weights D."""
-    sizes = [int(margin.max()) + 1 for margin in design.margins]
-    offset = np.cumsum([0, *sizes[:-1]])
-    column = np.concatenate([margin + first for margin, first in zip(design.margins, offset, strict=True)])
-    row = np.tile(np.arange(design.n), len(sizes))
-    X = csr_array((np.ones(row.size), (row, column)), shape=(design.n, sum(sizes)))
+    """Variables X (n, p) with known totals, and (X' D X)^-1 with the base weights D."""
+    X = known_values(design.n, design.margins, design.auxiliary)
     XDX: Any = (X * design.base_weights[:, None]).T @ X
-    if len(sizes) == 1:
+    if len(design.margins) == 1 and not design.auxiliary:
         return X, diags_array(1 / XDX.diagonal())
-    return X, np.linalg.pinv(XDX.toarray(), hermitian=True)  # margins add up to the same total
+    # margins add up to the same total; numbers may be of any size beside indicators
+    size = np.sqrt(XDX.diagonal())
+    size[size == 0] = 1.0
+    inverse = np.linalg.pinv(XDX.toarray() / np.outer(size, size), SINGULAR, hermitian=True)
+    return X, inverse / np.outer(size, size)
 
 
 def _base(design: SurveyDesign) -> Floats:
     """What turns w u into d u, with d the weights before calibration: a column (n, 1)."""
-    return (design.base_weights / design.weights)[:, None]
+    return (design.base_weights / design.calibrated_weights)[:, None]
 
 
 def _residuals(design: SurveyDesign, Z: Floats, X: Any, slope: Floats) -> Floats:
     """w (u - x' slope), with Z = w u."""
-    return Z - design.weights[:, None] * (X @ slope)
+    return Z - design.calibrated_weights[:, None] * (X @ slope)

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.checks import NEED_JOINT
+from ..design.replicates.calibrated import CalibratedReplicates
 from ..design.replicates.given import GivenReplicates
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
@@ -52,6 +53,9 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         raise InputError(f"a SurveyDesign or a DataFrame was expected, not {type(obj).__name__}")
     if obj.pps == "hajek":
         raise InputError("R's survey has no Hajek variance (pps='hajek'); joint inclusion probabilities have one there")
+    if obj.auxiliary or () in obj.poststrata_names or isinstance(obj.replication, CalibratedReplicates):
+        raise InputError("weights that were calibrated to numbers, or with replicates, do not go to R; give it the "
+                         "design before, and calibrate there")  # fmt: skip
     if obj.pps is not None and obj.margins:
         raise InputError("R's survey forgets calibrated weights where it has pps=; give it the one before calibrate()")
     session("survey")

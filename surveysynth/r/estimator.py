@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.estimators import Estimates
+from ..estimation.intervals import USUAL
 from ..estimation.quantities import Quantity
 from .designs import to_r
 from .session import call, in_session, vector
@@ -35,6 +36,8 @@ def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
     """
     if quantity.distributional:
         raise InputError(f"R's survey has no statistic={quantity.statistic!r} of domains; use another estimator")
+    if quantity.interval != USUAL:
+        raise InputError("estimator='survey' has the usual intervals of quantiles: leave level=, df=, interval= out")
     if design not in IN_R:
         IN_R[design] = to_r(design)
     given = (np.ones(design.n) if values is None else values for values in (quantity.y, quantity.x))

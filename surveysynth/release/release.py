@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..choices import Between
-from ..design.calibration import Totals
+from ..design.calibration import Bounds, Distance, Totals, title
 from ..design.derived import RowWise, Where
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
@@ -20,7 +20,9 @@ from ..errors import InputError
 from ..estimation.any_estimator import Estimator, combined
 from ..estimation.design_effects import Deff
 from ..estimation.differences import differences
-from ..estimation.regression import Family, Regression, regressions
+from ..estimation.families import Family
+from ..estimation.intervals import Interval, Method
+from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import under_other_noise
@@ -137,6 +139,9 @@ class Release:
         min_cell: int | None = None,
         cv_limit: float | None = None,
         between: Between = "files",
+        level: float = 0.95,
+        df: float | None = None,
+        interval: Method | None = None,
     ) -> pd.DataFrame:
         """Estimates of every cell, margin and the total, combined over the m data sets.
 
@@ -161,6 +166,8 @@ class Release:
             Where the variance between data sets comes from: from the m of them, or, of a strict release of FBS, from
             data sets whose parameters are drawn again around the released ones.  Intervals are shorter by the model
             where m is small and epsilon, too.
+        level, df, interval
+            As for :func:`surveysynth.estimate`.
 
         Returns
         -------
@@ -198,6 +205,7 @@ class Release:
                 synthesized=(*self.categorical, *self.derived),
                 redrawn=self.redrawn,
                 of_model=self._of_model if between == "model" else (),
+                interval=Interval.checked(level, df, interval),
             )
             for outcomes, statistics in self._asked(outcome, statistic, names)
         ]
@@ -218,6 +226,8 @@ class Release:
         quantiles: Sequence[float] | float = 0.5,
         poverty_line: float | None = None,
         where: Where = None,
+        level: float = 0.95,
+        df: float | None = None,
     ) -> pd.DataFrame:
         """Differences between two categories of a predictor, combined over the m data sets.
 
@@ -225,7 +235,7 @@ class Release:
         ----------
         between : mapping of one predictor to two categories
             ``{"gender": ("m", "f")}`` is men less women.
-        by, outcome, statistic, denominator, quantiles, poverty_line, where
+        by, outcome, statistic, denominator, quantiles, poverty_line, where, level, df
             As for :meth:`tables`.
 
         Returns
@@ -256,14 +266,15 @@ class Release:
             count_designs=self.count_designs(),
             synthesized=(*self.categorical, *self.derived),
             redrawn=self.redrawn,
+            interval=Interval.checked(level, df),
         )
 
-    def regression(self, formula: str, family: Family = "gaussian") -> Regression:
-        """Linear ("gaussian") or logistic ("binomial") regression, combined over the m data sets.
+    def regression(self, formula: str, family: Family = "gaussian", *, offset: str | None = None) -> Regression:
+        """Generalized linear regression, combined over the m data sets.
 
         Parameters
         ----------
-        formula, family
+        formula, family, offset
             As for :func:`surveysynth.regression`; columns of the synthetic files.
 
         Raises
@@ -271,7 +282,7 @@ class Release:
         InputError
             As :func:`surveysynth.regression`.
         """
-        return regressions(self.datasets, formula, family, redrawn=self.redrawn)
+        return regressions(self.datasets, formula, family, offset=offset, redrawn=self.redrawn)
 
     def combine(self, function: Estimator) -> pd.DataFrame:
         """Any estimator of one data set, combined over the m data sets.
@@ -306,8 +317,8 @@ class Release:
         """
         return combined(self.datasets, function, redrawn=self.redrawn)
 
-    def calibrate(self, totals: Totals) -> Release:
-        """The release with weights that add up to public totals: post-stratified, or raked to several margins.
+    def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Release:
+        """The release with weights that add up to public totals: post-stratified, raked, or by regression (GREG).
 
         Post-processing of the published data, as long as the totals are public.  A calibration to
         strata that the release has already (``population_total={stratum: total}``) is replaced:
@@ -315,8 +326,8 @@ class Release:
 
         Parameters
         ----------
-        totals
-            As for :meth:`SurveyDesign.calibrate`; of predictors.
+        totals, distance, bounds
+            As for :meth:`SurveyDesign.calibrate`; totals of predictors.
 
         Raises
         ------
@@ -328,17 +339,17 @@ class Release:
             for name in names:
                 if name in self.derived:
                     raise InputError(f"totals are of predictors, and {name!r} was derived: calibrate before assign()")
-        datasets, count_roles = [], None
+        how, datasets, count_roles = (totals, distance, bounds), [], None
         for design in self.datasets:
-            plain = {"poststrata": None, "base_weights": None}
+            plain = {"poststrata": None, "auxiliary": None, "base_weights": None}
             labels = design.labels
-            calibrated = SurveyDesign(design.frame, **design.roles() | plain, labels=labels).calibrate(totals)
+            calibrated = SurveyDesign(design.frame, **design.roles() | plain, labels=labels).calibrate(*how)
             if self.count_roles is not None:  # the other weights of the same file
-                counts = SurveyDesign(calibrated.frame, **self.count_roles | plain).calibrate(totals)
+                counts = SurveyDesign(calibrated.frame, **self.count_roles | plain).calibrate(*how)
                 calibrated = SurveyDesign(counts.frame, **calibrated.roles(), labels=labels)
                 count_roles = counts.roles()
             datasets.append(calibrated)
-        margins = ", ".join(margin if isinstance(margin, str) else " x ".join(margin) for margin in totals)
+        margins = ", ".join(title(margin).replace("'", "") for margin in totals)
         said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
         kept = [text for text in self.privacy.assumptions if text != PUBLIC_SUM]  # no longer so
         before = [text.split(": the synthetic weights add up to")[0] for text in kept]
@@ -383,8 +394,8 @@ class Release:
         for name in columns:
             if again and name in self.derived and self.derived[name] is None:
                 raise InputError(
-                    f"standard errors need the function of {name!r}, which a written release does not hold: "
-                    "assign() it again under another name"
+                    f"standard errors need the function of {name!r}, which a written release does not hold, nor one "
+                    "that was updated in R: assign() it again under another name, or use combine_release() in R"
                 )
 
     @property

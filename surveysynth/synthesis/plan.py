@@ -50,7 +50,8 @@ OVERLAP = (
 )
 READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the survey that are about its file
 ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu"
-UNSAID = "poststrata", "base_weights", "replicate_weights", "pps"  # roles that no entry of a plan stands for
+# roles that no entry of a plan stands for
+UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "replicate_weights", "pps"
 ABOUT = "title", "contact", "source", "license"
 GUESSED = "guessed from the column's name or label: is it that?"
 COMPARED = ["estimate", "se", "ci_low", "ci_high"]

@@ -1,5 +1,6 @@
 """Regressions against R's svyglm, against tables that they contain, and against themselves in other units."""
 
+import pickle
 import re
 import sys
 
@@ -336,7 +337,7 @@ def test_replicates_with_negative_weights():
 def test_replicates_come_in_blocks_of_limited_memory(monkeypatch):
     design = design_of(survey(5)).replicates(R=30, seed=5)
     whole = regression(design, "y ~ x + g")
-    monkeypatch.setattr(sys.modules["surveysynth.estimation.regression"], "DENSE", 4 * design.n)  # 4, 4, ..., 2
+    monkeypatch.setattr(sys.modules["surveysynth.estimation.glm"], "DENSE", 4 * design.n)  # 4, 4, ..., 2
     pd.testing.assert_frame_equal(regression(design, "y ~ x + g").covariance, whole.covariance)
 
 
@@ -500,7 +501,7 @@ BAD = {
     "half separated": ("b ~ x + half", "binomial", "and the coefficients of half grow without end"),
     "one separated": ("b ~ x + single", "binomial", "and the coefficients of single grow without end"),
     "too few": ("y ~ x * g * C(c) * C(h) * C(k)", "gaussian", "coefficients but 90 records have all its columns"),
-    "family": ("y ~ x", "poisson", "family='poisson' is not one of gaussian, binomial"),
+    "family": ("y ~ x", "probit", "family='probit' is not one of gaussian, binomial, poisson, gamma"),
 }
 
 
@@ -559,7 +560,9 @@ def test_other_arguments_and_data_sets_that_do_not_go_together():
 
 def test_objects_that_hold_records_do_not_show_them():
     fit = regression(design_of(survey(1)), "y ~ x")
-    assert set(vars(fit)) == {"table", "covariance", "family", "formula", "n"}
+    assert set(vars(fit)) == {"table", "covariance", "family", "formula", "n", "coefficients", "_model"}
+    more = pd.concat([survey(1)] * 20, ignore_index=True)  # what is kept does not grow with the records
+    assert len(pickle.dumps(regression(design_of(more), "y ~ x"))) < len(pickle.dumps(fit)) + 9
     with pytest.raises(AttributeError):
         fit.n = 3
 

@@ -12,7 +12,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +204,16 @@ def write_tables(release: ss.Release, path: str, **given: Any) -> tuple[None, st
 def tables(release: ss.Release, folder: str, **given: Any) -> tuple[None, None]:
     """Tables of a release."""
     return _saved(release.tables(**given), folder, given.get("by"))
+
+
+def assign(release: ss.Release, columns: pd.DataFrame) -> tuple[ss.Release, None]:
+    """The release with columns that R derived, the data sets one below the other."""
+    datasets, start = [], 0
+    for design in release.datasets:
+        part = {name: columns[name].array[start : start + design.n] for name in columns}
+        datasets.append(ss.SurveyDesign(design.frame.assign(**part), **design.roles(), labels=design.labels))
+        start += design.n
+    return replace(release, datasets=tuple(datasets), derived={**release.derived, **dict.fromkeys(columns)}), None
 
 
 def redrawn(release: ss.Release, folder: str) -> tuple[None, None]:

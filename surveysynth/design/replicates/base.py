@@ -28,8 +28,8 @@ products of two strata cancel.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numba as nb
 import numpy as np
@@ -53,7 +53,7 @@ class Replicates(ABC):
     Attributes
     ----------
     method : str
-        "preston", "JK1", "JKn", "BRR", "Fay" or "given".
+        "preston", "Rao-Wu", "JK1", "JKn", "BRR", "Fay", "successive differences" or "given".
     scale : float
     rscales : float array (R,)
         Read-only, as every array here.
@@ -74,6 +74,12 @@ class Replicates(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:  # by way of __init__, so that arrays stay read-only
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+    def around_their_mean(self) -> Self:
+        """The replicates with squares around their mean; those of a bootstrap have one degree of freedom less."""
+        R = self.R
+        bootstrap = self.method in ("preston", "Rao-Wu") and R > 1
+        return replace(self, mse=False, scale=self.scale * R / (R - 1) if bootstrap else self.scale)
 
     @property
     def R(self) -> int:

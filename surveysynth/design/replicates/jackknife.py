@@ -13,7 +13,7 @@ from ...choices import LonelyPSU
 from ...errors import InputError
 from ..stages import Stage
 from .base import Records, Replicates, _sums
-from .preston import _refuse_lonely
+from .preston import refuse_lonely_units
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -90,7 +90,7 @@ def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU
     InputError
         JK1 with strata; a stratum with one PSU that is not sampled completely; no stratum with two.
     """
-    _refuse_lonely(stages[:1], lonely_psu)
+    refuse_lonely_units(stages[:1], lonely_psu)
     first = stages[0]
     n_h, f_h = first.sampled, first.fraction
     if not stratified and n_h.size > 1:

@@ -42,7 +42,7 @@ def preston(
         completely.
     """
     whole(R, "the number of replicates")
-    _refuse_lonely(stages, lonely_psu)
+    refuse_lonely_units(stages, lonely_psu)
     level = np.zeros((stages[0].sampled.size, R), dtype=np.uint8)
     for number, stage in enumerate(stages):
         level = _draw(stage, number, level, rng)
@@ -51,7 +51,8 @@ def preston(
     )
 
 
-def _refuse_lonely(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> None:
+def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> None:
+    """Refuse units that are alone, at any of the stages, unless they are to be removed (InputError)."""
     for number, stage in enumerate(stages):
         lonely = stage.lonely[stage.stratum]
         if lonely.any() and lonely_psu != "remove":

@@ -1,0 +1,94 @@
+"""Replicates that are calibrated to known totals, each of them, as the weights are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ...errors import InputError
+from ..calibration import Ratio, multipliers
+from .base import BLOCK, Records, Replicates, _gram, _rank
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedReplicates(Replicates):
+    """Replicates whose weights meet the known totals: of each only its multipliers are kept.
+
+    Attributes
+    ----------
+    before : Replicates
+        Those of the design before calibration.
+    X : sparse array (n, p)
+        Variables whose totals are known.
+    multipliers : float array (R, p)
+    ratio : Ratio
+    g : float array (n,)
+        Weights of the design after calibration over those before.
+    """
+
+    before: Replicates
+    X: Any = field(repr=False)
+    multipliers: Floats = field(repr=False)
+    ratio: Ratio
+    g: Floats = field(repr=False)
+
+    def factors(self, start: int, stop: int) -> Floats:  # noqa: D102
+        g = self.ratio(self.X @ self.multipliers[start:stop].T)[0]
+        return np.asarray(self.before.factors(start, stop) * g / self.g[:, None])
+
+    def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
+        inside = np.flatnonzero(domain >= 0)
+        sums = csr_array((z[inside], (domain[inside], inside)), shape=(domains, z.size))
+        step = max(1, BLOCK // z.size)
+        return np.concatenate([(sums @ self.factors(r, min(r + step, self.R))).T for r in range(0, self.R, step)])
+
+    def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
+        """The rank of the weights after linear calibration less 1, else that of those before, as R's ``degf``.
+
+        Other calibration is not linear in the weights of a replicate, so a rank would say nothing.
+        """
+        if self.ratio != Ratio("linear", (-np.inf, np.inf)):
+            return self.before.degf(weights, inside)
+        full = self.factors(0, self.R)[inside] * weights[inside, None]
+        return _rank(_gram(full if len(full) > self.R else full.T)) - 1
+
+
+def calibrated_replicates(
+    before: Replicates, d: Floats, w: Floats, X: Any, totals: Floats, ratio: Ratio
+) -> CalibratedReplicates:
+    """Calibrate every replicate to the same totals as the weights (R's ``calibrate`` of a ``svyrep.design``).
+
+    Parameters
+    ----------
+    before : Replicates
+    d, w : float array (n,)
+        Weights of the design before and after calibration.
+    X, totals, ratio
+        As for :func:`surveysynth.design.calibration.multipliers`.
+
+    Raises
+    ------
+    InputError
+        A replicate cannot meet the totals: it has no record of a group, or the bounds are too narrow.
+    """
+    found, step = np.empty((before.R, totals.size)), max(1, BLOCK // d.size)
+    for start in range(0, before.R, step):
+        factors = before.factors(start, min(start + step, before.R))
+        for r, factor in enumerate(factors.T, start):
+            found[r] = multipliers(d * factor, X, totals, ratio)
+    failed = np.isnan(found).any(axis=1)
+    if failed.any():
+        raise InputError(
+            f"{failed.sum():,} of the {before.R:,} replicates cannot meet the totals: some group has no record there: "
+            "merge categories, take fewer totals or wider bounds, or another kind of replicates"
+        )
+    return CalibratedReplicates(
+        before.method, before.scale, before.rscales, before.mse, before, X, found, ratio, w / d
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""Rao and Wu's bootstrap of PSUs."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from ...choices import LonelyPSU
+from ...validation import whole
+from ..stages import Stage
+from .levels import LevelReplicates
+from .preston import refuse_lonely_units
+
+MOST = 255  # times that a replicate can draw one PSU, which is a byte
+
+
+def rao_wu(
+    stages: tuple[Stage, ...], R: int, rng: np.random.Generator, lonely_psu: LonelyPSU = "fail"
+) -> LevelReplicates:
+    """Draw R replicates: n - 1 of the n PSUs of each stratum with replacement (R's ``"subbootstrap"``).
+
+    A PSU that is drawn t times has the factor t n / (n - 1), so that the variance of a total is, in expectation, that
+    of PSUs drawn with replacement, and no factor is negative.
+
+    Source: Rao and Wu 1988, section 2; Rao, Wu and Yue 1992, eq. 2.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        Of the design.  As in R, with a warning, an fpc is not used: the first stage is taken as
+        drawn with replacement, and carries the whole variance.
+    R : int
+        Replicates.
+    rng : numpy.random.Generator
+        Strata and PSUs enter the draw only, nothing that is confidential.
+    lonely_psu : {"fail", "remove", "adjust", "average"}
+        As for :func:`surveysynth.design.replicates.preston.preston`.
+
+    Raises
+    ------
+    InputError
+        R is no positive whole number; a stratum with one PSU.
+    """
+    whole(R, "the number of replicates")
+    refuse_lonely_units(stages[:1], lonely_psu)
+    first = stages[0]
+    if first.fraction.any():
+        warnings.warn("Rao and Wu's bootstrap takes PSUs as drawn with replacement: the fpc is not used", stacklevel=3)
+    h, n = first.stratum_of_unit, first.sampled
+    order, start = np.argsort(h, kind="stable"), np.cumsum(n) - n
+    drawing = np.repeat(np.arange(n.size), np.maximum(n - 1, 1))  # a stratum with one PSU keeps it
+    level = np.empty((h.size, R), dtype=np.uint8)
+    for r in range(R):
+        drawn = order[start[drawing] + rng.integers(0, n[drawing])]
+        level[:, r] = np.minimum(np.bincount(drawn, minlength=h.size), MOST)
+    value = np.arange(int(level.max()) + 1) * (n / np.maximum(n - 1, 1))[:, None]
+    return LevelReplicates("Rao-Wu", 1 / R, np.ones(R), True, first.unit, level, h, value)

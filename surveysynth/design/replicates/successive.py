@@ -1,0 +1,87 @@
+"""Successive differences: replicates of samples that were drawn in an order."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...choices import LonelyPSU
+from ...validation import whole
+from ..stages import Stage
+from .balanced import hadamard
+from .levels import LevelReplicates
+from .preston import refuse_lonely_units
+
+Codes = NDArray[np.intp]
+LEAST = 4  # replicates
+
+
+def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: LonelyPSU = "fail") -> LevelReplicates:
+    """Replicates for systematic samples, whose variance is that of neighbours' differences (R's scale 4 / R).
+
+    The PSUs of a stratum count in the order of the file, as they were drawn.  PSU i has two rows a and b of a
+    Hadamard matrix and the factor 1 + sqrt(1 - f) 2^(-3/2) (H_ar - H_br); b is the first row of the next PSU, the last
+    PSU's that of the first.  Where there are as many rows as PSUs, the variance of a total is exactly
+
+        sum_h (1 - f_h) / 2 sum_i (z_i - z_{i+1})^2,    i + 1 of the last being the first;
+
+    else rows are used again, in other pairs, and it is so in expectation only.
+
+    Source: Fay and Train 1995; Ash 2014, eq. 2.4 (the circular SD2) and section 3.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        Of the design.  With a warning, stages after the first are left out.
+    R : int
+        The most replicates; the number is the order of a Hadamard matrix, one or a few more than the number of PSUs
+        where that is enough, else about R.
+    lonely_psu : {"fail", "remove", "adjust", "average"}
+        As for :func:`surveysynth.design.replicates.preston.preston`.
+
+    Raises
+    ------
+    InputError
+        R is no positive whole number; a stratum with one PSU that is not sampled completely.
+    """
+    whole(R, "the number of replicates")
+    refuse_lonely_units(stages[:1], lonely_psu)
+    if len(stages) > 1:
+        warnings.warn(
+            "successive differences show the variance of the first stage of sampling: that of later stages, times the "
+            "sampling fractions above them, is left out",
+            stacklevel=3,
+        )
+    first = stages[0]
+    h, n = first.stratum_of_unit, first.sampled
+    H = hadamard(max(LEAST, min(h.size + 1, R)))[1:]  # its first row is constant
+    order = np.lexsort((_first_records(first), h))
+    rows = _rows(h.size, len(H))
+    end = np.cumsum(n) - 1
+    following = np.arange(1, h.size + 1)
+    following[end] = end - n + 1
+    level = np.empty((h.size, H.shape[1]), dtype=np.uint8)
+    level[order] = (H[rows].astype(np.int8) - H[rows[following]]) // 2 + 1
+    half = np.sqrt((1 - first.fraction) / 2)[:, None]
+    value = 1 + half * np.array([[-1.0, 0.0, 1.0]])
+    scale = 4 / H.shape[1]
+    return LevelReplicates("successive differences", scale, np.ones(H.shape[1]), True, first.unit, level, h, value)
+
+
+def _first_records(stage: Stage) -> Codes:
+    """The first record of each unit: where it stands in the file."""
+    return np.unique(stage.unit, return_index=True)[1]
+
+
+def _rows(units: int, rows: int) -> Codes:
+    """Rows of the units, one after the other: all in steps of 1, then of 2, ..., so that no pair comes again."""
+    cycles = [np.arange(rows)]
+    step = 2
+    while sum(map(len, cycles)) < units:
+        if np.gcd(step, rows) == 1:
+            cycle = (np.arange(rows) * step + cycles[-1][-1] + step) % rows
+            cycles.append(cycle)
+        step = step + 1 if step < rows - 1 else 2
+    return np.concatenate(cycles)[:units]

@@ -1,0 +1,129 @@
+"""Tests that two categorical variables are independent, on a survey design (R's ``svychisq``).
+
+With estimated proportions p of the r x c cells, their covariance V, and contrasts C of the interaction, Pearson's
+statistic of n records, X2 = n sum (p - p_r p_c)^2 / (p_r p_c), is distributed as sum_j delta_j chi2_1. The delta_j
+are the eigenvalues of
+
+    Delta = (C' D^-1 C / n)^-1 C' D^-1 V D^-1 C,    D = diag(p)
+
+(Rao and Scott 1981, section 3; 1984, eq. 4.2).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.linalg import helmert
+from scipy.stats import chi2
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..validation import one_of, rows
+from .joint import with_covariance
+from .quantities import Quantity
+from .tables import Partition, check_designs
+from .variance import degrees_of_freedom
+from .wald import Test, f_test
+
+Statistic = Literal["F", "chi-square", "Wald", "adjusted Wald"]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+def independence_test(
+    design: SurveyDesign, row: str, column: str, statistic: Statistic = "F", *, missing: str = "fail"
+) -> Test:
+    """Test that two categorical columns are independent in the population (R's ``svychisq``).
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    row, column : str
+        Columns of categories.
+    statistic : {"F", "chi-square", "Wald", "adjusted Wald"}
+        Pearson's statistic with Rao and Scott's (1984) second-order correction, as an F; or with the first-order one,
+        as a chi-square; Wald's statistic of the differences between cells and what independence expects there
+        (Koch, Freeman and Freeman 1975), and with Fellegi's (1980) correction for few degrees of freedom.
+    missing : {"fail", "drop"}
+        "drop" tests the records that have both, as a domain.
+
+    Returns
+    -------
+    Test
+        The statistic of "chi-square" is Pearson's, uncorrected, as in R.
+
+    Raises
+    ------
+    InputError
+        Unknown columns; missing values; a column with one category; cells whose covariance matrix is singular (Wald).
+    """
+    check_designs([design])
+    one_of(statistic, get_args(Statistic), "statistic")
+    one_of(missing, ("fail", "drop"), "missing")
+    codes = [_codes(design, name, missing) for name in (row, column)]
+    present = (codes[0] >= 0) & (codes[1] >= 0)
+    (r, i), (c, j) = ((int(code.max()) + 1, code) for code in codes)
+    cell = np.where(present, i * c + j, -1)
+    kind = "total" if "Wald" in statistic else "mean"
+    values = [np.where(present, cell == k, np.nan).astype(np.float64) for k in range(r * c)]
+    quantities = [Quantity("total" if kind == "total" else "mean", row, y) for y in values]
+    inside = np.where(present, 0, -1)
+    estimate, V = with_covariance(design, quantities, Partition(pd.DataFrame(index=[0]), inside))
+    nu = float(degrees_of_freedom(design, inside, 1)[0]) if not present.all() else float(design.degf)
+    if kind == "total":
+        return _wald(estimate.reshape(r, c), V, nu, statistic)
+    return _pearson(estimate.reshape(r, c), V, int(present.sum()), nu, statistic)
+
+
+def _codes(design: SurveyDesign, name: str, missing: str) -> Codes:
+    values = design.column(name)
+    gone = values.isna().to_numpy()
+    if missing == "fail" and gone.any():
+        raise InputError(f"column {name!r} is missing in {rows(gone)}; fill it in, or say missing='drop'")
+    code, levels = pd.factorize(values, sort=True)
+    if len(levels) < 2:
+        raise InputError(f"column {name!r} has one category in all records; independence is of two or more")
+    return np.asarray(code, dtype=np.intp)
+
+
+def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> Test:
+    expected = np.outer(p.sum(axis=1), p.sum(axis=0))
+    X2 = n * float(((p - expected) ** 2 / expected).sum())
+    C = np.kron(helmert(p.shape[0]).T, helmert(p.shape[1]).T)
+    flat = p.ravel()
+    DC = np.divide(C, flat[:, None], out=np.zeros_like(C), where=flat[:, None] > 0)
+    try:
+        delta = np.linalg.solve(C.T @ DC / n, DC.T @ V @ DC)
+    except np.linalg.LinAlgError:
+        raise InputError("too many cells of the table have no record for a test of independence") from None
+    trace = float(np.trace(delta))
+    if statistic == "chi-square":
+        df = len(delta)
+        return Test(X2, df, np.inf, float(chi2.sf(X2 * df / trace, df)), "Rao-Scott test of independence")
+    d = trace**2 / float(np.trace(delta @ delta))
+    return f_test(X2 / trace, d, d * nu, "Rao-Scott test of independence")
+
+
+def _wald(N: Floats, V: Floats, nu: float, statistic: Statistic) -> Test:
+    r, c = N.shape
+    whole, i, j = N.sum(), *np.divmod(np.arange(r * c), c)
+    R, S = N.sum(axis=1), N.sum(axis=0)
+    # derivatives of N_ij - R_i S_j / N by every cell
+    J = np.eye(r * c) - ((i[:, None] == i) * S[j][:, None] + (j[:, None] == j) * R[i][:, None]) / whole
+    J += (R[i] * S[j])[:, None] / whole**2
+    Y = (N - np.outer(R, S) / whole).ravel()
+    use = (i > 0) & (j > 0)
+    covariance = (J @ V @ J.T)[np.ix_(use, use)]
+    if np.linalg.matrix_rank(covariance, hermitian=True) < use.sum():
+        raise InputError(
+            "the covariance matrix of the table is singular: there are too few PSUs for its cells, or empty cells; "
+            "use statistic='F'"
+        )
+    k = float(use.sum())
+    W = float(Y[use] @ np.linalg.solve(covariance, Y[use]))
+    if statistic == "Wald":
+        return f_test(W / k, k, nu, "Wald test of independence")
+    return f_test(W * (nu - k + 1) / (k * nu), k, nu - k + 1, "adjusted Wald test of independence")

@@ -1,0 +1,164 @@
+"""Regression on a survey design, linear, logistic, Poisson or gamma, equal to R's ``svyglm`` (Binder 1983).
+
+The coefficients b solve the weighted score equations
+
+    sum_i w_i x_i s_i (y_i - mu_i) = 0,    mu_i = mu(x_i'b + offset_i),    s = mu' / V(mu),
+
+with the mean's derivative mu' and the family's variance V (:mod:`surveysynth.estimation.families`); their covariance is
+that of the sums of the linearized values
+
+    z_i = w_i s_i (y_i - mu_i) A^-1 x_i,    A = sum_i w_i s_i mu'_i x_i x_i',
+
+by :func:`surveysynth.estimation.variance.covariance`, or comes from the fits in every replicate
+where the design has replicate weights.  Records that are dropped stay in the design with z = 0.
+All work is done on columns Q = X T for which sum_i w_i q_i q_i' is n times the unit matrix, so
+that neither the predictors' units nor the size of the weights matter to the last digits.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, guarded
+from .families import KIND, Family, in_statsmodels, mean
+from .model_frame import Bools, Data
+from .variance import DENSE, covariance, degrees_of_freedom
+
+Floats = NDArray[np.float64]
+
+COLLINEAR = 1e-7  # R's: a column adds to the others where this share of its length is new
+CONVERGED = 1e-10  # last step of a logistic fit, in standard errors of one record
+# Without a finite solution a logistic fit climbs by 1 on the logit scale, step by step, for ever.  Fits with a solution
+# take 5 to 10 steps, and some log(1 / p) more where the outcome has a small share p.
+STEPS = 30
+SINGULAR = 1e12  # condition number at which a replicate does not determine the coefficients
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit:
+    """Coefficients (p,) of one data set, their covariance (p, p), inverse information and degrees of freedom."""
+
+    data: Data
+    estimate: Floats
+    covariance: Floats
+    naive: Floats
+    df: int
+
+
+def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
+    """Fit one design: coefficients, and their covariance by linearization or from the replicates (InputError)."""
+    w = design.weights[data.present]
+    w = w / w.mean()
+    T = _orthonormal(data, w)
+    Q = data.X @ T
+    b = _coefficients(data, Q, T, w, family)
+    inverse = np.linalg.inv(_information(Q, w, mean(Q @ b + data.offset, family)))
+    if design.replication is None:
+        Z = np.zeros((design.n, len(b)))
+        Z[data.present] = _scores(data, Q, w, mean(Q @ b + data.offset, family)) @ inverse @ T.T
+        V = covariance(design, Z, data.present)
+    else:
+        replicates = _replicated(design, data, Q, w, b, family) @ T.T
+        V = design.replication.covariance(replicates, T @ b)
+    return Fit(data, T @ b, V, T @ inverse @ T.T, _degf(design, data.present) + 1 - len(b))
+
+
+def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
+    """A = sum_i w_i s_i mu'_i q_i q_i'."""
+    _, slope, s = at
+    return np.asarray(Q.T @ ((w * slope * s)[:, None] * Q))
+
+
+def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
+    """w_i s_i (y_i - mu_i) q_i, a row a record: (k, p)."""
+    mu, _, s = at
+    return np.asarray((w * s * (data.y - mu))[:, None] * Q)
+
+
+def _orthonormal(data: Data, w: Floats) -> Floats:
+    """The upper triangular T with sum_i w_i q_i q_i' = n I for Q = X T; collinear columns are refused."""
+    X, root = data.X, np.sqrt(w / len(w))[:, None]
+    length = np.sqrt(((root * X) ** 2).sum(axis=0))
+    length[length == 0] = 1.0
+    R = np.asarray(np.linalg.qr(root * X / length, mode="r"))
+    new = np.abs(np.diag(R)) > COLLINEAR
+    if not new.all():
+        j = int(np.argmin(new))  # the first that the columns before it make up
+        share = solve_triangular(R[:j, :j], R[:j, j]) if j else np.zeros(0)
+        terms = dict.fromkeys(data.terms[i] for i in [*np.flatnonzero(np.abs(share) > 1e-6), j])
+        others = [term for term in terms if term != data.terms[j]]
+        raise InputError(
+            f"the predictors are collinear: a column of {data.terms[j]} "
+            + (f"is a combination of columns of {', '.join(others)}" if others else "is made up by its other columns")
+            + "; leave one out or merge categories (a crossing of categories without records is a column of zeros)"
+        )
+    return np.asarray(solve_triangular(R, np.eye(len(R))) / length[:, None])
+
+
+def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -> Floats:
+    """Coefficients of the columns of Q: (p,)."""
+    import statsmodels.api as sm  # takes a second to import
+
+    if family == "gaussian":
+        return np.asarray(sm.WLS(data.y - data.offset, Q, weights=w, hasconst=True).fit().params)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # statsmodels' own words on what is refused below
+        model = sm.GLM(data.y, Q, family=in_statsmodels(family), var_weights=w, offset=data.offset)
+        fit = guarded(
+            lambda: model.fit(tol=CONVERGED, tol_criterion="params", maxiter=STEPS),
+            (ValueError, ArithmeticError, np.linalg.LinAlgError),
+            lambda kind: InputError(f"the {KIND[family]} regression did not come to a solution; leave predictors out"),
+        )
+    if not fit.converged:
+        before, last = fit.fit_history["params"][-2:]
+        step = np.abs(T @ (last - before)) * np.sqrt(w @ data.X**2)
+        grow = dict.fromkeys(term for term, s in zip(data.terms, step, strict=True) if s > 0.01 * step.max())
+        apart = "the two values of the outcome" if family == "binomial" else "zeros, or other extremes, of the outcome"
+        raise InputError(
+            f"the {KIND[family]} regression has no finite solution: predictors separate {apart}, and "
+            f"the coefficients of {', '.join(grow)} grow without end; leave some out or merge categories"
+        )
+    return np.asarray(fit.params)
+
+
+def _replicated(design: SurveyDesign, data: Data, Q: Floats, w: Floats, b: Floats, family: Family) -> Floats:
+    """Coefficients in every replicate, (R, p); NaN where a replicate has none."""
+    assert design.replication is not None
+    R, step = design.replication.R, max(1, DENSE // design.n)
+    found = np.empty((R, len(b)))
+    for start in range(0, R, step):
+        factors = design.replication.factors(start, min(start + step, R))[data.present]
+        for r, factor in enumerate(factors.T, start):
+            found[r] = _refit(data, Q, w * factor, b, family)
+    return found
+
+
+def _refit(data: Data, Q: Floats, w: Floats, b: Floats, family: Family) -> Floats:
+    """Coefficients under other weights, by Fisher's scoring from b; NaN where there are none.
+
+    Replicate weights may be negative, which statsmodels does not take: what is solved here are
+    the score equations, as totals of such weights.
+    """
+    for _ in range(STEPS):
+        at = mean(Q @ b + data.offset, family)
+        A = _information(Q, w, at)
+        if not (np.isfinite(A).all() and np.linalg.cond(A) < SINGULAR):
+            break
+        step = np.linalg.solve(A, _scores(data, Q, w, at).sum(axis=0))
+        b = b + step
+        if family == "gaussian" or np.abs(step).max() < CONVERGED:
+            return b
+    return np.full(b.shape, np.nan)
+
+
+def _degf(design: SurveyDesign, present: Bools) -> int:
+    """Degrees of freedom of the design, as R counts them for a regression."""
+    if design.replication is not None or present.all():
+        return design.degf
+    return int(degrees_of_freedom(design, np.where(present, 0, -1), 1)[0])

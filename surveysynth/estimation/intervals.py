@@ -1,0 +1,127 @@
+"""Confidence intervals: t intervals, and those of proportions, which quantiles use, too (R's ``svyciprop``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import xlogy
+from scipy.stats import beta
+from scipy.stats import t as student
+
+from ..errors import InputError
+from ..validation import one_of, positive
+from .combining import Combined, interval, logit_interval
+
+Method = Literal["xlogit", "mean", "asin", "beta", "wilson", "likelihood"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """How intervals are made.
+
+    Attributes
+    ----------
+    level : float
+    df : float, optional
+        Degrees of freedom, in place of the design's; infinite for normal intervals.
+    method : str, optional
+        Of proportions, default "xlogit", and of the shares that are inverted to limits of quantiles, default "mean".
+    """
+
+    level: float = 0.95
+    df: float | None = None
+    method: Method | None = None
+
+    @classmethod
+    def checked(cls, level: object = 0.95, df: object = None, method: object = None) -> Interval:
+        """InputError where the level is not between 0 and 1, df not positive, or the method unknown."""
+        if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+            raise InputError("level must be a number between 0 and 1, for example 0.95")
+        if method is not None:
+            one_of(method, get_args(Method), "interval")
+        normal = isinstance(df, float) and df == np.inf
+        return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type: ignore[arg-type]
+
+    def known_df(self, combined: Combined) -> Combined:
+        """The estimates with the degrees of freedom that were given, if any."""
+        if self.df is None:
+            return combined
+        return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))
+
+    def limits(self, combined: Combined) -> tuple[Floats, Floats]:
+        """Limits of t intervals."""
+        return interval(self.known_df(combined), self.level)
+
+    def of_shares(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
+        """Limits of shares, by the method, or by the default.
+
+        With p, its standard error s, t the quantile of its degrees of freedom and n_eff = p (1 - p) / s^2:
+
+        - mean: p -+ t s;
+        - xlogit: the same on the scale of log odds;
+        - asin: the same on the scale of arcsin(sqrt(p));
+        - beta: Clopper and Pearson's with n_eff (t_n-1 / t)^2 records (Korn and Graubard 1998, section 3);
+        - wilson: the p_0 with |p - p_0| <= t sqrt(p_0 (1 - p_0) / n_eff) (Franco et al. 2019, section 2);
+        - likelihood: the p_0 with 2 n_eff KL(p, p_0) <= t^2 (Rao and Scott's scaled likelihood).
+
+        A share of 0 or 1 has standard error 0, and no other limits than itself.
+
+        Parameters
+        ----------
+        combined : Combined
+        n : float array (D,)
+            Records.
+        default : str
+        """
+        both, method = self.known_df(combined), self.method or default
+        if method == "mean":
+            return interval(both, self.level)
+        if method == "xlogit":
+            return logit_interval(both, self.level)
+        p, se = both.estimate, both.se
+        t = np.asarray(student.ppf(0.5 + self.level / 2, np.where(both.df > 0, both.df, np.nan)))
+        fixed = (p <= 0) | (p >= 1) | (se == 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            n_eff = np.where(fixed, np.nan, p * (1 - p) / se**2)
+            low, high = _shares(method, p, n_eff, t, n, self.level)
+        return np.where(fixed, p, low), np.where(fixed, p, high)
+
+
+USUAL = Interval()
+
+
+def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
+    if method == "asin":
+        half, middle = t / (2 * np.sqrt(n_eff)), np.arcsin(np.sqrt(p))
+        return np.sin(middle - half) ** 2, np.sin(middle + half) ** 2
+    if method == "wilson":
+        half = t * np.sqrt(p * (1 - p) / n_eff + (t / n_eff) ** 2 / 4)
+        middle = p + t**2 / (2 * n_eff)
+        return (middle - half) / (1 + t**2 / n_eff), (middle + half) / (1 + t**2 / n_eff)
+    if method == "beta":
+        n_eff = n_eff * (student.ppf(0.5 + level / 2, n - 1) / t) ** 2
+        tail = (1 - level) / 2
+        low = beta.ppf(tail, n_eff * p, n_eff * (1 - p) + 1)
+        return np.asarray(low), np.asarray(beta.ppf(1 - tail, n_eff * p + 1, n_eff * (1 - p)))
+    known = np.isfinite(n_eff) & np.isfinite(t)
+    ends = [_likelihood(*each) if there else (np.nan, np.nan) for *each, there in zip(p, n_eff, t, known, strict=True)]
+    low, high = np.array(ends).reshape(-1, 2).T
+    return low, high
+
+
+def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
+    """Where the scaled likelihood is as far below its maximum as the interval goes."""
+
+    def beyond(q: float) -> float:
+        return float(2 * n_eff * (xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))) - t**2)
+
+    tiny = 1e-300
+    return (
+        brentq(beyond, tiny, p, xtol=1e-15) if beyond(tiny) > 0 else 0.0,
+        brentq(beyond, p, 1 - 1e-16, xtol=1e-15) if beyond(1 - 1e-16) > 0 else 1.0,
+    )

@@ -1,0 +1,333 @@
+"""Several estimates together: their covariance matrix, tests of them all, and functions of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, guarded
+from ..validation import as_list
+from . import combining, inequality, taylor
+from .estimators import replicated
+from .intervals import Interval
+from .quantities import Quantity, quantities
+from .tables import Names, Partition, check_designs, least_degf, present, shared_partitions
+from .variance import covariance
+from .wald import Test, wald
+
+Floats = NDArray[np.float64]
+Function = Callable[[pd.Series], object]
+Contrast = Mapping[str, float] | Function
+
+STEP = 1e-20  # imaginary step of a derivative: exact to rounding (Squire and Trapp 1998)
+
+
+@dataclass(frozen=True, eq=False)
+class JointEstimates:
+    """Estimates of p quantities with their covariance, from one design or from m synthetic data sets.
+
+    Attributes
+    ----------
+    names : tuple of str (p,)
+    estimates : float array (m, p)
+        In each data set.
+    covariances : float array (m, p, p)
+    degf : float
+        Degrees of freedom of the design.
+    redrawn : float array (R, p), optional
+        Estimates under noise that was drawn again and moves all data sets together.
+    """
+
+    names: tuple[str, ...]
+    estimates: Floats = field(repr=False)
+    covariances: Floats = field(repr=False)
+    degf: float
+    redrawn: Floats | None = field(default=None, repr=False)
+
+    @property
+    def m(self) -> int:
+        """Number of data sets."""
+        return len(self.estimates)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """``name, estimate, se, df, ci_low, ci_high``, with 95% t intervals."""
+        return self.intervals()
+
+    def intervals(self, level: float = 0.95, df: float | None = None) -> pd.DataFrame:
+        """The table with intervals of another level, or with other degrees of freedom (R's ``confint``).
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1.
+        df : float, optional
+            Default: those of the design, and of the combining rule; ``numpy.inf`` makes normal intervals.
+
+        Raises
+        ------
+        InputError
+            A level that is not between 0 and 1; df that is no positive number.
+        """
+        asked = Interval.checked(level, df)
+        both = asked.known_df(combining.combine(self.estimates, self._variances, self.degf, self.redrawn))
+        low, high = asked.limits(both)
+        numbers = {"estimate": both.estimate, "se": both.se, "df": both.df, "ci_low": low, "ci_high": high}
+        return pd.DataFrame({"name": list(self.names), **numbers})
+
+    @property
+    def _variances(self) -> Floats:
+        return np.asarray(np.diagonal(self.covariances, axis1=1, axis2=2))
+
+    @property
+    def covariance(self) -> pd.DataFrame:
+        """Covariance matrix of the estimates, (p, p): with m data sets U_bar + B / m, and the variance of noise."""
+        V = self.covariances.mean(axis=0)
+        if self.m > 1:
+            V = V + np.atleast_2d(np.cov(self.estimates, rowvar=False)) / self.m
+        noise = self._noise
+        return pd.DataFrame(V if noise is None else V + noise, index=list(self.names), columns=list(self.names))
+
+    @property
+    def _noise(self) -> Floats | None:
+        return None if self.redrawn is None else np.atleast_2d(np.cov(self.redrawn, rowvar=False))
+
+    def test(self, names: str | Sequence[str] | None = None, null: float | Sequence[float] = 0.0) -> Test:
+        """Wald's test that estimates are what the hypothesis says: F, its degrees of freedom and p.
+
+        Parameters
+        ----------
+        names : str or list of str, optional
+            Default all.
+        null : float or list of float
+            Values under the hypothesis.
+
+        Raises
+        ------
+        InputError
+            Unknown names; estimates that determine each other (all proportions of a variable do).
+        """
+        at = [self._position(name) for name in (self.names if names is None else as_list(names))]
+        noise = self._noise
+        return wald(
+            self.estimates[:, at] - np.asarray(null, dtype=np.float64),
+            self.covariances[np.ix_(range(self.m), at, at)],
+            self.degf,
+            None if noise is None else noise[np.ix_(at, at)],
+        )
+
+    def contrast(self, contrast: Contrast | None = None, /, **contrasts: Contrast) -> JointEstimates:
+        """Functions of the estimates, with standard errors by the delta method (R's ``svycontrast``).
+
+        The function is of the estimates of every data set, and the results are combined.
+
+        Parameters
+        ----------
+        contrast : mapping of name to coefficient, or function
+            ``{"E": 1, "H": -1}`` is a difference; ``lambda q: q["E"] / q["H"]`` a ratio.  A function is of a Series
+            of the estimates, by arithmetic and numpy's functions: it is differentiated by an imaginary step, so it
+            must not take absolute values or compare.
+        **contrasts
+            Several of them, by name.
+
+        Raises
+        ------
+        InputError
+            Unknown names; a function that fails, or whose value is not one finite number.
+        """
+        asked = ({"contrast": contrast} if contrast is not None else {}) | contrasts
+        if not asked:
+            raise InputError("give a contrast: a mapping of names to coefficients, or a function of the estimates")
+        functions = [self._function(given) for given in asked.values()]
+        sets = [np.array([_derivatives(f, q, self.names) for f in functions]) for q in self.estimates]
+        values, J = np.array([s[:, 0] for s in sets]), np.array([s[:, 1:] for s in sets])
+        again = None
+        if self.redrawn is not None:
+            again = np.array([[_derivatives(f, q, self.names)[0] for f in functions] for q in self.redrawn])
+        return JointEstimates(tuple(asked), values, J @ self.covariances @ J.transpose(0, 2, 1), self.degf, again)
+
+    def _function(self, given: Contrast) -> Function:
+        if callable(given):
+            return given
+        if not isinstance(given, Mapping) or not given:
+            raise InputError("a contrast is a mapping of names to coefficients, or a function of the estimates")
+        at = [self._position(name) for name in given]
+        coefficients = np.array([*given.values()], dtype=np.float64)
+        return lambda q: q.to_numpy()[at] @ coefficients
+
+    def _position(self, name: object) -> int:
+        if name not in self.names:
+            raise InputError(f"there is no estimate {name!r}; there are {', '.join(self.names[:12])}")
+        return self.names.index(str(name))
+
+    def __repr__(self) -> str:
+        return f"JointEstimates of {len(self.names):,} quantities\n{self.table.to_string(index=False)}"
+
+
+def _derivatives(function: Function, q: Floats, names: tuple[str, ...]) -> Floats:
+    """Value and derivatives of a function of the estimates: (1 + p,)."""
+
+    def at(values: NDArray[np.complex128] | Floats) -> complex:
+        found = np.asarray(function(pd.Series(values, index=list(names))))
+        return complex(found.reshape(()).item())
+
+    def derivatives() -> Floats:
+        with np.errstate(all="ignore"):
+            slopes = [at(q + 1j * STEP * unit).imag / STEP for unit in np.eye(q.size)]
+            return np.array([at(q).real, *slopes])
+
+    def explain(kind: str) -> InputError:
+        return InputError(f"the function of a contrast failed ({kind}); it is of a Series with {', '.join(names[:12])}")
+
+    found = guarded(derivatives, Exception, explain)
+    if not np.isfinite(found).all():
+        raise InputError("the function of a contrast, or its derivative, is not finite at the estimates")
+    return found
+
+
+def joint_estimates(
+    design: SurveyDesign,
+    outcome: Names = None,
+    by: Names = None,
+    statistic: str | Sequence[str] = "mean",
+    *,
+    denominator: str | None = None,
+    missing: str = "fail",
+) -> JointEstimates:
+    """Estimates in the cells of some variables, with their covariance matrix: all statistics but quantiles.
+
+    The covariances are those of linearized values, or of replicates (R's ``svyby(covmat=TRUE)``).
+
+    Parameters
+    ----------
+    design, outcome, by, statistic, denominator, missing
+        As for :func:`surveysynth.estimate`; cells only, no margins, and no quantiles.  Poverty rates have the line that
+        the data say.
+
+    Returns
+    -------
+    JointEstimates
+        Named by what differs, in this order: statistic, outcome, category, and categories of ``by``, with colons
+        between: "api00", "E", "api00:E:Yes".
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.estimate`; a mean, proportion or ratio of a cell without records that have one.
+    """
+    return jointly([design], outcome, by, statistic, denominator=denominator, missing=missing)
+
+
+def jointly(
+    designs: Sequence[SurveyDesign],
+    outcome: Names,
+    by: Names,
+    statistic: str | Sequence[str],
+    *,
+    denominator: str | None = None,
+    missing: str = "fail",
+    synthesized: Sequence[str] = (),
+    redrawn: Sequence[SurveyDesign] = (),
+) -> JointEstimates:
+    """:func:`joint_estimates` on m synthetic designs, each kept by itself; arguments as for ``tabulate``."""
+    check_designs(designs)
+    statistics, outcomes, names = as_list(statistic), as_list(outcome), as_list(by)
+    if "quantile" in statistics:
+        raise InputError("quantiles have no linearized values, so no covariances; use estimate()")
+    every = [*designs, *redrawn]
+    asked = quantities(every, outcomes, statistics, denominator=denominator, missing=missing)
+    cells = shared_partitions(every, names, synthesized=synthesized)[0]
+    found = [with_covariance(*each) for each in zip(every, asked, cells, strict=True)]
+    labels = tuple(name for quantity in asked[0] for name in _names(quantity, asked[0], cells[0]))
+    q = np.array([estimate for estimate, _ in found])
+    if np.isnan(q).any():
+        lacking = [labels[i] for i in np.flatnonzero(np.isnan(q).any(axis=0))]
+        raise InputError(f"there is no estimate of {', '.join(lacking[:12])}: no record has a value there")
+    domain = [np.where(present(quantity, cell) < 0, -1, 0) for quantity, cell in zip(asked[0], cells, strict=False)]
+    degf = min(float(least_degf([design], [inside], 1)[0]) for design, inside in zip(designs, domain, strict=False))
+    m = len(designs)
+    return JointEstimates(labels, q[:m], np.array([U for _, U in found[:m]]), degf, q[m:] if redrawn else None)
+
+
+def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Partition) -> tuple[Floats, Floats]:
+    """Estimates of one design, quantity by quantity in every cell, (p,), and their covariance matrix, (p, p)."""
+    domains, parts, estimates = len(cells.labels), [], []
+    for quantity in asked:
+        domain = present(quantity, cells)
+        estimate, z = taylor.linearize(design.weights, quantity, domain, domains)
+        estimates.append(estimate)
+        if design.replication is not None:
+            parts.append(replicated(design, quantity, domain, domains))
+        else:
+            Z = np.zeros((design.n, domains))
+            inside = np.flatnonzero(domain >= 0)
+            Z[inside, domain[inside]] = z[inside]
+            shared = inequality.by_the_line(design.weights, quantity, domain, domains)
+            parts.append(Z if shared is None else Z + shared[1][:, None] * shared[0])
+    theta, values = np.concatenate(estimates), np.hstack(parts)
+    if design.replication is not None:
+        return theta, design.replication.covariance(values, theta)
+    return theta, covariance(design, values)
+
+
+def _names(quantity: Quantity, every: Sequence[Quantity], cells: Partition) -> list[str]:
+    """What tells each estimate of a quantity from the others."""
+    parts = [("statistic", quantity.statistic), ("outcome", quantity.outcome), ("category", quantity.category)]
+    own = [value for name, value in parts if len({getattr(other, name) for other in every}) > 1]
+    rows = cells.labels.itertuples(index=False, name=None)
+    return [":".join([*own, *map(str, row)]) or quantity.outcome or quantity.statistic for row in rows]
+
+
+def with_replicates(
+    design: SurveyDesign,
+    function: Callable[[pd.DataFrame, Floats], object],
+    names: str | Sequence[str] | None = None,
+) -> JointEstimates:
+    """Any estimates, with their covariance from replicate weights (R's ``withReplicates``).
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        With replicate weights, of its own or by :meth:`SurveyDesign.replicates`.
+    function : function of (frame, weights)
+        Of the records and their weights, (n,): a number, or several.  NaN in a replicate leaves it out.
+    names : str or list of str, optional
+        Of the numbers; default "theta", or "theta1", "theta2", ...
+
+    Raises
+    ------
+    InputError
+        No replicate weights; a function that fails or does not give numbers, as many as names.
+    """
+    if design.replication is None:
+        raise InputError("the design has no replicate weights; make them by design.replicates(...)")
+
+    def explain(kind: str) -> InputError:
+        return InputError(f"the function of with_replicates() failed ({kind}); it is of the frame and the weights")
+
+    def theta(weights: Floats) -> Floats:
+        def evaluate() -> Floats:
+            return np.atleast_1d(np.asarray(function(design.frame, weights), dtype=np.float64))
+
+        found = guarded(evaluate, Exception, explain)
+        if found.ndim != 1:
+            raise InputError("the function of with_replicates() must give a number, or an array of one dimension")
+        return found
+
+    whole = theta(design.weights.copy())
+    if not np.isfinite(whole).all():
+        raise InputError("the function of with_replicates() is not finite under the weights of the design")
+    factors = (design.replication.factors(r, r + 1)[:, 0] for r in range(design.replication.R))
+    theta_r = np.array([theta(design.weights * factor) for factor in factors])
+    default = ["theta"] if whole.size == 1 else [f"theta{i + 1}" for i in range(whole.size)]
+    listed = default if names is None else as_list(names)
+    if len(listed) != whole.size:
+        raise InputError(f"{len(listed):,} names for {whole.size:,} estimates of with_replicates()")
+    U = design.replication.covariance(theta_r, whole)
+    return JointEstimates(tuple(listed), whole[None], U[None], design.degf)

@@ -1,0 +1,106 @@
+"""Predictive margins: the mean of the population if all of it were in one group (Graubard and Korn 1999)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from .families import Family, mean
+from .glm import Fit, fit_glm
+from .joint import JointEstimates, with_covariance
+from .model_frame import data_of, design_matrix, offset_columns, parsed, refuse_different
+from .quantities import Quantity
+from .tables import Partition, check_designs
+
+Floats = NDArray[np.float64]
+
+
+def predictive_margins(
+    design: SurveyDesign,
+    formula: str,
+    group: str,
+    family: Family = "gaussian",
+    *,
+    offset: str | None = None,
+    missing: str = "fail",
+) -> JointEstimates:
+    """Means of an outcome by group, were the groups alike in the predictors (R's ``svypredmeans``).
+
+    Each category of ``group`` is given to all records in turn, and the fit's predictions are averaged:
+    theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  The variance is that of the mean of the predictions, as if they were
+    known, plus that of the coefficients, d' V d with d = sum w_i mu' x_i(k) / sum w_i.
+
+    Source: Graubard and Korn 1999, section 3.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    formula : str
+        The model **without** the group, which is added to it: "api00 ~ ell + meals".
+    group : str
+        Column of categories.
+    family, offset, missing
+        As for :func:`surveysynth.regression`.
+
+    Returns
+    -------
+    JointEstimates
+        By category, in sorted order.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.regression`; a group that the formula has already.
+    """
+    return margins([design], formula, group, family, offset=offset, missing=missing)
+
+
+def margins(
+    designs: Sequence[SurveyDesign], formula: str, group: str, family: Family = "gaussian", *,
+    offset: str | None = None, missing: str = "fail", redrawn: Sequence[SurveyDesign] = (),
+) -> JointEstimates:  # fmt: skip
+    """:func:`predictive_margins` on m synthetic designs, each kept by itself."""
+    check_designs(designs)
+    outcome, names = parsed(formula)
+    if group in names:
+        raise InputError(f"the formula has {group!r} already; leave it out: the margins' model adds it")
+    categories = pd.concat([d.column(group) for d in designs], ignore_index=True)
+    levels = list(pd.factorize(categories, sort=True)[1])
+    whole = f"{formula} + C(`{group}`)"
+    names = list(dict.fromkeys([*names, group, *offset_columns(offset)]))
+    fits: list[Fit] = []
+    found = []
+    for design in (*designs, *redrawn):
+        data = data_of(design, whole, outcome, names, family, offset, missing)
+        if fits:
+            refuse_different(data, fits[0].data, outcome)
+        fits.append(fit_glm(design, data, family))
+        found.append(_of_one(design, fits[-1], group, levels, family))
+    q, U, m = np.array([q for q, _ in found]), np.array([U for _, U in found]), len(designs)
+    degf = min(fit.df + fit.estimate.size - 1 for fit in fits[:m])
+    return JointEstimates(tuple(map(str, levels)), q[:m], U[:m], degf, q[m:] if redrawn else None)
+
+
+def _of_one(
+    design: SurveyDesign, fit: Fit, group: str, levels: Sequence[object], family: Family
+) -> tuple[Floats, Floats]:
+    data = fit.data
+    w, frame = design.weights[data.present], design.frame.loc[data.present]
+    quantities, slopes = [], []
+    for level in levels:
+        same = pd.Series([level], index=[0], dtype=frame[group].dtype).repeat(len(frame))
+        X = design_matrix(data.spec, frame.assign(**{group: same.to_numpy() if same.dtype == object else same.array}))
+        mu, slope, _ = mean(X @ fit.estimate + data.offset, family)
+        predicted = np.full(design.n, np.nan)
+        predicted[data.present] = mu
+        quantities.append(Quantity("mean", group, predicted))
+        slopes.append((w * slope) @ X / w.sum())
+    everybody = Partition(pd.DataFrame(index=[0]), np.where(data.present, 0, -1))
+    theta, V = with_covariance(design, quantities, everybody)
+    D = np.array(slopes)
+    return theta, V + D @ fit.covariance @ D.T

@@ -1,0 +1,297 @@
+"""Model frames: from a design, or other records, and a formula to the numbers that a fit works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import formulaic
+import numpy as np
+import pandas as pd
+from formulaic.parser.types import Factor
+from numpy.typing import NDArray
+
+from ..design.discrete import is_label
+from ..design.formula import columns_of, factors_of, refuse_commas
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, guarded
+from ..validation import rows
+from .families import KIND, Family
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """What a fit keeps of its formula: how the columns of new records become rows of X, without any record.
+
+    Attributes
+    ----------
+    spec : formulaic.ModelSpec
+        Of the right-hand side.
+    terms : tuple of str (p,)
+        Term of the formula that each coefficient belongs to.
+    columns : tuple of str
+        That the right-hand side and the offset name.
+    categories : dict of column to list
+        Of those columns that are no numbers: the categories that were fitted.
+    offset : str, optional
+    naive : float array (p, p), optional
+        Inverse information of the weighted likelihood, weights of mean 1; of one data set.
+    """
+
+    spec: Any
+    terms: tuple[str, ...]
+    columns: tuple[str, ...]
+    categories: dict[str, list[object]]
+    offset: str | None
+    naive: Floats | None
+
+    def rows(self, frame: pd.DataFrame) -> tuple[Floats, Floats]:
+        """X (k, p) and offsets (k,) of new records (InputError)."""
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"predictions need a DataFrame, not {type(frame).__name__}")
+        for name in self.columns:
+            if name not in frame.columns:
+                raise InputError(f"predictions need the column {name!r}, which the frame does not have")
+            gone = frame[name].isna()
+            if gone.any():
+                raise InputError(f"column {name!r} is missing in {rows(gone)}; a prediction needs it")
+            if name in self.categories:
+                other = ~frame[name].isin(self.categories[name])
+                if other.any():
+                    raise InputError(f"column {name!r} has a category that was not fitted in {rows(other)}")
+        asked = frame[list(self.columns)]
+
+        def evaluate() -> tuple[Floats, Floats]:
+            with np.errstate(all="ignore"):
+                X = design_matrix(self.spec, asked) if self.columns else np.ones((len(frame), 1))
+                return X, _offsets(self.offset, _ready(asked))
+
+        def impossible(kind: str) -> InputError:
+            return InputError(f"the formula cannot be evaluated on this frame ({kind})")
+
+        X, offset = guarded(evaluate, Exception, impossible)
+        bad = ~np.isfinite(X).all(axis=1) | ~np.isfinite(offset)
+        if bad.any():
+            raise InputError(f"the formula is not finite in {rows(bad)} of the frame")
+        return X, offset
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
+class Data:
+    """A design in the form that fits work with.
+
+    Attributes
+    ----------
+    y : float array (k,)
+        0 and 1 in a logistic regression.
+    X : float array (k, p)
+    present : bool array (n,)
+        The k records of the design that have a value in every column of the formula.
+    columns : tuple of str (p,)
+    terms : tuple of str (p,)
+        Term of the formula that each column belongs to.
+    categories : tuple
+        The two categories of a logistic outcome that is a text or categorical column.
+    offset : float array (k,)
+        0 where there is none.
+    spec : formulaic.ModelSpec
+        Of the right-hand side.
+    levels : dict of column to list
+        Categories of the predictors that are no numbers.
+    """
+
+    y: Floats
+    X: Floats
+    present: Bools
+    columns: tuple[str, ...]
+    terms: tuple[str, ...]
+    categories: tuple[object, ...]
+    offset: Floats
+    spec: Any
+    levels: dict[str, list[object]]
+
+
+def parsed(formula: str) -> tuple[Factor, list[str]]:
+    """The outcome, and the columns that the formula names, the outcome's first."""
+    if not isinstance(formula, str):
+        raise InputError("formula must be text such as 'income ~ age + region'")
+    refuse_commas(formula)
+
+    def unreadable(kind: str) -> InputError:
+        return InputError(f"{formula!r} is not a formula ({kind}); it has the form 'income ~ age + region'")
+
+    parsed = guarded(lambda: formulaic.Formula(formula), Exception, unreadable)
+    left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", None)
+    if not isinstance(left, formulaic.SimpleFormula) or not isinstance(right, formulaic.SimpleFormula):
+        raise InputError(f"formula {formula!r} must have an outcome, ~ and predictors: 'income ~ age + region'")
+    factors = [factor for term in left for factor in term.factors]
+    if len(factors) != 1 or not columns_of(factors[0]):
+        raise InputError(f"formula {formula!r} must have one outcome, to the left of ~")
+    if not right:
+        raise InputError(f"formula {formula!r} has no predictors and no intercept; 'income ~ 1' has the intercept")
+    predictors = {name for term in right for factor in term.factors for name in columns_of(factor)}
+    if factors[0].eval_method == Factor.EvalMethod.LOOKUP and factors[0].expr in predictors:
+        raise InputError(f"{factors[0].expr!r}: an outcome cannot be a predictor of itself")
+    return factors[0], list(dict.fromkeys([*sorted(columns_of(factors[0])), *sorted(predictors)]))
+
+
+def names_of_spec(spec: Any) -> set[str]:
+    """The columns that the right-hand side of a formula names."""
+    return {name for term in spec.formula for factor in term.factors for name in columns_of(factor)}
+
+
+def offset_columns(offset: str | None) -> list[str]:
+    """The columns that an offset names (InputError)."""
+    if offset is None:
+        return []
+    found = sorted({name for factor in factors_of(f"I({offset})") for name in columns_of(factor)})
+    if not found:
+        raise InputError(f"offset={offset!r} names no column; it is one, or an expression such as 'log(exposure)'")
+    return found
+
+
+def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
+    """Values of an offset, a number a record."""
+    if offset is None:
+        return np.zeros(len(frame))
+    values = np.asarray(formulaic.model_matrix(f"0 + I({offset})", frame, na_action="ignore"), dtype=np.float64)
+    return np.asarray(values).reshape(len(frame))
+
+
+def design_matrix(spec: Any, frame: pd.DataFrame) -> Floats:
+    """X of records, (k, p), by the right-hand side of a formula that was fitted."""
+    return np.asarray(spec.get_model_matrix(_ready(frame), na_action="ignore"), dtype=np.float64)
+
+
+def _ready(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame in types that formulaic takes for what they are."""
+    frame = frame.copy(deep=False)
+    for name, column in frame.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):  # a category without records has no coefficient
+            frame[name] = column.cat.remove_unused_categories()
+        elif isinstance(column.dtype, pd.StringDtype):
+            frame[name] = column.astype("str")
+        elif isinstance(column.dtype, pd.ArrowDtype) and is_label(column):
+            frame[name] = column.astype(object)
+    return frame
+
+
+def data_of(
+    design: SurveyDesign, formula: str, outcome: Factor, names: list[str], family: Family, offset: str | None,
+    missing: str,
+) -> Data:  # fmt: skip
+    """The numbers of a formula on a design; InputError where it cannot be evaluated or does not suit the family."""
+    present = _present(design, names, missing)
+    frame = _ready(design.frame.loc[present, names])
+    categories: tuple[object, ...] = ()
+    if outcome.eval_method == Factor.EvalMethod.LOOKUP:
+        frame[outcome.expr], categories = _outcome(design, outcome.expr, present, family)
+
+    def evaluate() -> tuple[Floats, Floats, Any, Floats]:
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            matrices = formulaic.model_matrix(formula, frame, na_action="ignore")
+            added = _offsets(offset, frame)
+        y, X = (np.asarray(side, dtype=np.float64) for side in (matrices.lhs, matrices.rhs))
+        return y, X, matrices.rhs.model_spec, added
+
+    def impossible(kind: str) -> InputError:
+        added = "" if offset is None else f", or offset {offset!r},"
+        return InputError(f"formula {formula!r}{added} cannot be evaluated on this file ({kind})")
+
+    Y, X, spec, added = guarded(evaluate, Exception, impossible)
+    if Y.shape[1] != 1:
+        raise InputError(f"formula {formula!r} must have one outcome, to the left of ~, and that is a number")
+    y = np.ascontiguousarray(Y[:, 0])
+    infinite: dict[str, Bools] = {"outcome": ~np.isfinite(y), "predictors": np.any(~np.isfinite(X), axis=1)}
+    infinite["offset"] = ~np.isfinite(added)
+    for side, bad in infinite.items():
+        if bad.any():
+            where = rows(_in_the_design(bad, present))
+            raise InputError(f"{side} of {formula!r} not finite in {where}; correct these or leave them out")
+    if family == "binomial":
+        _refuse_other_than_two(y, outcome, present)
+    if family in ("poisson", "gamma"):
+        _refuse_negative(y, outcome, present, family)
+    if len(X) < X.shape[1]:
+        raise InputError(f"{formula!r} has {X.shape[1]:,} coefficients but {len(X):,} records have all its columns")
+    named = {i: "Intercept" if str(term) == "1" else str(term) for term, at in spec.term_indices.items() for i in at}
+    terms = tuple(named[i] for i in range(X.shape[1]))
+    levels = {
+        name: list(pd.unique(frame[name]))
+        for name in names_of_spec(spec)
+        if not pd.api.types.is_numeric_dtype(frame[name]) or pd.api.types.is_bool_dtype(frame[name])
+    }
+    return Data(
+        y, X, present, tuple(str(c) for c in spec.column_names), terms, categories, added, spec, levels
+    )  # fmt: skip
+
+
+def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
+    """The records that have a value in every one of these columns."""
+    present = np.ones(design.n, dtype=bool)
+    for name in names:
+        gone = design.column(name).isna().to_numpy()
+        if missing == "fail" and gone.any():
+            raise InputError(
+                f"column {name!r} is missing in {rows(gone)}; fill it in, or say missing='drop' to fit the records "
+                "that have every column of the formula"
+            )
+        present &= ~gone
+    return present
+
+
+def _in_the_design(fitted: Bools, present: Bools) -> Bools:
+    """Marks of fitted records as marks of the design's."""
+    marks = np.zeros(present.size, dtype=bool)
+    marks[present] = fitted
+    return marks
+
+
+def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
+    """Values of an outcome that is a column, and the categories behind 0 and 1 where it is no number."""
+    column = design.column(name)
+    if family != "binomial" or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):
+        return design.numeric(name)[present], ()
+    codes, categories = pd.factorize(column[present], sort=True)
+    if len(categories) > 2:
+        raise InputError(f"outcome {name!r} has {len(categories):,} categories; a logistic regression needs two")
+    return codes.astype(np.float64), tuple(categories)
+
+
+def _refuse_other_than_two(y: Floats, outcome: Factor, present: Bools) -> None:
+    other = (y != 0) & (y != 1)
+    if other.any():
+        raise InputError(
+            f"outcome {outcome.expr!r} is a number other than 0 and 1 in {rows(_in_the_design(other, present))}; a "
+            "logistic regression needs 0 and 1, or a column of two categories"
+        )
+    if y.size and (y == y[0]).all():
+        raise InputError(f"outcome {outcome.expr!r} has one value in all records; a logistic regression needs two")
+
+
+def _refuse_negative(y: Floats, outcome: Factor, present: Bools, family: Family) -> None:
+    bad = y < 0 if family == "poisson" else y <= 0
+    if bad.any():
+        what, must = ("negative", "from 0 on") if family == "poisson" else ("not positive", "above 0")
+        raise InputError(
+            f"outcome {outcome.expr!r} is {what} in {rows(_in_the_design(bad, present))}; a {KIND[family]} regression "
+            f"is of numbers {must}"
+        )
+    if not y.any():
+        raise InputError(f"outcome {outcome.expr!r} is 0 in all records; a {KIND[family]} regression needs others")
+
+
+def refuse_different(data: Data, first: Data, outcome: Factor) -> None:
+    """Refuse data sets that do not have the same coefficients or the same two categories of the outcome."""
+    if data.columns != first.columns:
+        ours, theirs = (dict(zip(d.columns, d.terms, strict=True)) for d in (data, first))
+        differing = {(ours | theirs)[column] for column in ours.keys() ^ theirs.keys()}
+        raise InputError(
+            f"the data sets do not have the same coefficients of {', '.join(sorted(differing))}: some lack a category "
+            "that others have"
+        )
+    if data.categories != first.categories:
+        raise InputError(f"the data sets do not have the same two categories of outcome {outcome.expr!r}")

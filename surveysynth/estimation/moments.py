@@ -1,0 +1,131 @@
+"""Variances, covariances and correlations of columns in the population, with their standard errors (R's ``svyvar``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..validation import as_list
+from .estimators import replicated
+from .joint import Function, JointEstimates
+from .quantities import Quantity, quantities
+from .tables import check_designs, least_degf
+from .variance import covariance
+
+Floats = NDArray[np.float64]
+
+
+def population_covariances(
+    design: SurveyDesign, outcome: str | Sequence[str], *, missing: str = "fail"
+) -> JointEstimates:
+    """Variances and covariances of columns in the population (R's ``svyvar``).
+
+    s_ab = n / (n - 1) sum w (a - a_bar) (b - b_bar) / sum w.  Linearized, the means count as known: what they add is
+    of second order.  Of replicates each has its own means.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    outcome : str or list of str
+        Numeric columns.
+    missing : {"fail", "drop"}
+        "drop" takes the records that have all columns, as a domain.
+
+    Returns
+    -------
+    JointEstimates
+        Named "a" (its variance), "a:b" (a covariance), ...; ``contrast`` makes functions of them.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.estimate`.
+    """
+    return covariances([design], outcome, missing=missing)
+
+
+def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str = "fail") -> JointEstimates:
+    """Correlations of columns in the population, "a:b" for each pair, by the delta method; as above."""
+    return _correlations(covariances([design], outcome, missing=missing))
+
+
+def standard_deviations(design: SurveyDesign, outcome: str | Sequence[str], *, missing: str = "fail") -> JointEstimates:
+    """Standard deviations of columns in the population, by the delta method; as above."""
+    return _deviations(covariances([design], outcome, missing=missing))
+
+
+def covariances(
+    designs: Sequence[SurveyDesign], outcome: str | Sequence[str], *, missing: str = "fail",
+    redrawn: Sequence[SurveyDesign] = (),
+) -> JointEstimates:  # fmt: skip
+    """:func:`population_covariances` on m synthetic designs, each kept by itself."""
+    check_designs(designs)
+    names = as_list(outcome)
+    if len(set(names)) < len(names):
+        raise InputError(f"outcome names a column twice: {names}")
+    every = [*designs, *redrawn]
+    asked = quantities(every, names, ["mean"], missing=missing)
+    found = [_of_one(design, of) for design, of in zip(every, asked, strict=True)]
+    inside = [np.where(_gone(of), -1, 0) for of in asked]
+    degf = min(float(least_degf([d], [i], 1)[0]) for d, i in zip(designs, inside, strict=False))
+    labels = tuple(a if a == b else f"{a}:{b}" for a, b in combinations_with_replacement(names, 2))
+    q, U, m = np.array([q for q, _ in found]), np.array([U for _, U in found]), len(designs)
+    return JointEstimates(labels, q[:m], U[:m], degf, q[m:] if redrawn else None)
+
+
+def _gone(columns: Sequence[Quantity]) -> NDArray[np.bool_]:
+    """Records that lack one of the columns."""
+    return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0))
+
+
+def _of_one(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, Floats]:
+    gone = _gone(columns)
+    n, w = int((~gone).sum()), np.where(gone, 0.0, design.weights)
+    if n < 2:
+        raise InputError("a variance needs at least two records that have the columns")
+    X = np.where(gone[:, None], 0.0, np.column_stack([c.y for c in columns if c.y is not None]))
+    X = X - np.where(gone[:, None], 0.0, (w @ X) / w.sum())
+    a, b = np.array([*combinations_with_replacement(range(len(columns)), 2)]).T
+    products = X[:, a] * X[:, b]
+    s, factor = (w @ products) / w.sum(), n / (n - 1)
+    if design.replication is None:
+        return s * factor, covariance(design, (w / w.sum())[:, None] * (products - s) * factor, ~gone)
+    domain = np.where(gone, -1, 0)
+
+    def means(values: Floats) -> Floats:
+        return np.column_stack([replicated(design, Quantity("mean", "", y), domain, 1)[:, 0] for y in values.T])
+
+    centre = means(X)
+    s_r = (means(products) - centre[:, a] * centre[:, b]) * factor
+    return s * factor, design.replication.covariance(s_r, s * factor)
+
+
+def _columns(joint: JointEstimates) -> list[str]:
+    """The columns whose variances these are: a name with a colon of its own is told by the order of names."""
+    p = int((np.sqrt(8 * len(joint.names) + 1) - 1) / 2)
+    first = np.cumsum([0, *range(p, 1, -1)])
+    return [joint.names[i] for i in first]
+
+
+def _correlations(joint: JointEstimates) -> JointEstimates:
+    names = _columns(joint)
+    if len(names) < 2:
+        raise InputError("a correlation is of two columns or more")
+
+    def of(pair: str, a: str, b: str) -> Function:
+        return lambda q: q[pair] / np.sqrt(q[a] * q[b])
+
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    return joint.contrast(**{f"{a}:{b}": of(f"{a}:{b}", a, b) for a, b in pairs})
+
+
+def _deviations(joint: JointEstimates) -> JointEstimates:
+    def of(a: str) -> Function:
+        return lambda q: np.sqrt(q[a])
+
+    return joint.contrast(**{a: of(a) for a in _columns(joint)})
