@@ -1,5 +1,7 @@
 """Columns derived on a design and on a release: what they are, what is refused, and what they do in tables."""
 
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -220,6 +222,12 @@ def test_messages_hold_no_value(release):
         release.datasets[0].assign(x=lambda f: f.gender.astype(float))
     assert "'f'" not in str(error.value) and "ValueError" in str(error.value)
     assert error.value.__context__ is None
+
+
+def test_a_copy_has_the_columns_without_their_functions(release):
+    for other in (pickle.loads(pickle.dumps(release)), copy.deepcopy(release)):
+        assert other.derived == dict.fromkeys(["poor", "thousands", "one"])
+        pd.testing.assert_frame_equal(other.tables("gender", outcome="poor"), release.tables("gender", outcome="poor"))
 
 
 def test_totals_of_derived_columns_are_refused(release):

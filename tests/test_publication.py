@@ -358,7 +358,8 @@ def test_an_office_has_its_own_marks():
 def doc(release, by, symbols=None, words=None, report=None, times=1, **asked):
     table = release.tables(by, **asked)
     table["se"] *= times
-    facts = Facts(release.outcomes, release.predictors, 400, LABELS, {"income": "euros"}, source="A survey")
+    facts = Facts(release.outcomes, release.predictors, 400, LABELS, {"income": "euros"}, source="A survey",
+                  where=table.attrs.get("where", ""))  # fmt: skip
     return document(table, by, report or release.privacy, facts, symbols_of(symbols), words or Wording())
 
 
@@ -510,6 +511,7 @@ def test_every_text_is_used(release, monkeypatch, tmp_path):
     doc(dataclasses.replace(release, predictors=()), [], statistic=["total", "quantile"], quantiles=[0.25, 0.5])
     others = ["ratio", "variance", "gini", "quintile_share_ratio", "poverty_rate"]
     doc(release, ["gender"], statistic=others, denominator="income")
+    doc(release.assign(low=lambda f: f.income < 20_000), ["gender"], where="low")
     one = ss.synthesize(make_design(), model(), epsilon=10.8, m=1, seed=1, mechanism=PSEUDO, population_total=5000)
     for times in (1, 9, np.nan, 0):
         made = doc(one, ["gender"], times=times)

@@ -10,7 +10,8 @@
 #' @param ... New columns, `poor = income < 10859`; one may use the columns before it. What it takes from all records,
 #'   such as a mean, is refused: a second computation on half of the records shows it.
 #' @return The release with these columns.
-#' @exportS3Method stats::update
+#' @method update surveysynth_release
+#' @export
 #' @examples
 #' library(survey)
 #' release <- read_release(system.file("example-release", package = "surveysynth"))

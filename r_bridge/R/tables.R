@@ -15,7 +15,7 @@
 #' @param denominator Numeric column, by name or as a formula: a ratio is the total of the outcome over the
 #'   total of this.
 #' @param quantiles Probabilities of the quantiles, between 0 and 1.
-#' @param poverty_line A number; default 60\% of the median of all records, whose variance then counts.
+#' @param poverty_line A number; default 60 percent of the median of all records, whose variance then counts.
 #' @param where Estimates are of the records that meet a condition, `~ age >= 65` or the name of a logical column, as a
 #'   domain of the whole design, like `subset()` of a design.
 #' @param deff Design effects as a last column: against simple random samples without (`TRUE`) or with replacement

@@ -36,6 +36,8 @@ class Facts:
         What columns are called; in which unit outcomes are.
     title, source, contact : str
         Empty where nothing was said.
+    where : str
+        The column of the condition that the records meet; empty where the tables are of all.
     """
 
     outcomes: tuple[str, ...]
@@ -46,6 +48,7 @@ class Facts:
     title: str = ""
     source: str = ""
     contact: str = ""
+    where: str = ""
 
     def called(self, name: str) -> str:
         """A column's label, with its name where another column has the same label."""
@@ -253,6 +256,8 @@ def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> s
         title = words(f"titles.{statistic}", **said)
     if outcome in facts.units and statistic in IN_UNITS:
         title = words("titles.unit", title=title, unit=facts.units[outcome])
+    if facts.where:
+        title = words("titles.where", title=title, condition=facts.called(facts.where))
     if by:
         *first, last = [facts.called(name) for name in by]
         variables = words("titles.and").join([", ".join(first), last]) if first else last

@@ -65,7 +65,8 @@ class Release:
         Design roles that give counts their standard errors, where they are not those of the
         data sets (FBP): the same counts, from weights that vary from record to record.
     derived : dict of str to function
-        Columns of :meth:`assign`; None for the function of one that came with a written release.
+        Columns of :meth:`assign`; None for the function of one that came with a release that was written, pickled or
+        copied.
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -82,7 +83,8 @@ class Release:
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: the public part."""
         kept = {name: value for name, value in vars(self).items() if name != "redrawn"}
-        return kept | {"internal": {}, "privacy": replace(self.privacy, internal={})}
+        internal = {"internal": {}, "privacy": replace(self.privacy, internal={})}
+        return kept | internal | {"derived": dict.fromkeys(self.derived)}  # functions that no pickle can hold
 
     @property
     def m(self) -> int:
@@ -175,7 +177,8 @@ class Release:
             ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a
             margin carries the label "all".  Standard errors by Hu, Savitsky & Williams (2022a, appendix A).  Where a
             ``by`` column is synthesized, n is the least that a domain has in any of the data sets.
-            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns, ``attrs["digits"]`` the decimals that
+            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns, ``attrs["where"]`` the column of
+            ``where``, ``attrs["digits"]`` the decimals that
             the plan of the release says, if it does.
 
         Raises
@@ -210,7 +213,9 @@ class Release:
             for outcomes, statistics in self._asked(outcome, statistic, names)
         ]
         table = stacked(parts)
-        flagged = flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit)
+        flagged = flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)
+        if isinstance(where, str):
+            flagged.attrs["where"] = where
         if "digits" in self.method:
             flagged.attrs["digits"] = self.method["digits"]
         return flagged
@@ -572,7 +577,7 @@ class Release:
         wording : str or Path, optional
             The words of headings and footnotes: a translated copy of ``surveysynth/publication/wording.toml``.
         **asked
-            As for :meth:`tables`.
+            As for :meth:`tables`; ``where`` as the name of a column, which titles then say.
 
         Raises
         ------
@@ -581,6 +586,7 @@ class Release:
         """
         path, names = Path(path), as_list(by)
         check_suffix(path)
+        _check_named(asked.get("where"))
         table = self.tables(names, **asked)
         write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
         return path
@@ -625,12 +631,22 @@ class Release:
 
         path, names = Path(path), as_list(by)
         check_figure(path)
+        _check_named(asked.get("where"))
         if positive(width, "width") < LEAST:
             raise InputError(f"width is {width:g} cm, and {LEAST:g} is the least")
         numbers = [name for name in as_list(asked.get("outcome")) or self.outcomes if name not in self._labels]
         table = self.tables(names, statistic=statistic or ("mean" if numbers else "proportion"), **asked)
         dot_plot(printed(self, table, names, symbols=symbols, wording=wording), path, width)
         return path
+
+
+def _check_named(where: Where) -> None:
+    """Refuse a condition that no title can say (InputError)."""
+    if callable(where):
+        raise InputError(
+            "a printed table must say which records it is of: assign() the condition as a column, and give its name as "
+            "where="
+        )
 
 
 def read_release(path: str | Path) -> Release:

@@ -17,7 +17,13 @@ from ..validation import positive, whole
 
 
 def flag(
-    table: pd.DataFrame, by: list[str], m: int, *, min_cell: int | None = None, cv_limit: float | None = None
+    table: pd.DataFrame,
+    by: list[str],
+    m: int,
+    *,
+    min_cell: int | None = None,
+    cv_limit: float | None = None,
+    whole: bool = True,
 ) -> pd.DataFrame:
     """Add the column ``flag``, and suppress small cells with those that would give them away.
 
@@ -33,6 +39,8 @@ def flag(
         the same flag, so that it does not show which are small.
     cv_limit : float, optional
         Standard error over estimate above which an estimate is flagged.
+    whole : bool
+        Whether the total is that of all records, which weights are calibrated to, not of a part.
 
     Returns
     -------
@@ -52,7 +60,7 @@ def flag(
     public = count & (table["se"] == 0).to_numpy()
     say(public, "public total: fixed by construction, without sampling error")
     say(
-        count & ~public & (table[by] == TOTAL).all(axis=1).to_numpy(),
+        whole & count & ~public & (table[by] == TOTAL).all(axis=1).to_numpy(),
         "calibrated total: fixed by construction, the standard error is not its own",
     )
     check_limits(min_cell, cv_limit)

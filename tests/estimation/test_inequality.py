@@ -120,6 +120,21 @@ def test_standard_errors_are_those_of_the_published_linearization(scenario, r_fr
     np.testing.assert_allclose(table[["estimate", "se"]], expected, rtol=1e-8)
 
 
+def test_calibrated_weights_leave_the_residuals_of_the_linearized_values(laeken, r, r_frame, to_r):
+    """R's postStratify, and svytotal of the linearized values under the weights that it makes."""
+    frame = r_frame("apiclus1")
+    to_r("d", frame)
+    r.r("""post <- postStratify(svydesign(id = ~dnum, weights = ~pw, data = d), ~stype,
+                                data.frame(stype = c('E', 'H', 'M'), Freq = c(4421, 755, 1018)))""")
+    expected = r_frame("""local({
+      y <- as.numeric(d$enroll); w <- weights(post)
+      data.frame(t(sapply(list(linear_gini, linear_qsr, linear_arpr), function(f) with_se(post, f(y, w)))))
+    })""")
+    design = SurveyDesign(frame, **CLUS1).calibrate({"stype": {"E": 4421, "H": 755, "M": 1018}})
+    table = estimate(design, "enroll", statistic=INDICES)
+    np.testing.assert_allclose(table[["estimate", "se"]], expected, rtol=1e-7)
+
+
 def test_domains_have_the_line_of_all_and_the_rest_of_their_own(scenario, r_frame):
     _, design, outcome = scenario
     expected = r_frame("""local({

@@ -145,4 +145,15 @@ def test_filters_on_a_release_are_domains_of_each_data_set(tmp_path):
     assert gap["estimate"] == pytest.approx(means["m"] - means["f"])
     hidden = made.tables("gender", where="low", min_cell=1000)
     assert hidden["estimate"].isna().all()
-    assert made.write_tables(tmp_path / "t.csv", "gender", where="low").exists()
+    text = made.write_tables(tmp_path / "t.md", "gender", where="low").read_text()
+    assert "Mean of income, where “low”, by gender" in text
+    for write in (made.write_tables, made.plot):
+        with pytest.raises(InputError, match="must say which records it is of"):
+            write(tmp_path / "t.svg" if write == made.plot else tmp_path / "t.md", where=lambda f: f.low)
+
+
+def test_the_count_of_a_part_is_no_calibrated_total():
+    release = ss.synthesize(make_design(), model(), epsilon=10.8, m=2, seed=1, mechanism=PSEUDO)
+    whole, part = release.tables(statistic="count"), release.tables(statistic="count", where=lambda f: f.gender == "f")
+    assert "fixed by construction" in whole["flag"][0] and part["flag"][0] == ""
+    assert part["estimate"][0] < whole["estimate"][0] and part["se"][0] > 0

@@ -128,8 +128,8 @@ class Places:
 class Part:
     """The records that hold the same numbers: all, or those whose outcome is zero, or is not, as the kernel takes them.
 
-    ``W`` (rows, r) are the whitened predictor rows, ``slope`` (rows, d - 1) the reference's slopes there, ``C`` (r, s)
-    what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.
+    ``W`` (rows, r) are the whitened predictor rows, ``slope`` (rows, d - 1) the reference's slopes there, ``varying``
+    (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.
     """
 
     reference: Normal
@@ -137,7 +137,7 @@ class Part:
     W: Floats
     curved: bool
     slope: Floats
-    C: Floats
+    varying: Floats
     B: float
     limits: tuple[float, float]  # of the eigenvalues of Lambda Lambda'
     v: Floats
@@ -155,7 +155,7 @@ class Part:
     def sizes(self) -> tuple[int, ...]:
         """Of beta, delta, lambda, kappa, eta, theta."""
         d = self.d
-        bent = (d - 1, d - 1, self.C.shape[1] * (d - 1)) if self.curved else (0, 0, 0)
+        bent = (d - 1, d - 1, self.varying.shape[1] * (d - 1)) if self.curved else (0, 0, 0)
         return self.W.shape[1] * d, d, d * (d - 1) // 2, *bent
 
     @cached_property
@@ -172,7 +172,7 @@ class Part:
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about: from n a at the reference."""
         known = self.tempering.sum()
-        prior = (prior_sd(self.W), np.inf, np.inf, CURVATURE_SD, SPREAD_SD, slope_sd(self.C))
+        prior = (prior_sd(self.W), np.inf, np.inf, CURVATURE_SD, SPREAD_SD, slope_sd(self.varying))
         information = (1, 2, 1, 2, 2, 1)
         return np.concatenate(
             [
@@ -190,7 +190,7 @@ class Part:
     @property
     def spread(self) -> Floats:
         """How far from the reference chains start at the most."""
-        far = (0.3 / np.sqrt(self.W.shape[1]), 0.1, 0.1, CURVATURE_SD / 2, SPREAD_SD / 2, slope_sd(self.C) / 2)
+        far = (0.3 / np.sqrt(self.W.shape[1]), 0.1, 0.1, CURVATURE_SD / 2, SPREAD_SD / 2, slope_sd(self.varying) / 2)
         return np.repeat(far, self.sizes)
 
     def split(self, point: Floats) -> tuple[Floats, Form, Floats]:
@@ -223,7 +223,7 @@ class Part:
         if self.curved:
             reference = reference._replace(kappa=self.reference.kappa, eta=self.reference.eta)
         (low, high), lower = self.limits, self.below
-        of_slopes = self.W @ self.C if self.curved else self.slope
+        of_slopes = self.W @ self.varying if self.curved else self.slope
 
         def part(point: Floats, offset: Floats) -> tuple[float, Floats, Floats]:
             beta, form, theta = self.split(point)
@@ -238,11 +238,11 @@ class Part:
             kappa, eta = form.kappa - reference.kappa, form.eta - reference.eta
             value -= float((beta**2).sum()) / (2 * prior_sd(self.W) ** 2)
             value -= float((kappa**2).sum()) / (2 * CURVATURE_SD**2) + float((eta**2).sum()) / (2 * SPREAD_SD**2)
-            value -= float((theta**2).sum()) / (2 * slope_sd(self.C) ** 2)
+            value -= float((theta**2).sum()) / (2 * slope_sd(self.varying) ** 2)
             gradient = np.concatenate([
                 (self.W.T @ g_mu - beta / prior_sd(self.W)**2).ravel(), g.delta, g.lam[lower],
                 g.kappa - kappa / CURVATURE_SD**2, g.eta - eta / SPREAD_SD**2,
-                (of_slopes.T @ g_slope - theta / slope_sd(self.C) ** 2).ravel() if self.curved else [],
+                (of_slopes.T @ g_slope - theta / slope_sd(self.varying) ** 2).ravel() if self.curved else [],
             ])  # fmt: skip
             return value, gradient, g_offset
 
@@ -256,7 +256,7 @@ class Part:
         if not self.curved:
             return Normal(B, L, **straight(*B.shape))
         own = np.exp(-form.delta[-1])  # in its own sd; the kernel's are in the reference's
-        return Normal(B, L, form.kappa * own, form.eta, (self.reference.slope + self.Q @ self.C @ theta) * own)
+        return Normal(B, L, form.kappa * own, form.eta, (self.reference.slope + self.Q @ self.varying @ theta) * own)
 
 
 @dataclass(frozen=True, repr=False)
