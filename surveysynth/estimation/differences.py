@@ -109,7 +109,7 @@ def differences(
     counting = designs if count_designs is None else count_designs
     sides = [_sides(design, names, between) for design in designs]
     label = f"{sides[0][1]} - {sides[0][2]}"
-    partitions = shared_partitions(designs, names, synthesized=synthesized)
+    partitions = shared_partitions(designs, names, synthesized=synthesized, missing=missing)
     parts = []
     ordinary = list(zip(*asked(designs, as_list(outcome)), strict=True))
     noisy = zip(*asked(redrawn, as_list(outcome)), strict=True) if redrawn else [()] * len(ordinary)
@@ -200,7 +200,7 @@ def _between_designs(
     asked = quantities(
         surveys, outcomes, statistics, denominator=denominator, quantiles=quantiles, missing=missing, interval=interval
     )
-    partitions = shared_partitions(surveys, names, "the two designs")
+    partitions = shared_partitions(surveys, names, "the two designs", missing=missing)
     used, parts, label = set(), [], " - ".join(map(str, designs))
     for pair in zip(*asked, strict=True):
         for first, second in partitions:

@@ -85,7 +85,8 @@ def estimate(
         (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` says which.
     missing : {"fail", "drop"}
         What missing outcomes do; "drop" estimates for the records that have one, as a domain
-        (R's ``na.rm=TRUE``: the design keeps its size).
+        (R's ``na.rm=TRUE``: the design keeps its size).  Records that lack a category of ``by`` are then in no cell of
+        that column, and in the margins over it.
     level : float
         Of the intervals.
     df : float, optional
@@ -150,7 +151,7 @@ def tabulate(
         list(zip(*asked(again, as_list(outcome)), strict=True)) if again else [()] * len(ordinary[0])
         for again in (redrawn, of_model)
     )
-    partitions = shared_partitions(designs, names, synthesized=synthesized)
+    partitions = shared_partitions(designs, names, synthesized=synthesized, missing=missing)
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
@@ -287,13 +288,17 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def shared_partitions(
-    designs: Sequence[SurveyDesign], by: list[str], who: str = "the data sets", synthesized: Sequence[str] = ()
+    designs: Sequence[SurveyDesign],
+    by: list[str],
+    who: str = "the data sets",
+    synthesized: Sequence[str] = (),
+    missing: str = "fail",
 ) -> list[tuple[Partition, ...]]:
     """Partition after partition, that of every design; InputError where their domains are not the same.
 
     Domains made of ``synthesized`` columns may be without a record in some of the data sets.
     """
-    partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
+    partitions = list(zip(*(partitions_of(design, by, missing) for design in designs), strict=True))
     if set(by) & set(synthesized):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
         levels = {name: pd.factorize(column, sort=True)[1] for name, column in columns.items()}
@@ -315,37 +320,50 @@ def _united(partitions: Sequence[Partition], rank: dict[str, dict[object, int]])
     )
 
 
-def partitions_of(design: SurveyDesign, by: list[str]) -> list[Partition]:
-    """Cells first, then margins, the total last."""
+def partitions_of(design: SurveyDesign, by: list[str], missing: str = "fail") -> list[Partition]:
+    """Cells first, then margins, the total last.
+
+    Records of weight 0 are in no domain.  With ``missing="drop"`` those that lack a category are in no domain that its
+    column makes, and in the margins over it, as in R.
+    """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
     if set(by) & OWN:
         raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
-    columns = {name: _levels(design, name) for name in by}
+    columns = {name: _levels(design, name, missing) for name in by}
     partitions = []
+    entering = design.weights > 0
     for size in range(len(by), -1, -1):
         for subset in combinations(by, size):
-            domain, domains = np.zeros(design.n, dtype=np.intp), 1
+            inside = np.flatnonzero(entering & np.all([columns[name][0] >= 0 for name in subset], axis=0))
+            cell, domains = np.zeros(inside.size, dtype=np.intp), 1
             for name in subset:
                 code, levels = columns[name]
-                cells, domain = occurring(domain * len(levels) + code, domains * len(levels))
+                cells, cell = occurring(cell * len(levels) + code[inside], domains * len(levels))
                 domains = cells.size
             first = np.empty(domains, dtype=np.intp)
-            first[domain[::-1]] = np.arange(design.n)[::-1]  # a record of each
+            first[cell[::-1]] = inside[::-1]  # a record of each
             labels: dict[str, list[object]] = {name: [TOTAL] * domains for name in by}
             for name in subset:
                 code, levels = columns[name]
                 labels[name] = [levels[i] for i in code[first]]
+            domain = cell if inside.size == design.n else np.full(design.n, -1, dtype=np.intp)
+            domain[inside] = cell
             partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), domain))
     return partitions
 
 
-def _levels(design: SurveyDesign, name: str) -> tuple[NDArray[np.intp], list[object]]:
+def _levels(design: SurveyDesign, name: str, missing: str) -> tuple[NDArray[np.intp], list[object]]:
     column = design.column(name)
-    if column.isna().any():
-        raise InputError(f"by column {name!r} is missing in {rows(column.isna())}; give these records a category")
+    if missing == "fail" and column.isna().any():
+        raise InputError(
+            f"by column {name!r} is missing in {rows(column.isna())}; give these records a category, or say "
+            "missing='drop'"
+        )
     code, levels = pd.factorize(column, sort=True)
     listed = list(levels)
+    if not listed:
+        raise InputError(f"by column {name!r} is missing in every record")
     if TOTAL in listed:
         raise InputError(f"by column {name!r} has a category {TOTAL!r}, the name of its margin; rename the category")
     return code, listed
