@@ -319,6 +319,17 @@ def test_what_r_cannot_do_is_refused(r):
         ss.r.to_r(drawn("brewer"))
     with pytest.raises(ss.InputError, match=r"forgets calibrated weights where it has pps="):
         ss.r.to_r(drawn("tille").calibrate({"g": {0: 50, 1: 40, 2: 30}}))
+    plain, total = SurveyDesign(FRAME, weights="w"), float(FRAME["w"].sum())
+    zero = FRAME.assign(w=FRAME["w"] - FRAME["w"].min())
+    for design in (
+        plain.calibrate({(): total}),
+        plain.calibrate({"ones": total}),
+        plain.replicates("JK1").calibrate({"ones": total}),
+        plain.calibrate({"g": {0: 50, 1: 40, 2: 30}}).trim(high=2.2),
+        SurveyDesign(zero, weights="w", zero_weights=True),
+    ):
+        with pytest.raises(ss.InputError, match="do not go to R"):
+            ss.r.to_r(design)
     with pytest.raises(ss.InputError, match="a SurveyDesign or a DataFrame was expected, not int"):
         ss.r.to_r(1)
     with pytest.raises(ss.InputError, match="an R object was expected, as rpy2 has it, not DataFrame"):

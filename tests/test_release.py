@@ -895,6 +895,51 @@ def test_regressions_are_combined(release):
     assert found.table["term"].tolist()[:2] == ["Intercept", "gender[T.m]"]
 
 
+def test_joint_statistics_are_combined(release):
+    """Each by the rule, from what the data sets have one by one."""
+    one = {"outcome": "income", "by": "gender"}
+    for found, work in (
+        (release.joint_estimates("income", "gender"), lambda d: ss.joint_estimates(d, **one).table),
+        (release.joint_estimates("income", "gender").contrast(lambda q: q["f"] / q["m"]),
+         lambda d: ss.joint_estimates(d, **one).contrast(lambda q: q["f"] / q["m"]).table),
+        (release.joint_estimates(statistic="count", by="gender"),
+         lambda d: ss.joint_estimates(d, by="gender", statistic="count").table),
+        (release.predictive_margins("income ~ gender", "field"),
+         lambda d: ss.predictive_margins(d, "income ~ gender", "field").table),
+        (release.standard_deviations("income"), lambda d: ss.standard_deviations(d, "income").table),
+        (release.regression("income ~ gender", "gamma").coefficients,
+         lambda d: ss.regression(d, "income ~ gender", "gamma").table),
+    ):  # fmt: skip
+        estimate, se = by_reiters_rule(release, work)
+        np.testing.assert_allclose(found.table["estimate"], estimate, rtol=1e-9)
+        np.testing.assert_allclose(found.table["se"], se, rtol=1e-8)
+    test = release.joint_estimates("income", "gender").contrast({"f": 1, "m": -1}).test()
+    assert 0 <= test.p <= 1 and "synthetic data sets" in test.method
+    with pytest.raises(ss.InputError, match="was not synthesized"):
+        release.joint_estimates("hours", "gender")
+
+
+def test_a_release_calibrated_to_the_population_and_its_margins(release, tmp_path):
+    """By regression, with the size of the population: read back, it is the same."""
+    calibrated = release.calibrate({(): 100.0, "gender": {"f": 45.0, "m": 55.0}}, "linear", (0.001, 100.0))
+    counts = calibrated.tables("gender", statistic="count")
+    np.testing.assert_allclose(counts["estimate"], [45, 55, 100], rtol=1e-11)
+    assert (counts["se"] == 0).all()
+    assert any("totals by the whole population, gender were given" in a for a in calibrated.privacy.assumptions)
+    back = ss.read_release(calibrated.write(tmp_path / "r"))
+    pd.testing.assert_frame_equal(back.tables("field"), calibrated.tables("field"))
+    again = calibrated.calibrate({"gender": {"f": 50.0, "m": 50.0}})
+    np.testing.assert_allclose(again.tables("gender", statistic="count")["estimate"], [50, 50, 100], rtol=1e-11)
+
+
+def test_level_and_degrees_of_freedom_of_a_release(release):
+    usual, wide = release.tables("gender"), release.tables("gender", level=0.99, df=np.inf)
+    assert (wide["df"] == np.inf).all() and (wide["se"] == usual["se"]).all()
+    np.testing.assert_allclose(wide["ci_high"], wide["estimate"] + 2.5758293035489 * wide["se"], rtol=1e-10)
+    apart = release.differences({"gender": ("m", "f")}, level=0.5)
+    assert (apart["ci_high"] - apart["ci_low"] < 2 * apart["se"]).all()
+
+
 def test_quantiles_and_proportions_of_a_release(release):
     quantiles = release.tables("field", statistic="quantile", quantiles=[0.25, 0.5])
     estimate, se = by_reiters_rule(

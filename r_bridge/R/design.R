@@ -227,6 +227,11 @@ replicate_parts <- function(design) {
 # `joint`: joint inclusion probabilities, for pps = "sen_yates_grundy" and "horvitz_thompson".
 # `replicates`: full replicate weights, a matrix; or columns of the frame that the roles name.
 as_design <- function(frame, roles, joint = NULL, replicates = frame[unlist(roles$replicate_weights)]) {
+  whole <- !all(lengths(as.list(roles$poststrata)))
+  if (length(roles$auxiliary) || whole || !is.null(roles$calibrated_weights) || isTRUE(roles$zero_weights)) {
+    stop("weights that were calibrated to totals of numbers, trimmed after calibration, or are 0, have no design here: ",
+         "estimate in Python", call. = FALSE)
+  }
   if (length(replicates)) return(as_replicate_design(frame, roles, replicates))
   calibrated <- !is.null(roles$poststrata)
   drawn <- if (calibrated && !is.null(roles$base_weights)) roles$base_weights else roles$weights

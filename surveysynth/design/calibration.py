@@ -143,10 +143,10 @@ def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
             f"from what the sample has; check them, or take fewer of them{bounded}"
         )
     w = d * ratio(X @ lam)[0]
-    if (w <= 0).any():
+    if (w[d > 0] <= 0).any():
         raise InputError(
-            f"distance={ratio.distance!r} makes weights zero or negative in {rows(w <= 0)}; give bounds=(low, high) "
-            "with low above 0, or distance='raking'"
+            f"distance={ratio.distance!r} makes weights zero or negative in {rows((w <= 0) & (d > 0))}; give "
+            "bounds=(low, high) with low above 0, or distance='raking'"
         )
     return w
 
@@ -174,6 +174,10 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
     InputError
         The totals cannot be met by weights that are positive.
     """
+    for margin, total in zip(margins, totals, strict=True):
+        empty = np.bincount(margin, weights, total.size) == 0
+        if empty.any():
+            raise InputError(f"a category with a total has only records of weight 0: {rows(empty[margin])}")
     w = weights.copy()
     for _ in range(ROUNDS):
         for margin, total in zip(margins, totals, strict=True):

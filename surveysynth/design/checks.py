@@ -51,6 +51,15 @@ def check_roles(
     return roles
 
 
+def refuse_zero_weights(zero: bool) -> None:
+    """InputError where a design may have records of weight 0, in whose place nobody can be synthesized."""
+    if zero:
+        raise InputError(
+            "the design has zero_weights=True: a synthetic file, and its guarantee, is of records with positive "
+            "weights; leave the others out"
+        )
+
+
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
     """Headings of columns, each on one line, without empty ones; InputError where there is no such column."""
     if labels is None:

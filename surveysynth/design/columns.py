@@ -163,16 +163,21 @@ def _makes_category(value: Any) -> bool:
     return True
 
 
-def positive(column: pd.Series, name: str, *, at_most_one: bool) -> NDArray[np.float64]:
-    """A column as floats that are finite and above 0 (and at most 1); InputError where they are not."""
+def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool = False) -> NDArray[np.float64]:
+    """A column as floats that are finite and above 0 (or 0, or at most 1); InputError where they are not."""
     values = np.array(numeric(column, name))
     infinite = ~np.isfinite(values)
     if infinite.any():
         raise InputError(f"column {name!r} is not finite in {rows(infinite)}; correct it or leave these records out")
-    if (values <= 0).any():
+    if or_zero:
+        if (values < 0).any():
+            raise InputError(f"column {name!r} is negative in {rows(values < 0)}; weights are numbers from 0 on")
+        if not values.any():
+            raise InputError(f"column {name!r} is 0 in all records; some weights must be positive")
+    elif (values <= 0).any():
         raise InputError(
             f"column {name!r} is zero or negative in {rows(values <= 0)}; weights and inclusion probabilities are "
-            "positive: correct it or leave these records out"
+            "positive: correct it or leave these records out (zero_weights=True keeps them among the units of a design)"
         )
     if at_most_one and (values > 1).any():
         raise InputError(

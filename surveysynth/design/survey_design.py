@@ -108,6 +108,9 @@ class SurveyDesign:
         Column of the weights before calibration.
     calibrated_weights : str, optional
         Column of the calibrated weights, where they were trimmed afterwards (:meth:`trim`).
+    zero_weights : bool
+        Weights may be 0: such records count among the units of their stratum, and enter no estimate, as in R.  Nothing
+        can be synthesized from a design that has them.
     replicate_weights : list of str, optional
         Columns of replicate weights that came with the file (each a full weight, R's
         ``combined.weights=TRUE``).  Variances are then ``scale * sum(rscales * (theta_r - centre)**2)``.
@@ -175,6 +178,7 @@ class SurveyDesign:
     base_weights: Floats
     calibrated_name: str | None
     calibrated_weights: Floats
+    zero_weights: bool
     stages: tuple[Stage, ...]
     replication: Replicates | None
     pps: PPS | None
@@ -197,6 +201,7 @@ class SurveyDesign:
         auxiliary: Columns = None,
         base_weights: str | None = None,
         calibrated_weights: str | None = None,
+        zero_weights: bool = False,
         replicate_weights: Sequence[str] | None = None,
         scale: float | None = None,
         rscales: Sequence[float] | None = None,
@@ -212,19 +217,18 @@ class SurveyDesign:
         roles = check_roles(frame, single, psu_names, fpc_names)
 
         weight_name = cast("str", probs if weights is None else weights)
-        given = positive(frame[weight_name], weight_name, at_most_one=weights is None)
+        if not isinstance(zero_weights, bool) or (zero_weights and (weights is None or pps is not None)):
+            raise InputError("zero_weights must be True or False; True goes with weights=, and not with pps=")
+        given = positive(frame[weight_name], weight_name, at_most_one=weights is None, or_zero=zero_weights)
         frame = in_usual_floats(frame).reset_index(drop=True)
         stages = stages_of(frame, strata, psu_names, fpc_names)
         if lonely_psu == "fail" and pps is None:
             refuse_lonely(stages, strata, psu_names)
-        w = given if weights is not None else 1.0 / given
-        p = 1.0 / given if weights is not None else given.copy()
-        base = w if base_weights is None else positive(frame[base_weights], base_weights, at_most_one=False)
-        met = (
-            w
-            if calibrated_weights is None
-            else positive(frame[calibrated_weights], calibrated_weights, at_most_one=False)
-        )
+        with np.errstate(divide="ignore"):  # of weight 0
+            w, p = (given, 1.0 / given) if weights is not None else (1.0 / given, given.copy())
+        further = {"at_most_one": False, "or_zero": zero_weights}
+        base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
+        met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
         margins = margins_of(frame, poststrata_names)  # which may be the strata, too
         auxiliary_names = names_of(auxiliary, "auxiliary")
         numbers = auxiliary_of(frame, auxiliary_names)
@@ -233,7 +237,7 @@ class SurveyDesign:
             names = check_replicate_names(replicate_weights, roles)
             replication = given_replicates(frame, names, w, scale, rscales, mse)
         check_variance(pps, joint, replicate_weights, scale, rscales)
-        known = joint_of(joint, 1 / base)
+        known = () if joint is None else joint_of(joint, 1 / base)
         if pps is not None:
             check_pps(pps, known, stages, 1 / base, lonely_psu)
         for array in (w, p, base, met, *margins, *numbers):
@@ -258,6 +262,7 @@ class SurveyDesign:
             base_weights=base,
             calibrated_name=calibrated_weights,
             calibrated_weights=met,
+            zero_weights=zero_weights,
             stages=stages,
             replication=replication,
             pps=pps,
@@ -467,8 +472,10 @@ class SurveyDesign:
             Limits that are no numbers, or between which the mean weight is not; a design with replicate weights or
             joint probabilities.
         """
-        if self.replication is not None or self.pps is not None:
-            raise InputError("weights of a design with replicates or pps= are not trimmed: trim the design before")
+        if self.replication is not None or self.pps is not None or self.zero_weights:
+            raise InputError(
+                "weights of a design with replicates, pps= or zero_weights=True are not trimmed: trim the design before"
+            )
         if not all(isinstance(limit, (int, float)) and not isinstance(limit, bool) for limit in (low, high)):
             raise InputError("low and high must be numbers")
         if not low < self.weights.mean() < high:
@@ -542,6 +549,56 @@ class SurveyDesign:
         else:
             made = balanced(self.stages, rho=0.0 if method == "BRR" else rho)
         return self._with(replication=made if mse else made.around_their_mean())
+
+    @classmethod
+    def from_fpc(cls, frame: pd.DataFrame, fpc: str | Sequence[str], **roles: Any) -> SurveyDesign:
+        """A design whose weights are what its fpc says: the product of N / n over the stages, as R's without weights.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+        fpc : str or list of str
+            One column a stage, as for :class:`SurveyDesign`, of all stages that ``psu`` names: units of the last one
+            are taken whole.
+        **roles
+            As for :class:`SurveyDesign`, without ``weights`` and ``probs``.
+
+        Returns
+        -------
+        SurveyDesign
+            With a new column ``weight``.
+
+        Raises
+        ------
+        InputError
+            As :class:`SurveyDesign`; an fpc of fewer stages than ``psu``; a frame that has a column ``weight``.
+        """
+        check_keywords(cls.from_fpc, roles, cls)
+        plain = cls._equally_weighted(frame, {"fpc": fpc} | roles)
+        if len(plain.fpc_names) < max(len(plain.psu_names), 1):
+            raise InputError("weights from the fpc need one fpc column for every stage that psu names")
+        fraction = np.prod([stage.fraction[stage.stratum] for stage in plain.stages], axis=0)
+        return cls(frame.assign(weight=1 / fraction), weights="weight", fpc=fpc, **roles)
+
+    @classmethod
+    def unweighted(cls, frame: pd.DataFrame, **roles: Any) -> SurveyDesign:
+        """A design of records that all count the same: the weights are 1, in a new column ``weight``.
+
+        Means are those of the records then, and totals their sums; R's ``svydesign`` does so, with a warning, where it
+        is given no weights.  ``roles`` as for :class:`SurveyDesign`, without ``weights`` and ``probs``.
+        """
+        check_keywords(cls.unweighted, roles, cls)
+        return cls._equally_weighted(frame, roles)
+
+    @classmethod
+    def _equally_weighted(cls, frame: pd.DataFrame, roles: Mapping[str, Any]) -> SurveyDesign:
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
+        if {"weights", "probs"} & roles.keys():
+            raise InputError("weights are made here; with weights= or probs= use SurveyDesign(...)")
+        if "weight" in frame.columns:
+            raise InputError("the frame has a column 'weight', where the weights go: rename it, or use it as weights=")
+        return cls(frame.assign(weight=1.0), weights="weight", **roles)
 
     @classmethod
     def from_frame(
@@ -625,7 +682,10 @@ class SurveyDesign:
         if self.replication is not None:
             return self.replication.degf(self.weights)
         first = self.stages[0]
-        return int(first.stratum_of_unit.size - first.sampled.size)
+        if not self.zero_weights:
+            return int(first.stratum_of_unit.size - first.sampled.size)
+        entering = self.weights > 0
+        return int(np.unique(first.unit[entering]).size - np.unique(first.stratum[entering]).size)
 
     @property
     def calibrated(self) -> bool:
@@ -662,6 +722,7 @@ class SurveyDesign:
         }
         further: dict[str, Any] = {"auxiliary": list(self.auxiliary_names) or None, "pps": self.pps}
         further |= {"base_weights": self.base_name, "calibrated_weights": self.calibrated_name}
+        further |= {"zero_weights": self.zero_weights or None}
         if isinstance(self.replication, GivenReplicates):
             given = self.replication
             further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}

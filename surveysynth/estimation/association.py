@@ -64,7 +64,7 @@ def independence_test(
     one_of(statistic, get_args(Statistic), "statistic")
     one_of(missing, ("fail", "drop"), "missing")
     codes = [_codes(design, name, missing) for name in (row, column)]
-    present = (codes[0] >= 0) & (codes[1] >= 0)
+    present = (codes[0] >= 0) & (codes[1] >= 0) & (design.weights > 0)
     (r, i), (c, j) = ((int(code.max()) + 1, code) for code in codes)
     cell = np.where(present, i * c + j, -1)
     kind = "total" if "Wald" in statistic else "mean"

@@ -128,7 +128,9 @@ def differences(
     sides = [_sides(design, names, between) for design in designs]
     noisy_sides = [_sides(design, names, between)[0] for design in redrawn]
     label = f"{sides[0][1]} - {sides[0][2]}"
-    partitions = shared_partitions(designs, names, synthesized=synthesized, inside=inside, again=redrawn)
+    partitions = shared_partitions(
+        designs, names, synthesized=synthesized, inside=inside, again=redrawn, missing=missing,
+    )  # fmt: skip
     moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []
     ordinary = list(zip(*asked(designs, as_list(outcome), inside=inside[:m]), strict=True))
@@ -237,7 +239,7 @@ def _between_designs(
         surveys, outcomes, statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
         missing=missing, inside=inside, interval=interval,
     )  # fmt: skip
-    partitions = shared_partitions(surveys, names, "the two designs", inside=inside)
+    partitions = shared_partitions(surveys, names, "the two designs", inside=inside, missing=missing)
     used, parts, label = set(), [], " - ".join(map(str, designs))
     for pair in zip(*asked, strict=True):
         for first, second in partitions:

@@ -242,7 +242,7 @@ def jointly(
         raise InputError("quantiles have no linearized values, so no covariances; use estimate()")
     every = [*designs, *redrawn]
     asked = quantities(every, outcomes, statistics, denominator=denominator, missing=missing)
-    cells = shared_partitions(every, names, synthesized=synthesized)[0]
+    cells = shared_partitions(every, names, synthesized=synthesized, missing=missing)[0]
     found = [with_covariance(*each) for each in zip(every, asked, cells, strict=True)]
     labels = tuple(name for quantity in asked[0] for name in _names(quantity, asked[0], cells[0]))
     q = np.array([estimate for estimate, _ in found])

@@ -50,13 +50,19 @@ def population_covariances(
 
 
 def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str = "fail") -> JointEstimates:
-    """Correlations of columns in the population, "a:b" for each pair, by the delta method; as above."""
-    return _correlations(covariances([design], outcome, missing=missing))
+    """Correlations of columns in the population, "a:b" for each pair, by the delta method.
+
+    Parameters, errors and names as for :func:`population_covariances`; two columns or more.
+    """
+    return correlations_of(covariances([design], outcome, missing=missing))
 
 
 def standard_deviations(design: SurveyDesign, outcome: str | Sequence[str], *, missing: str = "fail") -> JointEstimates:
-    """Standard deviations of columns in the population, by the delta method; as above."""
-    return _deviations(covariances([design], outcome, missing=missing))
+    """Standard deviations of columns in the population, by the delta method.
+
+    Parameters and errors as for :func:`population_covariances`; named by the columns.
+    """
+    return deviations_of(covariances([design], outcome, missing=missing))
 
 
 def covariances(
@@ -71,20 +77,20 @@ def covariances(
     every = [*designs, *redrawn]
     asked = quantities(every, names, ["mean"], missing=missing)
     found = [_of_one(design, of) for design, of in zip(every, asked, strict=True)]
-    inside = [np.where(_gone(of), -1, 0) for of in asked]
+    inside = [np.where(_gone(design, of), -1, 0) for design, of in zip(every, asked, strict=True)]
     degf = min(float(least_degf([d], [i], 1)[0]) for d, i in zip(designs, inside, strict=False))
     labels = tuple(a if a == b else f"{a}:{b}" for a, b in combinations_with_replacement(names, 2))
     q, U, m = np.array([q for q, _ in found]), np.array([U for _, U in found]), len(designs)
     return JointEstimates(labels, q[:m], U[:m], degf, q[m:] if redrawn else None)
 
 
-def _gone(columns: Sequence[Quantity]) -> NDArray[np.bool_]:
-    """Records that lack one of the columns."""
-    return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0))
+def _gone(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_]:
+    """Records that lack one of the columns, or have weight 0."""
+    return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | (design.weights == 0))
 
 
 def _of_one(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, Floats]:
-    gone = _gone(columns)
+    gone = _gone(design, columns)
     n, w = int((~gone).sum()), np.where(gone, 0.0, design.weights)
     if n < 2:
         raise InputError("a variance needs at least two records that have the columns")
@@ -112,7 +118,8 @@ def _columns(joint: JointEstimates) -> list[str]:
     return [joint.names[i] for i in first]
 
 
-def _correlations(joint: JointEstimates) -> JointEstimates:
+def correlations_of(joint: JointEstimates) -> JointEstimates:
+    """Correlations from what :func:`covariances` estimated; InputError of one column."""
     names = _columns(joint)
     if len(names) < 2:
         raise InputError("a correlation is of two columns or more")
@@ -124,7 +131,9 @@ def _correlations(joint: JointEstimates) -> JointEstimates:
     return joint.contrast(**{f"{a}:{b}": of(f"{a}:{b}", a, b) for a, b in pairs})
 
 
-def _deviations(joint: JointEstimates) -> JointEstimates:
+def deviations_of(joint: JointEstimates) -> JointEstimates:
+    """Standard deviations from what :func:`covariances` estimated."""
+
     def of(a: str) -> Function:
         return lambda q: np.sqrt(q[a])
 

@@ -101,7 +101,8 @@ def estimate(
         (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` says which.
     missing : {"fail", "drop"}
         What missing outcomes do; "drop" estimates for the records that have one, as a domain
-        (R's ``na.rm=TRUE``: the design keeps its size).
+        (R's ``na.rm=TRUE``: the design keeps its size).  Records that lack a category of ``by`` are then in no cell of
+        that column, and in the margins over it.
     level : float
         Of the intervals.
     df : float, optional
@@ -175,7 +176,9 @@ def tabulate(
         list(zip(*asked(again, as_list(outcome), inside=there), strict=True)) if again else [()] * len(ordinary[0])
         for again, there in ((redrawn, inside[m:apart]), (of_model, inside[apart:]))
     )
-    partitions = shared_partitions(designs, names, synthesized=synthesized, inside=inside, again=(*redrawn, *of_model))
+    partitions = shared_partitions(
+        designs, names, synthesized=synthesized, inside=inside, again=(*redrawn, *of_model), missing=missing,
+    )  # fmt: skip
     moving = where is not None or bool(set(names) & set(synthesized))
     seconds = len(ordinary[0]) * sum(
         samplics_seconds(design, len(partition.labels))
@@ -319,6 +322,7 @@ def shared_partitions(
     synthesized: Sequence[str] = (),
     inside: Sequence[Bools | None] = (),
     again: Sequence[SurveyDesign] = (),
+    missing: str = "fail",
 ) -> list[tuple[Partition, ...]]:
     """Partition after partition, that of every design; InputError where their domains are not the same.
 
@@ -331,9 +335,10 @@ def shared_partitions(
         levels = {name: pd.factorize(column, sort=True)[1] for name, column in columns.items()}
         rank = {name: {level: i for i, level in enumerate(found)} for name, found in levels.items()}
         every = [*designs, *again]
-        theirs = [partitions_of(d, by, there) for d, there in zip(every, inside or [None] * len(every), strict=True)]
+        filters = inside or [None] * len(every)
+        theirs = [partitions_of(d, by, there, missing) for d, there in zip(every, filters, strict=True)]
         return [_united(same, len(designs), rank) for same in zip(*theirs, strict=True)]
-    partitions = list(zip(*(partitions_of(design, by) for design in designs), strict=True))
+    partitions = list(zip(*(partitions_of(design, by, missing=missing) for design in designs), strict=True))
     if not all(other.same_domains(first) for first, *others in partitions for other in others):
         raise InputError(f"{who} do not have the same categories of {', '.join(by)}")
     return [(*same, *same[:1] * len(again)) for same in partitions]
@@ -365,47 +370,59 @@ def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[Surv
     """
     if where is None:
         return [None] * (len(designs) + len(again))
-    met = [meeting(design.frame, where) for design in (*designs, *again)]
+    met = [meeting(design.frame, where) & (design.weights > 0) for design in (*designs, *again)]
     if not any(there.any() for there in met[: len(designs)]):
         raise InputError("where: no record meets the condition, so there is nothing to estimate")
     return [*met]
 
 
-def partitions_of(design: SurveyDesign, by: list[str], inside: Bools | None = None) -> list[Partition]:
-    """Cells first, then margins, the total last; of the records ``inside`` a filter, the domain of others being -1."""
+def partitions_of(
+    design: SurveyDesign, by: list[str], inside: Bools | None = None, missing: str = "fail"
+) -> list[Partition]:
+    """Cells first, then margins, the total last; of the records ``inside`` a filter, the domain of others being -1.
+
+    Records of weight 0 are in no domain.  With ``missing="drop"`` those that lack a category are in no domain that its
+    column makes, and in the margins over it, as in R.
+    """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
     if set(by) & OWN:
         raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
     there = np.arange(design.n) if inside is None else np.flatnonzero(inside)
-    columns = {name: _levels(design.column(name).iloc[there], name) for name in by}
+    columns = {name: _levels(design.column(name).iloc[there], name, missing) for name in by}
     partitions = []
+    entering = design.weights[there] > 0
     for size in range(len(by), -1, -1):
         for subset in combinations(by, size):
-            domain, domains = np.zeros(there.size, dtype=np.intp), min(there.size, 1)
+            held = np.flatnonzero(entering & np.all([columns[name][0] >= 0 for name in subset], axis=0))
+            cell, domains = np.zeros(held.size, dtype=np.intp), min(held.size, 1)
             for name in subset:
                 code, levels = columns[name]
-                cells, domain = occurring(domain * len(levels) + code, domains * len(levels))
+                cells, cell = occurring(cell * len(levels) + code[held], domains * len(levels))
                 domains = cells.size
             first = np.empty(domains, dtype=np.intp)
-            first[domain[::-1]] = np.arange(there.size)[::-1]  # a record of each
+            first[cell[::-1]] = held[::-1]  # a record of each
             labels: dict[str, list[object]] = {name: [TOTAL] * domains for name in by}
             for name in subset:
                 code, levels = columns[name]
                 labels[name] = [levels[i] for i in code[first]]
-            whole = np.full(design.n, -1, dtype=np.intp)
-            whole[there] = domain
-            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), whole))
+            domain = np.full(design.n, -1, dtype=np.intp)
+            domain[there[held]] = cell
+            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), domain))
     return partitions
 
 
-def _levels(column: pd.Series, name: str) -> tuple[NDArray[np.intp], list[object]]:
-    if column.isna().any():
+def _levels(column: pd.Series, name: str, missing: str) -> tuple[NDArray[np.intp], list[object]]:
+    if missing == "fail" and column.isna().any():
         numbers = np.zeros(int(column.index.max()) + 1, dtype=bool)
         numbers[column.index[column.isna()]] = True
-        raise InputError(f"by column {name!r} is missing in {rows(numbers)}; give these records a category")
+        raise InputError(
+            f"by column {name!r} is missing in {rows(numbers)}; give these records a category, or say missing='drop'"
+        )
     code, levels = pd.factorize(column, sort=True)
     listed = list(levels)
+    if len(column) and not listed:
+        raise InputError(f"by column {name!r} is missing in every record")
     if TOTAL in listed:
         raise InputError(f"by column {name!r} has a category {TOTAL!r}, the name of its margin; rename the category")
     return code, listed

@@ -166,7 +166,8 @@ def _known_totals(design: SurveyDesign) -> tuple[Any, Any]:
 
 def _base(design: SurveyDesign) -> Floats:
     """What turns w u into d u, with d the weights before calibration: a column (n, 1)."""
-    return (design.base_weights / design.calibrated_weights)[:, None]
+    w = design.calibrated_weights
+    return np.divide(design.base_weights, w, out=np.zeros_like(w), where=w > 0)[:, None]
 
 
 def _residuals(design: SurveyDesign, Z: Floats, X: Any, slope: Floats) -> Floats:

@@ -45,7 +45,8 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         R, rpy2 or an R package is not installed.
     InputError
         A column of a type that R does not have (:func:`surveysynth.r.exchange.encode`), or a
-        variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=``).
+        variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=``); weights that were
+        calibrated to totals of numbers, trimmed after calibration, or are 0.
     """
     if isinstance(obj, pd.DataFrame):
         return call("decode_frame", _columns(obj))
@@ -53,9 +54,12 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         raise InputError(f"a SurveyDesign or a DataFrame was expected, not {type(obj).__name__}")
     if obj.pps == "hajek":
         raise InputError("R's survey has no Hajek variance (pps='hajek'); joint inclusion probabilities have one there")
-    if obj.auxiliary or () in obj.poststrata_names or isinstance(obj.replication, CalibratedReplicates):
-        raise InputError("weights that were calibrated to numbers, or with replicates, do not go to R; give it the "
-                         "design before, and calibrate there")  # fmt: skip
+    numbers = bool(obj.auxiliary) or () in obj.poststrata_names or obj.calibrated_name is not None
+    if numbers or obj.zero_weights or isinstance(obj.replication, CalibratedReplicates):
+        raise InputError(
+            "weights that were calibrated to totals of numbers, or with replicates, or trimmed after calibration, or "
+            "are 0, do not go to R: make that design there"
+        )
     if obj.pps is not None and obj.margins:
         raise InputError("R's survey forgets calibrated weights where it has pps=; give it the one before calibrate()")
     session("survey")

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import pinvh
 from scipy.sparse import csr_array
 
+from ..design.checks import refuse_zero_weights
 from ..design.replicates.base import Replicates
 from ..design.replicates.levels import LevelReplicates
 from ..design.replicates.preston import preston
@@ -183,6 +184,7 @@ def laplace_tables(
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(f"laplace_tables needs a SurveyDesign, not {type(design).__name__}")
+    refuse_zero_weights(design.zero_weights)
     outcomes, names = as_list(outcome), as_list(by)
     epsilon, point_share = positive(epsilon, "epsilon"), positive(point_share, "point_share")
     if kind not in get_args(NoiseKind):

@@ -22,6 +22,9 @@ from ..estimation.design_effects import Deff
 from ..estimation.differences import differences
 from ..estimation.families import Family
 from ..estimation.intervals import Interval, Method
+from ..estimation.joint import JointEstimates, jointly
+from ..estimation.margins import margins
+from ..estimation.moments import correlations_of, covariances, deviations_of
 from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..models.as_json import from_json
@@ -321,6 +324,54 @@ class Release:
         >>> release.combine(median_age)
         """
         return combined(self.datasets, function, redrawn=self.redrawn)
+
+    def joint_estimates(
+        self,
+        outcome: str | Sequence[str] | None = None,
+        by: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] = "mean",
+    ) -> JointEstimates:
+        """Estimates in the cells of ``by`` with their covariance matrix, for tests and functions of them.
+
+        Parameters
+        ----------
+        outcome, by, statistic
+            As for :func:`surveysynth.joint_estimates`; outcomes and predictors of this release.
+
+        Raises
+        ------
+        InputError
+            As :meth:`tables` and :func:`surveysynth.joint_estimates`.
+        """
+        names, asked = self._preserved(by), as_list(statistic)
+        designs = self.count_designs() if asked == ["count"] else self.datasets
+        outcomes = [] if asked == ["count"] else self._synthesized(outcome)
+        self._check_functions([*names, *outcomes])
+        moving = {*self.categorical, *self.derived}
+        noise = self.redrawn if asked != ["count"] or moving & set(names) else ()
+        return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=noise)
+
+    def predictive_margins(
+        self, formula: str, group: str, family: Family = "gaussian", *, offset: str | None = None
+    ) -> JointEstimates:
+        """Means by group, were the groups alike in the predictors, combined over the m data sets.
+
+        Arguments and errors as for :func:`surveysynth.predictive_margins`; columns of the synthetic files.
+        """
+        return margins(self.datasets, formula, group, family, offset=offset, redrawn=self.redrawn)
+
+    def population_covariances(self, outcome: str | Sequence[str]) -> JointEstimates:
+        """Variances and covariances of columns, combined; as :func:`surveysynth.population_covariances`."""
+        self._check_functions(as_list(outcome))
+        return covariances(self.datasets, outcome, redrawn=self.redrawn)
+
+    def correlations(self, outcome: Sequence[str]) -> JointEstimates:
+        """Correlations of columns, combined over the m data sets; as :func:`surveysynth.correlations`."""
+        return correlations_of(self.population_covariances(outcome))
+
+    def standard_deviations(self, outcome: str | Sequence[str]) -> JointEstimates:
+        """Standard deviations of columns, combined; as :func:`surveysynth.standard_deviations`."""
+        return deviations_of(self.population_covariances(outcome))
 
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Release:
         """The release with weights that add up to public totals: post-stratified, raked, or by regression (GREG).

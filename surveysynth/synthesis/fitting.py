@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..choices import Clusters
+from ..design.checks import refuse_zero_weights
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError
@@ -346,6 +347,7 @@ def check_kinds(
     """Refuse what is no design, model or mechanism; the model, and the mechanism or the default one."""
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
+    refuse_zero_weights(design.zero_weights)
     if not isinstance(mechanism, Mechanism | None):
         raise InputError(
             "mechanism must be a surveysynth.PseudoPosterior(...), PerInstance(...), WeightedE(...), Censored(...) or "

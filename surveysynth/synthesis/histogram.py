@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .._version import __version__
+from ..design.checks import refuse_zero_weights
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..noise import laplace
@@ -148,6 +149,7 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
     """Refuse what is no design, no column that can be synthesized, or no total of the weights (InputError)."""
     if not isinstance(design, SurveyDesign):
         raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
+    refuse_zero_weights(design.zero_weights)
     if not isinstance(outcome, str):
         raise InputError("outcome must be the name of one column")
     if outcome in (design.weights_name, design.probs_name, *design.design_columns):

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..choices import OutcomeKind
+from ..design.checks import refuse_zero_weights
 from ..design.columns import nearest
 from ..design.guess import guess_roles
 from ..design.read import LABELLED, listing_of, read_labelled
@@ -51,7 +52,7 @@ OVERLAP = (
 READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the survey that are about its file
 ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu"
 # roles that no entry of a plan stands for
-UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "replicate_weights", "pps"
+UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "zero_weights", "replicate_weights", "pps"
 ABOUT = "title", "contact", "source", "license"
 GUESSED = "guessed from the column's name or label: is it that?"
 COMPARED = ["estimate", "se", "ci_low", "ci_high"]
@@ -133,6 +134,7 @@ class Plan:
     ) -> None:
         if not isinstance(design, SurveyDesign):
             raise InputError("the first argument is a SurveyDesign: SurveyDesign.read('silc.csv', weights=...)")
+        refuse_zero_weights(design.zero_weights)
         given: dict[str, Any] = {
             "model.formula": formula, "model.kind": kind, "tables.by": as_list(by) or None, "privacy.epsilon": epsilon,
             "privacy.population_total": population_total, "privacy.bounds": bounds, "release.m": m,

@@ -120,3 +120,24 @@ def test_a_release_has_both():
     assert gaps[1]["df"][0] == np.inf and gaps[1]["ci_high"][0] < gaps[0]["ci_high"][0]
     said = release.calibrate({"gender": {"f": 2e4, "m": 3e4}}, "linear").privacy.assumptions
     assert any("totals by gender" in text for text in said)
+
+
+def test_weights_of_0_and_missing_categories_beside_subsets_and_indices(plain):
+    frame = plain.frame.assign(old=lambda f: f.age >= 65)
+    frame["kind"] = np.where(np.arange(len(frame)) % 7 == 0, None, frame["sex"])
+    roles = {"weights": "w", "strata": "stratum", "psu": "psu", "zero_weights": True}
+    none = frame.iloc[::40].assign(w=0.0, income=np.linspace(1, 1e6, 10), kind="z")
+    ours, more = (SurveyDesign(f, **roles) for f in (frame, pd.concat([frame, none], ignore_index=True)))
+    asked = {"statistic": [*DISTRIBUTIONAL, "mean", "quantile"], "where": "old", "deff": True, "missing": "drop"}
+    one, other = (estimate(design, "income", "kind", **asked) for design in (ours, more))
+    pd.testing.assert_frame_equal(one, other)
+    assert one["kind"].unique().tolist() == ["f", "m", "all"]
+    cells = estimate(ours, "income", "kind", "mean", missing="drop", where="old")
+    assert cells["n"].iloc[:2].sum() < cells["n"].iloc[2] == frame["old"].sum()
+    with pytest.raises(InputError, match="by column 'kind' is missing in"):
+        estimate(ours, "income", "kind", where="old")
+    with pytest.raises(InputError, match="no record meets"):
+        estimate(more.assign(nobody=lambda f: f.w == 0), "income", where="nobody")
+    gaps = [difference(d, "income", "kind", DISTRIBUTIONAL, between={"old": (True, False)}, missing="drop")
+            for d in (ours, more)]  # fmt: skip
+    pd.testing.assert_frame_equal(*gaps)

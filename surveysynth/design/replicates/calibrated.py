@@ -89,6 +89,7 @@ def calibrated_replicates(
             f"{failed.sum():,} of the {before.R:,} replicates cannot meet the totals: some group has no record there: "
             "merge categories, take fewer totals or wider bounds, or another kind of replicates"
         )
+    g = np.divide(w, d, out=np.ones_like(w), where=d > 0)
     return CalibratedReplicates(
-        before.method, before.scale, before.rscales, before.mse, before, X, found, ratio, w / d
+        before.method, before.scale, before.rscales, before.mse, before, X, found, ratio, g
     )  # fmt: skip

@@ -38,7 +38,7 @@ class GivenReplicates(Replicates):
     weights: Floats = field(repr=False)
 
     def factors(self, start: int, stop: int) -> Floats:  # noqa: D102
-        return self._block(slice(start, stop), slice(None)).T / self.weights[:, None]
+        return self._block(slice(start, stop), slice(None)).T / _divisors(self.weights)[:, None]
 
     def _block(self, replicates: slice, records: Records) -> Floats:
         """A part of the columns, each in a row."""
@@ -46,7 +46,7 @@ class GivenReplicates(Replicates):
         return np.stack(parts, dtype=np.float64)
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
-        out, z = np.zeros((self.R, domains)), z / self.weights
+        out, z = np.zeros((self.R, domains)), z / _divisors(self.weights)
         step = max(1, BLOCK // z.size)
         for start in range(0, self.R, step):
             part = slice(start, start + step)
@@ -54,7 +54,7 @@ class GivenReplicates(Replicates):
         return out
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
-        ratio, gram = weights / self.weights, np.zeros((self.R, self.R))
+        ratio, gram = weights / _divisors(self.weights), np.zeros((self.R, self.R))
         records, step = np.arange(ratio.size)[inside], max(1, BLOCK // self.R)
         if records.size < self.R:
             return _rank(_gram(self._block(slice(None), records) * ratio[records])) - 1
@@ -104,10 +104,21 @@ def given(
         raise InputError(f"replicate weights name {', '.join(map(repr, twice))} twice; each column is one replicate")
     check_columns(frame, {f"replicate weights ({i + 1})": name for i, name in enumerate(names)})
     columns = tuple(_weight_column(frame[name], name) for name in names)
+    for name, column in zip(names, columns, strict=True):
+        bad = (weights == 0) & (column.to_numpy() != 0)
+        if bad.any():
+            raise InputError(
+                f"column {name!r} is above 0 where the weight is 0, in {rows(bad)}; it must be 0 there, too"
+            )
     scale = 1 / len(names) if scale is None else positive(scale, "scale")
     if not isinstance(mse, bool):
         raise InputError("mse must be True or False")
     return GivenReplicates("given", scale, _rscales(rscales, len(names)), mse, names, columns, weights)
+
+
+def _divisors(weights: Floats) -> Floats:
+    """Weights to divide by: those of records with weight 0, whose replicate weights are 0, too, are 1."""
+    return np.where(weights > 0, weights, 1.0)
 
 
 def _weight_column(column: pd.Series, name: str) -> pd.Series:
