@@ -27,7 +27,7 @@ from scipy.sparse import csr_array, hstack
 
 from ..errors import InputError
 from ..validation import one_of, rows
-from .columns import check_columns, codes, numeric
+from .columns import check_columns, codes, names_of, numeric
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -225,6 +225,51 @@ def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) 
     row = np.tile(np.arange(n), len(sizes))
     X = csr_array((np.ones(row.size), (row, column)), shape=(n, int(offset[-1])))
     return hstack([X, *(csr_array(values[:, None]) for values in auxiliary)], format="csr") if auxiliary else X
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTotals:
+    """The totals that weights are calibrated to, and the variables that they are of.
+
+    Attributes
+    ----------
+    groups : tuple of tuples of str
+        Columns of each margin.
+    margins : tuple of int arrays (n,)
+    of_margins : list of float arrays (groups,)
+    numbers : tuple of str
+        Columns of numbers.
+    X : sparse array (n, p)
+    totals : float array (p,)
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    margins: tuple[Codes, ...]
+    of_margins: list[Floats]
+    numbers: tuple[str, ...]
+    X: Any
+    totals: Floats
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, totals: Totals) -> KnownTotals:
+        """What :meth:`SurveyDesign.calibrate` is given, checked against the file (InputError)."""
+        if not isinstance(totals, Mapping) or not totals:
+            raise InputError("totals must map columns to the totals of their categories, or to the total of the column")
+        groups: dict[tuple[str, ...], object] = {}
+        numbers: dict[str, float] = {}
+        for margin, given in totals.items():
+            names = names_of(margin, "totals")
+            if is_number(given) and len(names) == 1:
+                numbers[names[0]] = float(given)
+            else:
+                groups[names] = {(): given} if is_number(given) and not names else given
+        margins = margins_of(frame, [*groups])
+        known = [totals_of(frame, *each) for each in zip(groups, margins, groups.values(), strict=True)]
+        check_agreement(known)
+        known = [total * (known[0].sum() / total.sum()) for total in known]  # which agree up to rounding
+        X = known_values(len(frame), margins, auxiliary_of(frame, [*numbers]))
+        every = np.concatenate([*known, np.array([*numbers.values()])])
+        return cls(tuple(groups), margins, known, tuple(numbers), X, every)
 
 
 def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...]:

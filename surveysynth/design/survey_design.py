@@ -19,17 +19,14 @@ from ..validation import check_keywords, check_seed, one_of
 from .calibration import (
     Bounds,
     Distance,
+    KnownTotals,
     Ratio,
     Totals,
     auxiliary_of,
     calibrated,
-    check_agreement,
-    is_number,
-    known_values,
     margins_of,
     rake,
     title,
-    totals_of,
     trimmed,
 )
 from .checks import (
@@ -413,37 +410,21 @@ class SurveyDesign:
         """
         if self.calibrated:
             raise InputError("the weights are calibrated already; calibrate the design that they came from")
-        if not isinstance(totals, Mapping) or not totals:
-            raise InputError("totals must map columns to the totals of their categories, or to the total of the column")
-        ratio = Ratio.checked(distance, bounds)
-        groups: dict[tuple[str, ...], object] = {}
-        numbers: dict[str, float] = {}
-        for margin, given in totals.items():
-            names = names_of(margin, "totals")
-            if is_number(given) and len(names) == 1:
-                numbers[names[0]] = float(given)
-            else:
-                groups[names] = {(): given} if is_number(given) and not names else given
-        margins = margins_of(self._frame, [*groups])
-        known = [totals_of(self._frame, *each) for each in zip(groups, margins, groups.values(), strict=True)]
-        check_agreement(known)
-        known = [total * (known[0].sum() / total.sum()) for total in known]  # which agree up to rounding
-        X = known_values(self.n, margins, auxiliary_of(self._frame, [*numbers]))
-        wanted = np.concatenate([*known, np.array([*numbers.values()])])
-        if distance == "raking" and bounds is None and not numbers and self.replication is None:
-            w = rake(self.weights, margins, known)
+        ratio, known = Ratio.checked(distance, bounds), KnownTotals.of(self._frame, totals)
+        if distance == "raking" and bounds is None and not known.numbers and self.replication is None:
+            w = rake(self.weights, known.margins, known.of_margins)
         else:
-            w = calibrated(self.weights, X, wanted, ratio)
+            w = calibrated(self.weights, known.X, known.totals, ratio)
         replication = self.replication
         if replication is not None:
-            replication = calibrated_replicates(replication, self.weights, w, X, wanted, ratio)
+            replication = calibrated_replicates(replication, self.weights, w, known.X, known.totals, ratio)
         column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
         taken = {column} if self.weights_name else {column, base}
         if taken & set(self._frame.columns):
             raise InputError(f"the frame has a column {column!r} or {base!r} already, where the weights go: rename it")
         frame = self._frame.assign(**{base: self.weights, column: w})
         roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base}
-        roles |= {"poststrata": [*groups], "auxiliary": [*numbers]}
+        roles |= {"poststrata": list(known.groups), "auxiliary": list(known.numbers)}
         for role in ("replicate_weights", "scale", "rscales", "mse"):  # which are those of before
             roles.pop(role, None)
         kept = {"lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint, "replication": replication}

@@ -5,7 +5,7 @@ from .differences import difference
 from .joint import JointEstimates, joint_estimates, with_replicates
 from .margins import predictive_margins
 from .moments import correlations, population_covariances, standard_deviations
-from .regression import Regression, regression
+from .regression import Regression, likelihood_ratio_test, regression
 from .tables import estimate
 from .wide import wide
 
@@ -17,6 +17,7 @@ __all__ = [
     "estimate",
     "independence_test",
     "joint_estimates",
+    "likelihood_ratio_test",
     "population_covariances",
     "predictive_margins",
     "regression",

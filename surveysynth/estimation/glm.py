@@ -18,7 +18,7 @@ that neither the predictors' units nor the size of the weights matter to the las
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,20 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
         replicates = _replicated(design, data, Q, w, b, family) @ T.T
         V = design.replication.covariance(replicates, T @ b)
     return Fit(data, T @ b, V, T @ inverse @ T.T, _degf(design, data.present) + 1 - len(b))
+
+
+def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> float:
+    """Weighted deviance, with weights of mean 1, of the fit of some columns of X (InputError as :func:`fit_glm`)."""
+    w = design.weights[data.present]
+    w = w / w.mean()
+    columns, terms = (tuple(np.array(each)[kept].tolist()) for each in (data.columns, data.terms))
+    part = replace(data, X=data.X[:, kept], columns=columns, terms=terms)
+    linear = data.offset
+    if kept.any():
+        T = _orthonormal(part, w)
+        Q = part.X @ T
+        linear = linear + Q @ _coefficients(part, Q, T, w, family)
+    return float(in_statsmodels(family).deviance(data.y, mean(linear, family)[0], var_weights=w))
 
 
 def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..validation import as_list
 from . import combining
 from .families import Family, mean
-from .glm import Fit, fit_glm
+from .glm import Fit, deviance, fit_glm
 from .intervals import Interval
 from .joint import JointEstimates
 from .model_frame import Model, data_of, names_of_spec, offset_columns, parsed, refuse_different
@@ -84,22 +84,30 @@ class Regression:
             A term that the formula does not have; coefficients whose covariance matrix is singular; ``working``
             of several data sets.
         """
+        at = self._positions(terms)
+        if not working:
+            return self.coefficients.test([self.coefficients.names[i] for i in at])
+        if self._model.naive is None:
+            raise InputError("working=True is for one data set: no rule combines the test over several")
+        b, effects = self.coefficients.estimates[0][at], self._design_effects(at)
+        statistic = float(b @ np.linalg.solve(self._model.naive[np.ix_(at, at)], b))
+        return rao_scott(statistic, effects, self.coefficients.degf, "Rao-Scott working Wald test")
+
+    def _positions(self, terms: Names) -> list[int]:
+        """The coefficients of some terms, or of all but the intercept (InputError)."""
         of = self._model.terms
         asked = [term for term in dict.fromkeys(of) if term != "Intercept"] if terms is None else as_list(terms)
         wanted = [_term(term, of) for term in asked]
         at = [i for i, term in enumerate(of) if term in wanted]
-        names = [self.coefficients.names[i] for i in at]
-        if not names:
+        if not at:
             raise InputError(f"{self.formula!r} has no coefficients to test but the intercept")
-        if not working:
-            return self.coefficients.test(names)
-        if self._model.naive is None:
-            raise InputError("working=True is for one data set: no rule combines the test over several")
-        b, V, V0 = self.coefficients.estimates[0][at], self.covariance.to_numpy(), self._model.naive
-        V, V0 = V[np.ix_(at, at)], V0[np.ix_(at, at)]
-        eigenvalues = np.linalg.eigvals(np.linalg.solve(V0, V)).real
-        statistic = float(b @ np.linalg.solve(V0, b))
-        return rao_scott(statistic, eigenvalues, self.coefficients.degf, "Rao-Scott working Wald test")
+        return at
+
+    def _design_effects(self, at: list[int]) -> Floats:
+        """Generalized design effects of coefficients of one data set: eigenvalues of V0^-1 V."""
+        assert self._model.naive is not None
+        V, V0 = (matrix[np.ix_(at, at)] for matrix in (self.covariance.to_numpy(), self._model.naive))
+        return np.asarray(np.linalg.eigvals(np.linalg.solve(V0, V)).real)
 
     def predict(self, frame: pd.DataFrame, *, linear: bool = False, level: float = 0.95) -> pd.DataFrame:
         """Predicted means of records, with standard errors of the prediction's mean (R's ``predict.svyglm``).
@@ -138,6 +146,50 @@ class Regression:
             se = se * slope
         numbers = {"estimate": eta, "se": se, "df": both.df, "ci_low": low, "ci_high": high}
         return pd.DataFrame(numbers, index=frame.index)
+
+
+def likelihood_ratio_test(
+    design: SurveyDesign,
+    formula: str,
+    terms: Names = None,
+    family: Family = "gaussian",
+    *,
+    offset: str | None = None,
+    missing: str = "fail",
+) -> Test:
+    """Rao and Scott's likelihood ratio test of terms of a regression (R's ``regTermTest(method="LRT")``).
+
+    The weighted deviance of the fit without the terms, less that of the fit with them, is distributed as
+    sum_j lambda_j chi2_1, where the lambda_j are the eigenvalues of V0^-1 V of their coefficients: V by the design, V0
+    from the information.
+
+    Source: Lumley and Scott 2014, eq. 5.
+
+    Parameters
+    ----------
+    design, formula, family, offset, missing
+        As for :func:`regression`.
+    terms : str or list of str, optional
+        As for :meth:`Regression.test`.
+
+    Returns
+    -------
+    Test
+
+    Raises
+    ------
+    InputError
+        As :func:`regression` and :meth:`Regression.test`.
+    """
+    fitted = regression(design, formula, family, offset=offset, missing=missing)
+    at = fitted._positions(terms)
+    outcome, names = parsed(formula)
+    data = data_of(design, formula, outcome, [*names, *offset_columns(offset)], family, offset, missing)
+    kept = np.ones(len(data.columns), dtype=bool)
+    whole = deviance(design, data, family, kept)
+    kept[at] = False
+    gain = deviance(design, data, family, kept) - whole
+    return rao_scott(gain, fitted._design_effects(at), fitted.coefficients.degf, "Rao-Scott likelihood ratio test")
 
 
 def _term(term: str, of: Sequence[str]) -> str:

@@ -344,6 +344,8 @@ class Release:
             As :meth:`tables` and :func:`surveysynth.joint_estimates`.
         """
         names, asked = self._preserved(by), as_list(statistic)
+        if "count" in asked and asked != ["count"] and self.count_roles is not None:
+            raise InputError("counts of this release have weights of their own: ask for them by themselves")
         designs = self.count_designs() if asked == ["count"] else self.datasets
         outcomes = [] if asked == ["count"] else self._synthesized(outcome)
         self._check_functions([*names, *outcomes])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_regression import name_in_r
 from test_taylor import CLUS1, CLUS2, NHANES, STRAT, svydesign
 
-from surveysynth import InputError, SurveyDesign, regression
+from surveysynth import InputError, SurveyDesign, likelihood_ratio_test, regression
 from surveysynth.estimation.regression import regressions
 
 FAMILY = {
@@ -78,6 +78,29 @@ def test_terms_are_tested_as_by_regtermtest(fits, r):
         np.testing.assert_allclose(
             ours.test(term, working=True).p, r.r("as.numeric(test$p)")[0], rtol=1e-4, atol=1e-12
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(("formula", "family"), [
+    ("wide ~ ell + stype + meals", "binomial"), ("api00 ~ ell * stype", "gaussian"),
+    ("enroll ~ meals + stype", "gamma"), ("api.stu ~ meals + stype + ell", "poisson"),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["strata", "replicates"])
+def test_likelihood_ratios_equal_regtermtest(formula, family, kind, r, r_frame, to_r):
+    frame = r_frame("apistrat").assign(wide=lambda f: (f["sch.wide"] == "Yes") * 1)
+    to_r("d", frame)
+    made = svydesign(STRAT | {"fpc": "fpc"})
+    r.r(
+        f"design <- {made if kind == 'strata' else f'as.svrepdesign({made}, type = {chr(34)}JKn{chr(34)}, mse = TRUE)'}"
+    )
+    design = SurveyDesign(frame, **STRAT | {"fpc": "fpc"})
+    design = design if kind == "strata" else design.replicates("JKn")
+    r.r(f"fit <- svyglm({formula}, design, family = {FAMILY[family]}, control = list(epsilon = 1e-15, maxit = 100))")
+    term = "ell:stype" if "*" in formula else "stype"
+    r.r(f"test <- regTermTest(fit, ~{term}, method = 'LRT')")
+    ours = likelihood_ratio_test(design, formula, term, family)
+    np.testing.assert_allclose(ours.p, r.r("as.numeric(test$p)")[0], rtol=1e-4, atol=1e-14)
+    effects = np.array(r.r("test$lambda"))
+    np.testing.assert_allclose(ours.statistic * effects.sum(), r.r("as.numeric(test$chisq)")[0], rtol=1e-6)
 
 
 def test_predictions_equal_r(fits, r, to_r):
