@@ -639,7 +639,7 @@ class Release:
         """
         path, names = Path(path), as_list(by)
         check_suffix(path)
-        _check_named(asked.get("where"))
+        _check_printed(**asked)
         table = self.tables(names, **asked)
         write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
         return path
@@ -684,7 +684,7 @@ class Release:
 
         path, names = Path(path), as_list(by)
         check_figure(path)
-        _check_named(asked.get("where"))
+        _check_printed(**asked)
         if positive(width, "width") < LEAST:
             raise InputError(f"width is {width:g} cm, and {LEAST:g} is the least")
         numbers = [name for name in as_list(asked.get("outcome")) or self.outcomes if name not in self._labels]
@@ -693,8 +693,10 @@ class Release:
         return path
 
 
-def _check_named(where: Where) -> None:
-    """Refuse a condition that no title can say (InputError)."""
+def _check_printed(where: Where = None, level: float = 0.95, **others: Any) -> None:
+    """Refuse a condition that no title can say, and intervals that are not those that headings name (InputError)."""
+    if level != 0.95:
+        raise InputError("printed tables and figures have 95% intervals: leave level= out, or print tables(level=...)")
     if callable(where):
         raise InputError(
             "a printed table must say which records it is of: assign() the condition as a column, and give its name as "

@@ -150,6 +150,8 @@ def test_filters_on_a_release_are_domains_of_each_data_set(tmp_path):
     for write in (made.write_tables, made.plot):
         with pytest.raises(InputError, match="must say which records it is of"):
             write(tmp_path / "t.svg" if write == made.plot else tmp_path / "t.md", where=lambda f: f.low)
+        with pytest.raises(InputError, match="have 95% intervals"):  # as headings say
+            write(tmp_path / "t.svg" if write == made.plot else tmp_path / "t.md", level=0.9)
 
 
 def test_the_count_of_a_part_is_no_calibrated_total():
