@@ -351,7 +351,7 @@ def test_the_list_of_models_is_the_one_of_python_and_of_r():
     assert {in_r for in_r, _ in listed} <= exported
     assert {each for each in there if each[1] != "model_from_file"} == listed
     public = {name for name in ss.__all__ if isinstance(getattr(ss, name), type(Synthesizer))}
-    assert public == {kind for _, kind in listed} | {"Synthesizer", "StanModel"}
+    assert public == {kind for _, kind in listed} | {"Synthesizer", "StanModel", "Sequential"}
 
 
 @pytest.mark.parametrize(
