@@ -142,6 +142,8 @@ def _quantile(y: Floats, W: Floats, p: float) -> Floats:
 def _estimate(quantity: Quantity, y: Floats, W: Floats, line: Floats) -> Floats:
     """The statistic of sorted values y (k,) under weights W (k, R): (R,)."""
     N, Y, column = W.sum(axis=0), y @ W, y[:, None]
+    if quantity.statistic == "variance" and y.size == 1:  # 0 / 0, but for rounding of the mean
+        return np.full(W.shape[1], np.nan)
     if quantity.statistic == "variance":
         return np.asarray((W * (column - Y / N) ** 2).sum(axis=0) / N * y.size / np.float64(y.size - 1))
     if quantity.statistic == "gini":
