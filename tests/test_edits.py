@@ -129,6 +129,7 @@ def test_a_plan_says_them(tmp_path):
     back = ss.read_release(plan.write(release, tmp_path / "release"))
     assert {"left", "poor"} <= set(back.datasets[0].frame)
     assert back.tables("region", outcome="left", statistic="mean")["se"].gt(0).all()
-    for derive, said in [({"income": "rent"}, "is a column of the synthetic files"), ({"x": "wage + 1"}, "names wage")]:
+    for derive, said in [({"income": "rent"}, "is a column of the synthetic files"), ({"x": "wage + 1"}, "names wage"),
+                         ({"x": "region * income"}, "stopped with")]:  # fmt: skip
         with pytest.raises(ss.InputError, match=said):
             plan.set(derive=derive).release(seed=5)

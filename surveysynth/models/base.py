@@ -97,9 +97,23 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return type(self).__name__
 
     @property
+    def numeric(self) -> tuple[str, ...]:
+        """The outcomes that are numbers."""
+        return tuple(outcome for outcome in self.outcomes if outcome not in self.categorical)
+
+    @property
+    def models(self) -> tuple[Synthesizer[Any], ...]:
+        """The models that it is made of, in sequence: itself."""
+        return (self,)
+
+    @property
     def predictor_columns(self) -> tuple[str, ...]:
         """The public columns that the formula names, sorted."""
         return formula_columns(self.predictors)
+
+    def columns_of(self, made: Synthetic) -> dict[str, Any]:
+        """The outcomes of a synthetic data set as columns, by name."""
+        return dict(zip(self.numeric, made.outcomes.T, strict=True)) | dict(made.labels)
 
     @abstractmethod
     def fit(self, records: R, alpha: Floats, sampler: Sampler) -> Draws:

@@ -160,6 +160,8 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     ('income', 'visits')
     """
 
+    models: tuple[Synthesizer, ...] = ()  # not the property of one model
+
     def __init__(self, models: Sequence[Synthesizer]) -> None:
         given = list(models) if isinstance(models, Sequence) and not isinstance(models, str) else []
         if len(given) < 2 or not all(isinstance(model, Synthesizer) for model in given):
@@ -244,8 +246,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         """One synthetic data set: the first model's outcomes and weights, then one model after the other."""
         assert isinstance(public, SequentialPublic)
         made, frame = self._first_of(public, [_of_model(draw, k) for k in range(len(self.models))], rng)
-        numeric = [name for name in self.outcomes if name not in self.categorical]
-        return replace(made, outcomes=frame[numeric].to_numpy(dtype=np.float64))
+        return replace(made, outcomes=frame[[*self.numeric]].to_numpy(dtype=np.float64))
 
     def _first_of(
         self, public: SequentialPublic, drawn: Sequence[Draws], rng: np.random.Generator
@@ -253,12 +254,9 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         """What as many models as there are draws make, one after the other: weights, and predictors with outcomes."""
         first, *others = self.models
         made = first.simulate(public.first, drawn[0], rng)
-        numeric = [name for name in first.outcomes if name not in first.categorical]
-        frame = public.frame.iloc[public.place].reset_index(drop=True)
-        frame = frame.assign(**dict(zip(numeric, made.outcomes.T, strict=True)), **made.labels)
+        frame = public.frame.iloc[public.place].reset_index(drop=True).assign(**first.columns_of(made))
         for model, later, draw in zip(others, public.later, drawn[1:], strict=False):
-            values = model.simulate(later.public(frame, made.weights), draw, rng).outcomes
-            frame = frame.assign(**dict(zip(model.outcomes, values.T, strict=True)))
+            frame = frame.assign(**model.columns_of(model.simulate(later.public(frame, made.weights), draw, rng)))
         return made, frame
 
     # ---- the strict mechanism, which fits one model after the other

@@ -192,8 +192,7 @@ def assemble(
 ) -> SurveyDesign:
     """A synthetic data set is a SurveyDesign: rows in this order, no index, weights that add up to known totals."""
     frame = public.copy()
-    numeric = [name for name in synthesizer.outcomes if name not in synthesizer.categorical]
-    values = dict(zip(numeric, synthetic.outcomes.T, strict=True)) | dict(synthetic.labels)
+    values = synthesizer.columns_of(synthetic)
     for outcome in synthesizer.outcomes:
         frame[outcome] = values[outcome]
     group, known = totals
@@ -212,7 +211,7 @@ def assemble(
         }
     for name, weight in weights.items():
         frame[name] = weight
-    finite = np.isfinite(frame[[*numeric, *weights]].to_numpy()).all(axis=1)
+    finite = np.isfinite(frame[[*synthesizer.numeric, *weights]].to_numpy()).all(axis=1)
     if not finite.all():
         raise ModelError(
             f"the model drew values that are not finite for {rows(~finite)}; the transform does not suit them"

@@ -54,9 +54,7 @@ def choose(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Sett
     strict, pseudo = settings.privacy.mechanism == "strict", settings.privacy.mechanism == "pseudo-posterior"
     takes = _takes(settings)
     if strict:
-        numeric = [
-            name for name in _model(settings, folder).outcomes if name not in _model(settings, folder).categorical
-        ]
+        numeric = _model(settings, folder).numeric
         if numeric and settings.privacy.reference is None and "transform" in takes:
             say("model.transform", "scores", "private normal scores of this file within the bounds")
         if hasattr(MODELS.get(str(settings.model.name)) and MODELS[str(settings.model.name)].kind, "curved"):
@@ -125,9 +123,8 @@ def expected(
     said = settings.privacy
     if said.mechanism != "strict" or said.epsilon is None:
         return None
-    model = synthesizer_of(settings, folder)
-    shares = len(model.models) if isinstance(model, Sequential) else 1
-    model = model.models[0] if isinstance(model, Sequential) else model
+    models = synthesizer_of(settings, folder).models
+    model = models[0]
     if not isinstance(model, Relative):
         return None
     numbers, parameters = (
@@ -139,7 +136,7 @@ def expected(
     )
     n = records or (design.n if said.unit is None else design.column(said.unit).nunique())
     return expected_se(
-        n, parameters, said.epsilon / shares, m or settings.release.m, numbers=numbers,
+        n, parameters, said.epsilon / len(models), m or settings.release.m, numbers=numbers,
         reference=said.reference is not None, scores=bounds_of_scores(settings) is not None,
     )  # fmt: skip
 
@@ -186,7 +183,7 @@ def _takes(settings: Settings) -> Any:
 
 def _needs_bounds(settings: Settings, folder: Path) -> bool:
     if settings.privacy.mechanism == "strict":
-        numeric = set(_model(settings, folder).outcomes) - set(_model(settings, folder).categorical)
+        numeric = _model(settings, folder).numeric
         own_scale = str(settings.model.transform).endswith(".json")
         return bool(numeric) and settings.privacy.reference is None and not own_scale
     option = _takes(settings).get("bounds")

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design.derived import RowWise
+from ..design.derived import RowWise, row_wise
 from ..errors import InputError, ModelError, guarded
 from ..models.draws import Synthetic
 
@@ -64,21 +64,24 @@ def _names(rule: str) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name)} - {PLACE} | set(QUOTED.findall(rule))
 
 
-def check_derived(derived: Mapping[str, str] | None, columns: Sequence[str]) -> dict[str, RowWise]:
+def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dict[str, RowWise]:
     """Expressions of columns as functions of the frame, by the name of the new column; one may use those before it.
+
+    They are computed on a frame with the columns of the synthetic files, so that nothing is spent before they work.
 
     Raises
     ------
     InputError
-        A name that is taken; what is no expression, or names a column that synthetic files do not have.
+        A name that is taken; what is no expression, cannot be computed, or names a column that synthetic files do not
+        have.
     """
-    known, out = list(columns), dict[str, RowWise]()
+    out = dict[str, RowWise]()
     for name, expression in (derived or {}).items():
-        if name in known:
+        if name in frame:
             raise InputError(f"edits: {name!r} is a column of the synthetic files: derive a new one")
-        check_rules([expression], known)
+        check_rules([expression], [*frame])
         out[name] = partial(_computed, expression=expression)
-        known.append(name)
+        frame = frame.assign(**{name: row_wise(frame, out[name], name)})
     return out
 
 
@@ -98,13 +101,10 @@ def obeyed(rules: Sequence[str], frame: pd.DataFrame) -> Bools:
     out = np.ones(len(frame), dtype=bool)
     for rule in rules:
 
-        def evaluate(rule: str = rule) -> Any:
-            return frame.eval(rule, engine="python")
-
         def impossible(kind: str, rule: str = rule) -> InputError:
             return InputError(f"edits: {rule!r} cannot be evaluated ({kind})")
 
-        found = guarded(evaluate, Exception, impossible)
+        found = guarded(partial(_computed, frame, rule), Exception, impossible)
         if not isinstance(found, pd.Series) or not pd.api.types.is_bool_dtype(found.dtype):
             raise InputError(f"edits: {rule!r} is no condition: write a comparison, as 'rent <= income'")
         out &= found.fillna(False).to_numpy(dtype=bool)

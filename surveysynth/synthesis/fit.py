@@ -373,15 +373,12 @@ class Fit:
         """Data sets that obey public rules, and the share of records of each that were drawn again."""
         if not rules:
             return simulated, []
-        numeric = [name for name in self.synthesizer.outcomes if name not in self.synthesizer.categorical]
 
         def frame(made: Synthetic) -> pd.DataFrame:
-            return public.assign(**dict(zip(numeric, made.outcomes.T, strict=True)), **made.labels)
+            return public.assign(**self.synthesizer.columns_of(made))
 
         def again(s: int) -> Callable[[], Synthetic]:
-            return lambda: next(
-                iter(self.synthesizer.simulations(self.records, chosen.draws, [s], self.streams.values))
-            )
+            return lambda: next(self.synthesizer.simulations(self.records, chosen.draws, [s], self.streams.values))
 
         found = [redrawn(made, again(s), rules, frame) for made, s in zip(simulated, chosen.simulated, strict=True)]
         return [made for made, _ in found], [share for _, share in found]

@@ -198,7 +198,7 @@ def fit(
     budget = replace(budget, parts=synthesizer.spent)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
-    with stages(mechanism.expected_seconds(design.n, models_of(synthesizer))) as say:
+    with stages(mechanism.expected_seconds(design.n, len(synthesizer.models))) as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
@@ -234,7 +234,7 @@ def _scored(
     if budget.epsilon is None:
         raise InputError("bounds= makes normal scores under a part of epsilon: say epsilon=")
     each = 1 if protected.of_record is None else int(np.bincount(protected.of_record).max())
-    outcomes = len(synthesizer.outcomes) - len(synthesizer.categorical)
+    outcomes = len(synthesizer.numeric)
     scored = synthesizer.scored_by_bounds
     epsilon = scores_epsilon(budget, design.n, outcomes, outcomes + 1, each) if scored else 0.0
     return synthesizer.scored(design, bounds, epsilon, each, rng)
@@ -397,7 +397,7 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
     if epsilon is not None and mechanism.epsilon is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
     asked = mechanism.epsilon if epsilon is None else epsilon
-    models = models_of(synthesizer) if mechanism.clamps else 1  # which have shares of epsilon
+    models = len(synthesizer.models) if mechanism.clamps else 1  # which have shares of epsilon
     share = None if asked is None else positive(asked, "epsilon") / models
     budget = Budget(asked, mechanism.data_sets(share) if m is None else m)
     if synthesizer.from_records:
@@ -405,11 +405,6 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
     elif budget.epsilon is None and mechanism.needs_epsilon:
         raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
     return budget
-
-
-def models_of(synthesizer: Synthesizer) -> int:
-    """How many models are in sequence."""
-    return len(synthesizer.models) if isinstance(synthesizer, Sequential) else 1
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -304,9 +304,8 @@ def _look_inside(
         return said
     said = _of_information(settings, design, model, mechanism)
     said += [near_public] if (near_public := of_weights(settings, design, model)) else []
-    numeric = [name for name in model.outcomes if name not in model.categorical]
-    said += _of_zeros(settings, design, numeric, folder, ratio)
-    for outcome in numeric:
+    said += _of_zeros(settings, design, model.numeric, folder, ratio)
+    for outcome in model.numeric:
         said += _of_values(settings, design, outcome, scaled=hasattr(model, "transform"))
         said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") else []
         said += _of_sizes(settings, design, outcome)
@@ -363,7 +362,7 @@ def of_weights(settings: Settings, design: SurveyDesign, model: Synthesizer) -> 
 
 
 def _of_zeros(
-    settings: Settings, design: SurveyDesign, outcomes: list[str], folder: Path, ratio: float | None
+    settings: Settings, design: SurveyDesign, outcomes: Sequence[str], folder: Path, ratio: float | None
 ) -> list[str]:
     """What to expect where amounts are those of some records only."""
     if not settings.model.zeros or ratio is None:

@@ -317,9 +317,8 @@ class Plan:
         print_of(self.settings, synthesizer, self._folder)
         if foretold := of_weights(self.settings, self.design, synthesizer):
             warnings.warn(foretold, stacklevel=2)
-        derived = check_derived(
-            self.settings.edits.derive, [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
-        )
+        columns = [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
+        derived = check_derived(self.settings.edits.derive, self.design.frame[columns].reset_index(drop=True))
         ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
         if ledger is not None and epsilon is not None:
             ledger.check(epsilon)  # before the work of a fit

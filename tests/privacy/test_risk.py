@@ -124,7 +124,7 @@ def simulated(measure, frame, files, unit=None):
         taken.extend(chosen)
         return (SimpleNamespace(outcomes=files[draw]) for draw in chosen)
 
-    fake = SimpleNamespace(outcomes=("y",), categorical=(), simulations=simulations)
+    fake = SimpleNamespace(outcomes=("y",), numeric=("y",), categorical=(), simulations=simulations)
     posterior = SimpleNamespace(size=len(files), weight=np.full(len(files), 1 / len(files)))
     design = ss.SurveyDesign(frame.assign(w=1.0), weights="w")
     found = measure.compute(design, fake, None, Unit("u", unit), lambda: posterior, np.random.default_rng(1))

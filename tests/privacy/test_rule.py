@@ -43,7 +43,7 @@ def test_a_release_is_stopped_if_and_only_if_a_record_is_above(seed, n, relative
 
     expected = risks(y, pattern, files, near)
     design = ss.SurveyDesign(pd.DataFrame({"y": y, "p": pattern, "w": 1.0}), weights="w")
-    outcomes = SimpleNamespace(outcomes=("y",), categorical=())
+    outcomes = SimpleNamespace(outcomes=("y",), numeric=("y",), categorical=())
     above = int((expected > most + 1e-9).sum())
     rule = ss.IdentificationRule("p", most, radius, relative, floor=1)
     if not above:
@@ -59,7 +59,7 @@ def test_a_mean_that_is_the_limit_is_not_above_it():
     y = np.full(6, 100.0)
     files = [np.where(np.arange(6) < inside, 100.0, 900.0)[:, None] for inside in (4, 2, 3)]
     design = ss.SurveyDesign(pd.DataFrame({"y": y, "w": 1.0}), weights="w")
-    outcomes = SimpleNamespace(outcomes=("y",), categorical=())
+    outcomes = SimpleNamespace(outcomes=("y",), numeric=("y",), categorical=())
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         ss.IdentificationRule([], 0.5).enforce(design, outcomes, [files[k] for k in order])
     with pytest.raises(ss.PrivacyError, match=r"^2 of 6 records"):

@@ -65,11 +65,6 @@ class RelativeRegression(Relative[J]):
 
     @property
     @abstractmethod
-    def numeric(self) -> tuple[str, ...]:
-        """The outcomes that are numbers."""
-
-    @property
-    @abstractmethod
     def curved(self) -> bool:
         """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
 

@@ -70,7 +70,7 @@ class _Near:
     def _values(self, design: SurveyDesign, model: Synthesizer) -> tuple[Floats, Floats, Floats]:
         """Numeric outcomes, and the ends of the balls around them: (n, d) each."""
         measure = type(self).__name__
-        numeric = [outcome for outcome in model.outcomes if outcome not in model.categorical]
+        numeric = model.numeric
         if not numeric:
             raise InputError(f"{measure} looks at numeric outcomes, and there are none: {self.instead}")
         for name, given in (("radius", self.radius), ("floor", self.floor)):

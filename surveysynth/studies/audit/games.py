@@ -156,8 +156,7 @@ def with_and_without(
     model, n = FBS(file.formula, prior="flat"), file.design.n
     records = model.prepare(file.design, "ignore", file.mean_weight)
     pseudo = PseudoLikelihood(model, records, Unit(), Sampler(_no_engine, rng, 1, 0, games * stake.m), rng)
-    known, budget = Assessment(lambda _: np.ones(n), None, np.ones(n)), Budget(stake.epsilon, stake.m)
-    fitted = mechanism.fit(pseudo, budget, known, tolerance=0.01, reweight=0, say=lambda _: None)
+    fitted = _fitted(mechanism, pseudo, Budget(stake.epsilon, stake.m), np.ones(n))
     here = np.arange(n) != file.row
     draws = fitted.posterior if side == "in" else pseudo.fit(fitted.alpha * here)
     found: dict[str, Any] = {}
@@ -253,10 +252,14 @@ def play(mechanism: Mechanism, file: PlantedFile, side: Side, stake: Stake, samp
     records = chosen.prepare(design, "ignore", file.mean_weight)
     present = np.ones(design.n)
     present[file.row] = side != "blank"
-    known = Assessment(lambda _: np.ones(design.n), None, present)
     pseudo = PseudoLikelihood(chosen, records, Unit(), sampler, sampler.rng)
-    fitted = mechanism.fit(pseudo, budget, known, tolerance=0.01, reweight=0, say=lambda _: None)
-    return Played(chosen, records, file, stake, fitted)
+    return Played(chosen, records, file, stake, _fitted(mechanism, pseudo, budget, present))
+
+
+def _fitted(mechanism: Mechanism, pseudo: PseudoLikelihood, budget: Budget, present: Floats) -> ProtectedFit:
+    """What a mechanism makes of the records that are present (n,), all of which have the same risk."""
+    known = Assessment(lambda _: np.ones(present.size), None, present)
+    return mechanism.fit(pseudo, budget, known, tolerance=0.01, reweight=0, say=lambda _: None)
 
 
 def _no_engine() -> Any:
