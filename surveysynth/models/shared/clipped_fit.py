@@ -15,6 +15,7 @@ probability of it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -171,15 +172,14 @@ class Part:
     @property
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about: from n a at the reference."""
-        known = self.tempering.sum()
-        prior = (prior_sd(self.W), np.inf, np.inf, CURVATURE_SD, SPREAD_SD, slope_sd(self.varying))
-        information = (1, 2, 1, 2, 2, 1)
-        return np.concatenate(
-            [
-                np.full(size, (k * known + 1 / sd**2) ** -0.5)
-                for size, k, sd in zip(self.sizes, information, prior, strict=True)
-            ]
-        )
+        information = np.repeat((1, 2, 1, 2, 2, 1), self.sizes)
+        return np.asarray((information * self.tempering.sum() + self.precision) ** -0.5)
+
+    @property
+    def precision(self) -> Floats:
+        """Of the prior around the reference."""
+        sd = prior_sd(self.W), np.inf, np.inf, CURVATURE_SD, SPREAD_SD, slope_sd(self.varying)
+        return np.repeat(np.array(sd) ** -2, self.sizes)
 
     @property
     def centre(self) -> Floats:
@@ -223,6 +223,7 @@ class Part:
         if self.curved:
             reference = reference._replace(kappa=self.reference.kappa, eta=self.reference.eta)
         (low, high), lower = self.limits, self.below
+        v, centre, precision = np.ascontiguousarray(self.v.T), self.centre, self.precision
         of_slopes = self.W @ self.varying if self.curved else self.slope
 
         def part(point: Floats, offset: Floats) -> tuple[float, Floats, Floats]:
@@ -232,18 +233,16 @@ class Part:
                 return -np.inf, point, offset
             value = clipped_ratio(
                 self.W @ beta, self.slope + of_slopes @ theta if self.curved else self.slope, offset, form, self.slope,
-                reference, self.B, nodes, weights, self.v, self.log_ref, self.a, self.start, self.tempering,
+                reference, self.B, nodes, weights, v, self.log_ref, self.a, self.start, self.tempering,
                 g_mu, g_slope, g_offset, g,
             )  # fmt: skip
-            kappa, eta = form.kappa - reference.kappa, form.eta - reference.eta
-            value -= float((beta**2).sum()) / (2 * prior_sd(self.W) ** 2)
-            value -= float((kappa**2).sum()) / (2 * CURVATURE_SD**2) + float((eta**2).sum()) / (2 * SPREAD_SD**2)
-            value -= float((theta**2).sum()) / (2 * slope_sd(self.varying) ** 2)
+            away = point - centre
+            value -= float(precision @ away**2) / 2
             gradient = np.concatenate([
-                (self.W.T @ g_mu - beta / prior_sd(self.W)**2).ravel(), g.delta, g.lam[lower],
-                g.kappa - kappa / CURVATURE_SD**2, g.eta - eta / SPREAD_SD**2,
-                (of_slopes.T @ g_slope - theta / slope_sd(self.varying) ** 2).ravel() if self.curved else [],
+                (self.W.T @ g_mu).ravel(), g.delta, g.lam[lower], g.kappa, g.eta,
+                (of_slopes.T @ g_slope).ravel() if self.curved else [],
             ])  # fmt: skip
+            gradient -= precision * away
             return value, gradient, g_offset
 
         return part
@@ -297,7 +296,7 @@ class ClippedTarget:
 
     def split(self, point: Floats) -> tuple[Floats, ...]:
         """The parameters of each part, psi and contrasts."""
-        return tuple(np.split(point, self.ends[:-1]))
+        return tuple(point[start:end] for start, end in itertools.pairwise((0, *self.ends)))
 
     @property
     def scale(self) -> Floats:

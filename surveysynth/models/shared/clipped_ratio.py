@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 FARTHEST = 5.0  # standard deviations that the rule over the reference's innovations covers
+TINY = 1e-30
 FAR = 40.0  # from there on a normal density is nothing that a double could show
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
 SAFE = {"reassoc", "contract", "arcp", "nsz"}  # of fast arithmetic, what infinite and undefined numbers survive
@@ -52,7 +53,7 @@ class Form(NamedTuple):
 
 
 def rule(dimensions: int, step: float) -> tuple[Floats, Floats]:
-    """Nodes (Q, dimensions) and weights (Q,) of a trapezoid rule for expectations under a standard normal.
+    """Nodes (dimensions, Q) and weights (Q,) of a trapezoid rule for expectations under a standard normal.
 
     Parameters
     ----------
@@ -62,12 +63,12 @@ def rule(dimensions: int, step: float) -> tuple[Floats, Floats]:
         Between neighbouring nodes, in standard deviations.
     """
     if dimensions == 0:
-        return np.empty((1, 0)), np.ones(1)
+        return np.empty((0, 1)), np.ones(1)
     half = int(FARTHEST / step)
     line = step * np.arange(-half, half + 1)
-    nodes = np.stack(np.meshgrid(*[line] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
-    square = (nodes**2).sum(axis=1)
-    nodes, square = nodes[square <= FARTHEST**2], square[square <= FARTHEST**2]
+    nodes = np.stack(np.meshgrid(*[line] * dimensions, indexing="ij")).reshape(dimensions, -1)
+    square = (nodes**2).sum(axis=0)
+    nodes, square = np.ascontiguousarray(nodes[:, square <= FARTHEST**2]), square[square <= FARTHEST**2]
     weights = np.exp(-square / 2)
     return nodes, weights / weights.sum()
 
@@ -80,126 +81,123 @@ def extremes(form: Form) -> tuple[float, float]:
     return eigenvalues[0], eigenvalues[-1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
+def _exp(x: float) -> float:
+    """The exponential function without a branch: within 1e-13 for |x| <= 10; below -60 that of -60."""
+    x = max(x, -60.0) / 64
+    series = 1.0
+    for k in range(10, 0, -1):
+        series = 1 + x / k * series
+    for _ in range(6):
+        series *= series
+    return series
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
 def _normal(x: float) -> tuple[float, float]:
     """Density and distribution function, the latter within 7.5e-8 (Abramowitz & Stegun 1964, eq. 26.2.17)."""
-    density = math.exp(-0.5 * x * x) / ROOT_TWO_PI
+    density = _exp(-0.5 * x * x) / ROOT_TWO_PI
     t = 1 / (1 + 0.2316419 * abs(x))
     series = -0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))
     tail = density * t * (0.319381530 + t * series)
     return density, 1 - tail if x > 0 else tail
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
-def _roots(c0: float, c1: float, c2: float, out: Floats, found: int) -> int:
-    """Real roots of c0 + c1 x + c2 x^2, appended to ``out``; how many there then are."""
-    if abs(c2) < 1e-13:
-        if abs(c1) > 1e-13:
-            out[found] = -c0 / c1
-            found += 1
-        return found
-    square = c1 * c1 - 4 * c2 * c0
-    if square > 0:
-        half = -0.5 * (c1 + math.copysign(math.sqrt(square), c1))
-        out[found] = half / c2
-        out[found + 1] = c0 / half if half != 0 else -half / c2
-        found += 2
-    return found
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
+def _between_roots(c0: float, c1: float, c2: float, alpha: float, rho: float) -> tuple[float, float, float, float]:
+    """P(x) and the moments of order 0, 1, 2 of alpha + rho x, both standard normal, between the roots of a quadratic.
 
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
-def _expected_clip(
-    A: float, alpha: float, log_rho: float, B: float, low: float, high: float, cuts: Floats
-) -> tuple[float, float, float, float]:
-    """E clip(e^l, low, high) over the last coordinate, and its moments of order 0, 1, 2 where l is not clamped.
-
-    l = A + log rho - (alpha + rho x)^2 / 2 + x^2 / 2 with x standard normal; the innovation is alpha + rho x.
+    All are 0 where c0 + c1 x + c2 x^2 has no real roots.  c2 is not 0: of a line, one root is very far.
     """
-    rho = math.exp(log_rho)
-    c0, c1, c2 = A + log_rho - 0.5 * alpha * alpha, -alpha * rho, 0.5 * (1 - rho * rho)
-    found = _roots(c0 - B, c1, c2, cuts, 0)
-    found = _roots(c0 + B, c1, c2, cuts, found)
-    for i in range(1, found):  # four at most: sorted by insertion
-        x, j = cuts[i], i
-        while j > 0 and cuts[j - 1] > x:
-            cuts[j] = cuts[j - 1]
-            j -= 1
-        cuts[j] = x
-    total = J0 = J1 = J2 = 0.0
-    left, below = -np.inf, 0.0  # P(x < left)
-    for i in range(found + 1):
-        right = cuts[i] if i < found else np.inf
-        if right <= left:
-            continue
-        if left == -np.inf:
-            middle = 0.0 if right == np.inf else right - 1.0
-        else:
-            middle = left + 1.0 if right == np.inf else 0.5 * (left + right)
-        upto = 1.0 if right == np.inf else _normal(right)[1]
-        ratio = c0 + middle * (c1 + middle * c2)
-        if ratio >= B:
-            total += high * (upto - below)
-        elif ratio <= -B:
-            total += low * (upto - below)
-        else:
-            first, last = max(alpha + rho * left, -FAR), min(alpha + rho * right, FAR)  # and not infinite
-            (at_first, below_first), (at_last, below_last) = _normal(first), _normal(last)
-            mass = below_last - below_first
-            J0 += mass
-            J1 += at_first - at_last
-            J2 += mass + first * at_first - last * at_last
-        left, below = right, upto
-    scale = math.exp(A)
-    return total + scale * J0, scale * J0, scale * J1, scale * J2
+    square = c1 * c1 - 4 * c2 * c0
+    half = -0.5 * (c1 + math.copysign(math.sqrt(max(square, 0.0)), c1))
+    one, other = half / c2, c0 / (half if half != 0 else TINY)
+    left, right = min(one, other), max(one, other)
+    below_left, below_right = _normal(max(left, -FAR))[1], _normal(min(right, FAR))[1]
+    first, last = max(alpha + rho * left, -FAR), min(alpha + rho * right, FAR)
+    (at_first, below_first), (at_last, below_last) = _normal(first), _normal(last)
+    real = 1.0 if square > 0 else 0.0
+    mass = real * (below_last - below_first)
+    second = mass + real * (first * at_first - last * at_last)
+    return real * (below_right - below_left), mass, real * (at_first - at_last), second
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _innovations(
-    v: Floats, i: int, mu: Floats, row: int, slope: Floats, form: Form, inverse: Floats, e: Floats
-) -> tuple[float, float, float]:
-    """All but the last innovation of v_i, into ``e``; half their sum of squares; the last one's mean and log spread."""
-    last, half = mu.shape[1] - 1, 0.0
-    mean, log_spread = mu[row, last], form.delta[last]
+    v: Floats, start: int, n: int, mu: Floats, slope: Floats, form: Form, inverse: Floats, e: Floats, half: Floats,
+    mean: Floats, per_spread: Floats, log_spread: Floats,
+) -> None:  # fmt: skip
+    """Of n records: all but the last innovation (d - 1, n), half their sum of squares, the last one's mean and spread.
+
+    Loops over records are innermost here and below, and without branches, so that they become vector instructions.
+    """
+    last = mu.size - 1
+    for i in range(n):
+        half[i], mean[i], log_spread[i] = 0.0, mu[last], form.delta[last]
     for j in range(last):
-        x = v[i, j] - mu[row, j]
+        for i in range(n):
+            e[j, i] = v[j, start + i] - mu[j]
         for k in range(j):
-            x -= form.lam[j, k] * e[k]
-        e[j] = x * inverse[j]
-        half += 0.5 * e[j] * e[j]
-        mean += slope[j] * e[j]
+            for i in range(n):
+                e[j, i] -= form.lam[j, k] * e[k, i]
+        for i in range(n):
+            e[j, i] *= inverse[j]
+            half[i] += 0.5 * e[j, i] * e[j, i]
+            mean[i] += slope[j] * e[j, i]
     for j in range(form.kappa.size):
-        mean += form.kappa[j] * (e[j] * e[j] - 1)
-        log_spread += form.eta[j] * e[j]
-    return half, mean, log_spread
+        for i in range(n):
+            mean[i] += form.kappa[j] * (e[j, i] * e[j, i] - 1)
+            log_spread[i] += form.eta[j] * e[j, i]
+    for i in range(n):
+        per_spread[i] = _exp(-log_spread[i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _add_gradient(
-    factor: float, J0: float, J1: float, J2: float, e: Floats, per_spread: float, slope: Floats, form: Form,
-    inverse: Floats, adjoint: Floats, g_mu: Floats, row: int, g_slope: Floats, g: Form,
+    n: int, J0: Floats, J1: Floats, J2: Floats, e: Floats, per_spread: Floats, slope: Floats, form: Form,
+    inverse: Floats, adjoint: Floats, g_mu: Floats, g_slope: Floats, g: Form,
 ) -> None:  # fmt: skip
-    """Add ``factor`` times the gradient of log p, integrated over the last innovation with moments J0, J1, J2.
+    """Add the gradient of log p, integrated over the last innovation with moments J0, J1, J2 (n,), of n records.
 
-    A record's own are 1, e_d and e_d^2.
+    A record's own moments are 1, e_d and e_d^2.
     """
-    last, curved = g_mu.shape[1] - 1, form.kappa.size > 0
-    pull = J1 * per_spread
-    g_mu[row, last] += factor * pull
-    g.delta[last] += factor * (J2 - J0)
+    last, curved = g_mu.size - 1, form.kappa.size > 0
+    mass = pulled = changed = 0.0
+    for i in range(n):
+        mass += J0[i]
+        J2[i] -= J0[i]
+        changed += J2[i]
+        J1[i] *= per_spread[i]
+        pulled += J1[i]
+    g_mu[last] += pulled
+    g.delta[last] += changed
     for k in range(last - 1, -1, -1):
-        back = -e[k] * J0 + pull * slope[k]
+        for i in range(n):
+            adjoint[k, i] = J1[i] * slope[k] - e[k, i] * J0[i]
         if curved:
-            back += pull * 2 * form.kappa[k] * e[k] + form.eta[k] * (J2 - J0)
-            g.kappa[k] += factor * pull * (e[k] * e[k] - 1)
-            g.eta[k] += factor * (J2 - J0) * e[k]
+            bent = spread = 0.0
+            for i in range(n):
+                adjoint[k, i] += J1[i] * 2 * form.kappa[k] * e[k, i] + form.eta[k] * J2[i]
+                bent += J1[i] * (e[k, i] * e[k, i] - 1)
+                spread += J2[i] * e[k, i]
+            g.kappa[k] += bent
+            g.eta[k] += spread
         for j in range(k + 1, last):
-            back -= adjoint[j] * form.lam[j, k] * inverse[j]
-        adjoint[k] = back
-        g_mu[row, k] -= factor * back * inverse[k]
-        g.delta[k] -= factor * (J0 + back * e[k])
+            for i in range(n):
+                adjoint[k, i] -= adjoint[j, i] * form.lam[j, k] * inverse[j]
+        back = scaled = sloped = 0.0
+        for i in range(n):
+            back += adjoint[k, i]
+            scaled += adjoint[k, i] * e[k, i]
+            sloped += J1[i] * e[k, i]
+        g_mu[k] -= back * inverse[k]
+        g.delta[k] -= mass + scaled
+        g_slope[k] += sloped
         for j in range(k):
-            g.lam[k, j] -= factor * back * e[j] * inverse[k]
-        g_slope[k] += factor * pull * e[k]
+            crossed = 0.0
+            for i in range(n):
+                crossed += adjoint[k, i] * e[j, i]
+            g.lam[k, j] -= crossed * inverse[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
@@ -221,9 +219,9 @@ def clipped_ratio(
     form, reference : Form
         Of the density, and of the reference, of which kappa and eta count.
     B : float
-    nodes, weights : float arrays (Q, d - 1), (Q,)
+    nodes, weights : float arrays (d - 1, Q), (Q,)
         Of :func:`rule`.
-    v, log_ref, a : float arrays (n, d), (n,), (n,)
+    v, log_ref, a : float arrays (d, n), (n,), (n,)
         Records in the order of their rows: coordinates, log density under the reference, tempering.
     start : int array (G + 1,)
         Where the records of each row start.
@@ -238,60 +236,71 @@ def clipped_ratio(
     float
     """
     G, d = mu.shape
-    last, Q = d - 1, len(weights)
-    e, adjoint, cuts, here, g_here = np.empty(d), np.empty(d), np.empty(8), np.empty(last), np.empty(last)
+    last, Q, most = d - 1, len(weights), len(weights)
+    for row in range(G):
+        most = max(most, start[row + 1] - start[row])
+    e, adjoint = np.empty((last, most)), np.empty((last, most))
+    half, mean, per_spread, log_spread = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    J0, J1, J2, here, g_here = np.empty(most), np.empty(most), np.empty(most), np.empty(last), np.empty(last)
     for gradient in (g_offset, g.delta, g.kappa, g.eta):
         gradient[:] = 0.0
     g_mu[:] = 0.0
     g.lam[:] = 0.0
-    inverse, total, sum_delta = np.exp(-form.delta), 0.0, form.delta[:last].sum()
+    inverse, total, undefined = np.exp(-form.delta), 0.0, 0
     low, high = math.exp(-B), math.exp(B)
     centre, log_spread_ref, half_ref = np.zeros(Q), np.zeros(Q), np.zeros(Q)  # of the reference, at each node
-    for q in range(Q):
-        for k in range(last):
-            half_ref[q] += 0.5 * nodes[q, k] * nodes[q, k]
-        for k in range(reference.kappa.size):
-            centre[q] += reference.kappa[k] * (nodes[q, k] * nodes[q, k] - 1)
-            log_spread_ref[q] += reference.eta[k] * nodes[q, k]
+    for k in range(last):
+        half_ref += 0.5 * nodes[k] * nodes[k]
+    for k in range(reference.kappa.size):
+        centre += reference.kappa[k] * (nodes[k] * nodes[k] - 1)
+        log_spread_ref += reference.eta[k] * nodes[k]
     for row in range(G):
         for k in range(last):
             here[k], g_here[k] = form.lam[last, k], 0.0
         for k in range(slope.shape[1]):
             here[k] += slope[row, k]
-        for i in range(start[row], start[row + 1]):
-            half, mean, log_spread = _innovations(v, i, mu, row, here, form, inverse, e)
-            per_spread = math.exp(-log_spread)
-            x = (v[i, last] - mean) * per_spread
-            ratio = offset[row] - log_ref[i] - sum_delta - half - log_spread - 0.5 * x * x
-            if ratio != ratio:
-                return np.nan
-            total += a[i] * min(max(ratio, -B), B)
-            if -B < ratio < B:
-                g_offset[row] += a[i]
-                _add_gradient(
-                    a[i], 1.0, x, x * x, e, per_spread, here, form, inverse, adjoint, g_mu, row, g_here, g
-                )
-        for q in range(Q if tempering[row] != 0 else 0):
-            half, mean, log_spread = _innovations(nodes, q, mu, row, here, form, inverse, e)
-            per_spread, at_ref = math.exp(-log_spread), centre[q]
+        log_odds = offset[row] - form.delta[:last].sum()
+        first, n, of_offset = start[row], start[row + 1] - start[row], 0.0
+        if n > 0:
+            _innovations(v, first, n, mu[row], here, form, inverse, e, half, mean, per_spread, log_spread)
+            for i in range(n):
+                x = (v[last, first + i] - mean[i]) * per_spread[i]
+                ratio = log_odds - log_ref[first + i] - half[i] - log_spread[i] - 0.5 * x * x
+                undefined += ratio != ratio
+                total += a[first + i] * min(max(ratio, -B), B)
+                inside = -B < ratio < B
+                J0[i] = a[first + i] if inside else 0.0
+                J1[i] = a[first + i] * x if inside else 0.0
+                J2[i] = a[first + i] * x * x if inside else 0.0
+                of_offset += J0[i]
+            _add_gradient(n, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu[row], g_here, g)
+        if tempering[row] != 0:
+            _innovations(nodes, 0, Q, mu[row], here, form, inverse, e, half, mean, per_spread, log_spread)
+            at_ref = centre
             for k in range(slope_ref.shape[1]):
-                at_ref += slope_ref[row, k] * nodes[q, k]
-            A = offset[row] - sum_delta - half + half_ref[q]
-            expected, J0, J1, J2 = _expected_clip(
-                A, (at_ref - mean) * per_spread, log_spread_ref[q] - log_spread, B, low, high, cuts
-            )
-            factor = -tempering[row] * weights[q]
-            total += factor * expected
-            if J0 > 0:
-                g_offset[row] += factor * J0
-                _add_gradient(
-                    factor, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu, row, g_here, g
-                )
+                at_ref = at_ref + slope_ref[row, k] * nodes[k]
+            for q in range(Q):
+                # With x standard normal the innovation is alpha + rho x, and l = c0 + c1 x + c2 x^2.
+                A = log_odds - half[q] + half_ref[q]
+                alpha, log_rho = (at_ref[q] - mean[q]) * per_spread[q], log_spread_ref[q] - log_spread[q]
+                rho = _exp(log_rho)
+                c0, c1, c2 = A + log_rho - 0.5 * alpha * alpha, -alpha * rho, 0.5 * (1 - rho * rho)
+                c2 = c2 if c2 != 0 else TINY
+                p_up, K0, K1, K2 = _between_roots(c0 - B, c1, c2, alpha, rho)  # {l > B} if c2 < 0, else {l < B}
+                p_down, L0, L1, L2 = _between_roots(c0 + B, c1, c2, alpha, rho)
+                above, below = (p_up, 1 - p_down) if c2 < 0 else (1 - p_up, p_down)
+                factor = -tempering[row] * weights[q]
+                scale = factor * _exp(A) * (1.0 if c2 < 0 else -1.0)
+                J0[q], J1[q], J2[q] = scale * (L0 - K0), scale * (L1 - K1), scale * (L2 - K2)
+                total += factor * (high * above + low * below) + J0[q]
+                of_offset += J0[q]
+            _add_gradient(Q, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu[row], g_here, g)
+        g_offset[row] = of_offset
         for k in range(last):
             g.lam[last, k] += g_here[k]
         for k in range(slope.shape[1]):
             g_slope[row, k] = g_here[k]
-    return total
+    return total if undefined == 0 else np.nan
 
 
 def clipped_offset(
