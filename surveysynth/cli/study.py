@@ -176,7 +176,9 @@ def coverage_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
     population: Annotated[
         StudyPopulation | None,
-        _simulated("workers, households (R's laeken), either in PSUs (workers-psu), or visits; default workers."),
+        _simulated(
+            "workers (default), households (R's laeken), either in PSUs (workers-psu), persons by household, visits."
+        ),
     ] = None,
     n: Annotated[Sequence[int] | None, by_commas("Sample sizes, by commas; default 2000.", whole_numbers)] = None,
     epsilon: Annotated[Sequence[float] | None, by_commas("By commas; default 5,10.8.", numbers)] = None,

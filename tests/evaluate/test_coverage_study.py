@@ -133,6 +133,21 @@ def test_households_are_those_of_laeken(r_frame):
 
 
 @pytest.mark.slow
+def test_persons_are_sampled_with_all_of_their_household(r_frame):
+    """Mean incomes by sex are those of R's own sums; every household of a sample is whole."""
+    population = populations.population("persons")
+    own = r_frame("""{ data(eusilc, package = 'laeken'); a <- eusilc[eusilc$age >= 16, ]
+        data.frame(sex = as.character(a$rb090), income = rowSums(a[, grep('^py', names(a))], na.rm = TRUE)) }""")
+    there = own[own["income"] > 0].groupby("sex")["income"].agg(["mean", "sem"])
+    means = population.frame.groupby("sex")["income"].mean()
+    assert population.frame["household"].nunique() == 15_000
+    assert (np.abs(means - there["mean"]) < 4 * there["sem"]).all()
+    sample = population.sample(1000, 1)
+    assert (sample.frame.groupby("household")["income"].transform("size") == sample.frame["members"]).all()
+    assert sample.n == pytest.approx(1000, abs=60)
+
+
+@pytest.mark.slow
 def test_the_command_does_it_and_says_what_is_wrong(folder, run_cli):
     frame().to_csv("people.csv", index=False)
     words = ["--out", "done", "--data", "people.csv", "--formula", "pay ~ region + sex", "--bounds", "0,20000",

@@ -124,19 +124,19 @@ def _between_roots(c0: float, c1: float, c2: float, alpha: float, rho: float) ->
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _innovations(
-    v: Floats, start: int, n: int, mu: Floats, slope: Floats, form: Form, inverse: Floats, e: Floats, half: Floats,
-    mean: Floats, per_spread: Floats, log_spread: Floats,
+    v: Floats, start: int, n: int, mu: Floats, row: int, slope: Floats, form: Form, inverse: Floats, e: Floats,
+    half: Floats, mean: Floats, per_spread: Floats, log_spread: Floats,
 ) -> None:  # fmt: skip
     """Of n records: all but the last innovation (d - 1, n), half their sum of squares, the last one's mean and spread.
 
     Loops over records are innermost here and below, and without branches, so that they become vector instructions.
     """
-    last = mu.size - 1
+    last = mu.shape[1] - 1
     for i in range(n):
-        half[i], mean[i], log_spread[i] = 0.0, mu[last], form.delta[last]
+        half[i], mean[i], log_spread[i] = 0.0, mu[row, last], form.delta[last]
     for j in range(last):
         for i in range(n):
-            e[j, i] = v[j, start + i] - mu[j]
+            e[j, i] = v[j, start + i] - mu[row, j]
         for k in range(j):
             for i in range(n):
                 e[j, i] -= form.lam[j, k] * e[k, i]
@@ -155,13 +155,13 @@ def _innovations(
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _add_gradient(
     n: int, J0: Floats, J1: Floats, J2: Floats, e: Floats, per_spread: Floats, slope: Floats, form: Form,
-    inverse: Floats, adjoint: Floats, g_mu: Floats, g_slope: Floats, g: Form,
+    inverse: Floats, adjoint: Floats, g_mu: Floats, row: int, g_slope: Floats, g: Form,
 ) -> None:  # fmt: skip
     """Add the gradient of log p, integrated over the last innovation with moments J0, J1, J2 (n,), of n records.
 
     A record's own moments are 1, e_d and e_d^2.
     """
-    last, curved = g_mu.size - 1, form.kappa.size > 0
+    last, curved = g_mu.shape[1] - 1, form.kappa.size > 0
     mass = pulled = changed = 0.0
     for i in range(n):
         mass += J0[i]
@@ -169,7 +169,7 @@ def _add_gradient(
         changed += J2[i]
         J1[i] *= per_spread[i]
         pulled += J1[i]
-    g_mu[last] += pulled
+    g_mu[row, last] += pulled
     g.delta[last] += changed
     for k in range(last - 1, -1, -1):
         for i in range(n):
@@ -190,7 +190,7 @@ def _add_gradient(
             back += adjoint[k, i]
             scaled += adjoint[k, i] * e[k, i]
             sloped += J1[i] * e[k, i]
-        g_mu[k] -= back * inverse[k]
+        g_mu[row, k] -= back * inverse[k]
         g.delta[k] -= mass + scaled
         g_slope[k] += sloped
         for j in range(k):
@@ -246,9 +246,9 @@ def clipped_ratio(
         gradient[:] = 0.0
     g_mu[:] = 0.0
     g.lam[:] = 0.0
-    inverse, total, undefined = np.exp(-form.delta), 0.0, 0
+    inverse, sum_delta, total, undefined = np.exp(-form.delta), form.delta[:last].sum(), 0.0, 0
     low, high = math.exp(-B), math.exp(B)
-    centre, log_spread_ref, half_ref = np.zeros(Q), np.zeros(Q), np.zeros(Q)  # of the reference, at each node
+    centre, at_ref, log_spread_ref, half_ref = np.zeros((4, Q))  # of the reference, at each node
     for k in range(last):
         half_ref += 0.5 * nodes[k] * nodes[k]
     for k in range(reference.kappa.size):
@@ -259,10 +259,10 @@ def clipped_ratio(
             here[k], g_here[k] = form.lam[last, k], 0.0
         for k in range(slope.shape[1]):
             here[k] += slope[row, k]
-        log_odds = offset[row] - form.delta[:last].sum()
+        log_odds = offset[row] - sum_delta
         first, n, of_offset = start[row], start[row + 1] - start[row], 0.0
         if n > 0:
-            _innovations(v, first, n, mu[row], here, form, inverse, e, half, mean, per_spread, log_spread)
+            _innovations(v, first, n, mu, row, here, form, inverse, e, half, mean, per_spread, log_spread)
             for i in range(n):
                 x = (v[last, first + i] - mean[i]) * per_spread[i]
                 ratio = log_odds - log_ref[first + i] - half[i] - log_spread[i] - 0.5 * x * x
@@ -273,12 +273,13 @@ def clipped_ratio(
                 J1[i] = a[first + i] * x if inside else 0.0
                 J2[i] = a[first + i] * x * x if inside else 0.0
                 of_offset += J0[i]
-            _add_gradient(n, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu[row], g_here, g)
+            _add_gradient(n, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu, row, g_here, g)
         if tempering[row] != 0:
-            _innovations(nodes, 0, Q, mu[row], here, form, inverse, e, half, mean, per_spread, log_spread)
-            at_ref = centre
+            _innovations(nodes, 0, Q, mu, row, here, form, inverse, e, half, mean, per_spread, log_spread)
+            at_ref[:] = centre
             for k in range(slope_ref.shape[1]):
-                at_ref = at_ref + slope_ref[row, k] * nodes[k]
+                for q in range(Q):
+                    at_ref[q] += slope_ref[row, k] * nodes[k, q]
             for q in range(Q):
                 # With x standard normal the innovation is alpha + rho x, and l = c0 + c1 x + c2 x^2.
                 A = log_odds - half[q] + half_ref[q]
@@ -294,7 +295,7 @@ def clipped_ratio(
                 J0[q], J1[q], J2[q] = scale * (L0 - K0), scale * (L1 - K1), scale * (L2 - K2)
                 total += factor * (high * above + low * below) + J0[q]
                 of_offset += J0[q]
-            _add_gradient(Q, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu[row], g_here, g)
+            _add_gradient(Q, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu, row, g_here, g)
         g_offset[row] = of_offset
         for k in range(last):
             g.lam[last, k] += g_here[k]

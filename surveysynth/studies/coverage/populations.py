@@ -1,4 +1,4 @@
-"""Real populations that samples are drawn from: census workers, households, two stages of either, or one's own."""
+"""Real populations that samples are drawn from: census workers, households, their members, two stages, or one's own."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ class RealPopulation:
         Columns of strata, which are predictors, and of the measure of size.
     psu : str, optional
         Column of PSUs, of which samples then take some first.
+    take : int or str
+        Units of every PSU in a sample: a number, or the column that holds it.
+    unit : str, optional
+        Column of the units that epsilon protects, where these are groups of records.
     counts : bool
         Whether the outcome is a count, of which the model is a negative binomial regression.
     """
@@ -57,6 +61,8 @@ class RealPopulation:
     strata: str
     size: str
     psu: str | None = None
+    take: int | str = TAKE
+    unit: str | None = None
     counts: bool = False
 
     @property
@@ -71,7 +77,7 @@ class RealPopulation:
 
     def sample(self, n: int, seed: int) -> SurveyDesign:
         """A stratified sample with probability proportional to size."""
-        stages: dict[str, Any] = {} if self.psu is None else {"psu": self.psu, "take": TAKE}
+        stages: dict[str, Any] = {} if self.psu is None else {"psu": self.psu, "take": self.take}
         rng = np.random.default_rng(seed)
         return draw_sample(self.frame, n=n, strata=self.strata, size=self.size, rng=rng, **stages)
 
@@ -115,31 +121,63 @@ def households() -> RealPopulation:
     RError
         R, rpy2 or laeken is not there.
     """
+    heads = _eusilc("eusilc[!duplicated(eusilc$db030), ]", db040="character", hsize="numeric", age="numeric",
+                    eqIncome="numeric")  # fmt: skip
+    rng = np.random.default_rng(POPULATION_SEED)
+    drawn = heads.sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
+    frame = pd.DataFrame({
+        "region": drawn["db040"], "age": pd.cut(drawn["age"], AGES, right=False).astype(str),
+        "income": drawn["eqIncome"], "size": drawn["hsize"] * np.exp(0.2 * rng.standard_normal(HOUSEHOLDS)),
+    })  # fmt: skip
+    return RealPopulation("households", frame, "income ~ age + region", (0, 150_000), "region", "size")
+
+
+def persons() -> RealPopulation:
+    """The 27,000 or so of 16 years and more, with an income of their own, of 15,000 eusilc households.
+
+    Households are resampled with replacement, sampled as PSUs with all such members, and what epsilon protects.
+
+    Raises
+    ------
+    RError
+        R, rpy2 or laeken is not there.
+    """
+    pays = "rowSums(eusilc[eusilc$age >= 16, grep('^py', names(eusilc))], na.rm = TRUE)"
+    adults = _eusilc(
+        f"cbind(eusilc[eusilc$age >= 16, c('db030', 'db040', 'rb090')], income = {pays})",
+        db030="numeric", db040="character", rb090="character", income="numeric",
+    )  # fmt: skip
+    earners = adults[adults["income"] > 0]
+    rng = np.random.default_rng(POPULATION_SEED)
+    drawn = pd.DataFrame({"db030": rng.choice(earners["db030"].unique(), HOUSEHOLDS // 2)})
+    drawn = drawn.reset_index(names="household")
+    frame = drawn.merge(earners, on="db030").rename(columns={"db040": "region", "rb090": "sex"})
+    noise = np.exp(0.2 * rng.standard_normal(HOUSEHOLDS // 2))
+    frame["members"] = frame.groupby("household")["household"].transform("size")
+    frame["size"] = noise[frame["household"]]
+    columns = ["household", "region", "sex", "income", "members", "size"]
+    return RealPopulation(
+        "persons", frame[columns], "income ~ sex + region", (0, 200_000), "region", "size", "household", "members",
+        unit="household",
+    )  # fmt: skip
+
+
+def _eusilc(rows: str, **kinds: str) -> pd.DataFrame:
+    """Columns of an R expression on laeken's eusilc, each as R's type."""
     from ...r.session import in_session, session
 
     @in_session
     def read() -> pd.DataFrame:
         robjects = session("laeken")
         robjects.r("data(eusilc, package = 'laeken')")
-        heads = "eusilc[!duplicated(eusilc$db030), ]"
+        robjects.r(f"eusilc_rows <- {rows}")
         columns: dict[str, Any] = {
-            name: np.asarray(robjects.r(f"as.{kind}({heads}${name})"))
-            for name, kind in (
-                ("db040", "character"),
-                ("hsize", "numeric"),
-                ("age", "numeric"),
-                ("eqIncome", "numeric"),
-            )
+            name: np.asarray(robjects.r(f"as.{kind}(eusilc_rows${name})")) for name, kind in kinds.items()
         }
+        robjects.r("rm(eusilc_rows)")
         return pd.DataFrame(columns)
 
-    rng = np.random.default_rng(POPULATION_SEED)
-    drawn = read().sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
-    frame = pd.DataFrame({
-        "region": drawn["db040"], "age": pd.cut(drawn["age"], AGES, right=False).astype(str),
-        "income": drawn["eqIncome"], "size": drawn["hsize"] * np.exp(0.2 * rng.standard_normal(HOUSEHOLDS)),
-    })  # fmt: skip
-    return RealPopulation("households", frame, "income ~ age + region", (0, 150_000), "region", "size")
+    return read()
 
 
 def visits() -> RealPopulation:
@@ -180,6 +218,7 @@ POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
     "households": households,
     "workers-psu": lambda: in_psus(workers()),
     "households-psu": lambda: in_psus(households()),
+    "persons": persons,
     "visits": visits,
 }
 

@@ -93,6 +93,8 @@ def of_strict(release: Release, population: RealPopulation) -> list[tuple[str, T
 
 def _model(population: RealPopulation) -> Synthesizer | str:
     """Of a strict release."""
+    if population.unit is not None:  # a weight of the whole unit
+        return FBS(population.formula, weight="public")
     return NegativeBinomialRegression(population.formula) if population.counts else population.formula
 
 
@@ -100,7 +102,8 @@ def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, 
     """Without history: scores and a first draw are paid for."""
     p = cell.population
     done = fit(
-        design, _model(p), epsilon=cell.epsilon, bounds=p.bounds, population_total=len(p.frame), seed=seed
+        design, _model(p), epsilon=cell.epsilon, bounds=p.bounds, population_total=len(p.frame), unit=p.unit,
+        seed=seed,
     )  # fmt: skip
     return of_strict(done.release(), p)
 
