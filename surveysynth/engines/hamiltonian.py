@@ -24,6 +24,7 @@ LONGEST = np.pi  # of a trajectory, in standard deviations
 LOG_STEPS = np.log(0.1), np.log(2.0)  # no step is short enough for what leaves the set, or meets a kink
 # An error of the energy beyond this: the integrator has left the density (Hoffman & Gelman 2014, section 3.1.1).
 DIVERGED = 1000.0
+ALIKE = 30  # draws' worth of weight that the variances of all groups have in those of one
 
 
 @dataclass
@@ -137,12 +138,17 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats, groups: tuple[int, int]) -> Floats:
-    """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``."""
+    """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``.
+
+    Groups have one correlation, and variances that are drawn towards those of all groups.
+    """
     n, (many, size) = len(visited), groups
     root = np.diag(np.sqrt((n * visited.var(axis=0) + 10 * scale**2) / (n + 10)))
     if many:
         centred = (visited - visited.mean(axis=0))[:, : many * size].reshape(-1, size)
         prior = 10 * np.diag((scale[: many * size].reshape(many, size) ** 2).mean(axis=0))
-        alike = np.linalg.cholesky((centred.T @ centred + prior) / (len(centred) + 10))
-        root[: many * size, : many * size] = np.kron(np.eye(many), alike)
+        alike = (centred.T @ centred + prior) / (len(centred) + 10)
+        common, own = np.diag(alike), visited[:, : many * size].var(axis=0).reshape(many, size)
+        stretch = np.sqrt((n * own + ALIKE * common) / ((n + ALIKE) * common)).ravel()
+        root[: many * size, : many * size] = stretch[:, None] * np.kron(np.eye(many), np.linalg.cholesky(alike))
     return root

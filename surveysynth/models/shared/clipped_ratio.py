@@ -32,6 +32,7 @@ Codes = NDArray[np.intp]
 
 FARTHEST = 5.0  # standard deviations that the rule over the reference's innovations covers
 TINY = 1e-30
+BLOCK = 256  # records, or nodes, that are taken at a time
 FAR = 40.0  # from there on a normal density is nothing that a double could show
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
 SAFE = {"reassoc", "contract", "arcp", "nsz"}  # of fast arithmetic, what infinite and undefined numbers survive
@@ -123,27 +124,78 @@ def _between_roots(c0: float, c1: float, c2: float, alpha: float, rho: float) ->
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+def _last_of_block(start: Codes, first: int) -> int:
+    """The row after the last one of a block: so many rows that they have about BLOCK records, one at the least."""
+    end = first + 1
+    while end < start.size - 1 and start[end + 1] - start[first] <= BLOCK:
+        end += 1
+    return end
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+def _to_records(
+    mu: Floats, slope: Floats, offset: Floats, lam: Floats, start: Codes, first: int, end: int, means: Floats,
+    slopes: Floats, log_odds: Floats,
+) -> None:  # fmt: skip
+    """What rows have, at each of their records: means (d, n), the last one's coefficients (d - 1, n), offset."""
+    d = mu.shape[1]
+    for row in range(first, end):
+        here, there = start[row] - start[first], start[row + 1] - start[first]
+        for j in range(d):
+            means[j, here:there] = mu[row, j]
+        for k in range(d - 1):
+            slopes[k, here:there] = lam[d - 1, k] + (slope[row, k] if slope.shape[1] > 0 else 0.0)
+        log_odds[here:there] = offset[row]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+def _to_rows(
+    J0: Floats, pull: Floats, adjoint: Floats, e: Floats, start: Codes, first: int, end: int, g_mu: Floats,
+    g_slope: Floats, g_offset: Floats,
+) -> None:  # fmt: skip
+    """Add the gradients of records to those of their rows."""
+    last = g_mu.shape[1] - 1
+    for row in range(first, end):
+        here, there = start[row] - start[first], start[row + 1] - start[first]
+        mass = pulled = 0.0
+        for i in range(here, there):
+            mass += J0[i]
+            pulled += pull[i]
+        g_offset[row] += mass
+        g_mu[row, last] += pulled
+        for k in range(last):
+            back = sloped = 0.0
+            for i in range(here, there):
+                back += adjoint[k, i]
+                sloped += pull[i] * e[k, i]
+            g_mu[row, k] += back
+            if g_slope.shape[1] > 0:
+                g_slope[row, k] += sloped
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _innovations(
-    v: Floats, start: int, n: int, mu: Floats, row: int, slope: Floats, form: Form, inverse: Floats, e: Floats,
-    half: Floats, mean: Floats, per_spread: Floats, log_spread: Floats,
+    v: Floats, at: int, n: int, means: Floats, slopes: Floats, form: Form, e: Floats, half: Floats, mean: Floats,
+    per_spread: Floats, log_spread: Floats,
 ) -> None:  # fmt: skip
     """Of n records: all but the last innovation (d - 1, n), half their sum of squares, the last one's mean and spread.
 
     Loops over records are innermost here and below, and without branches, so that they become vector instructions.
     """
-    last = mu.shape[1] - 1
+    last = means.shape[0] - 1
     for i in range(n):
-        half[i], mean[i], log_spread[i] = 0.0, mu[row, last], form.delta[last]
+        half[i], mean[i], log_spread[i] = 0.0, means[last, i], form.delta[last]
     for j in range(last):
+        inverse = math.exp(-form.delta[j])
         for i in range(n):
-            e[j, i] = v[j, start + i] - mu[row, j]
+            e[j, i] = v[j, at + i] - means[j, i]
         for k in range(j):
             for i in range(n):
                 e[j, i] -= form.lam[j, k] * e[k, i]
         for i in range(n):
-            e[j, i] *= inverse[j]
+            e[j, i] *= inverse
             half[i] += 0.5 * e[j, i] * e[j, i]
-            mean[i] += slope[j] * e[j, i]
+            mean[i] += slopes[j, i] * e[j, i]
     for j in range(form.kappa.size):
         for i in range(n):
             mean[i] += form.kappa[j] * (e[j, i] * e[j, i] - 1)
@@ -154,26 +206,25 @@ def _innovations(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _add_gradient(
-    n: int, J0: Floats, J1: Floats, J2: Floats, e: Floats, per_spread: Floats, slope: Floats, form: Form,
-    inverse: Floats, adjoint: Floats, g_mu: Floats, row: int, g_slope: Floats, g: Form,
+    n: int, J0: Floats, J1: Floats, J2: Floats, e: Floats, per_spread: Floats, slopes: Floats, form: Form,
+    adjoint: Floats, g: Form,
 ) -> None:  # fmt: skip
     """Add the gradient of log p, integrated over the last innovation with moments J0, J1, J2 (n,), of n records.
 
-    A record's own moments are 1, e_d and e_d^2.
+    A record's own moments are 1, e_d and e_d^2.  J1 becomes the gradient of the last mean, ``adjoint`` (d - 1, n) is
+    filled with those of the others.
     """
-    last, curved = g_mu.shape[1] - 1, form.kappa.size > 0
-    mass = pulled = changed = 0.0
+    last, curved = len(form.delta) - 1, form.kappa.size > 0
+    mass = changed = 0.0
     for i in range(n):
         mass += J0[i]
         J2[i] -= J0[i]
         changed += J2[i]
         J1[i] *= per_spread[i]
-        pulled += J1[i]
-    g_mu[row, last] += pulled
     g.delta[last] += changed
     for k in range(last - 1, -1, -1):
         for i in range(n):
-            adjoint[k, i] = J1[i] * slope[k] - e[k, i] * J0[i]
+            adjoint[k, i] = J1[i] * slopes[k, i] - e[k, i] * J0[i]
         if curved:
             bent = spread = 0.0
             for i in range(n):
@@ -184,20 +235,19 @@ def _add_gradient(
             g.eta[k] += spread
         for j in range(k + 1, last):
             for i in range(n):
-                adjoint[k, i] -= adjoint[j, i] * form.lam[j, k] * inverse[j]
-        back = scaled = sloped = 0.0
+                adjoint[k, i] += adjoint[j, i] * form.lam[j, k]
+        scaled, sloped, inverse = 0.0, 0.0, math.exp(-form.delta[k])
         for i in range(n):
-            back += adjoint[k, i]
             scaled += adjoint[k, i] * e[k, i]
             sloped += J1[i] * e[k, i]
-        g_mu[row, k] -= back * inverse[k]
+            adjoint[k, i] *= -inverse
         g.delta[k] -= mass + scaled
-        g_slope[k] += sloped
+        g.lam[last, k] += sloped
         for j in range(k):
             crossed = 0.0
             for i in range(n):
                 crossed += adjoint[k, i] * e[j, i]
-            g.lam[k, j] -= crossed * inverse[k]
+            g.lam[k, j] += crossed
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
@@ -235,72 +285,80 @@ def clipped_ratio(
     -------
     float
     """
-    G, d = mu.shape
-    last, Q, most = d - 1, len(weights), len(weights)
+    (G, d), Q, last = mu.shape, len(weights), mu.shape[1] - 1
+    of_nodes = np.zeros(G + 1, dtype=np.intp)  # where the nodes of each row start; none where C_B counts nothing
+    of_nodes[1:] = np.cumsum(Q * (tempering != 0))
+    most = BLOCK + Q
     for row in range(G):
         most = max(most, start[row + 1] - start[row])
-    e, adjoint = np.empty((last, most)), np.empty((last, most))
+    # One array each: of parts of one array the compiler would not know that they do not overlap.
+    e, adjoint, slopes = np.empty((last, most)), np.empty((last, most)), np.empty((last, most))
     half, mean, per_spread, log_spread = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    J0, J1, J2, here, g_here = np.empty(most), np.empty(most), np.empty(most), np.empty(last), np.empty(last)
+    means, log_odds, J0, J1, J2 = np.empty((d, most)), np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     for gradient in (g_offset, g.delta, g.kappa, g.eta):
         gradient[:] = 0.0
-    g_mu[:] = 0.0
-    g.lam[:] = 0.0
-    inverse, sum_delta, total, undefined = np.exp(-form.delta), form.delta[:last].sum(), 0.0, 0
-    low, high = math.exp(-B), math.exp(B)
-    centre, at_ref, log_spread_ref, half_ref = np.zeros((4, Q))  # of the reference, at each node
-    for k in range(last):
-        half_ref += 0.5 * nodes[k] * nodes[k]
-    for k in range(reference.kappa.size):
-        centre += reference.kappa[k] * (nodes[k] * nodes[k] - 1)
-        log_spread_ref += reference.eta[k] * nodes[k]
-    for row in range(G):
+    for table in (g_mu, g_slope, g.lam):
+        table[:] = 0.0
+    total, undefined, sum_delta, low, high = 0.0, 0, form.delta[:last].sum(), math.exp(-B), math.exp(B)
+
+    first = 0
+    while first < G:  # the records
+        end = _last_of_block(start, first)
+        at, n = start[first], start[end] - start[first]
+        _to_records(mu, slope, offset, form.lam, start, first, end, means, slopes, log_odds)
+        _innovations(v, at, n, means, slopes, form, e, half, mean, per_spread, log_spread)
+        for i in range(n):
+            x = (v[last, at + i] - mean[i]) * per_spread[i]
+            ratio = log_odds[i] - sum_delta - log_ref[at + i] - half[i] - log_spread[i] - 0.5 * x * x
+            undefined += ratio != ratio
+            total += a[at + i] * min(max(ratio, -B), B)
+            inside = -B < ratio < B
+            J0[i] = a[at + i] if inside else 0.0
+            J1[i] = a[at + i] * x if inside else 0.0
+            J2[i] = a[at + i] * x * x if inside else 0.0
+        _add_gradient(n, J0, J1, J2, e, per_spread, slopes, form, adjoint, g)
+        _to_rows(J0, J1, adjoint, e, start, first, end, g_mu, g_slope, g_offset)
+        first = end
+
+    rows = most // Q  # of a block, at the most
+    tiled, at_ref, factor, weight = np.empty((last, rows * Q)), np.empty(most), np.empty(most), np.empty(rows * Q)
+    centre, log_spread_ref, half_ref = np.zeros(rows * Q), np.zeros(rows * Q), np.zeros(rows * Q)  # of the reference
+    for i in range(rows * Q):
+        weight[i] = weights[i % Q]
         for k in range(last):
-            here[k], g_here[k] = form.lam[last, k], 0.0
-        for k in range(slope.shape[1]):
-            here[k] += slope[row, k]
-        log_odds = offset[row] - sum_delta
-        first, n, of_offset = start[row], start[row + 1] - start[row], 0.0
-        if n > 0:
-            _innovations(v, first, n, mu, row, here, form, inverse, e, half, mean, per_spread, log_spread)
-            for i in range(n):
-                x = (v[last, first + i] - mean[i]) * per_spread[i]
-                ratio = log_odds - log_ref[first + i] - half[i] - log_spread[i] - 0.5 * x * x
-                undefined += ratio != ratio
-                total += a[first + i] * min(max(ratio, -B), B)
-                inside = -B < ratio < B
-                J0[i] = a[first + i] if inside else 0.0
-                J1[i] = a[first + i] * x if inside else 0.0
-                J2[i] = a[first + i] * x * x if inside else 0.0
-                of_offset += J0[i]
-            _add_gradient(n, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu, row, g_here, g)
-        if tempering[row] != 0:
-            _innovations(nodes, 0, Q, mu, row, here, form, inverse, e, half, mean, per_spread, log_spread)
-            at_ref[:] = centre
-            for k in range(slope_ref.shape[1]):
-                for q in range(Q):
-                    at_ref[q] += slope_ref[row, k] * nodes[k, q]
-            for q in range(Q):
-                # With x standard normal the innovation is alpha + rho x, and l = c0 + c1 x + c2 x^2.
-                A = log_odds - half[q] + half_ref[q]
-                alpha, log_rho = (at_ref[q] - mean[q]) * per_spread[q], log_spread_ref[q] - log_spread[q]
-                rho = _exp(log_rho)
-                c0, c1, c2 = A + log_rho - 0.5 * alpha * alpha, -alpha * rho, 0.5 * (1 - rho * rho)
-                c2 = c2 if c2 != 0 else TINY
-                p_up, K0, K1, K2 = _between_roots(c0 - B, c1, c2, alpha, rho)  # {l > B} if c2 < 0, else {l < B}
-                p_down, L0, L1, L2 = _between_roots(c0 + B, c1, c2, alpha, rho)
-                above, below = (p_up, 1 - p_down) if c2 < 0 else (1 - p_up, p_down)
-                factor = -tempering[row] * weights[q]
-                scale = factor * _exp(A) * (1.0 if c2 < 0 else -1.0)
-                J0[q], J1[q], J2[q] = scale * (L0 - K0), scale * (L1 - K1), scale * (L2 - K2)
-                total += factor * (high * above + low * below) + J0[q]
-                of_offset += J0[q]
-            _add_gradient(Q, J0, J1, J2, e, per_spread, here, form, inverse, adjoint, g_mu, row, g_here, g)
-        g_offset[row] = of_offset
-        for k in range(last):
-            g.lam[last, k] += g_here[k]
-        for k in range(slope.shape[1]):
-            g_slope[row, k] = g_here[k]
+            tiled[k, i] = nodes[k, i % Q]
+            half_ref[i] += 0.5 * tiled[k, i] * tiled[k, i]
+        for k in range(reference.kappa.size):
+            centre[i] += reference.kappa[k] * (tiled[k, i] * tiled[k, i] - 1)
+            log_spread_ref[i] += reference.eta[k] * tiled[k, i]
+    first = 0
+    while first < G:  # C_B
+        end = _last_of_block(of_nodes, first)
+        n = of_nodes[end] - of_nodes[first]
+        _to_records(mu, slope, offset, form.lam, of_nodes, first, end, means, slopes, log_odds)
+        _innovations(tiled, 0, n, means, slopes, form, e, half, mean, per_spread, log_spread)
+        at_ref[:n] = centre[:n]
+        for row in range(first, end):
+            for i in range(of_nodes[row] - of_nodes[first], of_nodes[row + 1] - of_nodes[first]):
+                factor[i] = -tempering[row] * weight[i]
+                for k in range(slope_ref.shape[1]):
+                    at_ref[i] += slope_ref[row, k] * tiled[k, i]
+        for i in range(n):
+            # With x standard normal the innovation is alpha + rho x, and l = c0 + c1 x + c2 x^2.
+            A = log_odds[i] - sum_delta - half[i] + half_ref[i]
+            alpha, log_rho = (at_ref[i] - mean[i]) * per_spread[i], log_spread_ref[i] - log_spread[i]
+            rho = _exp(log_rho)
+            c0, c1, c2 = A + log_rho - 0.5 * alpha * alpha, -alpha * rho, 0.5 * (1 - rho * rho)
+            c2 = c2 if c2 != 0 else TINY
+            p_up, K0, K1, K2 = _between_roots(c0 - B, c1, c2, alpha, rho)  # {l > B} if c2 < 0, else {l < B}
+            p_down, L0, L1, L2 = _between_roots(c0 + B, c1, c2, alpha, rho)
+            above, below = (p_up, 1 - p_down) if c2 < 0 else (1 - p_up, p_down)
+            scale = factor[i] * _exp(A) * (1.0 if c2 < 0 else -1.0)
+            J0[i], J1[i], J2[i] = scale * (L0 - K0), scale * (L1 - K1), scale * (L2 - K2)
+            total += factor[i] * (high * above + low * below) + J0[i]
+        _add_gradient(n, J0, J1, J2, e, per_spread, slopes, form, adjoint, g)
+        _to_rows(J0, J1, adjoint, e, of_nodes, first, end, g_mu, g_slope, g_offset)
+        first = end
     return total if undefined == 0 else np.nan
 
 
