@@ -82,7 +82,7 @@ row_wise <- function(expression, frame, caller, name) {
 
 # A release whose column named by `where` is the condition: that of a one-sided formula is derived.
 meeting <- function(release, where) {
-  if (!inherits(where, "formula")) return(list(release = release, where = one_name(where)))
+  if (!inherits(where, "formula") || is.name(one_sided(where))) return(list(release = release, where = one_name(where)))
   condition <- list(expression = one_sided(where), caller = environment(where))
   name <- deparse1(condition$expression) # as titles say it
   list(release = derived_on(release, stats::setNames(list(condition), name)), where = name)
@@ -109,7 +109,7 @@ python_with_derived <- function(release) {
 #' A table with the categories of one variable side by side
 #'
 #' @param table From [tables()] or [estimate()].
-#' @param across One of its `by` variables, or `"statistic"`, `"outcome"`, `"category"` or `"prob"`.
+#' @param across One of its `by` variables, by name or as a formula, or `"statistic"`, `"outcome"`, `"category"` or `"prob"`.
 #' @param show Of `"estimate"`, `"se"`, `"df"`, `"ci_low"`, `"ci_high"`, `"n"`, `"deff"`, `"flag"`.
 #' @return A data frame of class `surveysynth_wide`: the other variables, then `estimate_<category>`, `se_<category>` of
 #'   each category, in the order of the table; missing where the table has no such cell. It is printed statistic by
@@ -122,6 +122,7 @@ python_with_derived <- function(release) {
 wide <- function(table, across, show = c("estimate", "se")) {
   cells <- intersect(c("estimate", "se", "df", "ci_low", "ci_high", "n", "deff", "flag"), names(table))
   keys <- setdiff(names(table), cells)
+  across <- one_name(across)
   if (!across %in% keys) refuse("across = \"", across, "\" is not a variable of the table, which has ", toString(keys))
   if (!all(show %in% cells)) {
     refuse("show = \"", setdiff(show, cells)[1], "\" is not a column of the table's cells, which have ",

@@ -87,8 +87,27 @@ nested_strata <- function(design) {
 
 plain_frame <- function(variables) {
   frame <- as.data.frame(variables)
+  labelled <- vapply(frame, function(x) inherits(x, "haven_labelled"), NA)
+  frame[labelled] <- lapply(frame[labelled], by_label)
   attr(frame, "pandas") <- attr(variables, "pandas")
   frame
+}
+
+# A column of haven's whose every value has a label of its own becomes a factor of the labels, in the order of the codes;
+# with labels for some values only, such as "refused", it stays as it is.
+by_label <- function(x) {
+  values <- if (inherits(x, "haven_labelled_spss")) declared_missing(x) else as.vector(unclass(x))
+  codes <- sort(attr(x, "labels"))
+  codes <- codes[!is.na(codes) & !codes %in% attr(x, "na_values")]
+  whole <- length(codes) && all(values[!is.na(values)] %in% codes) && !anyDuplicated(names(codes))
+  if (!whole) return(x)
+  structure(factor(values, unname(codes), names(codes)), label = attr(x, "label"))
+}
+
+# What haven's files call their columns.
+variable_labels <- function(frame) {
+  labels <- lapply(frame, attr, "label", exact = TRUE)
+  Filter(function(label) is.character(label) && length(label) == 1 && nzchar(trimws(label)), labels)
 }
 
 same_groups <- function(a, b) identical(match(a, unique(a)), match(b, unique(b)))

@@ -39,7 +39,7 @@ encode_column <- function(x, name) {
   }
   if (inherits(x, "Date")) return(list(type = "Date", values = as.numeric(x)))
   if (inherits(x, "POSIXct")) return(list(type = "POSIXct", values = as.numeric(x), tz = time_zone(x)))
-  # labels of numbers stay behind, the numbers go on
+  # labels of some of the numbers stay behind, the numbers go on
   if (is.object(x) && !inherits(x, c("AsIs", "haven_labelled", "labelled", "numeric", "integer", "character"))) {
     refuse_column(name, paste("of class", class(x)[1]))
   }

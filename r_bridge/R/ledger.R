@@ -39,17 +39,19 @@
 #' @return A ledger, of class `surveysynth_ledger`, from `spend()` and `set_cap()` invisibly; `verify_ledger()` returns
 #'   the entries, and in the column `release` which release goes with each, or stops.
 #' @export
-#' @examples
-#' \dontrun{
-#' budget <- ledger("budget.jsonl", "labour force 2025", cap = 20, create = TRUE)
-#' release <- synthesize(design, fbs(salary ~ field), epsilon = 10.8, population_total = 1170000, bounds = c(0, 1e6),
-#'                       ledger = budget)
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' file <- tempfile(fileext = ".jsonl")
+#' budget <- ledger(file, "schools", cap = 20, create = TRUE)
+#' release <- synthesize(design, fbs(enroll ~ stype, prior = "flat"), epsilon = 10.8, population_total = 6194,
+#'                       mechanism = pseudo_posterior(), ledger = budget)
+#' spend(budget, 1, 2, kind = "strict", what = "histogram of scores")
+#' set_cap(budget, 30, what = "the board, in May")
 #' budget
 #' as.data.frame(budget)
-#' spend(budget, 1, 2, kind = "strict", what = "histogram of hours")
-#' set_cap(budget, 30, what = "the board, in May")
 #' verify_ledger(budget, release)
-#' }
+#' unlink(file)
 ledger <- function(path, survey, cap = NULL, create = FALSE) {
   path <- path.expand(path)
   ask_python("ledger", ledger = make("Ledger", "ledger", path = path, survey = survey, cap = cap, create = create))

@@ -84,12 +84,11 @@ plot.surveysynth_combined <- function(x, level = 0.95, labels = names(stats::coe
 #' @param ... Further arguments of [graphics::plot()].
 #' @return `x`, invisibly.
 #' @export
-#' @examples
-#' \dontrun{
-#' plot(tables(release, by = ~ field + gender), statistic = "count")
-#' }
+#' @examplesIf surveysynth_available()
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' plot(tables(release, by = ~ region + gender), statistic = "count")
 plot.surveysynth_table <- function(x, statistic = NULL, outcome = NULL, xlab = NULL, main = NULL, ...) {
-  cells <- cells_to_draw(x, statistic, outcome)
+  cells <- cells_to_draw(x, statistic, one_name(outcome))
   if (is.null(xlab)) xlab <- cells$what
   draw_intervals(cells$estimate, cells$limits, cells$labels, xlab, main, ...)
   invisible(x)

@@ -167,6 +167,19 @@ first_usable <- function(candidates) {
          paste0("\n  ", names(candidates), ": ", candidates, " ", unlist(faults), collapse = ""), code = "setup")
 }
 
+#' Is there a Python with surveysynth?
+#'
+#' Looks where [surveysynth_setup()] and all other functions look, and starts nothing.
+#'
+#' @return `TRUE` or `FALSE`.
+#' @export
+#' @examples
+#' surveysynth_available()
+surveysynth_available <- function() {
+  if (reticulate::py_available()) return(is.null(fault_of(reticulate::py_config()$python)))
+  any(vapply(candidates(), function(python) is.null(fault_of(python)), NA))
+}
+
 # What keeps a Python from being used, or NULL; nothing is loaded into this session.
 fault_of <- function(python) {
   if (dir.exists(python)) return("is a folder; name the interpreter in it (bin/python)")

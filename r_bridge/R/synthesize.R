@@ -79,20 +79,19 @@
 #'   Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
 #'   Differential Privacy, arXiv:2006.01230.
 #' @export
-#' @examples
-#' \dontrun{
-#' design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
 #'
-#' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
-#' model <- fbs(api00 ~ stype + awards, weight = "public")
-#' release <- synthesize(design, model, epsilon = 10.8, population_total = 6194, bounds = c(200, 1000))
+#' # asymptotic, with privacy weights
+#' model <- fbs(api00 ~ stype + awards, prior = "flat")
+#' release <- synthesize(design, model, epsilon = 10.8, population_total = 6194, mechanism = pseudo_posterior())
 #' privacy(release)
 #' tables(release, by = ~ stype + awards)
-#'
-#' # asymptotic: privacy weights
-#' synthesize(design, fbs(api00 ~ stype + awards), epsilon = 10.8, population_total = 6194,
-#'            mechanism = pseudo_posterior())
-#' }
+#' @examplesIf interactive() && surveysynth_available()
+#' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
+#' model <- fbs(api00 ~ stype + awards, weight = "public")
+#' synthesize(design, model, epsilon = 10.8, population_total = 6194, bounds = c(200, 1000))
 synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
@@ -143,13 +142,14 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
-#' @examples
-#' \dontrun{
-#' privacy_cost(design, fbs(salary ~ field))
-#' privacy_cost(design, fbs(salary ~ field), epsilon = 10.8)
-#' privacy_cost(design, fbs(salary ~ field), c1 = 1)
-#' privacy_cost(design, fbs(salary ~ field), epsilon = 10.8, reweight = 10)
-#' }
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' model <- fbs(enroll ~ stype, prior = "flat")
+#' privacy_cost(design, model)
+#' privacy_cost(design, model, epsilon = 10.8)
+#' privacy_cost(design, model, c1 = 1)
+#' privacy_cost(design, model, epsilon = 10.8, reweight = 10)
 privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NULL, mechanism = NULL, ...) {
   further <- list(...)
   none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics", "edits")
@@ -268,10 +268,27 @@ design_for_python <- function(parts, columns, folder) {
   roles <- parts$roles
   in_roles <- unlist(roles[setdiff(names(roles), c("lonely_psu", "pps", "scale", "rscales", "mse"))])
   used <- names(parts$frame) %in% c(columns, in_roles)
+  labels <- variable_labels(parts$frame[used])
+  warn_of_labels(parts$frame[used])
   frame <- frame_for_python(parts$frame[used], folder, "confidential")
   several <- names(roles) %in% c("psu", "fpc", "replicate_weights", "rscales")
   roles[several] <- lapply(roles[several], I)
-  do.call(make, c(list("SurveyDesign", "design", frame = frame), roles))
+  do.call(make, c(list("SurveyDesign", "design", frame = frame, labels = if (length(labels)) labels), roles))
+}
+
+# Codes such as "refused" among numbers would be taken for amounts.
+warn_of_labels <- function(frame) {
+  for (name in names(frame)) {
+    x <- frame[[name]]
+    if (!inherits(x, "haven_labelled") || inherits(x, "haven_labelled_spss")) next
+    marked <- which(as.vector(unclass(x)) %in% attr(x, "labels"))
+    if (length(marked)) {
+      warning("column ", sQuote(name), " has numbers, of which those in ", length(marked), " rows (",
+              paste(utils::head(marked, 5), collapse = ", "), if (length(marked) > 5) ", ...", ") carry a value label; if ",
+              "these are special codes such as \"refused\", make them NA: haven::zap_missing(), or ",
+              "design <- update(design, ", name, " = ...)", call. = FALSE)
+    }
+  }
 }
 
 # Totals by stratum, whose names are numbers in one way of writing.

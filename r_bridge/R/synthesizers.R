@@ -365,9 +365,8 @@ outcome_columns <- function(side) {
 #' @examples
 #' asinh_transform(1000)
 #' normal_scores(c(5, 10, 20, 40, 80) * 1000, c(0.02, 0.2, 0.5, 0.8, 0.98), source = "yearbook 2020")
-#' \dontrun{
-#' historical_scores(last_year$salary, source = "last year's survey", weights = last_year$wt)
-#' }
+#' @examplesIf surveysynth_available()
+#' historical_scores(exp(stats::rnorm(2000, 10)), source = "last year's survey")
 asinh_transform <- function(scale) {
   make("AsinhTransform", "asinh_transform", scale = check_scale(scale), class = "surveysynth_transform")
 }

@@ -38,11 +38,11 @@
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
-#' @examples
-#' \dontrun{
-#' tables(release, by = ~ field + gender)
-#' tables(release, by = "field", statistic = "quantile", quantiles = c(0.25, 0.5, 0.75))
-#' }
+#' @examplesIf surveysynth_available()
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' tables(release, by = ~ region + gender)
+#' tables(release, by = ~ region, statistic = "quantile", quantiles = c(0.25, 0.5, 0.75), level = 0.9)
+#' tables(release, by = ~ region, where = ~ gender == "f")
 tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = 0.5,
                    poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
                    between = c("files", "model"), level = 0.95, df = NULL) {
@@ -88,12 +88,12 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #'   Python package.
 #' @return `path`, invisibly.
 #' @export
-#' @examples
-#' \dontrun{
-#' write_tables(release, "income.xlsx", by = ~ field + gender, min_cell = 10)
-#' write_tables(release, "north.xlsx", by = ~ gender, where = ~ region == "north")
-#' write_tables(release, "income.svg", by = ~ field + gender, statistic = "mean")
-#' }
+#' @examplesIf surveysynth_available()
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' file <- tempfile(fileext = ".xlsx")
+#' write_tables(release, file, by = ~ region + gender, min_cell = 10)
+#' write_tables(release, sub("xlsx", "html", file), by = ~ gender, where = ~ region == "north")
+#' unlink(c(file, sub("xlsx", "html", file)))
 write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = 0.5, min_cell = NULL,
                          cv_limit = NULL, between = c("files", "model"), symbols = NULL, wording = NULL, where = NULL,
                          denominator = NULL, poverty_line = NULL) {
@@ -125,10 +125,11 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #'   one, as a domain (`na.rm = TRUE` in survey).
 #' @return As [tables()], without `flag`.
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
 #' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"), quantiles = c(0.25, 0.75))
-#' }
+#' estimate(design, ~ api00, by = ~ stype, level = 0.9, df = Inf)
 estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = 0.5,
                      poverty_line = NULL, where = NULL, deff = FALSE,
                      estimator = c("auto", "samplics", "onepass", "replicates"), missing = c("fail", "drop"),

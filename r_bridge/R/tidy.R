@@ -62,7 +62,7 @@ autoplot.surveysynth_combined <- function(object, level = 0.95, ...) {
 #' @rdname tidy.surveysynth_combined
 #' @exportS3Method ggplot2::autoplot
 autoplot.surveysynth_table <- function(object, ...) {
-  cells <- cells_to_draw(object, list(...)$statistic, list(...)$outcome)
+  cells <- cells_to_draw(object, list(...)$statistic, one_name(list(...)$outcome))
   intervals_plot(cells$estimate, cells$limits, cells$labels, cells$what)
 }
 
@@ -71,8 +71,7 @@ intervals_plot <- function(estimate, limits, labels, what) {
                       high = limits[, 2])
   .data <- NULL # ggplot2's pronoun, in its own evaluation
   ggplot2::ggplot(shown, ggplot2::aes(x = .data[["estimate"]], y = .data[["label"]])) +
-    ggplot2::geom_errorbarh(ggplot2::aes(xmin = .data[["low"]], xmax = .data[["high"]]), height = 0) +
-    ggplot2::geom_point() +
+    ggplot2::geom_pointrange(ggplot2::aes(xmin = .data[["low"]], xmax = .data[["high"]])) +
     ggplot2::labs(x = what, y = NULL)
 }
 

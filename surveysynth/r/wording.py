@@ -36,11 +36,11 @@ def _functions() -> dict[str, str]:
 
 @cache
 def _words() -> re.Pattern[str]:
-    in_reports = {model.kind.name: model.in_r for model in MODELS.values()}
+    in_reports = dict.fromkeys(str(model.kind.name) for model in MODELS.values())
     return re.compile(
         "|".join([
             rf"(?P<constructor>(?:surveysynth\.)?(?:{'|'.join(map(re.escape, CONSTRUCTORS))}))",
-            rf"(?<![\w.'])(?P<argument>[a-z]\w*)=(?:(?P<value>{VALUE.pattern})(?!\w| is not)|(?P<missing>(?=[ ,;:).]|$)|(?=\w)))",
+            rf"(?<![\w.'])(?P<argument>[a-z]\w*)=(?:(?P<value>{VALUE.pattern})(?!\w)|(?=[ ,;:).]|$)|(?=\w))",
             rf"(?P<quoted>{QUOTED})",
             rf"\b(?:surveysynth\.)?(?P<kind>{'|'.join(_functions())})\b(?P<called>\()?",
             rf"\b(?P<report>{'|'.join(in_reports)}){VERB}",
@@ -77,7 +77,7 @@ def _argument(match: re.Match[str]) -> str:
         value = _value(match["value"])
         return ARGUMENTS[name].format(value) if name in ARGUMENTS else f"{name} = {value}"
     after = text[match.end() : match.end() + 1]
-    within = text[: match.start()].endswith("(") and after == ")" and text[match.start() - 2 : match.start() - 1].isalnum()
+    within = after == ")" and re.search(r"\w\($", text[: match.start()]) is not None
     return f"{name} = " if within or after.isalnum() else name
 
 
