@@ -25,8 +25,8 @@
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' release <- perturbed_histogram(design, ~ enroll, epsilon = 1, bounds = c(0, 4000), population_total = 6194,
-#'                                weight_bound = 60)
+#' release <- perturbed_histogram(design, ~ enroll, epsilon = 1, bounds = c(0, 4000),
+#'                                population_total = 6194, weight_bound = 60)
 #' privacy(release)
 #' combine_release(with_release(release, survey::svyquantile(~enroll, design, quantiles = 0.5)))
 perturbed_histogram <- function(design, outcome, epsilon, bounds, population_total, bins = NULL, m = 3,

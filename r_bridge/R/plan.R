@@ -23,7 +23,8 @@
 #' folder <- tempfile("survey")
 #' dir.create(folder)
 #' data(api, package = "survey")
-#' utils::write.csv(apistrat[c("stype", "enroll", "pw")], file.path(folder, "schools.csv"), row.names = FALSE)
+#' schools <- apistrat[c("stype", "enroll", "pw")]
+#' utils::write.csv(schools, file.path(folder, "schools.csv"), row.names = FALSE)
 #' writeLines(c(
 #'   '[survey]', 'file = "schools.csv"', 'weights = "pw"', 'strata = "stype"',
 #'   '[model]', 'formula = "enroll ~ stype"', 'prior = "flat"',

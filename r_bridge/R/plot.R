@@ -67,7 +67,8 @@ distribution <- function(y, w) {
 #' @export
 #' @examples
 #' release <- read_release(system.file("example-release", package = "surveysynth"))
-#' plot(combine_release(with(release, survey::svyby(~income, ~region, FUN = survey::svymean))), xlab = "mean income")
+#' means <- with(release, survey::svyby(~income, ~region, FUN = survey::svymean))
+#' plot(combine_release(means), xlab = "mean income")
 plot.surveysynth_combined <- function(x, level = 0.95, labels = names(stats::coef(x)), xlab = "estimate",
                                       main = NULL, ...) {
   draw_intervals(stats::coef(x), stats::confint(x, level = level), labels, xlab, main, ...)

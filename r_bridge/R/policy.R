@@ -23,7 +23,8 @@
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' last_year <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' policy <- policy_from_historical(last_year, fbs(api99 ~ stype, prior = "normal"), epsilon = 10.8, source = "scores of 1999",
+#' model <- fbs(api99 ~ stype, prior = "normal")
+#' policy <- policy_from_historical(last_year, model, epsilon = 10.8, source = "scores of 1999",
 #'                                  population_total = 6194)
 #' policy
 policy_from_historical <- function(design, synthesizer, epsilon, source, population_total, m = 3,
@@ -50,7 +51,8 @@ policy_from_historical <- function(design, synthesizer, epsilon, source, populat
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' last_year <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' policy <- policy_from_historical(last_year, fbs(api99 ~ stype, prior = "normal"), epsilon = 10.8, source = "scores of 1999",
+#' model <- fbs(api99 ~ stype, prior = "normal")
+#' policy <- policy_from_historical(last_year, model, epsilon = 10.8, source = "scores of 1999",
 #'                                  population_total = 6194)
 #' file <- tempfile(fileext = ".npz")
 #' write_policy(policy, file)

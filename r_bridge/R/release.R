@@ -180,7 +180,8 @@ python_release <- function(release) {
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' release <- synthesize(design, fbs(enroll ~ stype + awards, prior = "flat"), epsilon = 12, population_total = 6194,
+#' model <- fbs(enroll ~ stype + awards, prior = "flat")
+#' release <- synthesize(design, model, epsilon = 12, population_total = 6194,
 #'                       mechanism = pseudo_posterior())
 #' folder <- tempfile("release")
 #' write_release(release, folder, by = ~ stype + awards, min_cell = 10)

@@ -26,7 +26,8 @@
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' release <- synthesize(design, fbs(enroll ~ stype, prior = "flat"), epsilon = 12, population_total = 6194,
+#' model <- fbs(enroll ~ stype, prior = "flat")
+#' release <- synthesize(design, model, epsilon = 12, population_total = 6194,
 #'                       mechanism = pseudo_posterior())
 #' risk <- identification_risk(design, release, known = ~ stype, value = ~ enroll)
 #' summary(risk)

@@ -85,7 +85,8 @@
 #'
 #' # asymptotic, with privacy weights
 #' model <- fbs(api00 ~ stype + awards, prior = "flat")
-#' release <- synthesize(design, model, epsilon = 10.8, population_total = 6194, mechanism = pseudo_posterior())
+#' release <- synthesize(design, model, epsilon = 10.8, population_total = 6194,
+#'                       mechanism = pseudo_posterior())
 #' privacy(release)
 #' tables(release, by = ~ stype + awards)
 #' @examplesIf interactive() && surveysynth_available()
@@ -134,7 +135,7 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #'   section 1.4.1, step 2), with Delta_target = epsilon / (2 m), or 1 without an epsilon.
 #' @param ... Further arguments of [synthesize()], except `policy`, `ledger`, `rule`, `debias`, `accept_diagnostics` and
 #'   `edits`.
-#' @return A table is a data frame: `m`, `epsilon`, `information` (the share of the file's information that is kept,
+#' @return A table is a data frame of class `surveysynth_costs`: `m`, `epsilon`, `information` (the share of the file's information that is kept,
 #'   about), `se_ratio` (the expected standard error of a mean over the file's own, about) and `verdict`; under [strict()]
 #'   it is computed from public facts alone. Else a list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
 #'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left), `weighted_down` (the
@@ -174,7 +175,18 @@ privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NUL
 cost_table <- function(columns) {
   numbers <- c("m", "epsilon", "information", "se_ratio")
   columns[numbers] <- lapply(columns[numbers], function(x) vapply(x, function(v) if (is.null(v)) NA_real_ else as.numeric(v), 0))
-  as.data.frame(columns)
+  structure(as.data.frame(columns), class = c("surveysynth_costs", "data.frame"))
+}
+
+#' @method print surveysynth_costs
+#' @export
+print.surveysynth_costs <- function(x, ...) {
+  shown <- plain_table(x)
+  for (name in intersect(c("epsilon", "information", "se_ratio"), names(shown))) {
+    shown[[name]] <- ifelse(is.na(shown[[name]]), "", formatC(shown[[name]], digits = 3, format = "fg"))
+  }
+  print(shown, row.names = FALSE, ...)
+  invisible(x)
 }
 
 #' @method print surveysynth_privacy_cost
@@ -184,10 +196,15 @@ print.surveysynth_privacy_cost <- function(x, ...) {
       if (!is.null(x$c1)) sprintf(", c1 = %.4g (bound aimed at: %.4g)", x$c1, x$delta_target), "\n",
       sprintf("mean privacy weight: %.3f (1: all of the file's information%s)\n", x$mean_alpha,
               if (x$mean_alpha >= 0.9995) "; more epsilon buys nothing" else ""),
-      sprintf("privacy weight below 1: %.3g%% of the records\n", 100 * x$weighted_down),
+      sprintf("privacy weight below 1: %.3g%% of the records%s\n", 100 * x$weighted_down, verdict_on(x$weighted_down)),
       if (x$mean_alpha < 0.3) "little of the file's information is left\n", x$verdict,
       "\nInternal: computed from the confidential file.\n", sep = "")
   invisible(x)
+}
+
+# The asymptotic guarantee is for files in which the share of records that are weighted down goes to 0.
+verdict_on <- function(share) {
+  if (share > 0.1) ", many: the guarantee for large files says little of this one; take strict(), or a larger epsilon" else ""
 }
 
 # The arguments that synthesize() and privacy_cost() share and that need translation; `known` are columns of a rule.
@@ -316,7 +333,7 @@ as_design_was <- function(release, design) {
   }
   if (inherits(design, "tbl_svy") && requireNamespace("srvyr", quietly = TRUE)) {
     plain <- kind
-    kind <- function(x) srvyr::as_survey(plain(x))
+    kind <- function(x) as_srvyr(plain(x))
   }
   release$designs <- lapply(release$designs, kind)
   same <- is.null(release$manifest$count_design) # then with the same random replicates

@@ -38,7 +38,8 @@
 #' @export
 #' @examples
 #' fbs("salary", ~ field + gender)
-#' fbs(cbind(wage, bonus) ~ field * gender, transform = list(wage = "log", bonus = asinh_transform(100)))
+#' fbs(cbind(wage, bonus) ~ field * gender,
+#'     transform = list(wage = "log", bonus = asinh_transform(100)))
 #' fbs(cbind(factor(employed), wage) ~ field)
 #' fbp(salary ~ field + age, bands = list(age = c(25, 45, 65)))
 fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "normal", "flat"), transform = "log",

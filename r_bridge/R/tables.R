@@ -128,7 +128,8 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"), quantiles = c(0.25, 0.75))
+#' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"),
+#'          quantiles = c(0.25, 0.75))
 #' estimate(design, ~ api00, by = ~ stype, level = 0.9, df = Inf)
 estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = 0.5,
                      poverty_line = NULL, where = NULL, deff = FALSE,

@@ -117,7 +117,10 @@ mutate.surveysynth_release <- function(.data, ...) {
 #' @rdname mutate.surveysynth_release
 #' @exportS3Method srvyr::as_survey
 as_survey.surveysynth_release <- function(.data, ...) {
-  .data$designs <- lapply(.data$designs, srvyr::as_survey)
-  .data$count_designs <- lapply(.data$count_designs, srvyr::as_survey)
+  .data$designs <- lapply(.data$designs, as_srvyr)
+  .data$count_designs <- lapply(.data$count_designs, as_srvyr)
   .data
 }
+
+# srvyr may be there or not.
+as_srvyr <- function(design) getExportedValue("srvyr", "as_survey")(design)
