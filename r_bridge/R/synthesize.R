@@ -331,7 +331,7 @@ as_design_was <- function(release, design) {
       made
     }
   }
-  if (inherits(design, "tbl_svy") && requireNamespace("srvyr", quietly = TRUE)) {
+  if (inherits(design, "tbl_svy") && isNamespaceLoaded("srvyr")) {
     plain <- kind
     kind <- function(x) as_srvyr(plain(x))
   }
