@@ -215,7 +215,7 @@ print(json.dumps([[r.datasets[0].frame[r.outcomes[0]].tolist(), str(r.privacy).s
 
   expect_error(run(given, 9), "no epsilon holds for it, and none is to be named. Say mechanism = pseudo_posterior(c1 = ...)",
                fixed = TRUE)
-  expect_error(run(mixture(pay ~ stype), 9), "transform=asinh_transform(...) for amounts", fixed = TRUE)
+  expect_error(run(mixture(pay ~ stype), 9), "transform = asinh_transform(scale = ...) for amounts", fixed = TRUE)
   expect_error(run(mixture(api00 ~ 1), 9), "mixture() has no effects of them: use fbs()", fixed = TRUE)
   expect_error(run(mixture(api00 ~ stype, components = 0), 9), "components must be a whole number")
   expect_error(run(mixture(api00 ~ stype, bounds = c(500, 600)), 9), "beyond the bounds in 152 rows")
