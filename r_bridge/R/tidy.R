@@ -77,11 +77,14 @@ intervals_plot <- function(estimate, limits, labels, what) {
 
 #' @rdname tidy.surveysynth_combined
 #' @exportS3Method flextable::as_flextable
-as_flextable.surveysynth_combined <- function(x, ...) flextable::flextable(in_text(as.data.frame(x)))
+as_flextable.surveysynth_combined <- function(x, ...) as_text_table(as.data.frame(x))
 
 #' @rdname tidy.surveysynth_combined
 #' @exportS3Method flextable::as_flextable
-as_flextable.surveysynth_table <- function(x, ...) flextable::flextable(in_text(plain_table(x)))
+as_flextable.surveysynth_table <- function(x, ...) as_text_table(plain_table(x))
+
+# flextable may be there or not.
+as_text_table <- function(frame) getExportedValue("flextable", "flextable")(in_text(frame))
 
 # Numbers as they are printed.
 in_text <- function(frame, digits = 4) {

@@ -11,10 +11,11 @@ ARGUMENTS = {"lonely_psu": "options(survey.lonely.psu = {})"}  # which R has in 
 CONSTRUCTORS = {"LogTransform()": '"log"', "FBP.paper(": 'fbp(weights = "paper", variance = "paper", '}
 OTHER_NAMES = {"Sequential": "in_sequence", "StanModel": "python_model"}
 MADE_IN_R = (
-    "AsinhTransform", "Censored", "CountRisk", "IdentificationRule", "IdentityTransform", "LipschitzRisk", "MarginalRisk",
-    "NormalScores", "PairwiseRisk", "PerInstance", "PseudoPosterior", "Strict", "WeightedE",
+    "AsinhTransform", "Censored", "CountRisk", "IdentificationRule", "IdentityTransform", "LipschitzRisk",
+    "MarginalRisk", "NormalScores", "PairwiseRisk", "PerInstance", "PseudoPosterior", "Strict", "WeightedE",
 )  # fmt: skip
-VERB = r"(?= (?:is|has|needs|cannot|models|synthesizes)\b)"  # after a model's name in reports, which may be a common word
+# after a model's name in reports, which may be a common word
+VERB = r"(?= (?:is|has|needs|cannot|models|synthesizes)\b)"
 
 QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)"  # not the one of the paper's
 NESTED = r"\{[^{}\n]*\}|\[[^\[\]\n]*\]|\([^()\n]*\)"

@@ -295,7 +295,7 @@ test_that("printed tables say the condition that they are of", {
   expect_match(paste(readLines(page, warn = FALSE), collapse = " "), "stype == &quot;E&quot;", fixed = TRUE)
 })
 
-test_that("tables and estimates have an autoplot() and an as_flextable()", {
+test_that("tables have an autoplot()", {
   table <- structure(data.frame(g = c("a", "b", "all"), statistic = "mean", outcome = "y", estimate = 1:3, se = 0.1, df = 9,
                                 ci_low = 0:2, ci_high = 2:4, n = 5L, flag = ""), class = c("surveysynth_table", "data.frame"))
   skip_if_not_installed("ggplot2")
