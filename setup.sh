@@ -19,7 +19,8 @@ case $stage in
     *)         echo "usage: $0 demo|test|cmdstan|reference" >&2; exit 2 ;;
 esac
 [[ $stage == demo ]] || debian+=(r-base-core r-cran-{survey,sampling,laeken,mitools,jsonlite,bit64}) # to compare with
-[[ $stage == demo ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignette
+[[ $stage == demo ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignettes
+[[ $stage == demo ]] || debian+=(r-cran-{cli,dplyr,generics,ggplot2,tibble}) # that its results go with
 [[ $stage == demo ]] || debian+=(texlive-latex-recommended lmodern) # printed tables are compiled
 [[ $stage != cmdstan ]] || debian+=(g++ make xz-utils)
 [[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev dpkg-dev g++) # rstan asks dpkg-architecture

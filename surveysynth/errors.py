@@ -7,33 +7,51 @@ do.  It never shows a value: these messages end up in logs and tickets.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 T = TypeVar("T")
 
 
 class SurveySynthError(Exception):
-    """Base of every error that surveysynth raises on purpose."""
+    """Base of every error that surveysynth raises on purpose.
+
+    Attributes
+    ----------
+    code : str
+        One word for the kind of error, which programs may rely on, as R's conditions do; messages may change.
+    """
+
+    code: ClassVar[str] = "error"
 
 
 class InputError(SurveySynthError, ValueError):
     """The caller's data, column names or arguments cannot be used as they are."""
 
+    code = "input"
+
 
 class ModelError(SurveySynthError):
     """The model cannot be fitted to this file (singular, unbounded, not estimable)."""
+
+    code = "model"
 
 
 class PrivacyError(SurveySynthError):
     """The privacy guarantee that was asked for cannot be given."""
 
+    code = "privacy"
+
 
 class EngineError(SurveySynthError):
     """The Stan engine is missing or stopped."""
 
+    code = "engine"
+
 
 class NotFitForRelease(SurveySynthError):
     """The sampler's diagnostics failed, so nothing is released."""
+
+    code = "diagnostics"
 
 
 def guarded(

@@ -51,6 +51,7 @@ class _Stage:
 
 
 _stage: ContextVar[_Stage | None] = ContextVar("the stage whose steps are counted", default=None)
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("who is told in place of stderr", default=None)
 _lines_wanted: ContextVar[bool] = ContextVar("plain lines of progress", default=False)
 
 
@@ -62,6 +63,28 @@ def plain_lines() -> Iterator[None]:
         yield
     finally:
         _lines_wanted.reset(before)
+
+
+@contextmanager
+def told_to(listener: Callable[[str], None]) -> Iterator[None]:
+    """Give every stage, as it begins, to a function, with the seconds so far; nothing is written to stderr.
+
+    For a front end with messages of its own, as R's.  The function is called in the thread that does the work.
+    """
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def tell(text: str) -> None:
+    """Say something to who does the work: not for publication."""
+    listener = _listener.get()
+    if listener is None:
+        print(text, file=sys.stderr)
+    else:
+        listener(text)
 
 
 def steps(total: int) -> Callable[[], None]:
@@ -104,8 +127,19 @@ def stages(expected: float | None = None) -> Iterator[Callable[[str], None]]:
     console, stage = Console(stderr=True), _Stage()
     before = _stage.set(stage)
     beforehand = f"about {expected:.0f} seconds in all, on two cores" if expected and expected >= LONG else ""
+    listener = _listener.get()
     try:
-        if console.is_terminal:
+        if listener is not None:
+            begun = time.monotonic()
+            if beforehand:
+                listener(beforehand)
+
+            def told(name: str) -> None:
+                stage.begin(name)
+                listener(f"{time.monotonic() - begun:.0f} s  {name}")
+
+            yield told
+        elif console.is_terminal:
             if beforehand:
                 console.print(beforehand, highlight=False)
             shown = Progress(SpinnerColumn(), _StageColumn(stage), console=console, transient=True)

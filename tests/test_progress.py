@@ -134,3 +134,17 @@ def test_a_reader_who_has_left_stops_nothing(monkeypatch):
         monkeypatch.setattr("sys.stderr", stderr)
         with progress.plain_lines(), progress.stages() as say:
             say("reading the file")
+
+
+def test_a_front_end_with_messages_of_its_own_is_told_and_stderr_is_not(capfd):
+    heard = []
+    with progress.told_to(heard.append):
+        with progress.stages(expected=17.6) as say:
+            say("reading the file")
+            say("draws")
+        progress.tell("for you alone")
+    assert heard[0] == "about 18 seconds in all, on two cores"
+    assert heard[1:] == ["0 s  reading the file", "0 s  draws", "for you alone"]
+    assert capfd.readouterr().err == ""
+    progress.tell("for you alone")
+    assert capfd.readouterr().err == "for you alone\n"

@@ -18,12 +18,16 @@
 #' release <- update(release, poor = income < 20000)
 #' combine_release(with(release, svyby(~poor, ~region, FUN = svymean)))
 update.surveysynth_release <- function(object, ...) {
-  expressions <- as.list(substitute(list(...)))[-1]
+  derived_on(object, new_columns(substitute(list(...)), parent.frame()))
+}
+
+# Expressions of new columns, and where they find what is no column.
+new_columns <- function(expressions, caller) {
+  expressions <- as.list(expressions)[-1]
   if (is.null(names(expressions)) || any(names(expressions) == "")) {
     refuse("name the new columns: update(release, poor = income < 10859)")
   }
-  caller <- parent.frame()
-  derived_on(object, lapply(expressions, function(expression) list(expression = expression, caller = caller)))
+  lapply(expressions, function(expression) list(expression = expression, caller = caller))
 }
 
 # The release with further columns; Python's object is made of the one before when it is needed.
@@ -78,9 +82,10 @@ row_wise <- function(expression, frame, caller, name) {
 
 # A release whose column named by `where` is the condition: that of a one-sided formula is derived.
 meeting <- function(release, where) {
-  if (!inherits(where, "formula")) return(list(release = release, where = one_name(where)))
+  if (!inherits(where, "formula") || is.name(one_sided(where))) return(list(release = release, where = one_name(where)))
   condition <- list(expression = one_sided(where), caller = environment(where))
-  list(release = derived_on(release, list(.where = condition)), where = ".where")
+  name <- deparse1(condition$expression) # as titles say it
+  list(release = derived_on(release, stats::setNames(list(condition), name)), where = name)
 }
 
 one_sided <- function(where) {
@@ -88,13 +93,15 @@ one_sided <- function(where) {
   where[[2]]
 }
 
-# Python's release with the columns that R derived.
+# Python's release with the columns that R derived, on data sets under other noise, too.
 python_with_derived <- function(release) {
   before <- release$python$before
   names <- setdiff(names(release$derived), names(before$derived))
-  columns <- do.call(rbind, lapply(release$designs, function(design) as.data.frame(design$variables)[names]))
+  columns_of <- function(designs) do.call(rbind, lapply(designs, function(design) as.data.frame(design$variables)[names]))
+  again <- redrawn_designs(release)
   in_folder(function(folder) {
-    ask_python("assign", columns = frame_for_python(columns, folder, "columns"),
+    ask_python("assign", columns = frame_for_python(columns_of(release$designs), folder, "columns"),
+               again = if (!is.null(again)) frame_for_python(columns_of(again), folder, "again"),
                objects = list(python_release(before)))$object
   })
 }
@@ -102,10 +109,11 @@ python_with_derived <- function(release) {
 #' A table with the categories of one variable side by side
 #'
 #' @param table From [tables()] or [estimate()].
-#' @param across One of its `by` variables, or `"statistic"`, `"outcome"`, `"category"` or `"prob"`.
+#' @param across One of its `by` variables, by name or as a formula, or `"statistic"`, `"outcome"`, `"category"` or `"prob"`.
 #' @param show Of `"estimate"`, `"se"`, `"df"`, `"ci_low"`, `"ci_high"`, `"n"`, `"deff"`, `"flag"`.
-#' @return A data frame: the other variables, then `estimate_<category>`, `se_<category>` of each category, in the order
-#'   of the table; missing where the table has no such cell.
+#' @return A data frame of class `surveysynth_wide`: the other variables, then `estimate_<category>`, `se_<category>` of
+#'   each category, in the order of the table; missing where the table has no such cell. It is printed statistic by
+#'   statistic, and what is too wide for the page one below the other.
 #' @export
 #' @examples
 #' table <- data.frame(region = c("north", "south"), sex = c("f", "f", "m", "m"), statistic = "mean",
@@ -114,6 +122,7 @@ python_with_derived <- function(release) {
 wide <- function(table, across, show = c("estimate", "se")) {
   cells <- intersect(c("estimate", "se", "df", "ci_low", "ci_high", "n", "deff", "flag"), names(table))
   keys <- setdiff(names(table), cells)
+  across <- one_name(across)
   if (!across %in% keys) refuse("across = \"", across, "\" is not a variable of the table, which has ", toString(keys))
   if (!all(show %in% cells)) {
     refuse("show = \"", setdiff(show, cells)[1], "\" is not a column of the table's cells, which have ",
@@ -133,5 +142,48 @@ wide <- function(table, across, show = c("estimate", "se")) {
     at <- here[match(unique(key), key[here])]
     for (name in show) found[[paste0(name, "_", each)]] <- table[[name]][at]
   }
-  found
+  structure(found, class = c("surveysynth_wide", "data.frame"), shown = list(of = show, categories = unique(label)))
+}
+
+#' @method print surveysynth_wide
+#' @export
+print.surveysynth_wide <- function(x, digits = 4, ...) {
+  of <- attr(x, "shown")
+  cells <- if (!is.null(of)) as.vector(t(outer(of$of, of$categories, paste, sep = "_")))
+  if (is.null(of) || !all(cells %in% names(x))) { # columns were taken out
+    print(plain_table(x), row.names = FALSE, ...)
+    return(invisible(x))
+  }
+  text <- plain_table(x)
+  kept <- c(estimate = digits, se = digits, df = 3, ci_low = digits, ci_high = digits, n = 1)
+  for (name in intersect(names(kept), of$of)) {
+    columns <- paste0(name, "_", of$categories)
+    text[columns] <- lapply(text[columns], in_digits, kept[[name]])
+  }
+  in_blocks(text, setdiff(names(x), cells), function(block, keys) {
+    whole <- utils::capture.output(print(block[c(keys, names(block)[names(block) %in% cells])], row.names = FALSE, ...))
+    if (length(whole) == nrow(block) + 1) return(writeLines(whole))
+    for (name in of$of) {
+      part <- block[c(keys, paste0(name, "_", of$categories))]
+      names(part) <- c(keys, of$categories)
+      cat(name, ":\n", sep = "")
+      print(part, row.names = FALSE, ...)
+    }
+  })
+  invisible(x)
+}
+
+# A block for each statistic of each outcome, under a heading of its own; `show` prints one, without those columns.
+in_blocks <- function(text, keys, show) {
+  heading <- intersect(c("statistic", "outcome"), keys)
+  if (length(heading) < 2) return(show(text, keys))
+  said <- trimws(paste(text$statistic, text$outcome))
+  for (what in unique(said)) {
+    if (what != said[1]) cat("\n")
+    cat(what, "\n", sep = "")
+    block <- text[said == what, setdiff(names(text), heading), drop = FALSE]
+    empty <- vapply(intersect(c("category", "prob"), names(block)), function(name) all(block[[name]] %in% c("", NA)), NA)
+    block[names(empty)[empty]] <- NULL
+    show(block, intersect(setdiff(keys, heading), names(block)))
+  }
 }

@@ -40,7 +40,7 @@ design_parts <- function(design) {
 }
 
 refuse_design <- function(design) {
-  no <- function(what, instead) stop(what, " cannot be carried over; ", instead, call. = FALSE)
+  no <- function(what, instead) refuse(what, " cannot be carried over; ", instead)
   if (inherits(design, c("twophase", "twophase2"))) {
     no("a two-phase design", "give the design of the phase whose weights the tables use")
   }
@@ -48,8 +48,8 @@ refuse_design <- function(design) {
     no("a design whose data are in a database", "read the data first")
   }
   if (!inherits(design, c("survey.design2", "svyrep.design", "pps"))) {
-    stop("a design of the survey package was expected (svydesign(), svrepdesign(), srvyr's as_survey()), not a ",
-         class(design)[1], call. = FALSE)
+    refuse("a design of the survey package was expected (svydesign(), svrepdesign(), srvyr's as_survey()), not a ",
+         class(design)[1])
   }
   if (all(as.matrix(stats::weights(design, "sampling")) == 0)) { # which calibrated designs leave to the others
     refuse("the design has no records: where it is a subset, none meets its condition")
@@ -87,8 +87,27 @@ nested_strata <- function(design) {
 
 plain_frame <- function(variables) {
   frame <- as.data.frame(variables)
+  labelled <- vapply(frame, function(x) inherits(x, "haven_labelled"), NA)
+  frame[labelled] <- lapply(frame[labelled], by_label)
   attr(frame, "pandas") <- attr(variables, "pandas")
   frame
+}
+
+# A column of haven's whose every value has a label of its own becomes a factor of the labels, in the order of the codes;
+# with labels for some values only, such as "refused", it stays as it is.
+by_label <- function(x) {
+  values <- if (inherits(x, "haven_labelled_spss")) declared_missing(x) else as.vector(unclass(x))
+  codes <- sort(attr(x, "labels"))
+  codes <- codes[!is.na(codes) & !codes %in% attr(x, "na_values")]
+  whole <- length(codes) && all(values[!is.na(values)] %in% codes) && !anyDuplicated(names(codes))
+  if (!whole) return(x)
+  structure(factor(values, unname(codes), names(codes)), label = attr(x, "label"))
+}
+
+# What haven's files call their columns.
+variable_labels <- function(frame) {
+  labels <- lapply(frame, attr, "label", exact = TRUE)
+  Filter(function(label) is.character(label) && length(label) == 1 && nzchar(trimws(label)), labels)
 }
 
 same_groups <- function(a, b) identical(match(a, unique(a)), match(b, unique(b)))
@@ -147,8 +166,7 @@ stage_roles <- function(design, frame) {
     endless <- is.infinite(popsize[, k])
     if (all(endless)) break # as without fpc: the stages below do not count
     if (any(endless)) {
-      stop("a design whose fpc is infinite in some strata only cannot be carried over; give these a large one",
-           call. = FALSE)
+      refuse("a design whose fpc is infinite in some strata only cannot be carried over; give these a large one")
     }
     fraction <- design$fpc$sampsize[, k] / popsize[, k]
     known <- function(x) same_numbers(x, popsize[, k]) || same_numbers(x, fraction)
@@ -165,8 +183,7 @@ kept_in <- function(step) if (is.list(step)) step else attributes(step)
 # Groups of known totals: postStratify()'s, or the margins of our own raked().
 calibration_parts <- function(design, frame, roles, drawn) {
   if (length(design$postStrata) > 1) {
-    stop("a design that was post-stratified twice cannot be carried over; give its weights to a new svydesign()",
-         call. = FALSE)
+    refuse("a design that was post-stratified twice cannot be carried over; give its weights to a new svydesign()")
   }
   step <- design$postStrata[[1]]
   base <- if (is.null(roles$weights)) free_name("base_weight", frame) else roles$weights
@@ -192,7 +209,7 @@ calibration_parts <- function(design, frame, roles, drawn) {
 # pi_ij from R's check matrix (pi_ij - pi_i pi_j) / pi_ij; independent units have none off the diagonal.
 pps_parts <- function(design, pi) {
   if (length(design$dcheck) != 1) {
-    stop("a pps= design of several stages cannot be carried over", call. = FALSE)
+    refuse("a pps= design of several stages cannot be carried over")
   }
   check <- as.matrix(design$dcheck[[1]]$dcheck)
   apart <- all(check[row(check) != col(check)] == 0)
@@ -229,8 +246,8 @@ replicate_parts <- function(design) {
 as_design <- function(frame, roles, joint = NULL, replicates = frame[unlist(roles$replicate_weights)]) {
   whole <- !all(lengths(as.list(roles$poststrata)))
   if (length(roles$auxiliary) || whole || !is.null(roles$calibrated_weights) || isTRUE(roles$zero_weights)) {
-    stop("weights that were calibrated to totals of numbers, trimmed after calibration, or are 0, have no design here: ",
-         "estimate in Python", call. = FALSE)
+    refuse("weights that were calibrated to totals of numbers, trimmed after calibration, or are 0, have no design here: ",
+         "estimate in Python")
   }
   if (length(replicates)) return(as_replicate_design(frame, roles, replicates))
   calibrated <- !is.null(roles$poststrata)
@@ -337,7 +354,7 @@ as_replicate_design <- function(frame, roles, replicates) {
 }
 
 pps_design <- function(frame, roles, weights, joint) {
-  if (roles$pps == "hajek") stop("R's survey package has no Hajek variance (pps = \"hajek\")", call. = FALSE)
+  if (roles$pps == "hajek") refuse("R's survey package has no Hajek variance (pps = \"hajek\")")
   data <- chances(frame, roles, weights)
   data$chance <- pmin(data$chance, 1) # by rounding
   pps <- if (roles$pps == "poisson") survey::poisson_sampling(data$chance) else survey::ppsmat(joint, tolerance = 0)

@@ -7,10 +7,18 @@
 
 in_four_bytes <- c("logical", "integer", "character", "factor")
 
+# An error in the user's words, without the call of ours that found it.
+refuse <- function(..., code = "input") stop(condition_of(paste0(...), code))
+
+condition_of <- function(message, code) {
+  structure(class = c(paste0("surveysynth_", code, "_error"), "surveysynth_error", "error", "condition"),
+            list(message = message, call = NULL, code = code))
+}
+
 encode_frame <- function(frame) {
   was <- attr(frame, "pandas")
-  if (anyNA(names(frame))) stop("a column of the data has NA for its name; rename it", call. = FALSE)
-  if (anyDuplicated(names(frame))) stop("the data have several columns of the same name; rename them", call. = FALSE)
+  if (anyNA(names(frame))) refuse("a column of the data has NA for its name; rename it")
+  if (anyDuplicated(names(frame))) refuse("the data have several columns of the same name; rename them")
   lapply(seq_along(frame), function(i) { # by number: a name may be empty
     name <- check_text(names(frame)[i], names(frame)[i])
     column <- c(list(name = name), encode_column(frame[[i]], name))
@@ -31,7 +39,7 @@ encode_column <- function(x, name) {
   }
   if (inherits(x, "Date")) return(list(type = "Date", values = as.numeric(x)))
   if (inherits(x, "POSIXct")) return(list(type = "POSIXct", values = as.numeric(x), tz = time_zone(x)))
-  # labels of numbers stay behind, the numbers go on
+  # labels of some of the numbers stay behind, the numbers go on
   if (is.object(x) && !inherits(x, c("AsIs", "haven_labelled", "labelled", "numeric", "integer", "character"))) {
     refuse_column(name, paste("of class", class(x)[1]))
   }
@@ -58,12 +66,12 @@ declared_missing <- function(x) {
 check_text <- function(text, name) {
   Encoding(text[Encoding(text) == "unknown" & validUTF8(text)]) <- "UTF-8"
   if (all(validEnc(text))) return(enc2utf8(text))
-  stop("column ", sQuote(iconv(name, "UTF-8", "UTF-8", "byte")), " has text in an unknown encoding; declare it by ",
-       "Encoding(), or convert it by iconv()", call. = FALSE)
+  refuse("column ", sQuote(iconv(name, "UTF-8", "UTF-8", "byte")), " has text in an unknown encoding; declare it by ",
+       "Encoding(), or convert it by iconv()")
 }
 
 refuse_column <- function(name, what) {
-  stop("column ", sQuote(name), " is ", what, ", which cannot go to Python; convert it or leave it out", call. = FALSE)
+  refuse("column ", sQuote(name), " is ", what, ", which cannot go to Python; convert it or leave it out")
 }
 
 # The zone that a time without one is printed in.
@@ -132,6 +140,6 @@ load_frame <- function(folder) {
 # A package that is only sometimes needed.
 need <- function(package, why) {
   if (!requireNamespace(package, quietly = TRUE)) {
-    stop(why, ", which needs the R package ", sQuote(package), ": install.packages(\"", package, "\")", call. = FALSE)
+    refuse(why, ", which needs the R package ", sQuote(package), ": install.packages(\"", package, "\")")
   }
 }

@@ -22,13 +22,13 @@
 #'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}. Wasserman and Zhou (2010), A statistical
 #'   framework for differential privacy, JASA 105.
 #' @export
-#' @examples
-#' \dontrun{
-#' release <- perturbed_histogram(design, ~ salary, epsilon = 1, bounds = c(0, 2e5), population_total = 1150000,
-#'                                weight_bound = 500)
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' release <- perturbed_histogram(design, ~ enroll, epsilon = 1, bounds = c(0, 4000),
+#'                                population_total = 6194, weight_bound = 60)
 #' privacy(release)
-#' combine_release(with(release, svyquantile(~salary, quantiles = 0.5)))
-#' }
+#' combine_release(with_release(release, survey::svyquantile(~enroll, design, quantiles = 0.5)))
 perturbed_histogram <- function(design, outcome, epsilon, bounds, population_total, bins = NULL, m = 3,
                                 weight_bound = NULL, ledger = NULL) {
   parts <- design_parts(design)

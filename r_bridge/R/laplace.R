@@ -26,11 +26,11 @@
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
-#' @examples
-#' \dontrun{
-#' laplace_tables(design, ~ salary, by = ~ field, epsilon = 5, kind = "strict",
-#'                bounds = list(weight = c(0, 500), salary = c(0, 2e5)), ledger = budget)
-#' }
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' laplace_tables(design, ~ enroll, by = ~ stype, epsilon = 5, kind = "strict",
+#'                bounds = list(weight = c(0, 60), enroll = c(0, 4000)))
 laplace_tables <- function(design, outcome, by = NULL, epsilon, kind = c("local", "strict"), point_share = 0.5,
                            replicates = 10, bounds = NULL, consistent = FALSE, ledger = NULL) {
   kind <- match.arg(kind)

@@ -39,17 +39,20 @@
 #' @return A ledger, of class `surveysynth_ledger`, from `spend()` and `set_cap()` invisibly; `verify_ledger()` returns
 #'   the entries, and in the column `release` which release goes with each, or stops.
 #' @export
-#' @examples
-#' \dontrun{
-#' budget <- ledger("budget.jsonl", "labour force 2025", cap = 20, create = TRUE)
-#' release <- synthesize(design, fbs(salary ~ field), epsilon = 10.8, population_total = 1170000, bounds = c(0, 1e6),
-#'                       ledger = budget)
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' file <- tempfile(fileext = ".jsonl")
+#' budget <- ledger(file, "schools", cap = 20, create = TRUE)
+#' model <- fbs(enroll ~ stype, prior = "flat")
+#' release <- synthesize(design, model, epsilon = 10.8, population_total = 6194,
+#'                       mechanism = pseudo_posterior(), ledger = budget)
+#' spend(budget, 1, 2, kind = "strict", what = "histogram of scores")
+#' set_cap(budget, 30, what = "the board, in May")
 #' budget
 #' as.data.frame(budget)
-#' spend(budget, 1, 2, kind = "strict", what = "histogram of hours")
-#' set_cap(budget, 30, what = "the board, in May")
 #' verify_ledger(budget, release)
-#' }
+#' unlink(file)
 ledger <- function(path, survey, cap = NULL, create = FALSE) {
   path <- path.expand(path)
   ask_python("ledger", ledger = make("Ledger", "ledger", path = path, survey = survey, cap = cap, create = create))
@@ -93,7 +96,22 @@ check_ledger <- function(ledger) {
 #' @method print surveysynth_ledger
 #' @export
 print.surveysynth_ledger <- function(x, ...) {
-  writeLines(ask_python("ledger", ledger = check_ledger(x))$said)
+  lines <- strsplit(ask_python("ledger", ledger = check_ledger(x))$said, "\n", fixed = TRUE)[[1]]
+  after <- match("By kind:", lines)
+  wrapped <- function(text) {
+    for (line in text) writeLines(strwrap(line, getOption("width"), if (startsWith(line, "  ")) 2 else 0, 4))
+  }
+  if (is.na(after)) {
+    wrapped(lines)
+    return(invisible(x))
+  }
+  wrapped(lines[1])
+  entries <- as.data.frame(x)
+  entries$time <- substr(as.character(entries$time), 1, 10)
+  shown <- c("number", "time", "kind", if (any(entries$unit != "record")) "unit", "blank", "replace", "what")
+  entries$what <- ifelse(nchar(entries$what) > 32, paste0(substr(entries$what, 1, 29), "..."), entries$what)
+  print(entries[intersect(shown, names(entries))], row.names = FALSE, right = FALSE)
+  wrapped(lines[after:length(lines)])
   invisible(x)
 }
 

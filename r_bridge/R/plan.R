@@ -19,13 +19,22 @@
 #'   csv then.
 #' @seealso [synthesize()], which takes a design of this session.
 #' @export
-#' @examples
-#' \dontrun{
-#' plan <- read_plan("plan.toml")
+#' @examplesIf surveysynth_available()
+#' folder <- tempfile("survey")
+#' dir.create(folder)
+#' data(api, package = "survey")
+#' schools <- apistrat[c("stype", "enroll", "pw")]
+#' utils::write.csv(schools, file.path(folder, "schools.csv"), row.names = FALSE)
+#' writeLines(c(
+#'   '[survey]', 'file = "schools.csv"', 'weights = "pw"', 'strata = "stype"',
+#'   '[model]', 'formula = "enroll ~ stype"', 'prior = "flat"',
+#'   '[privacy]', 'epsilon = 12', 'mechanism = "pseudo-posterior"', 'population_total = 6194'
+#' ), file.path(folder, "plan.toml"))
+#' plan <- read_plan(file.path(folder, "plan.toml"))
 #' check_plan(plan)
 #' release <- release_plan(plan)
-#' tables(release, by = ~ region + sex)
-#' }
+#' tables(release, by = ~ stype)
+#' unlink(folder, recursive = TRUE)
 read_plan <- function(path, set = list()) {
   made <- ask_python("read_plan", path = path.expand(path), set = if (length(set)) set)
   structure(c(made$said, list(object = made$object)), class = "surveysynth_plan")

@@ -67,7 +67,8 @@ distribution <- function(y, w) {
 #' @export
 #' @examples
 #' release <- read_release(system.file("example-release", package = "surveysynth"))
-#' plot(combine_release(with(release, survey::svyby(~income, ~region, FUN = survey::svymean))), xlab = "mean income")
+#' means <- with(release, survey::svyby(~income, ~region, FUN = survey::svymean))
+#' plot(combine_release(means), xlab = "mean income")
 plot.surveysynth_combined <- function(x, level = 0.95, labels = names(stats::coef(x)), xlab = "estimate",
                                       main = NULL, ...) {
   draw_intervals(stats::coef(x), stats::confint(x, level = level), labels, xlab, main, ...)
@@ -84,12 +85,11 @@ plot.surveysynth_combined <- function(x, level = 0.95, labels = names(stats::coe
 #' @param ... Further arguments of [graphics::plot()].
 #' @return `x`, invisibly.
 #' @export
-#' @examples
-#' \dontrun{
-#' plot(tables(release, by = ~ field + gender), statistic = "count")
-#' }
+#' @examplesIf surveysynth_available()
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' plot(tables(release, by = ~ region + gender), statistic = "count")
 plot.surveysynth_table <- function(x, statistic = NULL, outcome = NULL, xlab = NULL, main = NULL, ...) {
-  cells <- cells_to_draw(x, statistic, outcome)
+  cells <- cells_to_draw(x, statistic, one_name(outcome))
   if (is.null(xlab)) xlab <- cells$what
   draw_intervals(cells$estimate, cells$limits, cells$labels, xlab, main, ...)
   invisible(x)

@@ -20,13 +20,13 @@
 #' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
 #'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
 #' @export
-#' @examples
-#' \dontrun{
-#' policy <- policy_from_historical(last_year, fbs(salary ~ field, prior = "normal"), epsilon = 10.8,
-#'                                  source = "survey of 2024", population_total = 1150000)
-#' write_policy(policy, "policy.npz")
-#' release <- synthesize(design, policy = read_policy("policy.npz"), population_total = 1170000)
-#' }
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' last_year <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' model <- fbs(api99 ~ stype, prior = "normal")
+#' policy <- policy_from_historical(last_year, model, epsilon = 10.8, source = "scores of 1999",
+#'                                  population_total = 6194)
+#' policy
 policy_from_historical <- function(design, synthesizer, epsilon, source, population_total, m = 3,
                                    map = c("inverse", "linear"), c1 = NULL, c2 = 0, clusters = c("model", "ignore"),
                                    engine = c("auto", "embedded", "cmdstan"), chains = 4, warmup = 1000, draws = 1000,
@@ -48,11 +48,16 @@ policy_from_historical <- function(design, synthesizer, epsilon, source, populat
 #' @param overwrite Replace a file that is there.
 #' @return `write_policy()`: `path`, invisibly. `read_policy()`: the policy.
 #' @export
-#' @examples
-#' \dontrun{
-#' write_policy(policy, "policy.npz")
-#' read_policy("policy.npz")
-#' }
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' last_year <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' model <- fbs(api99 ~ stype, prior = "normal")
+#' policy <- policy_from_historical(last_year, model, epsilon = 10.8, source = "scores of 1999",
+#'                                  population_total = 6194)
+#' file <- tempfile(fileext = ".npz")
+#' write_policy(policy, file)
+#' read_policy(file)
+#' unlink(file)
 write_policy <- function(policy, path, overwrite = FALSE) {
   path <- path.expand(path)
   ask_python("write_policy", path = path, overwrite = overwrite, objects = list(python_policy(check_policy(policy))))

@@ -7,69 +7,55 @@
 ENVNAME <- "r-surveysynth"
 session <- new.env(parent = emptyenv()) # `python`: the one that surveysynth_setup() found; `bridge`: once it runs
 
-# Have Python do a task of the bridge; `objects` are Python's own. Its errors and warnings become R's.
+# Have Python do a task of the bridge; `objects` are Python's own. Its errors and warnings become R's, of classes by the
+# code that Python gives, and what it says of its progress becomes messages.
 ask_python <- function(task, ..., objects = list()) {
-  answer <- do.call(python_bridge()$run, c(list(task, as_json(list(...))), objects))
+  answer <- do.call(python_bridge()$run, c(list(task, as_json(list(...)), teller()), objects))
   told <- jsonlite::fromJSON(reticulate::py_to_r(answer$told), simplifyMatrix = FALSE)
-  for (text in told$warnings) warning(in_words_of_r(text, told$models), call. = FALSE)
-  if (!is.null(told$error)) refuse(in_words_of_r(told$error, told$models))
+  for (text in told$warnings) {
+    warning(structure(class = c("surveysynth_warning", "warning", "condition"), list(message = text, call = NULL)))
+  }
+  if (!is.null(told$error)) stop(condition_of(told$error$message, told$error$code))
   list(object = answer$value, said = told$value)
 }
 
-# Python's names and lists in its messages, for a reader of R: patterns, and their replacements.
-IN_WORDS_OF_R <- c(
-  "surveysynth\\.LogTransform\\(\\), AsinhT" = "\"log\", AsinhT",
-  "(surveysynth\\.)?AsinhTransform\\(scale=" = "asinh_transform(",
-  "(surveysynth\\.)?IdentityTransform\\(scale=" = "identity_transform(",
-  "use FBP\\(\\.\\.\\.\\) instead of FBP\\.paper\\(\\.\\.\\.\\)" = "leave weights and variance of fbp() alone",
-  " \\(--accept information\\)" = "",
-  "\\bPseudoPosterior\\(" = "pseudo_posterior(",
-  "\\bPseudoPosterior\\b" = "pseudo_posterior()",
-  "\\bPerInstance\\(" = "per_instance(",
-  "\\bWeightedE\\(" = "weighted_e(",
-  "\\bWeightedE\\b" = "weighted_e()",
-  "\\bStrict\\(reference=\\)" = "strict(reference = )",
-  "\\bStrict\\(" = "strict(",
-  "\\bCensored\\(" = "censored(",
-  "\\bCensored is\\b" = "censored() is",
-  "\\bmechanism=(\\w+\\()" = "mechanism = \\1",
-  "\\b1_000_000\\b" = "1e6",
-  "\\bbounds=\\((\\w+, \\w+)\\)" = "bounds = c(\\1)",
-  "\\bLipschitzRisk\\(" = "lipschitz_risk(",
-  "\\bCountRisk\\(" = "count_risk(",
-  "\\bCountRisk\\b" = "count_risk()",
-  "\\bMarginalRisk\\(" = "marginal_risk(",
-  "\\bMarginalRisk\\b" = "marginal_risk()",
-  "\\bPairwiseRisk\\(" = "pairwise_risk(",
-  "\\bPairwiseRisk\\b" = "pairwise_risk()",
-  "(surveysynth\\.)?\\bIdentificationRule\\(" = "identification_rule(",
-  "\\bIdentificationRule\\b" = "identification_rule()",
-  "must be None for" = "must be NULL for",
-  "\\bC\\((`?[[:alnum:]_.]+`?)\\)" = "factor(\\1)",
-  "\\{'(\\w+)': \\[([^]]*)\\]\\}" = "list(\\1 = c(\\2))",
-  "\\{'(\\w+)': \\(([^)]*)\\), \\.\\.\\.\\}" = "list(\\1 = c(\\2), ...)",
-  "=\\[('[^]]*)\\]" = " = c(\\1)",
-  "choose lonely_psu='(\\w+)'" = "set options(survey.lonely.psu = \"\\1\")",
-  "\\[(-?[0-9.]+(, -?[0-9.]+)*)\\]" = "c(\\1)",
-  "\\bTrue or False\\b" = "TRUE or FALSE",
-  "(\\w)=True\\b" = "\\1 = TRUE",
-  "(\\w)=False\\b" = "\\1 = FALSE",
-  "(\\w+)='([^']*)'" = "\\1 = \"\\2\"",
-  "(\\w)=([ ,;:)]|$)" = "\\1\\2"
-)
+#' Errors, warnings and messages
+#'
+#' Every error that the package raises is a condition of class `surveysynth_error`, and of one of these, by its field
+#' `code`, which comes from Python: `surveysynth_input_error` (data or arguments that cannot be used as they are),
+#' `surveysynth_model_error` (the model cannot be fitted to this file), `surveysynth_privacy_error` (the guarantee that was
+#' asked for cannot be given, or the ledger's cap is exceeded), `surveysynth_diagnostics_error` (a diagnostic failed, so
+#' nothing is released), `surveysynth_engine_error` (Stan is missing or stopped), `surveysynth_setup_error` (there is no
+#' Python that can be used), `surveysynth_internal_error` (a fault of ours; its message is withheld, because it may quote
+#' the data). Rely on classes and codes: sentences change. Warnings of Python are of class `surveysynth_warning`.
+#'
+#' Long work says its stages and the seconds so far by `message()`, of class `surveysynth_message`; with the package cli,
+#' an interactive session shows the stage in one line instead. `suppressMessages()` and
+#' `options(surveysynth.progress = FALSE)` silence it.
+#' @name surveysynth_conditions
+#' @examples
+#' tryCatch(read_release("nowhere"), surveysynth_input_error = function(e) e$code)
+NULL
 
-VERB <- "( (is|has|needs|cannot|models|synthesizes)\\b)" # after a model's name in reports, which may be a common word
-
-# `models` as the bridge lists them, by Python's class: its name in reports, and the function here.
-in_words_of_r <- function(text, models = list()) {
-  for (pattern in names(IN_WORDS_OF_R)) text <- gsub(pattern, IN_WORDS_OF_R[[pattern]], text)
-  for (kind in names(models)) {
-    ours <- paste0(models[[kind]]$in_r, "()")
-    text <- gsub(paste0("\\b(surveysynth\\.)?", kind, "\\("), paste0(models[[kind]]$in_r, "("), text)
-    text <- gsub(paste0("(?<!')\\b(surveysynth\\.)?", kind, "\\b(?!['(])"), ours, text, perl = TRUE)
-    text <- gsub(paste0("\\b", models[[kind]]$name, VERB), paste0(ours, "\\1"), text)
+# A function that says what work is at.
+teller <- function() {
+  if (!isTRUE(getOption("surveysynth.progress", TRUE))) return(function(text) invisible())
+  if (!interactive() || !requireNamespace("cli", quietly = TRUE)) return(function(text) say(as_text(text)))
+  bar <- NULL
+  shown <- parent.frame() # the bar goes when the function that asks Python returns
+  function(text) {
+    text <- gsub("([{}])", "\\1\\1", as_text(text))
+    if (is.null(bar)) bar <<- cli::cli_progress_message(text, .envir = shown) else cli::cli_progress_update(
+      id = bar, status = text, .envir = shown)
+    invisible()
   }
-  text
+}
+
+as_text <- function(text) if (inherits(text, "python.builtin.object")) reticulate::py_to_r(text) else text
+
+say <- function(...) {
+  message(structure(class = c("surveysynth_message", "message", "condition"),
+                    list(message = paste0(..., "\n"), call = NULL)))
 }
 
 # A call of one of Python's constructors, to be made there, and the name that it has in R:
@@ -146,7 +132,7 @@ start_python <- function() {
     reticulate::import_from_path("surveysynth_bridge", system.file("python", package = "surveysynth"), convert = FALSE),
     error = function(e) {
       refuse("the Python at ", python, " cannot load surveysynth: ", strsplit(conditionMessage(e), "\n")[[1]][1],
-             ". Run surveysynth_setup()")
+             ". Run surveysynth_setup()", code = "setup")
     }
   )
 }
@@ -156,7 +142,7 @@ running_python <- function() {
   fault <- fault_of(python)
   if (!is.null(fault)) {
     refuse("this R session runs the Python at ", python, " already, which ", fault,
-           "; a session can run one Python only: restart R, then call surveysynth_setup()")
+           "; a session can run one Python only: restart R, then call surveysynth_setup()", code = "setup")
   }
   python
 }
@@ -178,7 +164,20 @@ first_usable <- function(candidates) {
   usable <- vapply(faults, is.null, NA)
   if (any(usable)) return(candidates[[which(usable)[1]]])
   refuse("there is no Python with surveysynth; surveysynth_setup() finds or makes one. Looked at:",
-         paste0("\n  ", names(candidates), ": ", candidates, " ", unlist(faults)))
+         paste0("\n  ", names(candidates), ": ", candidates, " ", unlist(faults), collapse = ""), code = "setup")
+}
+
+#' Is there a Python with surveysynth?
+#'
+#' Looks where [surveysynth_setup()] and all other functions look, and starts nothing.
+#'
+#' @return `TRUE` or `FALSE`.
+#' @export
+#' @examples
+#' surveysynth_available()
+surveysynth_available <- function() {
+  if (reticulate::py_available()) return(is.null(fault_of(reticulate::py_config()$python)))
+  any(vapply(candidates(), function(python) is.null(fault_of(python)), NA))
 }
 
 # What keeps a Python from being used, or NULL; nothing is loaded into this session.

@@ -177,12 +177,16 @@ python_release <- function(release) {
 #'   free. Not for a release that was entered when it was made.
 #' @return `path`, invisibly; `resume_release()` the release.
 #' @export
-#' @examples
-#' \dontrun{
-#' write_release(release, "release", by = ~ field + gender, min_cell = 10, ledger = budget)
-#' again <- read_release("release")
-#' again <- resume_release("release") # where the run was cut off after its ledger was charged: nothing more is spent
-#' }
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' model <- fbs(enroll ~ stype + awards, prior = "flat")
+#' release <- synthesize(design, model, epsilon = 12, population_total = 6194,
+#'                       mechanism = pseudo_posterior())
+#' folder <- tempfile("release")
+#' write_release(release, folder, by = ~ stype + awards, min_cell = 10)
+#' again <- read_release(folder)
+#' unlink(folder, recursive = TRUE)
 write_release <- function(release, path, by = NULL, format = c("csv", "parquet"), min_cell = NULL, cv_limit = NULL,
                           symbols = NULL, wording = NULL, overwrite = FALSE, ledger = NULL) {
   check_release(release)

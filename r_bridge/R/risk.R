@@ -23,11 +23,14 @@
 #'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @seealso [identification_rule()], [marginal_risk()]
 #' @export
-#' @examples
-#' \dontrun{
-#' risk <- identification_risk(design, release, known = ~ field + gender, value = "salary")
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' model <- fbs(enroll ~ stype, prior = "flat")
+#' release <- synthesize(design, model, epsilon = 12, population_total = 6194,
+#'                       mechanism = pseudo_posterior())
+#' risk <- identification_risk(design, release, known = ~ stype, value = ~ enroll)
 #' summary(risk)
-#' }
 identification_risk <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0) {
   risk_of_records("identification_risk", original, synthetic, known, value, radius, relative, floor)
 }

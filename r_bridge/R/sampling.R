@@ -9,11 +9,9 @@
 #' @param strata Stratum of each unit, if there are strata.
 #' @return A numeric vector that adds up to n (in each stratum).
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf surveysynth_available()
 #' inclusion_probabilities(c(1, 2, 3, 10), n = 2)
-#' inclusion_probabilities(schools$pupils, n = c(E = 100, H = 50, M = 50), strata = schools$level)
-#' }
+#' inclusion_probabilities(c(10, 20, 30, 40), n = c(E = 1, H = 1), strata = c("E", "E", "H", "H"))
 inclusion_probabilities <- function(size, n, strata = NULL) {
   if (!is.numeric(size)) refuse("size is not a vector of numbers")
   if (!is.null(strata) && length(strata) != length(size)) {

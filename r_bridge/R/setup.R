@@ -1,10 +1,12 @@
 #' Find or make the Python that does the work
 #'
-#' Synthesis and tables are computed by the Python package surveysynth. This finds a Python that has it:
+#' Synthesis and tables are computed by the Python package surveysynth. `surveysynth_setup()` finds a Python that has it:
 #' `python`, if you name one; else the first that has it of the environment variables `SURVEYSYNTH_PYTHON` and
 #' `RETICULATE_PYTHON`, and the virtual environment `envname`. Every other function of this package looks at the same
-#' places, without making anything. If none has it, a virtual environment is made, after saying what will be made and
-#' where.
+#' places, without making anything. If none has it, `install_surveysynth()` is called, which makes the virtual
+#' environment: it looks whether the Python that it is made from is recent enough and can download (ssl), says what will
+#' be made and where, asks, and removes a new environment whose making failed. In a script nobody can be asked: nothing is
+#' made then unless `ask = FALSE` says so.
 #' An R session can run one Python only, the first that it starts.
 #'
 #' @param python Path of a Python interpreter, 3.11 or later. No other is taken in its place. If it lacks
@@ -12,20 +14,20 @@
 #' @param envname Name (below [reticulate::virtualenv_root()]) or path of the virtual environment.
 #' @param package What pip installs if surveysynth is missing: the path of the folder or of the wheel of the Python
 #'   package.
-#' @param ask Whether to ask before anything is made; `FALSE` makes it without asking.
-#' @return The path of the Python that is used from now on, invisibly; `NULL` if you said no.
+#' @param ask Whether to ask before anything is made; `FALSE` is your consent.
+#' @return The path of the Python that is used from now on, invisibly; `NULL` if you said no. Errors are of class
+#'   `surveysynth_setup_error`.
 #' @export
-#' @examples
-#' \dontrun{
-#' surveysynth_setup()                                      # is everything there?
-#' surveysynth_setup(package = "path/to/surveysynth")       # makes ~/.virtualenvs/r-surveysynth
-#' surveysynth_setup(python = "~/work/.venv/bin/python")    # use this one
-#' }
-surveysynth_setup <- function(python = NULL, envname = "r-surveysynth", package = NULL, ask = interactive()) {
+#' @examplesIf surveysynth_available()
+#' surveysynth_setup()
+#' @examplesIf interactive()
+#' install_surveysynth("surveysynth-0.1.0-py3-none-any.whl") # makes ~/.virtualenvs/r-surveysynth
+#' surveysynth_setup(python = "~/work/.venv/bin/python")     # use this one
+surveysynth_setup <- function(python = NULL, envname = "r-surveysynth", package = NULL, ask = TRUE) {
   if (!is.null(python)) {
     python <- path.expand(python)
     fault <- fault_of(python)
-    if (!is.null(fault) && fault != LACKING) refuse("the Python that you name, ", python, ", ", fault)
+    if (!is.null(fault) && fault != LACKING) stop_setup("the Python that you name, ", python, ", ", fault)
   }
   looked_at <- if (is.null(python)) candidates(NULL, envname) else list("the argument python" = python)
   faults <- lapply(looked_at, fault_of)
@@ -34,8 +36,51 @@ surveysynth_setup <- function(python = NULL, envname = "r-surveysynth", package 
     message(names(looked_at)[i], ": ", looked_at[[i]], " ", faults[[i]])
   }
   if (!is.na(chosen)) return(invisible(settle_on(looked_at[[chosen]])))
-  invisible(make_environment(base_python(python), envname, package, ask))
+  install_surveysynth(package, envname, python, ask)
 }
+
+#' @rdname surveysynth_setup
+#' @export
+install_surveysynth <- function(package = NULL, envname = "r-surveysynth", python = NULL, ask = TRUE) {
+  base <- base_python(if (!is.null(python)) path.expand(python))
+  made <- reticulate::virtualenv_python(envname)
+  folder <- dirname(dirname(made))
+  if (is.null(package)) {
+    stop_setup("say where the Python package is: install_surveysynth(\"path/to/surveysynth\"), a folder or a wheel; it ",
+               "would go into ", folder, ", made from ", base)
+  }
+  if (file.exists(package)) {
+    package <- normalizePath(package)
+  } else if (grepl("[/\\\\]", package)) {
+    stop_setup("package = ", sQuote(package), " is not there")
+  }
+  fault <- unfit(base)
+  if (!is.null(fault)) stop_setup("the Python at ", base, " ", fault, ": give another one, python =")
+  new <- !file.exists(made)
+  if (new && file.exists(folder)) {
+    stop_setup(folder, " is there and is no virtual environment: remove it, or give another envname")
+  }
+  steps <- list(if (new) c(base, "-m", "venv", shQuote(folder)), c(made, "-m", "pip", "install", shQuote(package)))
+  steps <- without_null(steps)
+  said <- paste0("This will be run:\n", paste0("  ", vapply(steps, paste, "", collapse = " "), collapse = "\n"))
+  if (ask && !interactive() && is.null(getOption("askYesNo"))) {
+    stop_setup("nobody can be asked here, so nothing was made; say ask = FALSE to make it. ", said)
+  }
+  message(said)
+  if (ask && !isTRUE(utils::askYesNo("Go on?", default = FALSE))) {
+    message("Nothing was made.")
+    return(invisible(NULL))
+  }
+  whole <- FALSE
+  if (new) on.exit(if (!whole) unlink(folder, recursive = TRUE, force = TRUE))
+  for (step in steps) run_step(step, if (new) paste0("; ", folder, " was removed again"))
+  fault <- fault_of(made)
+  if (!is.null(fault)) stop_setup("the Python at ", made, " ", fault, ", although it was installed")
+  whole <- TRUE
+  invisible(settle_on(made))
+}
+
+stop_setup <- function(...) refuse(..., code = "setup")
 
 settle_on <- function(python) {
   session$python <- python
@@ -53,40 +98,33 @@ settle_on <- function(python) {
 base_python <- function(python) {
   base <- if (is.null(python)) Sys.which(c("python3", "python")) else python
   base <- unname(base[nzchar(base) & file.exists(base)])
-  if (!length(base)) refuse("there is no Python to make it from: install Python 3.11 or later, or give python=")
+  if (!length(base)) stop_setup("there is no Python to make it from: install Python 3.11 or later, or give python =")
   base[1]
 }
 
-make_environment <- function(base, envname, package, ask) {
-  python <- reticulate::virtualenv_python(envname)
-  if (is.null(package)) {
-    refuse("say where the Python package is: surveysynth_setup(package = \"path/to/surveysynth\"), a folder or a ",
-           "wheel; it would go into ", dirname(dirname(python)), ", made from ", base)
-  }
-  if (file.exists(package)) {
-    package <- normalizePath(package)
-  } else if (grepl("[/\\\\]", package)) {
-    refuse("package = ", sQuote(package), " is not there")
-  }
-  steps <- list(
-    if (!file.exists(python)) c(base, "-m", "venv", shQuote(dirname(dirname(python)))),
-    c(python, "-m", "pip", "install", shQuote(package))
-  )
-  steps <- without_null(steps)
-  message("This will be run:\n", paste0("  ", vapply(steps, paste, "", collapse = " "), collapse = "\n"))
-  if (ask && !isTRUE(utils::askYesNo("Go on?", default = FALSE))) {
-    message("Nothing was made.")
-    return(NULL)
-  }
-  for (step in steps) run_step(step)
-  fault <- fault_of(python)
-  if (!is.null(fault)) refuse("the Python at ", python, " ", fault, ", although it was installed")
-  settle_on(python)
+# What keeps a virtual environment from being made from a Python, or NULL.
+unfit <- function(python) {
+  found <- suppressWarnings(system2(python, c("-c", shQuote(ASK_BASE)), stdout = TRUE, stderr = FALSE))
+  said <- sub("^base ", "", grep("^base ", found, value = TRUE))
+  if (length(said) != 1) return("cannot be run")
+  if (said != "") said
 }
 
-run_step <- function(step) {
+ASK_BASE <- paste0(
+  "import sys, importlib.util as u; there = lambda n: u.find_spec(n) is not None; v = sys.version_info; ",
+  "print('base', 'is %d.%d, and 3.11 or later is needed' % v[:2] if v < (3, 11) else ",
+  "'has no ssl, and cannot download packages' if not there('_ssl') else ",
+  "'has no venv (on Debian: apt-get install python3-venv)' if not (there('venv') and there('ensurepip')) else '')"
+)
+
+run_step <- function(step, then = NULL) {
   status <- system2(step[1], step[-1])
-  if (status != 0) {
-    refuse("this failed, with the messages above: ", paste(step, collapse = " "))
+  if (status != 0) stop_setup("this failed, with the messages above: ", paste(step, collapse = " "), then)
+}
+
+# Newer versions of reticulate make environments of their own, and ask what these must have.
+.onLoad <- function(libname, pkgname) {
+  if ("py_require" %in% getNamespaceExports("reticulate")) {
+    getExportedValue("reticulate", "py_require")(python_version = ">=3.11")
   }
 }

@@ -1,6 +1,5 @@
 #' @keywords internal
 #' @importFrom survey SE
+#' @importFrom stats coef confint df.residual formula nobs update vcov
+#' @importFrom graphics plot
 "_PACKAGE"
-
-# An error in the user's words, without the call of ours that found it.
-refuse <- function(...) stop(..., call. = FALSE)

@@ -79,20 +79,20 @@
 #'   Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
 #'   Differential Privacy, arXiv:2006.01230.
 #' @export
-#' @examples
-#' \dontrun{
-#' design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
 #'
-#' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
-#' model <- fbs(api00 ~ stype + awards, weight = "public")
-#' release <- synthesize(design, model, epsilon = 10.8, population_total = 6194, bounds = c(200, 1000))
+#' # asymptotic, with privacy weights
+#' model <- fbs(api00 ~ stype + awards, prior = "flat")
+#' release <- synthesize(design, model, epsilon = 10.8, population_total = 6194,
+#'                       mechanism = pseudo_posterior())
 #' privacy(release)
 #' tables(release, by = ~ stype + awards)
-#'
-#' # asymptotic: privacy weights
-#' synthesize(design, fbs(api00 ~ stype + awards), epsilon = 10.8, population_total = 6194,
-#'            mechanism = pseudo_posterior())
-#' }
+#' @examplesIf interactive() && surveysynth_available()
+#' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
+#' model <- fbs(api00 ~ stype + awards, weight = "public")
+#' synthesize(design, model, epsilon = 10.8, population_total = 6194, bounds = c(200, 1000))
 synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
@@ -135,7 +135,7 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #'   section 1.4.1, step 2), with Delta_target = epsilon / (2 m), or 1 without an epsilon.
 #' @param ... Further arguments of [synthesize()], except `policy`, `ledger`, `rule`, `debias`, `accept_diagnostics` and
 #'   `edits`.
-#' @return A table is a data frame: `m`, `epsilon`, `information` (the share of the file's information that is kept,
+#' @return A table is a data frame of class `surveysynth_costs`: `m`, `epsilon`, `information` (the share of the file's information that is kept,
 #'   about), `se_ratio` (the expected standard error of a mean over the file's own, about) and `verdict`; under [strict()]
 #'   it is computed from public facts alone. Else a list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
 #'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left), `weighted_down` (the
@@ -143,13 +143,14 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
-#' @examples
-#' \dontrun{
-#' privacy_cost(design, fbs(salary ~ field))
-#' privacy_cost(design, fbs(salary ~ field), epsilon = 10.8)
-#' privacy_cost(design, fbs(salary ~ field), c1 = 1)
-#' privacy_cost(design, fbs(salary ~ field), epsilon = 10.8, reweight = 10)
-#' }
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' model <- fbs(enroll ~ stype, prior = "flat")
+#' privacy_cost(design, model)
+#' privacy_cost(design, model, epsilon = 10.8)
+#' privacy_cost(design, model, c1 = 1)
+#' privacy_cost(design, model, epsilon = 10.8, reweight = 10)
 privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NULL, mechanism = NULL, ...) {
   further <- list(...)
   none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics", "edits")
@@ -174,7 +175,18 @@ privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NUL
 cost_table <- function(columns) {
   numbers <- c("m", "epsilon", "information", "se_ratio")
   columns[numbers] <- lapply(columns[numbers], function(x) vapply(x, function(v) if (is.null(v)) NA_real_ else as.numeric(v), 0))
-  as.data.frame(columns)
+  structure(as.data.frame(columns), class = c("surveysynth_costs", "data.frame"))
+}
+
+#' @method print surveysynth_costs
+#' @export
+print.surveysynth_costs <- function(x, ...) {
+  shown <- plain_table(x)
+  for (name in intersect(c("epsilon", "information", "se_ratio"), names(shown))) {
+    shown[[name]] <- ifelse(is.na(shown[[name]]), "", formatC(shown[[name]], digits = 3, format = "fg"))
+  }
+  print(shown, row.names = FALSE, ...)
+  invisible(x)
 }
 
 #' @method print surveysynth_privacy_cost
@@ -184,10 +196,15 @@ print.surveysynth_privacy_cost <- function(x, ...) {
       if (!is.null(x$c1)) sprintf(", c1 = %.4g (bound aimed at: %.4g)", x$c1, x$delta_target), "\n",
       sprintf("mean privacy weight: %.3f (1: all of the file's information%s)\n", x$mean_alpha,
               if (x$mean_alpha >= 0.9995) "; more epsilon buys nothing" else ""),
-      sprintf("privacy weight below 1: %.3g%% of the records\n", 100 * x$weighted_down),
+      sprintf("privacy weight below 1: %.3g%% of the records%s\n", 100 * x$weighted_down, verdict_on(x$weighted_down)),
       if (x$mean_alpha < 0.3) "little of the file's information is left\n", x$verdict,
       "\nInternal: computed from the confidential file.\n", sep = "")
   invisible(x)
+}
+
+# The asymptotic guarantee is for files in which the share of records that are weighted down goes to 0.
+verdict_on <- function(share) {
+  if (share > 0.1) ", many: the guarantee for large files says little of this one; take strict(), or a larger epsilon" else ""
 }
 
 # The arguments that synthesize() and privacy_cost() share and that need translation; `known` are columns of a rule.
@@ -268,10 +285,27 @@ design_for_python <- function(parts, columns, folder) {
   roles <- parts$roles
   in_roles <- unlist(roles[setdiff(names(roles), c("lonely_psu", "pps", "scale", "rscales", "mse"))])
   used <- names(parts$frame) %in% c(columns, in_roles)
+  labels <- variable_labels(parts$frame[used])
+  warn_of_labels(parts$frame[used])
   frame <- frame_for_python(parts$frame[used], folder, "confidential")
   several <- names(roles) %in% c("psu", "fpc", "replicate_weights", "rscales")
   roles[several] <- lapply(roles[several], I)
-  do.call(make, c(list("SurveyDesign", "design", frame = frame), roles))
+  do.call(make, c(list("SurveyDesign", "design", frame = frame, labels = if (length(labels)) labels), roles))
+}
+
+# Codes such as "refused" among numbers would be taken for amounts.
+warn_of_labels <- function(frame) {
+  for (name in names(frame)) {
+    x <- frame[[name]]
+    if (!inherits(x, "haven_labelled") || inherits(x, "haven_labelled_spss")) next
+    marked <- which(as.vector(unclass(x)) %in% attr(x, "labels"))
+    if (length(marked)) {
+      warning("column ", sQuote(name), " has numbers, of which those in ", length(marked), " rows (",
+              paste(utils::head(marked, 5), collapse = ", "), if (length(marked) > 5) ", ...", ") carry a value label; if ",
+              "these are special codes such as \"refused\", make them NA: haven::zap_missing(), or ",
+              "design <- update(design, ", name, " = ...)", call. = FALSE)
+    }
+  }
 }
 
 # Totals by stratum, whose names are numbers in one way of writing.
@@ -297,9 +331,9 @@ as_design_was <- function(release, design) {
       made
     }
   }
-  if (inherits(design, "tbl_svy") && requireNamespace("srvyr", quietly = TRUE)) {
+  if (inherits(design, "tbl_svy") && isNamespaceLoaded("srvyr")) {
     plain <- kind
-    kind <- function(x) srvyr::as_survey(plain(x))
+    kind <- function(x) as_srvyr(plain(x))
   }
   release$designs <- lapply(release$designs, kind)
   same <- is.null(release$manifest$count_design) # then with the same random replicates

@@ -38,7 +38,8 @@
 #' @export
 #' @examples
 #' fbs("salary", ~ field + gender)
-#' fbs(cbind(wage, bonus) ~ field * gender, transform = list(wage = "log", bonus = asinh_transform(100)))
+#' fbs(cbind(wage, bonus) ~ field * gender,
+#'     transform = list(wage = "log", bonus = asinh_transform(100)))
 #' fbs(cbind(factor(employed), wage) ~ field)
 #' fbp(salary ~ field + age, bands = list(age = c(25, 45, 65)))
 fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "normal", "flat"), transform = "log",
@@ -365,9 +366,8 @@ outcome_columns <- function(side) {
 #' @examples
 #' asinh_transform(1000)
 #' normal_scores(c(5, 10, 20, 40, 80) * 1000, c(0.02, 0.2, 0.5, 0.8, 0.98), source = "yearbook 2020")
-#' \dontrun{
-#' historical_scores(last_year$salary, source = "last year's survey", weights = last_year$wt)
-#' }
+#' @examplesIf surveysynth_available()
+#' historical_scores(exp(stats::rnorm(2000, 10)), source = "last year's survey")
 asinh_transform <- function(scale) {
   make("AsinhTransform", "asinh_transform", scale = check_scale(scale), class = "surveysynth_transform")
 }

@@ -26,34 +26,43 @@
 #'   subtraction; both kinds carry the same flag. This is a quality rule, not protection: whoever has the synthetic
 #'   files can compute these cells.
 #' @param cv_limit Flag estimates whose standard error is more than this share of them.
+#' @param level Of the intervals.
+#' @param df Degrees of freedom of the intervals, in place of the domain's; `Inf` makes normal intervals.
 #' @param between Where the variance between data sets comes from: the m `"files"`, or, of a [strict()] release by
 #'   [fbs()], the `"model"` at its released parameters, which says more where m is small and epsilon, too.
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`; where there are
-#'   proportions `category`, its name as text, and where there are quantiles `prob`. Intervals are 95\% t
-#'   intervals, on the logit scale for proportions. [plot()][plot.surveysynth_table] draws them.
+#'   proportions `category`, its name as text, and where there are quantiles `prob`. Intervals are t
+#'   intervals, of 95\% unless `level` says otherwise, on the logit scale for proportions. It is printed statistic by
+#'   statistic; [plot()][plot.surveysynth_table] draws it, and [wide()] puts the categories of one variable side by side.
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
-#' @examples
-#' \dontrun{
-#' tables(release, by = ~ field + gender)
-#' tables(release, by = "field", statistic = "quantile", quantiles = c(0.25, 0.5, 0.75))
-#' }
+#' @examplesIf surveysynth_available()
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' tables(release, by = ~ region + gender)
+#' tables(release, by = ~ region, statistic = "quantile", quantiles = c(0.25, 0.5, 0.75), level = 0.9)
+#' tables(release, by = ~ region, where = ~ gender == "f")
 tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = 0.5,
                    poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
-                   between = c("files", "model")) {
+                   between = c("files", "model"), level = 0.95, df = NULL) {
   check_release(release)
   estimator <- match.arg(estimator)
   between <- match.arg(between)
+  check_level(level)
   filter <- meeting(release, where)
+  made_here <- intersect(c(names_of(by), names_of(outcome), filter$where), names(filter$release$derived))
+  if (between == "model" && length(made_here)) {
+    refuse("between = \"model\" draws data sets again, on which R has not computed ", sQuote(made_here[1]),
+           ": use between = \"files\"")
+  }
   in_folder(function(folder) {
     table <- frame_from_python(
       "tables", folder, by = names_of(by), outcome = names_of(outcome),
       statistic = if (!is.null(statistic)) I(statistic),
       denominator = one_name(denominator), quantiles = I(quantiles), poverty_line = poverty_line, where = filter$where,
       deff = deff, estimator = estimator, min_cell = min_cell, cv_limit = cv_limit, between = between,
-      objects = list(python_release(filter$release))
+      level = level, df = df, objects = list(python_release(filter$release))
     )
     new_table(table, release$designs[[1]]$variables)
   })
@@ -70,7 +79,8 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #'   UK government's standard of accessible spreadsheets), `.html` (one page), `.tex` (compiled by pdflatex as it
 #'   stands), `.md`, `.docx` (by pandoc), or `.svg` or `.png` for a figure of one statistic; beside a figure, in a text
 #'   file of the same name, goes the text for those who do not see it.
-#' @param by,outcome,statistic,quantiles,min_cell,cv_limit,between As for [tables()].
+#' @param by,outcome,statistic,denominator,quantiles,poverty_line,where,min_cell,cv_limit,between As for [tables()].
+#'   Titles say the condition of `where`, as it is written in the formula or by the name of the column.
 #' @param symbols Marks of quality and of what is not there: `"uk"`, the default (`[c]` suppressed, `[u]` low
 #'   reliability, which is a coefficient of variation of 20\% or more, `[x]` not available), `"statcan"` (letters A to F,
 #'   `x`, `..`; F is not shown), or a list of `suppressed`, `missing`, `unreliable` and `limit`, which changes `"uk"`.
@@ -78,21 +88,25 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #'   Python package.
 #' @return `path`, invisibly.
 #' @export
-#' @examples
-#' \dontrun{
-#' write_tables(release, "income.xlsx", by = ~ field + gender, min_cell = 10)
-#' write_tables(release, "income.svg", by = ~ field + gender, statistic = "mean")
-#' }
+#' @examplesIf surveysynth_available()
+#' release <- read_release(system.file("example-release", package = "surveysynth"))
+#' file <- tempfile(fileext = ".xlsx")
+#' write_tables(release, file, by = ~ region + gender, min_cell = 10)
+#' write_tables(release, sub("xlsx", "html", file), by = ~ gender, where = ~ region == "north")
+#' unlink(c(file, sub("xlsx", "html", file)))
 write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = 0.5, min_cell = NULL,
-                         cv_limit = NULL, between = c("files", "model"), symbols = NULL, wording = NULL) {
+                         cv_limit = NULL, between = c("files", "model"), symbols = NULL, wording = NULL, where = NULL,
+                         denominator = NULL, poverty_line = NULL) {
   check_release(release)
   path <- path.expand(path)
   figure <- grepl("[.](svg|png)$", path)
   if (figure && length(statistic) > 1) refuse("a figure shows one statistic, not ", length(statistic))
   if (!is.null(statistic) && !figure) statistic <- I(statistic)
+  filter <- meeting(release, where)
   ask_python("write_tables", path = path, by = names_of(by), outcome = names_of(outcome), statistic = statistic,
              quantiles = I(quantiles), min_cell = min_cell, cv_limit = cv_limit, between = match.arg(between),
-             symbols = symbols, wording = wording, objects = list(python_release(release)))
+             symbols = symbols, wording = wording, where = filter$where, denominator = one_name(denominator),
+             poverty_line = poverty_line, objects = list(python_release(filter$release)))
   invisible(path)
 }
 
@@ -106,19 +120,23 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #' @param outcome Numeric columns, by name or as a formula `~ income`; of any type for proportions; not needed
 #'   for counts.
 #' @param by Columns whose cells, margins and total are estimated.
-#' @param statistic,denominator,quantiles,poverty_line,where,deff,estimator As for [tables()].
+#' @param statistic,denominator,quantiles,poverty_line,where,deff,estimator,level,df As for [tables()].
 #' @param missing What missing outcomes do: `"fail"`, or `"drop"`, which estimates for the records that have
 #'   one, as a domain (`na.rm = TRUE` in survey).
 #' @return As [tables()], without `flag`.
 #' @export
-#' @examples
-#' \dontrun{
-#' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"), quantiles = c(0.25, 0.75))
-#' }
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"),
+#'          quantiles = c(0.25, 0.75))
+#' estimate(design, ~ api00, by = ~ stype, level = 0.9, df = Inf)
 estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = 0.5,
                      poverty_line = NULL, where = NULL, deff = FALSE,
-                     estimator = c("auto", "samplics", "onepass", "replicates"), missing = c("fail", "drop")) {
+                     estimator = c("auto", "samplics", "onepass", "replicates"), missing = c("fail", "drop"),
+                     level = 0.95, df = NULL) {
   estimator <- match.arg(estimator)
+  check_level(level)
   missing <- match.arg(missing)
   if (inherits(design, "surveysynth_release")) {
     refuse("estimate() takes one design; tables(release) makes the tables of a release")
@@ -141,7 +159,7 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
     table <- frame_from_python(
       "estimate", folder, design = design_for_python(parts, columns, folder), outcome = outcome, by = by,
       statistic = I(statistic), denominator = denominator, quantiles = I(quantiles), poverty_line = poverty_line,
-      where = where, deff = deff, estimator = estimator, missing = missing
+      where = where, deff = deff, estimator = estimator, missing = missing, level = level, df = df
     )
     new_table(table, parts$frame)
   })
@@ -157,15 +175,14 @@ new_table <- function(table, frame) {
 #' @method print surveysynth_table
 #' @export
 print.surveysynth_table <- function(x, digits = 4, ...) {
-  shown <- as.data.frame(unclass(x), optional = TRUE)
-  kept <- c(estimate = digits, se = digits, df = 3, ci_low = digits, ci_high = digits, n = 1)
-  for (name in intersect(names(kept), names(x))) shown[[name]] <- in_digits(x[[name]], kept[[name]])
   flags <- x[["flag"]]
   notes <- setdiff(unlist(strsplit(unique(c(flags, "")), "; ")), "")
+  shown <- in_text(plain_table(x), digits)
   shown[["flag"]] <- NULL
   if (length(notes)) shown[[" "]] <- note_numbers(flags, notes)
-  print(shown, row.names = FALSE, ...)
-  if (length(notes)) writeLines(paste0("[", seq_along(notes), "] ", notes))
+  cells <- c("estimate", "se", "df", "ci_low", "ci_high", "n", "deff", " ")
+  in_blocks(shown, setdiff(names(shown), cells), function(block, keys) print(block, row.names = FALSE, ...))
+  if (length(notes)) writeLines(strwrap(paste0("[", seq_along(notes), "] ", notes), getOption("width"), exdent = 4))
   invisible(x)
 }
 

@@ -11,7 +11,6 @@ Under the censored mechanism (Hu, Williams & Savitsky 2025, section 3) every alp
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -40,7 +39,7 @@ from ..privacy.mechanisms.strict import scores_epsilon, shared
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
-from ..progress import stages
+from ..progress import stages, tell
 from ..release.release import Release
 from ..validation import check_keywords, check_seed, one_of, positive
 from .assemble import check_public, check_total, public_columns, public_mean_weight
@@ -332,10 +331,9 @@ def synthesize(
         ledger.check(asked)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
     if done.information is not None:
-        print(
+        tell(
             f"The privacy weights keep {math.floor(100 * done.information)}% of the file's information (not for "
-            "publication).",
-            file=sys.stderr,
+            "publication)."
         )
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule, edits=edits)
 

@@ -2,7 +2,7 @@
 
 The arguments of a task are json, in which ``{"__make__": "FBS", ...}`` stands for the value of
 ``surveysynth.FBS(...)``, so R can say anything that Python's constructors can.  Errors and warnings are
-told, not raised: R makes its own of them, whatever the version of reticulate, in words of its own.
+told, not raised: R makes conditions of them, whatever the version of reticulate.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import shutil
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,11 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
-from surveysynth.models.registry import MODELS, model_from_file
+from surveysynth.models.registry import model_from_file
+from surveysynth.progress import told_to
 from surveysynth.publication.figures.domains import SUFFIXES as FIGURES
 from surveysynth.r import exchange
+from surveysynth.r.wording import in_words_of_r
 
 MAKE = "__make__"
 MEASURES = {
@@ -40,21 +42,24 @@ class Answer:
     told: str
 
 
-def run(task: str, arguments: str, *objects: Any) -> Answer:
-    """Do a task of this module; of an error that is not one of surveysynth's own only the type is told."""
+def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any) -> Answer:
+    """Do a task of this module; of an error that is not one of surveysynth's own only the type is told.
+
+    The listener is given the stages of long work.
+    """
     value, told, heard = None, {}, []
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), told_to(lambda text: listener(in_words_of_r(text))):
         warnings.showwarning = lambda message, category, *place: heard.append(_heard(message, category))
         try:
             value, said = globals()[task](*objects, **json.loads(arguments, object_hook=_made))
             told["value"] = said
         except ss.SurveySynthError as error:
-            told["error"] = str(error)
+            told["error"] = {"message": in_words_of_r(str(error)), "code": error.code}
         except Exception as error:  # its message may quote the data
-            told["error"] = f"{type(error).__name__} in Python, whose message may quote the data and is not shown"
+            kind = type(error).__name__
+            text = f"{kind} in Python, whose message may quote the data and is not shown"
+            told["error"] = {"message": text, "code": "internal"}
     told["warnings"] = list(dict.fromkeys(heard))
-    if heard or "error" in told:
-        told["models"] = _models()
     return Answer(value, json.dumps(told))
 
 
@@ -64,13 +69,7 @@ def _heard(message: Warning | str, category: type[Warning]) -> str:
     while frame.f_back is not None and frame.f_globals.get("__name__") == "warnings":
         frame = frame.f_back
     ours = str(frame.f_globals.get("__name__")).split(".")[0] == "surveysynth"
-    return str(message) if ours else f"{category.__name__} in Python"
-
-
-def _models() -> dict[str, dict[str, str]]:
-    """By the models' classes: what reports call them, and R's functions."""
-    kinds = {model.kind: model.in_r for model in MODELS.values()}
-    return {kind.__name__: {"name": kind.name, "in_r": in_r} for kind, in_r in kinds.items()}
+    return in_words_of_r(str(message)) if ours else f"{category.__name__} in Python"
 
 
 def _made(said: dict[str, Any]) -> Any:
@@ -206,14 +205,32 @@ def tables(release: ss.Release, folder: str, **given: Any) -> tuple[None, None]:
     return _saved(release.tables(**given), folder, given.get("by"))
 
 
-def assign(release: ss.Release, columns: pd.DataFrame) -> tuple[ss.Release, None]:
-    """The release with columns that R derived, the data sets one below the other."""
+def assign(
+    release: ss.Release, columns: pd.DataFrame, again: pd.DataFrame | None = None
+) -> tuple[ss.Release, None]:
+    """The release with columns that R derived, the data sets one below the other, and then those under other noise."""
+    frames = [design.frame for design in (*release.datasets, *(() if again is None else release.redrawn))]
+    computed = columns if again is None else pd.concat([columns, again], ignore_index=True)
+    plain = [name for name in frames[0].columns if name not in release.derived]
+    functions = {name: _as_computed(pd.concat([f[plain] for f in frames]), computed[name]) for name in columns}
     datasets, start = [], 0
     for design in release.datasets:
         part = {name: columns[name].array[start : start + design.n] for name in columns}
         datasets.append(ss.SurveyDesign(design.frame.assign(**part), **design.roles(), labels=design.labels))
         start += design.n
-    return replace(release, datasets=tuple(datasets), derived={**release.derived, **dict.fromkeys(columns)}), None
+    return replace(release, datasets=tuple(datasets), derived={**release.derived, **functions}), None
+
+
+def _as_computed(frame: pd.DataFrame, values: pd.Series[Any]) -> Callable[[pd.DataFrame], pd.Series[Any]]:
+    """A column that R computed record by record, as a function of the columns that it was computed from."""
+    known = pd.Series(values.array, index=pd.util.hash_pandas_object(frame, index=False))
+    known = known[~known.index.duplicated()]
+
+    def computed(asked: pd.DataFrame) -> pd.Series[Any]:
+        rows = pd.util.hash_pandas_object(asked[[*frame.columns]], index=False)
+        return pd.Series(known.loc[rows].array, index=asked.index)
+
+    return computed
 
 
 def redrawn(release: ss.Release, folder: str) -> tuple[None, None]:

@@ -3,6 +3,7 @@ data(api, package = "survey")
 data(election, package = "survey")
 
 bridge <- asNamespace("surveysynth")
+options(surveysynth.progress = FALSE)
 
 python <- local({
   found <- NULL

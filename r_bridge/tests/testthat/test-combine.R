@@ -58,7 +58,7 @@ test_that("every kind of result of the survey package is combined, each estimate
   expect_by_hand(release, svyquantile(~ y + x, design, c(0.25, 0.75)))
   expect_by_hand(release, svyratio(~ y + w, ~ x, design))
   expect_by_hand(release, svycontrast(svymean(~ y + x, design), list(gap = c(1, -1), sum = c(1, 1))))
-  expect_by_hand(release, svyglm(y ~ x + s, design))
+  expect_by_hand(release, svyglm(y ~ x + s, design), 16) # the residual degrees of freedom of its summary()
   expect_by_hand(release, svyvar(~y, design))
   expect_by_hand(release, svyciprop(~I(y > 12), design))
 })
@@ -94,7 +94,7 @@ test_that("a category that is missing from a data set is combined over the other
   got <- as.data.frame(combine_release(with(release, svyby(~y, ~g, FUN = svymean))))
   expect_identical(got[c("u", "v", "w"), "m"], c(3, 3, 2))
   each <- lapply(release$designs[c(1, 3)], function(d) svyby(~y, ~g, d, svymean)["w", ])
-  expect_equal(unlist(got["w", 1:3], use.names = FALSE), 
+  expect_equal(unlist(got["w", c("estimate", "se", "df")], use.names = FALSE), 
                by_hand(vapply(each, coef, 0), vapply(each, SE, 0), left(list(designs = release$designs[c(1, 3)]), g = "w")))
 })
 
@@ -215,4 +215,104 @@ test_that("dplyr's combine() does not come in between", {
   dplyr <- attach(list(combine = function(...) do.call(c, unname(lapply(list(...), unlist)))), name = "like dplyr")
   on.exit(detach("like dplyr"))
   expect_s3_class(combine_release(with(release, svymean(~y))), "surveysynth_combined")
+})
+
+test_that("groups of svyby() stay columns", {
+  release <- small_release()
+  got <- as.data.frame(combine_release(with(release, svyby(~ y + x, ~ g + s, FUN = svymean))))
+  expect_identical(names(got), c("g", "s", "variable", "estimate", "se", "df", "ci_low", "ci_high", "m"))
+  expect_identical(rownames(got), paste0(got$g, ".", got$s, ":", got$variable))
+  one <- as.data.frame(combine_release(with(release, svyby(~y, ~g, FUN = svymean))))
+  expect_identical(one$g, rownames(one))
+  expect_null(as.data.frame(combine_release(with(release, svymean(~y))))$g)
+})
+
+test_that("results of srvyr's summarise() are combined as those of svyby()", {
+  release <- small_release()
+  results <- with_release(release, {
+    by <- svyby(~ y + x, ~s, design, svymean)
+    data.frame(s = by$s, y = by$y, y_se = by[["se.y"]], x = by$x, x_se = by[["se.x"]], x_low = 0)
+  })
+  ours <- combine_release(results, degf = 18)
+  theirs <- combine_release(with(release, svyby(~ y + x, ~s, FUN = svymean)), degf = 18)
+  expect_equal(ours[c("coefficients", "variance", "df", "groups")], theirs[c("coefficients", "variance", "df", "groups")])
+  expect_error(combine_release(list(data.frame(s = "a", y = 1))), "survey_mean")
+})
+
+test_that("summaries have the t and p values of survey's for a single data set, and printCoefmat() shows them", {
+  release <- small_release()
+  release$designs <- release$designs[1]
+  combined <- combine_release(with(release, svyglm(y ~ x + s)))
+  theirs <- summary(svyglm(y ~ x + s, release$designs[[1]]))$coefficients
+  ours <- coef(summary(combined))
+  expect_equal(ours[, c("Estimate", "Std. Error", "t value", "Pr(>|t|)")], theirs)
+  text <- capture.output(print(summary(combined)))
+  expect_match(text, "^y ~ x \\+ s \\(gaussian\\)$", all = FALSE)
+  expect_match(text, "Estimate Std. Error t value Pr\\(>\\|t\\|\\)", all = FALSE)
+  expect_match(text, "t tests on 16.0 degrees of freedom", all = FALSE)
+  z <- coef(summary(combined, df = Inf))
+  expect_equal(z[, "Pr(>|t|)"], 2 * pnorm(-abs(z[, "t value"])))
+  expect_equal(confint(combined), confint(svyglm(y ~ x + s, release$designs[[1]])), ignore_attr = TRUE)
+  expect_identical(nobs(combined), 20L)
+  expect_identical(df.residual(combined), 16)
+})
+
+test_that("the Wald test is regTermTest() for a single data set, and Reiter's rule by hand for several", {
+  release <- small_release()
+  alone <- release
+  alone$designs <- release$designs[1]
+  model <- with(alone, svyglm(y ~ x + g))
+  ours <- wald_test(combine_release(model), ~g)
+  theirs <- regTermTest(svyglm(y ~ x + g, release$designs[[1]]), ~g)
+  expect_equal(unname(ours$statistic), drop(theirs$Ftest))
+  expect_equal(ours$p.value, drop(theirs$p))
+  expect_identical(unname(ours$parameter), c(2, theirs$ddf))
+
+  combined <- combine_release(with(release, svyglm(y ~ x + g)))
+  each <- lapply(release$designs, function(d) svyglm(y ~ x + g, d))
+  q <- t(vapply(each, function(fit) coef(fit)[3:4], c(0, 0)))
+  U <- Reduce(`+`, lapply(each, function(fit) vcov(fit)[3:4, 3:4])) / 3
+  r <- sum(diag((var(q) / 3) %*% solve(U))) / 2
+  F <- drop(t(colMeans(q)) %*% solve(U) %*% colMeans(q)) / 2 / (1 + r)
+  w <- 4 * (1 + 1 / 2) * (1 + 1 / r)^2 / 2 # t = 2 (3 - 1), which is not above 4
+  test <- wald_test(combined, ~g)
+  expect_equal(unname(test$statistic), F)
+  expect_equal(unname(test$parameter), c(2, min(w, 15)))
+  expect_equal(test, wald_test(combined, c("gv", "gw")))
+  expect_error(wald_test(combined, ~z), "no term z; it has x, g")
+  expect_error(wald_test(combined, "gx"), "no coefficient")
+  expect_error(wald_test(combine_release(with(release, svymean(~g)))), "determine each other")
+})
+
+test_that("contrasts are survey's of each data set, combined", {
+  release <- small_release()
+  means <- combine_release(with(release, svyby(~y, ~s, FUN = svymean, covmat = TRUE)))
+  for (contrast in list(list(gap = c(a = 1, b = -1)), quote(b / a))) {
+    ours <- svycontrast(means, contrast)
+    theirs <- combine_release(lapply(release$designs, function(d) {
+      svycontrast(svyby(~y, ~s, d, svymean, covmat = TRUE), contrast)
+    }), degf = means$degf)
+    expect_equal(as.data.frame(ours), as.data.frame(theirs), ignore_attr = TRUE)
+  }
+  expect_error(svycontrast(combine_release(with(release, svyby(~y, ~s, FUN = svymean))), c(a = 1, b = -1)),
+               "covmat = TRUE")
+})
+
+test_that("tidy() and glance() follow broom's conventions", {
+  skip_if_not_installed("generics")
+  release <- small_release()
+  combined <- combine_release(with(release, svyglm(y ~ x + s)))
+  tidied <- as.data.frame(generics::tidy(combined, conf.int = TRUE, conf.level = 0.9))
+  expect_identical(names(tidied), c("term", "estimate", "std.error", "statistic", "df", "p.value", "conf.low", "conf.high"))
+  expect_equal(tidied$conf.low, unname(confint(combined, level = 0.9)[, 1]))
+  logged <- as.data.frame(generics::tidy(combined, exponentiate = TRUE))
+  expect_equal(logged$estimate, exp(tidied$estimate))
+  expect_equal(as.data.frame(generics::glance(combined)), data.frame(nobs = 20L, family = "gaussian", df.residual = 16, m = 3))
+  expect_identical(generics::tidy(combine_release(with(release, svyby(~y, ~g, FUN = svymean))))$g, c("u", "v", "w"))
+})
+
+test_that("intervals of a level that is none are refused", {
+  combined <- combine_release(with(small_release(), svymean(~y)))
+  for (level in list(95, 0, NA, "a", c(0.9, 0.95))) expect_error(confint(combined, level = level), "between 0 and 1")
+  expect_equal(as.data.frame(combined, level = 0.9)$ci_low, unname(confint(combined, level = 0.9)[1, 1]))
 })

@@ -90,3 +90,25 @@ test_that("a wide table is that of reshape()", {
   expect_error(wide(table, "sex", "deff"), "not a column of the table's cells")
   expect_error(wide(rbind(table, table), "sex"), "twice")
 })
+
+test_that("derived columns go with releases on private scores, in tables and in calls of survey", {
+  need_python()
+  made <- synthesize(strat, fbs(enroll ~ stype, weight = "public"), 12, population_total = 6194, bounds = c(1, 5000))
+  made <- update(made, large = enroll > 600)
+  made <- update(made, thousands = enroll / 1000)
+  table <- tables(made, by = ~ stype + large, statistic = "mean", outcome = c("enroll", "thousands"))
+  in_r <- as.data.frame(combine_release(with_release(made, svyby(~thousands, ~large, design, svymean))))
+  for (kind in c("FALSE", "TRUE")) {
+    cell <- table[table$stype == "all" & table$large == kind & table$outcome == "thousands", ]
+    expect_equal(unlist(as.data.frame(unclass(cell))[c("estimate", "se")]), unlist(in_r[kind, c("estimate", "se")]),
+                 tolerance = 1e-6)
+  }
+  expect_error(tables(made, by = ~large, between = "model"), "use between = \"files\"")
+})
+
+test_that("mutate() is update() in dplyr's words", {
+  skip_if_not_installed("dplyr")
+  limit <- 20000
+  made <- dplyr::mutate(example(), poor = income < limit)
+  expect_identical(made$designs, update(example(), poor = income < limit)$designs)
+})

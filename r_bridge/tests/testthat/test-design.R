@@ -50,3 +50,25 @@ test_that("designs that cannot be carried over are refused by name", {
   expect_error(parts(later), "strata at a later stage")
   expect_error(parts(apistrat), "a design of the survey package was expected.*not a data.frame")
 })
+
+test_that("columns of haven are taken by their labels where every value has one", {
+  skip_if_not_installed("haven")
+  data <- transform(apistrat, kind = haven::labelled(as.numeric(stype), c(Elementary = 1, High = 2, Middle = 3), "Type"),
+                    pupils = haven::labelled(enroll, c(refused = 9999)),
+                    mark = haven::labelled_spss(c(1, 2, 9, 9)[1 + seq_len(200) %% 4], c(no = 1, yes = 2, gone = 9), 9))
+  design <- svydesign(ids = ~1, strata = ~kind, weights = ~pw, data = data)
+  frame <- bridge$design_parts(design)$frame
+  expect_identical(levels(frame$kind), c("Elementary", "High", "Middle"))
+  expect_identical(as.integer(frame$kind), as.integer(apistrat$stype))
+  expect_identical(levels(frame$mark), c("no", "yes"))
+  expect_identical(is.na(frame$mark), as.vector(data$mark) == 9)
+  expect_identical(as.vector(frame$pupils), apistrat$enroll)
+  expect_identical(bridge$variable_labels(frame), list(kind = "Type"))
+  need_python()
+  here <- estimate(design, ~api00, by = ~kind)
+  expect_identical(here$kind, c("Elementary", "High", "Middle", "all"))
+  expect_equal(here$estimate, estimate(strat, ~api00, by = ~stype)$estimate)
+  data$pupils[c(3, 5)] <- 9999
+  design <- svydesign(ids = ~1, strata = ~kind, weights = ~pw, data = data)
+  expect_warning(estimate(design, ~pupils), "of which those in 2 rows \\(3, 5\\) carry a value label")
+})

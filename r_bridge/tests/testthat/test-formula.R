@@ -32,7 +32,7 @@ test_that("what has no counterpart is refused at once, by its name", {
   expect_error(fbs("y", ~ g + (x == 2)), "write I\\(x == 2\\)")
   expect_error(fbs("y", ~ x + (1 | g)), "no random effects; write the predictors with \\+")
   expect_error(fbs("y", ~ poly(x, z)), "poly\\(\\) with arguments")
-  expect_error(fbs("y", ~ car::log(x)), "car::log\\(\\)")
+  expect_error(fbs("y", ~ jsonlite::log(x)), "jsonlite::log\\(\\)")
   for (predictors in list(~ I(x > 2):z, ~ I(x > 2) - 1, ~ 0 + z + I(x > 2), ~ I(x > 2) / z, ~ z %in% I(x > 2))) {
     expect_error(fbs("y", predictors), "has I\\(x > 2\\) without its main effect or .*update\\(design, new = x > 2\\)$")
   }

@@ -162,7 +162,7 @@ print(json.dumps([[r.datasets[0].frame['api00'].tolist(), str(r.privacy).splitli
   expect_identical(nrow(as.data.frame(budget)), 0L)
   little <- pseudo_posterior("linear", risk = marginal_risk(~ awards, radius = 0.1, datasets = 5))
   expect_error(synthesize(design, model, 9, mechanism = little, ledger = budget),
-               "less than 30% .* accept_diagnostics = c\\('information'\\)")
+               "less than 30% .* accept_diagnostics = c\\(\"information\"\\)")
   expect_identical(nrow(as.data.frame(budget)), 0L)
   expect_error(run(design, model, rule = identification_rule(~ api00)), "'api00' is synthesized")
   expect_error(run(design, model, rule = identification_rule(~ nothing)), "no column .nothing.")
@@ -213,9 +213,9 @@ print(json.dumps([[r.datasets[0].frame[r.outcomes[0]].tolist(), str(r.privacy).s
   write_release(ours[[2]], folder <- tempfile("release"))
   expect_identical(format(privacy(read_release(folder))), format(none))
 
-  expect_error(run(given, 9), "no epsilon holds for it, and none is to be named. Say mechanism = pseudo_posterior(c1=...)",
+  expect_error(run(given, 9), "no epsilon holds for it, and none is to be named. Say mechanism = pseudo_posterior(c1 = ...)",
                fixed = TRUE)
-  expect_error(run(mixture(pay ~ stype), 9), "transform=asinh_transform(...) for amounts", fixed = TRUE)
+  expect_error(run(mixture(pay ~ stype), 9), "transform = asinh_transform(scale = ...) for amounts", fixed = TRUE)
   expect_error(run(mixture(api00 ~ 1), 9), "mixture() has no effects of them: use fbs()", fixed = TRUE)
   expect_error(run(mixture(api00 ~ stype, components = 0), 9), "components must be a whole number")
   expect_error(run(mixture(api00 ~ stype, bounds = c(500, 600)), 9), "beyond the bounds in 152 rows")

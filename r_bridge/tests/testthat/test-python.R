@@ -4,11 +4,11 @@ test_that("a Python error arrives as its message alone, in words of R", {
   run <- function(...) synthesize(design, ..., mechanism = pseudo_posterior())
   message <- tryCatch(run(fbs(growth ~ awards, prior = "flat"), 9), error = conditionMessage)
   expect_match(message, "^outcome 'growth' has no log in 27 rows")
-  expect_match(message, "use transform=asinh_transform(...)", fixed = TRUE)
+  expect_match(message, "use transform = asinh_transform(scale = ...)", fixed = TRUE)
   expect_no_match(message, "InputError|Traceback|surveysynth\\.")
   design <- svydesign(ids = ~1, weights = ~pw, data = transform(apistrat, x = seq_len(200) / 7))
   message <- tryCatch(run(fbp(api00 ~ x, prior = "flat"), 9), error = conditionMessage)
-  expect_match(message, "public limits, bands=list(x = c(...)), or use fbs()", fixed = TRUE)
+  expect_match(message, "public limits, bands = list(x = c(...)), or use fbs()", fixed = TRUE)
 })
 
 test_that("of an error that is not surveysynth's own only the type is shown", {
@@ -18,60 +18,43 @@ test_that("of an error that is not surveysynth's own only the type is shown", {
   expect_no_match(message, "secret|Traceback")
 })
 
-test_that("Python's words are put into R's", {
-  models <- list(
-    FBS = list(name = "FBS", in_r = "fbs"), FBP = list(name = "FBP", in_r = "fbp"),
-    NegativeBinomialRegression = list(name = "NegativeBinomial", in_r = "negbin"),
-    PoissonRegression = list(name = "Poisson", in_r = "poisson_counts"),
-    BetaRegression = list(name = "Beta", in_r = "beta_regression"),
-    Mixture = list(name = "Mixture", in_r = "mixture")
-  )
-  words <- function(text) bridge$in_words_of_r(text, models)
-  expect_identical(words("base must be one of surveysynth.LogTransform(), AsinhTransform(scale=...), IdentityTransform(scale=...)"),
-                   "base must be one of \"log\", asinh_transform(...), identity_transform(...)")
-  expect_identical(words("by name: accept_diagnostics=['rhat', 'ess_bulk']"),
-                   "by name: accept_diagnostics = c('rhat', 'ess_bulk')")
-  expect_identical(words("bands={'age': [25, 45, 65]}"), "bands=list(age = c(25, 45, 65))")
-  expect_identical(words("or choose lonely_psu='remove'"), "or set options(survey.lonely.psu = \"remove\")")
-  expect_identical(words("or use prior='flat'; missing='drop'"), "or use prior = \"flat\"; missing = \"drop\"")
-  expect_identical(words("how much: epsilon=, or a larger epsilon= here"),
-                   "how much: epsilon, or a larger epsilon here")
-  expect_identical(words("more draws (draws=, warmup=)"), "more draws (draws, warmup)")
-  expect_identical(words("or overwrite=True for a release"), "or overwrite = TRUE for a release")
-  expect_identical(words("bounds=(lowest, highest) of pay, or mechanism=Strict(reference=). Or bounds=(0, 1_000_000)"),
-                   "bounds = c(lowest, highest) of pay, or mechanism = strict(reference = ). Or bounds = c(0, 1e6)")
-  expect_identical(words("of PseudoPosterior() or the clamp of Censored(weighted=False)"),
-                   "of pseudo_posterior() or the clamp of censored(weighted = FALSE)")
-  expect_identical(words("weight: use FBS, or put"), "weight: use fbs(), or put")
-  expect_identical(words("PerInstance() has no bound for categories: say mechanism=PseudoPosterior()"),
-                   "per_instance() has no bound for categories: say mechanism = pseudo_posterior()")
-  expect_identical(words("use PseudoPosterior or WeightedE"), "use pseudo_posterior() or weighted_e()")
-  expect_identical(words("NegativeBinomial has no debias for it: use FBS or FBP"),
-                   "negbin() has no debias for it: use fbs() or fbp()")
-  expect_identical(words("Poisson has no debias: leave it out, or use FBS"),
-                   "poisson_counts() has no debias: leave it out, or use fbs()")
-  expect_identical(words("Mixture has no debias: leave it out"), "mixture() has no debias: leave it out")
-  expect_identical(words("and Beta models the outcome alone"), "and beta_regression() models the outcome alone")
-  expect_identical(words("the paper's prior of FBP is for one; use surveysynth.FBS('y', 'x')"),
-                   "the paper's prior of fbp() is for one; use fbs('y', 'x')")
-  expect_identical(words("use FBP(...) instead of FBP.paper(...)"), "leave weights and variance of fbp() alone")
-  expect_identical(words("outcome 'FBS' is missing"), "outcome 'FBS' is missing")
-  expect_identical(words("c1 of a WeightedE is given to it: WeightedE(c1=...)"),
-                   "c1 of a weighted_e() is given to it: weighted_e(c1=...)")
-  expect_identical(words("WeightedE needs a c1; c1 of a Censored is given to it: Censored(c1=...)"),
-                   "weighted_e() needs a c1; c1 of a censored() is given to it: censored(c1=...)")
-  expect_identical(words("bounds={'weight': (low, high), ...}"), "bounds=list(weight = c(low, high), ...)")
-  expect_identical(words("rows 1, 2; Poisson is a model of counts"), "rows 1, 2; poisson_counts() is a model of counts")
-  expect_identical(words("Poisson selection"), "Poisson selection")
-  expect_identical(words("CountRisk(radius=2) or LipschitzRisk()"), "count_risk(radius=2) or lipschitz_risk()")
-  expect_identical(words("MarginalRisk(known) or PairwiseRisk(known) under map='linear'"),
-                   "marginal_risk(known) or pairwise_risk(known) under map = \"linear\"")
-  expect_identical(words("MarginalRisk looks at, IdentificationRule looks at"),
-                   "marginal_risk() looks at, identification_rule() looks at")
-  expect_identical(words("reweight=True; relative must be True or False"),
-                   "reweight = TRUE; relative must be TRUE or FALSE")
-  expect_identical(words("epsilon must be None for kind='none'"), "epsilon must be NULL for kind = \"none\"")
-  expect_identical(words("for example [0.25, 0.5]"), "for example c(0.25, 0.5)")
+test_that("errors are conditions of classes and codes that come from Python", {
+  need_python()
+  class_of <- function(code) tryCatch(code, surveysynth_error = function(e) c(class(e)[1], e$code))
+  expect_identical(class_of(synthesize(strat, quick, -1, mechanism = pseudo_posterior())),
+                   c("surveysynth_input_error", "input"))
+  expect_identical(class_of(synthesize(strat, quick, 9, unit = "household")), c("surveysynth_input_error", "input")) # R's
+  file <- tempfile(fileext = ".jsonl")
+  on.exit(unlink(file))
+  budget <- ledger(file, "schools", cap = 1, create = TRUE)
+  expect_identical(class_of(spend(budget, 2, 4, "strict", "too much")), c("surveysynth_privacy_error", "privacy"))
+  expect_identical(class_of(synthesize(strat, quick, 9, mechanism = pseudo_posterior(), draws = 10, chains = 4)),
+                   c("surveysynth_diagnostics_error", "diagnostics"))
+  expect_identical(class_of(bridge$ask_python("privacy_cost", secret_4711 = 1)),
+                   c("surveysynth_internal_error", "internal"))
+  warned <- tryCatch(inclusion_probabilities(c(0, 1, 2), 1), warning = class)
+  expect_identical(warned[1], "surveysynth_warning")
+})
+
+test_that("long work says its stages by message(), which can be silenced", {
+  need_python()
+  heard <- character()
+  run <- function() {
+    heard <<- character()
+    withCallingHandlers(privacy_cost(strat, quick, epsilon = 9, m = 2, seed = 1), surveysynth_message = function(m) {
+      heard <<- c(heard, conditionMessage(m))
+      invokeRestart("muffleMessage")
+    })
+  }
+  old <- options(surveysynth.progress = TRUE)
+  on.exit(options(old))
+  shown <- capture.output(run(), type = "message")
+  expect_match(heard[1], "^0 s  reading the file\n$")
+  expect_match(heard, "^[0-9]+ s  fits under privacy weights\n$", all = FALSE)
+  expect_identical(shown, character())
+  options(surveysynth.progress = FALSE)
+  run()
+  expect_identical(heard, character())
 })
 
 test_that("neither errors nor warnings of other libraries are quoted", {
@@ -86,8 +69,9 @@ def leak(**given):
     exec(\"warnings.warn('our own')\", vars(surveysynth.errors) | {'warnings': warnings})
     float('secret 4711')
 bridge.leak = leak
-print(bridge.run('leak', '{}').told)", system.file("python", package = "surveysynth"))
-  expect_match(told$error, "^ValueError in Python")
+print(bridge.run('leak', '{}', print).told)", system.file("python", package = "surveysynth"))
+  expect_match(told$error$message, "^ValueError in Python")
+  expect_identical(told$error$code, "internal")
   expect_identical(told$warnings, c("RuntimeWarning in Python", "our own"))
   expect_no_match(unlist(told), "4711")
 })

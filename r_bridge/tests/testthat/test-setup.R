@@ -1,7 +1,7 @@
 session <- bridge$session
 
 # A Python of the tests' own, which notes what it is told; pip makes it have surveysynth.
-make_python <- function(folder, has = "none") {
+make_python <- function(folder, has = "none", unfit = "") {
   bin <- file.path(folder, "bin")
   dir.create(bin, recursive = TRUE)
   file <- file.path(bin, "python")
@@ -9,6 +9,7 @@ make_python <- function(folder, has = "none") {
     "#!/bin/sh", "here=$(dirname \"$0\")", "log=\"${SURVEYSYNTH_TEST_LOG:-/dev/null}\"", "case \"$1 $2\" in",
     "  '-m venv') echo \"$@\" >> \"$log\"; mkdir -p \"$3/bin\"; cp \"$0\" \"$3/bin/python\" ;;",
     "  '-m pip') echo \"$@\" >> \"$log\"; [ \"$4\" != broken ] && touch \"$here/installed\" ;;",
+    paste0("  '-c import sys, importlib.util'*) echo \"base ", unfit, "\" ;;"),
     paste0("  *) if [ -e \"$here/installed\" ]; then echo surveysynth 0.1.0; else echo surveysynth ", has, "; fi ;;"),
     "esac"
   ), file)
@@ -104,8 +105,41 @@ test_that("what cannot be made is an error that says why", {
   in_home(function(home, log) {
     base <- make_python(file.path(home, "base"))
     setup <- function(...) suppressMessages(surveysynth_setup(base, ..., ask = FALSE))
-    expect_error(setup(), "say where the Python package is.*it would go into .*r-surveysynth, made from")
+    expect_error(setup(), "say where the Python package is.*it would go into .*r-surveysynth, made from",
+                 class = "surveysynth_setup_error")
     for (path in c("no/such", "no\\such")) expect_error(setup(package = path), "package = .no.+such. is not there")
-    expect_error(setup(package = "broken"), "this failed, with the messages above: .*pip install")
+    expect_error(setup(package = "broken"), "this failed, with the messages above: .*pip install.* was removed again")
+    expect_false(file.exists(file.path(home, "r-surveysynth"))) # nothing half-made stays
+    old <- make_python(file.path(home, "old"), unfit = "is 3.9, and 3.11 or later is needed")
+    expect_error(suppressMessages(install_surveysynth("the-wheel", python = old, ask = FALSE)),
+                 "old/bin/python is 3.9, and 3.11 or later is needed: give another one")
+    expect_false(file.exists(file.path(home, "r-surveysynth")))
+    dir.create(file.path(home, "r-surveysynth"))
+    expect_error(setup(package = "the-wheel"), "is there and is no virtual environment")
   })
+})
+
+test_that("an environment that was there is not removed when pip fails", {
+  in_home(function(home, log) {
+    base <- make_python(file.path(home, "base"))
+    there <- make_python(file.path(home, "r-surveysynth"))
+    expect_error(suppressMessages(install_surveysynth("broken", python = base, ask = FALSE)), "this failed")
+    expect_true(file.exists(there))
+  })
+})
+
+test_that("a script makes nothing without being told to", {
+  skip_if(interactive())
+  in_home(function(home, log) {
+    base <- make_python(file.path(home, "base"))
+    expect_error(suppressMessages(surveysynth_setup(base, package = "the-wheel")),
+                 "nobody can be asked here, so nothing was made; say ask = FALSE.*-m venv", class = "surveysynth_setup_error")
+    expect_false(file.exists(log))
+    expect_false(file.exists(file.path(home, "r-surveysynth")))
+  })
+})
+
+test_that("a real Python is looked at before an environment is made of it", {
+  need_python()
+  expect_null(bridge$unfit(python()))
 })

@@ -95,7 +95,7 @@ test_that("a design of srvyr has its frame taken as it is, and is answered by pl
   class(tidy$variables) <- c("tbl_df", "tbl", "data.frame")
   release <- synthesize(tidy, quick, 9, m = 2, seed = 1, mechanism = pseudo_posterior())
   expect_s3_class(release$designs[[1]], "survey.design2")
-  expect_identical(inherits(release$designs[[1]], "tbl_svy"), requireNamespace("srvyr", quietly = TRUE))
+  expect_identical(inherits(release$designs[[1]], "tbl_svy"), isNamespaceLoaded("srvyr"))
 })
 
 test_that("refusals of the design, of columns and of models come before anything is done", {
@@ -219,7 +219,7 @@ test_that("diagnostics that failed stop a release, unless they are accepted by n
     synthesize(strat, fbs(api00 ~ stype), 9, m = 1, mechanism = pseudo_posterior(), seed = 1, draws = 20, warmup = 20,
                ...)
   }
-  expect_error(run(), "accept_diagnostics = c\\('rhat', 'ess_bulk', 'ess_tail'\\)")
+  expect_error(run(), "accept_diagnostics = c\\(\"rhat\", \"ess_bulk\", \"ess_tail\"\\)")
   release <- run(accept_diagnostics = c("rhat", "ess_bulk", "ess_tail", "divergences"))
   expect_match(privacy(release)$assumptions, "accepted by name: .*rhat, ess_bulk, ess_tail", all = FALSE)
 })

@@ -59,8 +59,10 @@ test_that("a table is shown in short, with its notes below", {
     df = c(999992, NA), ci_low = c(1, NA), ci_high = c(2, NA), n = c(12L, NA), flag = c("one; two", "two")
   ), class = c("surveysynth_table", "data.frame"))
   text <- capture.output(print(shown))
-  expect_match(text[2], "a +count +1,234,568 0.01235 999,992 +1.000 +2.000 12 \\[1\\]\\[2\\]$")
-  expect_match(text[3], "all +count +\\[2\\]$")
+  expect_identical(text[1], "count")
+  text <- text[-1]
+  expect_match(text[2], "a +1,234,568 0.01235 999,992 +1.000 +2.000 12 \\[1\\]\\[2\\]$")
+  expect_match(text[3], "all +\\[2\\]$")
   expect_identical(text[4:5], c("[1] one", "[2] two"))
   expect_identical(capture.output(print(shown[c("g", "estimate")])),
                    c("   g  estimate", "   a 1,234,568", " all          "))
@@ -242,4 +244,62 @@ test_that("tables are written as they are printed, with the numbers of tables()"
   expect_error(write_tables(release, file.path(folder, "f.png"), statistic = c("mean", "count")), "one statistic, not 2")
   expect_error(write_tables(release, file.path(folder, "t.pdf")), "'t.pdf' ends in none of these")
   expect_error(write_tables(release, file.path(folder, "t.md"), symbols = "us"), "symbols = \"us\" is not one of")
+})
+
+test_that("tables of two variables fit 80 columns, a block for each statistic", {
+  old <- options(width = 80)
+  on.exit(options(old))
+  cells <- expand.grid(region = c("north", "east", "south", "west", "all"), sector = c("public services", "trade", "all"),
+                       stringsAsFactors = FALSE)
+  table <- do.call(rbind, lapply(c("count", "mean", "total"), function(statistic) {
+    data.frame(cells, statistic = statistic, outcome = if (statistic == "count") "" else "income",
+               estimate = 1234567.8 + seq_len(15), se = 12345.6, df = 1234, ci_low = 1200000, ci_high = 1300000, n = 1234L,
+               flag = "")
+  }))
+  class(table) <- c("surveysynth_table", "data.frame")
+  text <- capture.output(print(table))
+  expect_identical(text[c(1, 19, 37)], c("count", "mean income", "total income"))
+  expect_lte(max(nchar(text)), 80)
+  expect_length(text, 3 * 17 + 2)
+  flat <- capture.output(print(wide(table, ~region)))
+  expect_lte(max(nchar(flat)), 80)
+  expect_match(flat, "^ +sector +north +east +south +west +all$", all = FALSE)
+  expect_identical(wide(table, "region")$estimate_north, table$estimate[table$region == "north"])
+})
+
+test_that("intervals have the level and degrees of freedom that are asked for", {
+  need_python()
+  release <- shared_release()
+  usual <- tables(release, by = "stype", statistic = "mean")
+  wider <- tables(release, by = "stype", statistic = "mean", level = 0.99)
+  expect_equal(wider$ci_low, with(usual, estimate - qt(0.995, df) * se))
+  normal <- tables(release, by = "stype", statistic = "mean", level = 0.9, df = Inf)
+  expect_equal(normal$ci_high, with(usual, estimate + qnorm(0.95) * se))
+  expect_error(tables(release, level = 95), "between 0 and 1")
+  here <- estimate(strat, ~api00, level = 0.9)
+  theirs <- confint(svymean(~api00, strat), level = 0.9, df = degf(strat))
+  expect_equal(c(here$ci_low, here$ci_high), unname(theirs[1, ]))
+})
+
+test_that("printed tables say the condition that they are of", {
+  need_python()
+  release <- shared_release()
+  file <- tempfile(fileext = ".csv")
+  page <- tempfile(fileext = ".html")
+  on.exit(unlink(c(file, page)))
+  write_tables(release, file, by = ~awards, statistic = "mean", where = ~ stype == "E")
+  write_tables(release, page, by = ~awards, statistic = "mean", where = ~ stype == "E")
+  written <- read.csv(file)
+  asked <- tables(release, by = ~awards, statistic = "mean", where = ~ stype == "E")
+  expect_equal(written$estimate, asked$estimate)
+  expect_match(paste(readLines(page, warn = FALSE), collapse = " "), "stype == &quot;E&quot;", fixed = TRUE)
+})
+
+test_that("tables have an autoplot()", {
+  table <- structure(data.frame(g = c("a", "b", "all"), statistic = "mean", outcome = "y", estimate = 1:3, se = 0.1, df = 9,
+                                ci_low = 0:2, ci_high = 2:4, n = 5L, flag = ""), class = c("surveysynth_table", "data.frame"))
+  skip_if_not_installed("ggplot2")
+  drawn <- ggplot2::layer_data(ggplot2::autoplot(table))
+  expect_equal(drawn[order(-drawn$y), c("x", "xmin", "xmax")], data.frame(x = 1:2, xmin = 0:1, xmax = 2:3),
+               ignore_attr = TRUE)
 })
