@@ -153,6 +153,8 @@ class GammaRegression(RelativeOutcome[Standardized]):
 class GammaFamily:
     """The density as the strict mechanism takes it: its statistics log y and y, and public cells between quantiles."""
 
+    farthest: ClassVar[float] = 200.0  # of a log mean: amounts have units of their own
+
     @property
     def shaped(self) -> bool:
         """The shape k."""

@@ -56,13 +56,14 @@ class Records(Public):
         What the model synthesizes, on the scale of its density.
     log_w : float array (n,) or None
         log(w / mean w), to be modelled with y; None where the weights are public.
-    basis : float array (K, r) or None
-        What whitens X, made without this file, where some predictors are confidential, which :mod:`.sequential` has.
+    simulated : float array (N, K) or None
+        Predictor rows of a file that was simulated without this one, where some predictors are confidential, as
+        :mod:`.sequential` has them: scales of priors, and starts of chains, are those of these rows.
     """
 
     y: Floats = field(metadata=EACH)
     log_w: Floats | None = field(default=None, metadata=EACH)
-    basis: Floats | None = None
+    simulated: Floats | None = None
 
     view: ClassVar[type[Public]] = Public  # what of a subclass is public
 

@@ -152,7 +152,8 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
 
     def dimensions(self, records: S) -> tuple[int, int]:
         """Outcome and weight; coefficients, the shape, and the weight's regression."""
-        return self._dimensions(int(np.linalg.matrix_rank(records.X)), records.log_w is not None)
+        X = records.X if records.simulated is None else records.simulated
+        return self._dimensions(int(np.linalg.matrix_rank(X)), records.log_w is not None)
 
     def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
         """As :meth:`Relative.expected_dimensions`."""
@@ -171,6 +172,8 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
             )
         eta, log_shape = self.broad_outcome()
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
+        if records.simulated is not None:
+            intercept = (np.array(records.columns) == "Intercept").astype(np.float64)
         modelled = records.log_w is not None
         c = np.append(WEIGHT_CENTRE * intercept, 0.0) if modelled else None
         return self.as_draws([Outcome(eta * intercept, log_shape, c, WEIGHT_SD)], broad=True)
@@ -195,12 +198,13 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
         """Draw (b, shape), and (c, sigma) where the weight is modelled: see :mod:`.shared.clipped_outcome`."""
         X, G = records.X, len(records.X)
         groups = None
-        if G > MANY_ROWS:
+        if G > MANY_ROWS and records.simulated is None:
             size, of_rows = (np.bincount(records.row, x, G).astype(np.float64) for x in (np.ones(records.n), tempering))
             groups = alike(X @ whitening(X, size), of_rows, np.zeros(G, dtype=np.intp))
         target = clipped_outcome(
             self.family, self.broad if first else self.family, X, records.row, self.values(records), records.log_w,
             self._outcome(reference), tempering, clamp, WIDE if first else NARROW, groups, first=first, present=present,
+            simulated=records.simulated,
         )  # fmt: skip
         points, chain, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler)
         return replace(self.as_draws([target.outcome(p) for p in points]), chain=chain, diagnostics=diagnostics)
@@ -235,8 +239,8 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
         Draws of x b have the variance x M^-1 x' n / A, M the sum of the records' information and A how many of n the
         posterior rests on; a mean with derivatives mu' and mu'' then comes out high by half of mu'' times that.
         """
-        b = draw["b"][0]
-        eta = np.asarray(public.X @ b)
+        b, far = draw["b"][0], self.family.farthest
+        eta = np.clip(public.X @ b, -far, far)
         if "known" not in draw.values:
             return eta
         log_shape = self._outcome(draw).log_shape

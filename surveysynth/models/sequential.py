@@ -28,7 +28,6 @@ from .base import LeaveOneOut, Relative, Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized
 from .records import EACH, Public, Records
-from .shared.clipped_fit import whitening
 from .shared.normal_scores import PrivateScores
 from .shared.predictors import LOG_WEIGHT, Constants, model_spec
 
@@ -280,18 +279,19 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     def check_relative(self) -> None:
         """Refuse later models whose records cannot be measured against a reference one by one (ModelError)."""
         for model in self.models[1:]:
-            if model.name != "FBS" or len(model.outcomes) > 1:
+            if not isinstance(model, Relative) or len(model.outcomes) > 1:
                 raise ModelError(
                     f"{model.name} of {', '.join(model.outcomes)} cannot be a later model under Strict(), where these "
-                    "are FBS of one amount each: put it first, or say mechanism=PseudoPosterior()"
+                    "have one outcome each and a clamp that is bounded: FBS of an amount, or a regression of a count, "
+                    "a share, a positive amount or categories. Put it first, or say mechanism=PseudoPosterior()"
                 )
 
     def relative(
         self, records: SequentialRecords, references: Sequence[Draws], rng: np.random.Generator
     ) -> Records:
-        """The records of the model after those that have a reference, with a basis of its predictors.
+        """The records of the model after those that have a reference, with predictor rows that set scales.
 
-        Its predictors are confidential, and nothing of them may set a scale: the basis is that of a file that is
+        Its predictors are confidential, and nothing of them may set a scale: the rows are those of a file that is
         simulated from the references, which are published or paid for.
         """
         k = len(references)
@@ -300,7 +300,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         assert isinstance(records.public, SequentialPublic)
         made, frame = self._first_of(records.public, references, rng)
         X = records.later[k - 1].public(frame, made.weights).X
-        return replace(records.others[k - 1], basis=whitening(X, np.ones(len(X))))
+        return replace(records.others[k - 1], simulated=X)
 
     def check_leave_one_out(self) -> None:
         """Refuse models of which it is not known (ModelError)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ class BetaFamily:
     """
 
     edge: float
+
+    farthest: ClassVar[float] = 15.0  # of the logit of a mean
 
     @property
     def shaped(self) -> bool:

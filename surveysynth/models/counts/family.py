@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, expit, gammaincc, gammaln, psi
+from scipy.special import betainc, expit, gammainc, gammaln, psi
 
 from ..shared.clipped_outcome import Natural
 
@@ -22,6 +23,8 @@ class CountFamily:
     """Negative binomial (``shaped``) or Poisson counts, log mu linear in the predictors, the shape phi."""
 
     shaped: bool
+
+    farthest: ClassVar[float] = 25.0  # of a log mean
 
     @property
     def summed(self) -> bool:
@@ -70,17 +73,19 @@ class CountFamily:
         while self._beyond(eta, log_shape, starts[-1:]).max() > TAIL and starts[-1] < MOST:
             starts = np.append(starts, np.ceil(starts[-1] * WIDER))
         beyond = self._beyond(eta, log_shape, starts)
+        beyond[beyond < TAIL] = 0.0
+        beyond[:, -1] = 0.0
         mass = -np.diff(beyond, axis=1)
         middle = (starts[:-1] + starts[1:] - 1) / 2
-        return np.tile(middle, (len(eta), 1)), mass / mass.sum(axis=1, keepdims=True)
+        return np.tile(middle, (len(eta), 1)), mass
 
     def _beyond(self, eta: Floats, log_shape: float, count: Floats) -> Floats:
         """P(y >= count) in every row: (G, counts)."""
-        mu, count = np.exp(eta)[:, None], count[None, :]
+        eta, count = eta[:, None], count[None, :]
         at_least = np.maximum(count, 1.0)
         if self.shaped:
             phi = np.exp(log_shape)
-            tail = betainc(at_least, phi, mu / (mu + phi))
+            tail = betainc(at_least, phi, expit(eta - log_shape))
         else:
-            tail = 1 - gammaincc(at_least, mu)
+            tail = gammainc(at_least, np.exp(eta))
         return np.where(count > 0, tail, 1.0)

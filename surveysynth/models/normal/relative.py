@@ -136,7 +136,7 @@ class RelativeRegression(Relative[J]):
                 "Strict() takes up to three numeric outcomes and the survey weight, and one of these at least"
             )
         cells, K = (0, 1) if of is None else (of.cells, of.K)
-        rank = int(np.linalg.matrix_rank(records.X)) if records.basis is None else records.basis.shape[1]
+        rank = int(np.linalg.matrix_rank(records.X if records.simulated is None else records.simulated))
         return d, parameters(rank, d, curved=self._bent(records), cells=cells, K=K, zeros=self._beside(d))
 
     def broad_reference(self, records: J) -> Draws:
@@ -151,7 +151,7 @@ class RelativeRegression(Relative[J]):
         if records.log_w is not None:
             centre[-1], sd[-1] = WEIGHT_CENTRE, WEIGHT_SD
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
-        if records.basis is not None:
+        if records.simulated is not None:
             intercept = (np.array(records.columns) == "Intercept").astype(np.float64)
         of = records.categories
         shares = None if of is None else np.full((of.cells, of.K), -np.log(of.K))
@@ -230,7 +230,7 @@ class RelativeRegression(Relative[J]):
         measured = density_of(reference)
         target = clipped_target(
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
-            self._bent(records), _places(records), records.zero, present, records.basis,
+            self._bent(records), _places(records), records.zero, present, records.simulated,
         )  # fmt: skip
         groups = target.Q.shape[1], target.parts[0].d
         points, chain, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler, groups)

@@ -130,7 +130,8 @@ class Part:
     """The records that hold the same numbers: all, or those whose outcome is zero, or is not, as the kernel takes them.
 
     ``W`` (rows, r) are the whitened predictor rows, ``slope`` (rows, d - 1) the reference's slopes there, ``varying``
-    (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.
+    (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.  ``known`` is about how many
+    records' worth of information they have, which is public.
     """
 
     reference: Normal
@@ -146,6 +147,7 @@ class Part:
     a: Floats
     start: Codes
     tempering: Floats
+    known: float
 
     @property
     def d(self) -> int:
@@ -173,7 +175,7 @@ class Part:
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about: from n a at the reference."""
         information = np.repeat((1, 2, 1, 2, 2, 1), self.sizes)
-        return np.asarray((information * self.tempering.sum() + self.precision) ** -0.5)
+        return np.asarray((information * self.known + self.precision) ** -0.5)
 
     @property
     def precision(self) -> Floats:
@@ -217,7 +219,7 @@ class Part:
             counts = np.add.reduceat(np.append(self.a, 0.0), self.start[:-1]) * (size > 0)
             return lambda point, offset: clipped_offset(offset, counts, self.tempering, self.B, point)
         (G, _), d = self.W.shape, self.d
-        nodes, weights = public_rule(d, float(self.tempering.sum()))
+        nodes, weights = public_rule(d, self.known)
         g_mu, g_slope, g_offset = np.empty((G, d)), np.empty(self.slope.shape), np.empty(G)
         g, reference = Form.zeros(d, curved=self.curved), Form.zeros(d, curved=self.curved)
         if self.curved:
@@ -263,13 +265,15 @@ class ClippedTarget:
     """The log target of a file.
 
     A point holds the parameters of each part, psi, where zeros are an outcome of their own, and contrasts, where
-    outcomes are categories.  ``log_odds`` (rows,) are the reference's.
+    outcomes are categories.  ``log_odds`` (rows,) are the reference's, ``of_zeros`` their information, about, which is
+    public.
     """
 
     reference: Density
     parts: tuple[Part, ...]
     log_odds: Floats | None = None
     places: Places | None = None
+    of_zeros: float = 0.0
 
     @property
     def Q(self) -> Floats:
@@ -302,12 +306,9 @@ class ClippedTarget:
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about."""
         *_, psi, contrasts = np.diff([0, *self.ends])
-        known, of_zeros = self.tempering.sum(), 0.0
-        if self.log_odds is not None:
-            p = expit(self.log_odds)
-            of_zeros = float(self.tempering @ (p * (1 - p)))
+        known = sum(part.known for part in self.parts)
         return np.concatenate([
-            *(part.scale for part in self.parts), np.full(psi, (of_zeros + 1 / prior_sd(self.W)**2) ** -0.5),
+            *(part.scale for part in self.parts), np.full(psi, (self.of_zeros + 1 / prior_sd(self.W)**2) ** -0.5),
             np.full(contrasts, (known / max(contrasts, 1) + 1 / PRIOR_SD**2) ** -0.5),
         ])  # fmt: skip
 
@@ -444,7 +445,7 @@ def whitening(X: Floats, size: Floats) -> Floats:
 def clipped_target(
     X: Floats, pattern: Codes, Y: Floats, reference: Density, a: Floats, B: float, limits: tuple[float, float],
     curved: bool, places: Places | None = None, zero: Bools | None = None, present: Floats | None = None,
-    basis: Floats | None = None,
+    simulated: Floats | None = None,
 ) -> ClippedTarget:  # fmt: skip
     """The target of a file.
 
@@ -468,18 +469,18 @@ def clipped_target(
         Records whose outcome is zero, where that is an outcome of its own: the first column of Y is not looked at.
     present : float array (n,), optional
         1, or 0 where outcome and weight are blanked: C_B, which is public, counts such a record as before.
-    basis : float array (K, r), optional
-        What whitens X where predictors are confidential.  Then C_B is, too: it goes with a record that is blanked, and
-        is each record's own, not that of groups of rows.
+    simulated : float array (N, K), optional
+        Predictor rows of a simulated file, which whiten X where predictors are confidential.  Then C_B is, too: it goes
+        with a record that is blanked, and is each record's own, not that of groups of rows.
     """
     counted = a if present is None else a * present
-    known, tempering = of_public_rows(len(X), pattern, a if basis is None else counted, reference, places)
-    Q = whitening(X, known) if basis is None else basis
+    known, tempering = of_public_rows(len(X), pattern, a if simulated is None else counted, reference, places)
+    Q = whitening(X, known) if simulated is None else whitening(simulated, np.ones(len(simulated)))
     W, G = np.ascontiguousarray(X @ Q), len(X)
     log_odds = None if reference.zero is None else X @ reference.zero
     slope = X @ reference.slope
     C = apart_from_mean(W, known)
-    if G > MANY_ROWS and basis is None:  # rows with records, without C_B, then groups of rows with C_B, without records
+    if G > MANY_ROWS and simulated is None:  # rows with records, without C_B, then groups of rows with C_B, without records
         group = np.zeros(G, dtype=np.intp) if places is None else places.cell * places.K + places.category
         groups = alike(W, tempering, group)
 
@@ -493,7 +494,7 @@ def clipped_target(
             cell, category = (np.concatenate([x, x[first]]) for x in (places.cell, places.category))
             places = Places(cell, category, places.K)
 
-    def part(normal: Normal, here: Bools, columns: slice, share: Floats, curved: bool) -> Part:
+    def part(normal: Normal, here: Bools, columns: slice, share: Floats, about: float, curved: bool) -> Part:
         chosen = np.flatnonzero(here)
         chosen = chosen[np.argsort(pattern[chosen], kind="stable")]
         residual = Y[chosen, columns] - (X @ normal.B)[pattern[chosen]]
@@ -502,15 +503,24 @@ def clipped_target(
         start = np.concatenate([[0], np.cumsum(size)]).astype(np.intp)
         own = slope if curved else np.empty((len(W), 0))
         log_ref = _log_density(v, normal, own[pattern[chosen]], curved)
-        return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, counted[chosen], start, tempering * share)
+        counts = tempering * share
+        return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, counted[chosen], start, counts, about)
 
-    one = np.ones(len(W))
     if zero is None or log_odds is None:
-        return ClippedTarget(reference, (part(reference, pattern >= 0, slice(None), one, curved),), None, places)
-    amounts = part(reference, ~zero, slice(None), expit(-log_odds), curved)
+        whole = part(reference, pattern >= 0, slice(None), np.ones(len(W)), float(tempering.sum()), curved)
+        return ClippedTarget(reference, (whole,), None, places)
+    p = expit(log_odds)
+    of_rows, share = (tempering, p) if simulated is None else (_evenly(a, simulated), expit(simulated @ reference.zero))
+    some, none, of_odds = (float(of_rows @ x) for x in (1 - share, share, share * (1 - share)))  # all of them public
+    amounts = part(reference, ~zero, slice(None), 1 - p, some, curved)
     others = reference.of_zeros
-    zeros = part(others, zero, slice(Y.shape[1] - len(others.L), None), expit(log_odds), False)
-    return ClippedTarget(reference, (amounts, zeros), log_odds, places)
+    zeros = part(others, zero, slice(Y.shape[1] - len(others.L), None), p, none, False)
+    return ClippedTarget(reference, (amounts, zeros), log_odds, places, of_odds)
+
+
+def _evenly(a: Floats, rows: Floats) -> Floats:
+    """The sum of a in equal parts for rows: (N,)."""
+    return np.full(len(rows), a.sum() / len(rows))
 
 
 def apart_from_mean(W: Floats, size: Floats) -> Floats:

@@ -7,7 +7,8 @@ regressions.  The log weight, where it is modelled, is normal given the predicto
 
 C_B is an expectation over the outcome under the reference, at public nodes, and over the weight, in closed form.
 Counts are summed.  Between the nodes of a continuous outcome without a weight the log ratio is taken to be linear, as
-e^l, clipped, has kinks: its mean over a cell then is exact, and smooth.
+e^l, clipped, has kinks: its mean over a cell then is exact, and smooth.  Without a weight C_B is held at 1 + e^-B at the
+most, which it is below but for the error of nodes: so that it is bounded as well, where predictors are confidential.
 
 With the reference's linear predictor eta_ref and whitened predictors W the linear predictor is eta_ref + W beta.  The
 prior is public: beta ~ N(0, 4 u^2 / rank), u one over the root of a record's mean information about eta under the
@@ -47,7 +48,16 @@ class Natural(NamedTuple):
 
 
 class Family(Protocol):
-    """A density of one outcome given a linear predictor and a shape."""
+    """A density of one outcome given a linear predictor and a shape.
+
+    Attributes
+    ----------
+    farthest : float
+        Linear predictors are held within plus and minus this, which is public: nothing overflows, whatever predictors
+        are.
+    """
+
+    farthest: float
 
     @property
     def shaped(self) -> bool:
@@ -86,7 +96,7 @@ class Family(Protocol):
     def nodes(self, eta: Floats, log_shape: float, known: float, *, cells: bool) -> tuple[Floats, Floats]:
         """Values (G, Q) and their probabilities; or limits (G, Q + 1) of cells, which are as probable (G, Q).
 
-        ``known`` is how many records' worth of information the target rests on: more of it takes more nodes.
+        A row's own hang on no other row, but for values of probability 0 at the end.  ``known`` is how many records' worth of information the target rests on: more of it takes more nodes.
         """
         ...
 
@@ -123,12 +133,17 @@ class Places:
     values: Floats
 
 
-@dataclass(frozen=True, repr=False)
-class Cells:
-    """Cells between the nodes of predictor rows, which come after the records' places: (rows, cells of each)."""
+class Nodes(NamedTuple):
+    """What C_B is evaluated at where the weight is public: places after those of the records.
 
-    first: int
-    tempering: Floats  # (rows, cells)
+    They are values, of which row r has those from start[r] to start[r + 1], or limits of cells, one more than cells.
+    """
+
+    first: int  # place
+    cells: bool
+    start: Codes  # (rows + 1,)
+    mass: Floats  # of each value, or cell, of which the last of a row is none
+    counted: Floats  # (rows,) what C_B of each row counts
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +160,7 @@ class ClippedOutcome:
     Q: Floats
     at: Places
     part: Part  # of the weight given the outcome, one row a place; of nothing where the weight is public
-    cells: Cells | None
+    nodes: Nodes | None
     known: float
     unit: float  # of the linear predictor: one over the root of a record's information
     first: bool
@@ -188,15 +203,17 @@ class ClippedOutcome:
         part, at, family, sd = self.part.function(), self.at, self.family, self._sd
         rank, shaped, _ = self.sizes
         eta_ref, log_shape_ref = self.X @ self.reference.b, self.reference.log_shape
-        measured = self.measured.natural(eta_ref, log_shape_ref)
+        far = family.farthest
+        measured = self.measured.natural(np.clip(eta_ref, -far, far), log_shape_ref)
         h_ref, _ = self.measured.table(at.values, log_shape_ref)
         W, rows, V = self.W, len(self.W), len(at.values)
-        many = len(at.row) if self.cells is None else self.cells.first
+        many = len(at.row) if self.nodes is None else self.nodes.first
 
         def target(point: Floats) -> tuple[float, Floats]:
             beta, own = point[:rank], point[rank + shaped :]
             log_shape = self._log_shape(point)
-            now = family.natural(eta_ref + W @ beta, log_shape)
+            eta = eta_ref + W @ beta
+            now = family.natural(np.clip(eta, -far, far), log_shape)
             h, by_shape = family.table(at.values, log_shape)
             ratio = _ratios(
                 at.row, at.t1, at.t2, at.value, now.c - measured.c, now.p - measured.p, now.q - measured.q, h - h_ref
@@ -204,13 +221,12 @@ class ClippedOutcome:
             value, of_own, of_ratio = part(own, ratio[:many])
             if not np.isfinite(value) or not np.isfinite(ratio).all():
                 return -np.inf, point
-            if self.cells is not None:
-                limits = ratio[many:].reshape(len(self.cells.tempering), -1)
-                expected, of_cells = _of_cells(limits, self.cells.tempering, self.part.B)
+            if self.nodes is not None:
+                expected, of_nodes = _expected(ratio[many:], *self.nodes[1:], self.part.B)
                 value -= expected
-                of_ratio = np.concatenate([of_ratio, -of_cells.ravel()])
+                of_ratio = np.concatenate([of_ratio, -of_nodes])
             (gc, gp, gq), gh = _sums(at.row, at.t1, at.t2, at.value, of_ratio, rows, V)
-            of_eta = gc * now.by_eta[0] + gp * now.by_eta[1] + gq * now.by_eta[2]
+            of_eta = (gc * now.by_eta[0] + gp * now.by_eta[1] + gq * now.by_eta[2]) * (np.abs(eta) < far)
             gradient = [W.T @ of_eta]
             if now.by_shape is not None:
                 through_rows = sum(float(g @ by) for g, by in zip((gc, gp, gq), now.by_shape, strict=True))
@@ -240,7 +256,7 @@ class ClippedOutcome:
 def clipped_outcome(
     family: Family, measured: Family, X: Floats, row: Codes, y: Floats, log_w: Floats | None, reference: Outcome,
     a: Floats, B: float, limits: tuple[float, float], groups: list[Codes] | None, *, first: bool,
-    present: Floats | None = None,
+    present: Floats | None = None, simulated: Floats | None = None,
 ) -> ClippedOutcome:  # fmt: skip
     """The target of a file.
 
@@ -267,40 +283,56 @@ def clipped_outcome(
         Whether the target is that of a first draw.
     present : float array (n,), optional
         1, or 0 where outcome and weight are blanked: C_B, which is public, counts such a record as before.
+    simulated : float array (N, K), optional
+        Predictor rows of a simulated file, where predictors are confidential and the weight is public: see
+        :func:`.clipped_fit.clipped_target`.
     """
-    tempering, size = (np.bincount(row, of, len(X)).astype(np.float64) for of in (a, np.ones(len(a))))
-    known, log_shape = float(a.sum()), reference.log_shape
+    in_C = a if simulated is None or present is None else a * present
+    tempering, size = (np.bincount(row, of, len(X)).astype(np.float64) for of in (in_C, np.ones(len(a))))
+    known, log_shape, far = float(a.sum()), reference.log_shape, family.farthest
     of_nodes, counted = X, tempering
     if groups is not None:
         weight = tempering + 1e-12
         of_nodes = np.array([np.average(X[g], axis=0, weights=weight[g]) for g in groups])
         counted = np.array([tempering[g].sum() for g in groups])
+    eta = np.clip(of_nodes @ reference.b, -far, far)
     cells = log_w is None and not family.summed
-    nodes, mass = measured.nodes(of_nodes @ reference.b, log_shape, known, cells=cells)
-    rows, (H, M) = np.concatenate([X, of_nodes]), nodes.shape
+    values, mass = measured.nodes(eta, log_shape, known, cells=cells)
+    rows, H = np.concatenate([X, of_nodes]), len(of_nodes)
+    if cells:
+        mass = np.column_stack([mass, np.full(H, -1.0)])  # the last limit begins no cell
+    kept = mass != 0
+    at_node = np.repeat(np.arange(len(X), len(X) + H), kept.sum(axis=1))
 
     order, place, start = _places(row, y)
     firsts = order[start[:-1]]  # a record of each place
-    at_row = np.concatenate([row[firsts], np.repeat(np.arange(len(X), len(X) + H), M)]).astype(np.intp)
-    at_y = np.concatenate([y[firsts], nodes.ravel()])
-    many = len(firsts) if cells else len(at_row)
-    of_places = np.zeros(many)
-    if not cells:
-        of_places[len(firsts) :] = (counted[:, None] * mass).ravel()
+    at_row = np.concatenate([row[firsts], at_node]).astype(np.intp)
+    at_y = np.concatenate([y[firsts], values[kept]])
+    nodes, many, of_places = None, len(at_row), np.zeros(len(at_row))
+    if log_w is None:
+        many, of_places = len(firsts), np.zeros(len(firsts))
+        begins = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.intp)
+        nodes = Nodes(many, cells, begins, mass[kept], counted)
+    else:
+        of_places[len(firsts) :] = (counted[:, None] * mass)[kept]
     ends = np.concatenate([start, np.full(many - len(firsts), start[-1])]).astype(np.intp)
     nowhere = np.empty((many, 0))
     part = Part(
         NOTHING, np.empty((0, 0)), np.zeros((many, 1)), False, nowhere, np.empty((1, 0)), B, limits,
-        np.empty((len(y), 0)), np.zeros(len(y)), (a if present is None else a * present)[order], ends, of_places,
+        np.empty((len(y), 0)), np.zeros(len(y)), (a if present is None else a * present)[order], ends, of_places, known,
     )  # fmt: skip
     if log_w is not None:
         given = np.column_stack([rows[at_row], family.size(at_y)])
         part = _with_weight(part, given, reference, log_w[order], place)
-    information = measured.information(of_nodes @ reference.b, log_shape)
-    unit = float(np.average(information, weights=counted + 1e-12) ** -0.5)
-    in_cells = Cells(many, counted[:, None] * mass) if cells else None
+    if simulated is None:
+        scaled_by, Q = counted, whitening(X, size)
+    else:  # nothing of the file sets a scale
+        eta, scaled_by = np.clip(simulated @ reference.b, -far, far), np.ones(len(simulated))
+        Q = whitening(simulated, scaled_by)
+    information = measured.information(eta, log_shape)
+    unit = float(np.average(information, weights=scaled_by + 1e-12) ** -0.5)
     at = _values(family, at_row, at_y)
-    return ClippedOutcome(family, measured, reference, rows, whitening(X, size), at, part, in_cells, known, unit, first)
+    return ClippedOutcome(family, measured, reference, rows, Q, at, part, nodes, known, unit, first)
 
 
 def _with_weight(part: Part, X: Floats, reference: Outcome, log_w: Floats, place: Codes) -> Part:
@@ -356,30 +388,47 @@ def _sums(
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _of_cells(ratio: Floats, tempering: Floats, B: float) -> tuple[float, Floats]:
-    """Sum over cells of the mean of clip(e^l, e^-B, e^B), l linear between limits (rows, Q + 1); its derivatives.
+def _expected(
+    ratio: Floats, cells: bool, start: Codes, mass: Floats, counted: Floats, B: float
+) -> tuple[float, Floats]:
+    """Sum over rows of what C_B of each counts, C_B <= 1 + e^-B, and its derivatives in the log ratios at the nodes.
 
-    With phi(l) = clip(e^l) the mean over l from a to b is M = int phi / (b - a), dM / db = (phi(b) - M) / (b - a).
+    C_B is the mean of clip(e^l, e^-B, e^B) over values; or over cells, l linear between limits.  With phi(l) = clip(e^l)
+    its mean over l from a to b is M = int phi / (b - a), dM / db = (phi(b) - M) / (b - a).
     """
-    total, slope = 0.0, np.zeros(ratio.shape)
+    total, slope = 0.0, np.zeros(ratio.size)
     low, high = np.exp(-B), np.exp(B)
-    for r in range(tempering.shape[0]):
-        for k in range(tempering.shape[1]):
-            a, b, counted = ratio[r, k], ratio[r, k + 1], tempering[r, k]
+    for r in range(counted.size):
+        of_row, first, end = 0.0, start[r], start[r + 1]
+        if counted[r] == 0:
+            continue
+        for k in range(first, end - cells):
+            a = ratio[k]
+            if not cells:
+                value = min(max(np.exp(a), low), high)
+                of_row += mass[k] * value
+                if -B < a < B:
+                    slope[k] = counted[r] * mass[k] * value
+                continue
+            b, weight = ratio[k + 1], counted[r] * mass[k]
             if abs(b - a) < SAME:
                 middle = 0.5 * (a + b)
-                total += counted * min(max(np.exp(middle), low), high)
+                of_row += mass[k] * min(max(np.exp(middle), low), high)
                 if -B < middle < B:
-                    slope[r, k] += 0.5 * counted * np.exp(middle)
-                    slope[r, k + 1] += 0.5 * counted * np.exp(middle)
+                    slope[k] += 0.5 * weight * np.exp(middle)
+                    slope[k + 1] += 0.5 * weight * np.exp(middle)
                 continue
             left, right = min(a, b), max(a, b)
             area = np.exp(min(max(right, -B), B)) - np.exp(min(max(left, -B), B))
             area += low * max(min(right, -B) - left, 0.0) + high * max(right - max(left, B), 0.0)
             mean = area / (right - left)
-            total += counted * mean
-            slope[r, k] += counted * (min(max(np.exp(a), low), high) - mean) / (a - b)
-            slope[r, k + 1] += counted * (min(max(np.exp(b), low), high) - mean) / (b - a)
+            of_row += mass[k] * mean
+            slope[k] += weight * (min(max(np.exp(a), low), high) - mean) / (a - b)
+            slope[k + 1] += weight * (min(max(np.exp(b), low), high) - mean) / (b - a)
+        if of_row > 1 + low:
+            of_row = 1 + low
+            slope[first:end] = 0.0
+        total += counted[r] * of_row
     return total, slope
 
 

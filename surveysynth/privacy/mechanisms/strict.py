@@ -309,7 +309,7 @@ def shared(budget: Budget, models: int) -> Budget:
 
 def tempered(bound: float, clamp: float, records: Records) -> float:
     """a: b / B, or, where C_B is confidential, as it lies between e^-B and 1 + e^-B, 2 b / (2 B + 1)."""
-    return bound / clamp if records.basis is None else 2 * bound / (2 * clamp + 1)
+    return bound / clamp if records.simulated is None else 2 * bound / (2 * clamp + 1)
 
 
 def first_epsilon(parameters: int, n: int, budget: Budget) -> float:
