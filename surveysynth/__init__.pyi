@@ -24,6 +24,7 @@ from .models.check import check_model
 from .models.counts.model import NegativeBinomialRegression, PoissonRegression
 from .models.gamma import GammaRegression
 from .models.mixture.model import Mixture
+from .models.multinomial import MultinomialRegression
 from .models.normal.fbp import FBP
 from .models.normal.fbs import FBS
 from .models.sequential import Sequential
@@ -76,6 +77,7 @@ __all__ = [
     "MembershipAttack",
     "Mixture",
     "ModelError",
+    "MultinomialRegression",
     "NegativeBinomialRegression",
     "NormalScores",
     "NotFitForRelease",

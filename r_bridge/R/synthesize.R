@@ -27,7 +27,8 @@
 #'
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
 #' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()],
-#'   [gamma_regression()], [mixture()], or [python_model()], one of your own.
+#'   [gamma_regression()], [multinomial_regression()], [mixture()], several [in_sequence()], or [python_model()], one of
+#'   your own.
 #' @param epsilon Privacy budget of the whole release. Under [strict()], [censored()] or a policy for files that differ by
 #'   one record's confidential values taken out, as n is public there; else by one record added or removed.
 #' @param m Number of synthetic data sets; default 3, and 3 to 5 under [strict()], by epsilon.

@@ -160,6 +160,30 @@ gamma_regression <- function(outcome, predictors = NULL, missing = c("fail", "dr
   )
 }
 
+#' A multinomial regression of one category
+#'
+#' The log odds of the categories are linear in the predictors, numbers among them; in [fbs()] categories have shares
+#' within cells of discrete predictors. The model has no density of the survey weight: weights must be public, or it is
+#' a later model of [in_sequence()], which is given the weight. Not under [censored()] and [per_instance()].
+#'
+#' @param outcome The confidential category that is synthesized, by name; or a formula, `activity ~ region + log(income)`,
+#'   and then no `predictors`. The names of its levels are published.
+#' @param predictors,missing As for [fbs()]; the columns of the formula are public.
+#' @param weight As for [beta_regression()].
+#' @return A model, for [synthesize()] and [privacy_cost()].
+#' @references Agresti (2013), Categorical Data Analysis, 3rd edition, section 8.1.
+#' @export
+#' @examples
+#' multinomial_regression(activity ~ region + log(income))
+multinomial_regression <- function(outcome, predictors = NULL, missing = c("fail", "drop"), weight = NULL) {
+  model <- synthesizer("MultinomialRegression", outcome, predictors, missing = match.arg(missing), weight = weight)
+  if (length(model$outcomes) > 1) {
+    refuse("a multinomial regression synthesizes one category: multinomial_regression(activity ~ region + log(income))")
+  }
+  model$arguments$outcome <- model$outcomes
+  model
+}
+
 #' A model of your own, in a Python file
 #'
 #' You have an outcome that none of the models suits, and you know its distribution: a Stan program and three functions
@@ -244,9 +268,9 @@ mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE
 #' Several outcomes of one file
 #'
 #' Models in sequence: each has the outcomes of those before it, and the log of the survey weight, as predictors where
-#' its formula names them. The first models the weight, and may have categories; later ones are amounts, counts or
-#' shares, and under [strict()] amounts of [fbs()]. Synthetic records get their outcomes one after the other, each given
-#' the synthetic ones before it.
+#' its formula names them. The first models the weight, and may have categories; later ones are amounts, counts, shares,
+#' or categories by [multinomial_regression()]. Synthetic records get their outcomes one after the other, each given the
+#' synthetic ones before it.
 #'
 #' @param ... Two models or more, in an order in which every predictor is public or comes before.
 #' @return A model, for [synthesize()].

@@ -52,6 +52,12 @@ def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Seque
     return names[0] if len(names) == 1 else names, parts[1].strip()
 
 
+def category(outcome: str) -> str | None:
+    """The column of an outcome ``C(column)``."""
+    found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
+    return found[1] if found else None
+
+
 def refuse_commas(formula: str) -> None:
     """Refuse a formula that lists columns by commas, outside of brackets, quotes and backticks (InputError)."""
     parts, depth, quote = [""], 0, ""

@@ -219,7 +219,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         weights = public_weight(design, self.predictor_columns, X, row)
         if weights is not None:
             return weights, None
-        refuse_proportional(design, self.outcomes, X, row)
+        refuse_proportional(design, self.numeric, X, row)
         return None, np.log(design.weights / (mean_weight or design.weights.mean()))
 
     def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
@@ -263,9 +263,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         ]
 
 
-DECLARED_WEIGHT = (
-    "the survey weight was declared public by the agency: it is kept, and only the outcome is modelled"
-)
+DECLARED_WEIGHT = "the survey weight was declared public by the agency: it is kept, and only the outcome is modelled"
 PUBLIC_WEIGHT = (
     "the survey weight is a function of the public predictors (found so on the file): it is public, it is "
     "kept, and only the outcome is modelled"

@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 RANGE, BROAD_SHAPE = 1000.0, 0.5
 LEAST = 1e6  # the highest amount over the least positive one that is told from 0
 
+
 @dataclass(frozen=True)
 class GammaRegression(RelativeOutcome[Standardized]):
     """Synthesizer of one positive outcome whose standard deviation goes with its mean.
@@ -153,7 +154,10 @@ class GammaRegression(RelativeOutcome[Standardized]):
 class GammaFamily:
     """The density as the strict mechanism takes it: its statistics log y and y, and public cells between quantiles."""
 
-    farthest: ClassVar[float] = 200.0  # of a log mean: amounts have units of their own
+    @property
+    def farthest(self) -> float:
+        """Of a log mean: amounts have units of their own."""
+        return 200.0
 
     @property
     def shaped(self) -> bool:

@@ -75,6 +75,9 @@ MODELS = {  # by the names that the command line has for them
     "nb": Listed("counts.model:NegativeBinomialRegression", "negbin", "a negative binomial regression of one count"),
     "poisson": Listed("counts.model:PoissonRegression", "poisson_counts", "a Poisson regression of one count"),
     "gamma": Listed("gamma:GammaRegression", "gamma_regression", "a gamma regression of one positive outcome"),
+    "multinomial": Listed(
+        "multinomial:MultinomialRegression", "multinomial_regression", "a multinomial regression of one category"
+    ),
     "mixture": Listed("mixture.model:Mixture", "mixture", "a mixture of regressions of one skewed outcome"),
 }
 

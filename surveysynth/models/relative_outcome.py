@@ -48,42 +48,16 @@ DRAWN = (
 S = TypeVar("S", bound=Standardized)
 
 
-class RelativeOutcome(OneOutcome[S], Relative[S]):
-    """Draws of a linear predictor, a shape, and the weight's regression, measured against a reference of that form."""
+class RelativeRows(OneOutcome[S], Relative[S]):
+    """One outcome given rows of predictors, and a weight that is declared public, measured against a reference."""
 
-    bounds: tuple[float, float] | None
     weight: Literal["public"] | None
     strict: bool = False  # whether it is fitted under the strict mechanism: then nothing of the file decides
 
-    shape: ClassVar[str | None]  # what draws call the shape; None where there is none
-    broad_shape: ClassVar[str]  # what a broad reference calls it
-
-    @property
-    @abstractmethod
-    def family(self) -> Family:
-        """The outcome's density."""
-
-    @property
-    def broad(self) -> Family:
-        """The density of a broad reference: of the model, unless that has one width only."""
-        return self.family
-
-    @abstractmethod
-    def broad_outcome(self) -> tuple[float, float]:
-        """Linear predictor and log shape of a reference that is made from public facts alone."""
-
-    def _check_relative(self) -> None:
-        """Refuse, on construction, what is no bound and no declaration of a weight."""
-        if self.bounds is not None:
-            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+    def _check_weight(self) -> None:
+        """Refuse, on construction, what is no declaration of a weight."""
         if self.weight not in (None, "public"):
             raise InputError("weight must be 'public', where the survey weight is, or left out")
-
-    def held(self, y: Floats) -> Floats:
-        """Values moved to the public bounds under the strict mechanism."""
-        return np.clip(y, *self.bounds) if self.strict and self.bounds is not None else y
-
-    # ---- the file
 
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
@@ -116,11 +90,55 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
         K = X.shape[1]
         return {"X": X, "columns": columns, "mean": np.zeros(K), "sd": np.ones(K)}
 
-    # ---- the contract
-
     def under_reference(self) -> Self:
         """Under the prior around the reference."""
-        return self._with(self.bounds, strict=True)
+        made = replace(self)  # type: ignore[type-var]  # subclasses are dataclasses
+        made.__dict__["strict"] = True
+        return made
+
+    def unprotected(self, records: S, sampler: Sampler) -> Draws:
+        """Under the model's own prior, in terms of the predictors' own units."""
+        return self.to_original_scale(records, self.fit(records, np.ones(records.n), sampler))
+
+    @property
+    def said_of_public_weight(self) -> str:
+        """Why the weight is kept, in a sentence."""
+        return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
+
+
+class RelativeOutcome(RelativeRows[S]):
+    """Draws of a linear predictor, a shape, and the weight's regression, measured against a reference of that form."""
+
+    bounds: tuple[float, float] | None
+
+    shape: ClassVar[str | None]  # what draws call the shape; None where there is none
+    broad_shape: ClassVar[str]  # what a broad reference calls it
+
+    @property
+    @abstractmethod
+    def family(self) -> Family:
+        """The outcome's density."""
+
+    @property
+    def broad(self) -> Family:
+        """The density of a broad reference: of the model, unless that has one width only."""
+        return self.family
+
+    @abstractmethod
+    def broad_outcome(self) -> tuple[float, float]:
+        """Linear predictor and log shape of a reference that is made from public facts alone."""
+
+    def _check_relative(self) -> None:
+        """Refuse, on construction, what is no bound and no declaration of a weight."""
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        self._check_weight()
+
+    def held(self, y: Floats) -> Floats:
+        """Values moved to the public bounds under the strict mechanism."""
+        return np.clip(y, *self.bounds) if self.strict and self.bounds is not None else y
+
+    # ---- the contract
 
     def _with(self, bounds: Any, *, strict: bool) -> Self:
         made = replace(self, bounds=bounds)  # type: ignore[type-var]  # subclasses are dataclasses
@@ -177,10 +195,6 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
         modelled = records.log_w is not None
         c = np.append(WEIGHT_CENTRE * intercept, 0.0) if modelled else None
         return self.as_draws([Outcome(eta * intercept, log_shape, c, WEIGHT_SD)], broad=True)
-
-    def unprotected(self, records: S, sampler: Sampler) -> Draws:
-        """Under the model's own prior, in terms of the predictors' own units."""
-        return self.to_original_scale(records, self.fit(records, np.ones(records.n), sampler))
 
     def pooled(self, draws: Draws) -> Draws:
         """Means of coefficients, geometric ones of the shape, and of the weight's variance."""
@@ -264,8 +278,3 @@ class RelativeOutcome(OneOutcome[S], Relative[S]):
         of_weight = [DRAWN] if public.public_weights is None else []
         within = [] if self.bounds is None else [WITHIN.format(*self.bounds)]
         return [REFERENCE_PRIOR, *within, ROOM, *of_weight]
-
-    @property
-    def said_of_public_weight(self) -> str:
-        """Why the weight is kept, in a sentence."""
-        return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import formulaic
@@ -26,6 +26,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
 from .base import LeaveOneOut, Relative, Synthesizer
 from .draws import Draws, Sampler, Synthetic
+from .multinomial import MultinomialRegression
 from .one_outcome import OneOutcome, Standardized
 from .records import EACH, Public, Records
 from .shared.normal_scores import PrivateScores
@@ -56,6 +57,8 @@ class Later:
         Of the predictor rows.
     mean, sd : float arrays (K,) or None
         What the fit took off and divided by, of models that do.
+    beside : mapping of str to object
+        What else is public of the model's records as a whole: names of categories.
     """
 
     view: type[Public]
@@ -64,12 +67,15 @@ class Later:
     columns: tuple[str, ...]
     mean: Floats | None
     sd: Floats | None
+    beside: Mapping[str, Any]
 
     @classmethod
     def of(cls, design: SurveyDesign, model: Synthesizer, records: Records) -> Self:
         """As in these records."""
-        scaled = (records.mean, records.sd) if isinstance(records, Standardized) else (None, None)
-        return cls(records.view, *model_spec(design, model.predictors), records.columns, *scaled)
+        mean, sd = (records.mean, records.sd) if isinstance(records, Standardized) else (None, None)
+        whole = [f.name for f in fields(records.view) if not f.metadata.get("each") and f.name not in ("X", "columns")]
+        beside = {name: getattr(records, name) for name in whole}
+        return cls(records.view, *model_spec(design, model.predictors), records.columns, mean, sd, beside)
 
     def public(self, frame: pd.DataFrame, weights: Floats) -> Public:
         """What the model simulates from: every record has a row of its own."""
@@ -85,7 +91,7 @@ class Later:
                 f"predictors that are synthetic have no finite value in {int(unusable.sum()):,} records: the formula "
                 "takes the log of an outcome that can be 0, say; write log(income + 1) or arcsinh(income)"
             )
-        return self.view(X=X, row=np.arange(len(X)), columns=self.columns, public_weights=weights)
+        return self.view(X=X, row=np.arange(len(X)), columns=self.columns, public_weights=weights, **self.beside)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -141,15 +147,16 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     ----------
     models : sequence of Synthesizer
         Two or more.  The first models the survey weight, unless that is public, and may have categories,
-        ``FBS("income + C(job) ~ region")``.  The later ones are numbers, counts or shares; what they are
-        given of the earlier outcomes is what their formulas name, and the log of the weight.
+        ``FBS("income + C(job) ~ region")``.  The later ones are amounts, counts, shares, or categories by a
+        :class:`MultinomialRegression`; what they are given of the earlier outcomes is what their formulas name, and the
+        log of the weight.
 
     Raises
     ------
     InputError
         Fewer than two models; an outcome twice; a formula that names an outcome of its own or a later model.
     ModelError
-        A later model of categories, or one that cannot take the weight as given.
+        A later model of categories within cells, or one that cannot take the weight as given.
 
     Examples
     --------
@@ -169,7 +176,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
             )
         self.models = (given[0], *(_given_the_weight(model) for model in given[1:]))
         self.outcomes = tuple(outcome for model in self.models for outcome in model.outcomes)
-        self.categorical = self.models[0].categorical
+        self.categorical = tuple(outcome for model in self.models for outcome in model.categorical)
         twice = sorted({name for name in self.outcomes if self.outcomes.count(name) > 1})
         if twice:
             raise InputError(f"{', '.join(twice)}: an outcome of two models; name it in one")
@@ -245,7 +252,8 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         """One synthetic data set: the first model's outcomes and weights, then one model after the other."""
         assert isinstance(public, SequentialPublic)
         made, frame = self._first_of(public, [_of_model(draw, k) for k in range(len(self.models))], rng)
-        return replace(made, outcomes=frame[[*self.numeric]].to_numpy(dtype=np.float64))
+        labels = {name: frame[name] for name in self.categorical}
+        return replace(made, outcomes=frame[[*self.numeric]].to_numpy(dtype=np.float64), labels=labels)
 
     def _first_of(
         self, public: SequentialPublic, drawn: Sequence[Draws], rng: np.random.Generator
@@ -286,9 +294,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
                     "a share, a positive amount or categories. Put it first, or say mechanism=PseudoPosterior()"
                 )
 
-    def relative(
-        self, records: SequentialRecords, references: Sequence[Draws], rng: np.random.Generator
-    ) -> Records:
+    def relative(self, records: SequentialRecords, references: Sequence[Draws], rng: np.random.Generator) -> Records:
         """The records of the model after those that have a reference, with predictor rows that set scales.
 
         Its predictors are confidential, and nothing of them may set a scale: the rows are those of a file that is
@@ -337,7 +343,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     @property
     def computed_from_file(self) -> list[str]:
         """Scales of predictors that are confidential, and the levels of labels."""
-        scaled = [m for m in self.models[1:] if isinstance(m, OneOutcome)]
+        scaled = [m for m in self.models[1:] if isinstance(m, OneOutcome) and not getattr(m, "strict", False)]
         of = [o for m in scaled for o in m.outcomes]
         return [SCALES.format(", ".join(of))] if of else []
 
@@ -348,8 +354,11 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
     if model.weight == "curved":
         raise InputError("later models take the weight as given: leave weight='curved' out, but for the first")
-    if model.categorical:
-        raise ModelError(f"{', '.join(model.categorical)}: categories belong to the first model")
+    if model.categorical and not isinstance(model, MultinomialRegression):
+        raise ModelError(
+            f"{', '.join(model.categorical)}: categories of {model.name} belong to the first model; a later one is "
+            "MultinomialRegression('C(job) ~ region + log(income)')"
+        )
     predictors = f"{model.predictors} + `{LOG_WEIGHT}`"
     return replace(model, weight="public", predictors=predictors)  # type: ignore[type-var]
 

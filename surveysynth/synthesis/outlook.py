@@ -30,7 +30,7 @@ from ..validation import as_list
 from .assemble import check_public, check_total, public_columns, public_mean_weight
 from .chosen import expected
 from .missing import without_missing
-from .parts import bounds_of_scores, by_of, print_of
+from .parts import bounds_of_scores, by_of, later_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import Settings
 
@@ -132,7 +132,9 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
     scale = {"scores": "private normal scores"}.get(str(m.transform), m.transform)
     parts = [f"{model.name} of {', '.join(model.outcomes)} ({m.kind}), given {model.predictors}"]
     if isinstance(model, Sequential):
-        parts = [f"in sequence, {m.name} of {'; '.join([str(m.formula), *(m.later or [])])}"]
+        later = [(each.name, each.formula) for each in later_of(settings)]
+        named = [f"{'' if name == m.name else name + ' of '}{formula}" for name, formula in later]
+        parts = [f"in sequence, {m.name} of {'; '.join([str(m.formula), *named])}"]
     parts += [f"scale {scale}"] if scale else []
     parts += [f"weights {m.weight}"] if m.weight else []
     parts += ["zeros of their own"] if m.zeros else []

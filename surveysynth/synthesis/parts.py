@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ..privacy.risks.lipschitz import LipschitzRisk
 from ..publication.quality import Symbols, symbols_of
 from ..publication.wording import Wording
 from .policy import Policy
-from .settings import MechanismName, Model, Settings
+from .settings import LaterModel, MechanismName, Model, Settings
 
 MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {
     "strict": Strict, "pseudo-posterior": PseudoPosterior, "per-instance": PerInstance, "weighted-e": WeightedE,
@@ -79,17 +79,33 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
     if not said.later:
         return first
     if name != "fbs":
-        raise InputError("model.later: further amounts go with model.name = 'fbs'")
-    given.pop("weight", None)  # which later models take as given
-    return Sequential([first, *(listed.make(*_amount(formula), **given) for formula in said.later)])
+        raise InputError("model.later: further outcomes go with model.name = 'fbs'")
+    return Sequential([first, *(_later(each, given, settings.privacy.bounds) for each in later_of(settings))])
 
 
-def _amount(formula: str) -> tuple[str, str]:
-    """Outcome and predictors of a later formula."""
-    outcomes, predictors = sides(formula)
+def later_of(settings: Settings) -> list[LaterModel]:
+    """The later models of a plan; a formula by itself is one of an amount."""
+    later = settings.model.later or []
+    return [LaterModel(formula=each) if isinstance(each, str) else each for each in later]
+
+
+def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
+    """A later model, with those options of the first that it takes; but the weight, which it has as a predictor."""
+    listed = MODELS[said.name]
+    outcomes, predictors = sides(said.formula)
     if len(outcomes) != 1:
-        raise InputError(f"model.later: {formula!r} has {len(outcomes)} outcomes: write a formula for each")
-    return outcomes[0], predictors
+        raise InputError(f"model.later: {said.formula!r} has {len(outcomes)} outcomes: write a formula for each")
+    outcome = outcomes[0]
+    shared = ("prior", "zeros", "missing", "transform") if said.name == "fbs" else ("missing",)
+    own = {option: given[option] for option in shared if option in given}
+    if said.zeros is not None:
+        _refuse({} if "zeros" in listed.options else {"zeros": said.zeros}, said.name)
+        own["zeros"] = said.zeros
+    if said.name == "beta":
+        if not isinstance(bounds, Mapping) or outcome not in bounds:
+            raise InputError(f"a share has public bounds: privacy.bounds = {{{outcome} = [0, 1], ...}}, by outcome")
+        own["bounds"] = bounds[outcome]
+    return listed.make(outcome, predictors, **own)
 
 
 def mechanism_of(settings: Settings, folder: Path) -> Mechanism:
@@ -113,7 +129,11 @@ def bounds_of_scores(settings: Settings) -> Any:
     """The bounds that private normal scores are made within; None where there are none to make."""
     own = settings.model.name in MODELS and "bounds" in MODELS[str(settings.model.name)].options  # of the model
     wanted = settings.privacy.mechanism == "strict" and settings.privacy.reference is None and not own
-    return settings.privacy.bounds if wanted and settings.model.transform in (None, "scores") else None
+    bounds = settings.privacy.bounds if wanted and settings.model.transform in (None, "scores") else None
+    if not isinstance(bounds, Mapping):
+        return bounds
+    shares = [sides(each.formula)[0][0] for each in later_of(settings) if each.name == "beta"]  # which have theirs
+    return {outcome: pair for outcome, pair in bounds.items() if outcome not in shares}
 
 
 def _risk(settings: Settings) -> Risk:

@@ -60,12 +60,22 @@ class Survey(Section):
     )
 
 
+class LaterModel(Section):
+    """A later model in sequence that is not like the first."""
+
+    formula: str = Field(description="outcome ~ predictors, which may be outcomes before it")
+    name: Literal["fbs", "nb", "poisson", "beta", "gamma", "multinomial"] = Field("fbs", description="model")
+    zeros: bool | None = Field(None, description="zeros are an outcome of their own")
+
+
 class Model(Section):
     """What is synthesized, given what, and by which model."""
 
     formula: str | None = Field(None, description="outcome ~ public predictors; C(column) is an outcome of categories")
-    later: list[str] | None = Field(
-        None, description="further amounts in sequence: formulas, which may name the outcomes before them"
+    later: list[str | LaterModel] | None = Field(
+        None,
+        description="further outcomes in sequence, given those before them: formulas of amounts, or "
+        "{formula = 'visits ~ log(income)', name = 'nb'}",
     )
     kind: choices.OutcomeKind = Field(
         "amount", description="what the outcomes are: amount, count or share; declared, never found"
@@ -337,12 +347,16 @@ def _inline(value: Any) -> Any:
     """Tables and pairs on one line; whole numbers without a point."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
+    if isinstance(value, Section):
+        value = value.model_dump(exclude_none=True)
     if isinstance(value, Mapping):
         made = tomlkit.inline_table()
         made.update({key: _inline(each) for key, each in value.items()})
         return made
     if isinstance(value, tuple | list):
-        return [_inline(each) for each in value]
+        listed = tomlkit.array()
+        listed.extend(_inline(each) for each in value)
+        return listed
     return value
 
 

@@ -16,6 +16,9 @@ test_that("a model can be written in three ways", {
   shows(mixture("y", ~ 1, transform = asinh_transform(9), bounds = c(-5, 1e3), allocation = "posterior"),
         "asinh_transform(scale = 9)")
   shows(gamma_regression(y ~ a), "GammaRegression: y ~ a\nmissing = \"fail\"")
+  shows(multinomial_regression(factor(job) ~ a), "MultinomialRegression: job ~ a\nmissing = \"fail\"")
+  expect_equal(multinomial_regression(job ~ a)$arguments, multinomial_regression("job", "a")$arguments)
+  expect_error(multinomial_regression(cbind(job, y) ~ a), "synthesizes one category")
   shows(python_model("pay.py:pay", y ~ a + b), "python_model: y ~ a + b\nfile = \"pay.py:pay\"")
   expect_equal(python_model("pay.py:pay", y ~ a)$arguments, python_model("pay.py:pay", "y", "a")$arguments)
   shows(poisson_counts("y", ~ 1, "independent", "drop"), "PoissonRegression: y ~ 1\nprior = \"independent\", missing = \"drop\"")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,10 @@ class BetaFamily:
 
     edge: float
 
-    farthest: ClassVar[float] = 15.0  # of the logit of a mean
+    @property
+    def farthest(self) -> float:
+        """Of the logit of a mean."""
+        return 15.0
 
     @property
     def shaped(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,10 @@ class CountFamily:
 
     shaped: bool
 
-    farthest: ClassVar[float] = 25.0  # of a log mean
+    @property
+    def farthest(self) -> float:
+        """Of a log mean."""
+        return 25.0
 
     @property
     def summed(self) -> bool:

@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ...design.survey_design import SurveyDesign
-from ...errors import InputError, ModelError, guarded
+from ...errors import InputError
 from ...validation import rows
+from ..shared.levels import levels_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 MOST_CATEGORIES = 1000  # of all columns, crossed
-FEWEST = 5  # records that a level has on average; fewer, and the column is an identifier
 MOST_BYTES = 2_000_000_000  # of all draws of the shares
 BLOCK = 4_000_000  # numbers in one block of draws
 
@@ -125,7 +125,7 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
     """
     codes, levels = [], []
     for name in columns:
-        code, found = _levels(design.column(name), name)
+        code, found = levels_of(design.column(name), name)
         codes.append(code)
         levels.append(found)
     sizes = [len(found) for found in levels]
@@ -148,34 +148,6 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
         cells = int(cell.max()) + 1
     category = np.asarray(np.ravel_multi_index(tuple(codes), tuple(sizes)), dtype=np.intp)
     return Categories(tuple(columns), tuple(levels), cell, cells, category)
-
-
-def _levels(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
-    """Level of each record, and the levels that occur, sorted as pandas sorts groups."""
-    missing = column.isna()
-    if missing.any():
-        raise InputError(
-            f"outcome {name!r} is missing in {rows(missing)}; fill it in, or say missing='drop' to leave these "
-            "records out (the report then says how many)"
-        )
-    code, found = guarded(
-        lambda: pd.factorize(column, sort=True),
-        TypeError,
-        lambda kind: InputError(f"outcome {name!r} has values that cannot be sorted; make them text"),
-    )
-    if not all(isinstance(level, str | int | float | bool | np.generic) for level in found.astype(object)):
-        raise InputError(f"outcome {name!r} has categories that are neither text nor numbers; make text of them")
-    levels = found.astype(column.dtype)
-    if isinstance(levels, pd.CategoricalIndex):
-        levels = levels.remove_unused_categories()
-    if len(column) < FEWEST * len(levels):
-        raise InputError(
-            f"outcome {name!r} has almost as many different values as records: the names of categories are published, "
-            "and these may identify somebody; group them"
-        )
-    if len(levels) == 1:
-        raise ModelError(f"{name} is constant: there is nothing to synthesize, and publishing it is publishing it")
-    return np.asarray(code, dtype=np.intp), levels
 
 
 # ---- the pseudo posterior of the shares

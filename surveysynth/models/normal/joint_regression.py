@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...choices import Clusters, Missing, WeightModel
-from ...design.formula import formula_columns, sides_of
+from ...design.formula import category, formula_columns, sides_of
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
@@ -63,7 +63,7 @@ from .debias_effects import ClusteredFile, correct_with_effects
 from .fisher_consistency import Weighting
 from .flat_prior import draw_flat
 from .identifiability import refuse_censored, refuse_constant_within, refuse_degenerate, refuse_singular, refuse_unseen
-from .outcomes import category, working_scale
+from .outcomes import working_scale
 from .records import JointPublic, JointRecords
 from .relative import RelativeRegression
 from .uncensored import uncensored, variance_factor

@@ -1,8 +1,6 @@
-"""Outcomes as a call names them: numbers on their working scales, and ``C(column)`` for categories."""
+"""Numeric outcomes on their working scales."""
 
 from __future__ import annotations
-
-import re
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +12,6 @@ from ..shared.normal_scores import NormalScores
 from ..shared.transforms import Transform
 
 Floats = NDArray[np.float64]
-
-
-def category(outcome: str) -> str | None:
-    """The column of an outcome ``C(column)``."""
-    found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
-    return found[1] if found else None
 
 
 def working_scale(

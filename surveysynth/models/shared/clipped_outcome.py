@@ -7,8 +7,9 @@ regressions.  The log weight, where it is modelled, is normal given the predicto
 
 C_B is an expectation over the outcome under the reference, at public nodes, and over the weight, in closed form.
 Counts are summed.  Between the nodes of a continuous outcome without a weight the log ratio is taken to be linear, as
-e^l, clipped, has kinks: its mean over a cell then is exact, and smooth.  Without a weight C_B is held at 1 + e^-B at the
-most, which it is below but for the error of nodes: so that it is bounded as well, where predictors are confidential.
+e^l, clipped, has kinks: its mean over a cell then is exact, and smooth.
+Without a weight C_B is held at 1 + e^-B at the most, which it is below but for the error of nodes: so that it is
+bounded as well, where predictors are confidential.
 
 With the reference's linear predictor eta_ref and whitened predictors W the linear predictor is eta_ref + W beta.  The
 prior is public: beta ~ N(0, 4 u^2 / rank), u one over the root of a record's mean information about eta under the
@@ -48,16 +49,12 @@ class Natural(NamedTuple):
 
 
 class Family(Protocol):
-    """A density of one outcome given a linear predictor and a shape.
+    """A density of one outcome given a linear predictor and a shape."""
 
-    Attributes
-    ----------
-    farthest : float
-        Linear predictors are held within plus and minus this, which is public: nothing overflows, whatever predictors
-        are.
-    """
-
-    farthest: float
+    @property
+    def farthest(self) -> float:
+        """What linear predictors are held within, plus and minus, which is public: nothing overflows."""
+        ...
 
     @property
     def shaped(self) -> bool:
@@ -96,7 +93,8 @@ class Family(Protocol):
     def nodes(self, eta: Floats, log_shape: float, known: float, *, cells: bool) -> tuple[Floats, Floats]:
         """Values (G, Q) and their probabilities; or limits (G, Q + 1) of cells, which are as probable (G, Q).
 
-        A row's own hang on no other row, but for values of probability 0 at the end.  ``known`` is how many records' worth of information the target rests on: more of it takes more nodes.
+        A row's own hang on no other row, but for values of probability 0 at the end.  ``known`` is how many records'
+        worth of information the target rests on: more of it takes more nodes.
         """
         ...
 
@@ -361,9 +359,7 @@ def _values(family: Family, row: Codes, y: Floats) -> Places:
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _ratios(
-    row: Codes, t1: Floats, t2: Floats, value: Codes, c: Floats, p: Floats, q: Floats, h: Floats
-) -> Floats:
+def _ratios(row: Codes, t1: Floats, t2: Floats, value: Codes, c: Floats, p: Floats, q: Floats, h: Floats) -> Floats:
     """c + p t_1 + q t_2 + h of every place."""
     out = np.empty(row.size)
     for i in range(row.size):
@@ -373,9 +369,7 @@ def _ratios(
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _sums(
-    row: Codes, t1: Floats, t2: Floats, value: Codes, g: Floats, rows: int, values: int
-) -> tuple[Floats, Floats]:
+def _sums(row: Codes, t1: Floats, t2: Floats, value: Codes, g: Floats, rows: int, values: int) -> tuple[Floats, Floats]:
     """Sums of g, g t_1 and g t_2 over the places of each row (3, rows), and of g over those of each value."""
     out, of_values = np.zeros((3, rows)), np.zeros(values)
     for i in range(row.size):
@@ -393,8 +387,8 @@ def _expected(
 ) -> tuple[float, Floats]:
     """Sum over rows of what C_B of each counts, C_B <= 1 + e^-B, and its derivatives in the log ratios at the nodes.
 
-    C_B is the mean of clip(e^l, e^-B, e^B) over values; or over cells, l linear between limits.  With phi(l) = clip(e^l)
-    its mean over l from a to b is M = int phi / (b - a), dM / db = (phi(b) - M) / (b - a).
+    C_B is the mean of clip(e^l, e^-B, e^B) over values; or over cells, l linear between limits.  With phi(l) =
+    clip(e^l) its mean over l from a to b is M = int phi / (b - a), dM / db = (phi(b) - M) / (b - a).
     """
     total, slope = 0.0, np.zeros(ratio.size)
     low, high = np.exp(-B), np.exp(B)
