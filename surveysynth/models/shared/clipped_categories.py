@@ -82,7 +82,7 @@ class ClippedCategories:
         C, W, at_ref = self.contrasts, self.X @ self.Q, self.X @ self.reference
         log_ref = log_softmax(at_ref, axis=1)
         G, K = log_ref.shape
-        counts = np.bincount(self.row * K + self.category, self.a, G * K)
+        counts = np.bincount(self.row * K + self.category, self.a, G * K).astype(np.float64)
         expected = (self.tempering[:, None] * np.exp(log_ref)).ravel()
         precision = self.prior_sd**-2
 

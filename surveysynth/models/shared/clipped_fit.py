@@ -508,7 +508,7 @@ def clipped_target(
         counts = tempering * share
         return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, counted[chosen], start, counts, about)
 
-    if zero is None or log_odds is None:
+    if zero is None or log_odds is None or reference.zero is None:
         whole = part(reference, pattern >= 0, slice(None), np.ones(len(W)), float(tempering.sum()), curved)
         return ClippedTarget(reference, (whole,), None, places)
     p = expit(log_odds)
