@@ -211,6 +211,26 @@ def test_tables_are_printed_from_the_public_files(released, run, monkeypatch):
     assert code == 0 and squeezed(f"all {next(rows(release.tables(), []))}") in squeezed(out)
 
 
+def test_tables_are_of_the_records_that_meet_a_condition(released, run):
+    release = ss.read_release(released)
+    expected = release.tables("gender", statistic="mean", where=lambda f: f.income > 20_000)
+    code, out, err = run("tables", released, "--by", "gender", "--statistic", "mean", "--where", "income > 20000")
+    assert (code, err) == (0, "")
+    for row in rows(expected, ["gender"]):
+        assert row in squeezed(out)
+    code, out, err = run("tables", released, "--where", "income > 20000", "--out", "here.md")
+    assert (code, err) == (0, "") and "income > 20000" in Path("here.md").read_text().replace("\\", "")
+    for wrong, said in (("incomes > 1", "names incomes"), ("income >", "is no condition"), ("income + 1", "no condition")):
+        code, out, err = run("tables", released, "--where", wrong)
+        assert (code, out) == (2, "") and said in squeezed(err), wrong
+
+
+def test_poverty_rates_have_the_line_that_is_given(released, run):
+    line = ss.read_release(released).tables(statistic="poverty_rate", outcome="income", poverty_line=30_000.0)
+    code, out, err = run("tables", released, "--statistic", "poverty_rate", "--poverty-line", "30000")
+    assert (code, err) == (0, "") and next(rows(line, [])) in squeezed(out)
+
+
 def test_printed_tables_have_labels(folder, capsys):
     labels = {"income": "Household income, gross, a year", "field": "Field [of] work"}
     design = ss.SurveyDesign(make_frame(), weights="wt", labels=labels)

@@ -322,6 +322,24 @@ def test_the_commands_from_a_file_to_a_comparison(survey: Path, tmp_path: Path) 
     assert f"/{folder}' is there: --overwrite replaces" in " ".join(run("check", str(tmp_path / "plan.toml")).split())
 
 
+def test_poverty_rates_of_a_plan_have_its_line(survey: Path, tmp_path: Path) -> None:
+    """In the published tables, and beside those of the confidential file."""
+    plan = ss.Plan.draft(
+        survey, formula=FORMULA, weights="weight", by=["education"], statistic=["poverty_rate"], poverty_line=500,
+        **quick(),
+    )  # fmt: skip
+    again = ss.Plan.read(plan.save(tmp_path / "plan.toml"))
+    release = again.release(seed=1)
+    place = again.write(release, tmp_path / "out")
+    expected = release.tables("education", statistic="poverty_rate", poverty_line=500.0)
+    published = pd.read_csv(place / "public" / "tables.csv")
+    np.testing.assert_allclose(published["estimate"], expected["estimate"])
+    beside = again.compare(release).set_index("education")["estimate"]
+    own = plan.design.frame
+    share = own["weight"][own["income"] < 500].sum() / own["weight"].sum()
+    assert beside["all"] == pytest.approx(share)
+
+
 def test_a_plan_of_a_labelled_file_with_codes_and_headings(tmp_path: Path) -> None:
     """SPSS: roles by label, codes by column, the file's headings and the plan's in the release; quantiles compared."""
     rng = np.random.default_rng(4)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pandas as pd
 import typer
 
 import surveysynth as ss
 
 from ..errors import InputError
 from ..release.quality_rule import QUALITY_RULE
+from ..release.release import Release
+from ..synthesis.edits import Bools, check_rules, obeyed
 from .options import By, by_commas, numbers
 from .printing import print_table, print_written
 
@@ -27,6 +31,13 @@ def tables_command(
     ] = None,
     quantiles: Annotated[
         Sequence[float] | None, by_commas("Probabilities of quantiles, by commas; default 0.5.", numbers)
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(help="Condition: the records that tables are of, as 'age >= 16'.", show_default=False),
+    ] = None,
+    poverty_line: Annotated[
+        float | None, typer.Option(help="Of poverty rates; default 60% of the median of all.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None,
@@ -47,10 +58,13 @@ def tables_command(
 
     names = list(by or ())
     asked: dict[str, Any] = {"statistic": statistic, "quantiles": quantiles or [0.5]}
-    asked |= {"min_cell": min_cell, "cv_limit": cv_limit}
+    asked |= {"min_cell": min_cell, "cv_limit": cv_limit, "poverty_line": poverty_line}
     if width is not None and (out is None or out.suffix not in FIGURES):
         raise InputError("--width is of figures: --out x.svg or x.png")
     loaded = ss.read_release(release)
+    if where is not None:
+        loaded = _with_condition(loaded, where)
+        asked["where"] = where
     if out is None:
         print_table(loaded.tables(names, **asked), names)
         return
@@ -61,3 +75,18 @@ def tables_command(
         asked["statistic"] = next(iter(statistic or ()), None)
     write = loaded.plot if out.suffix in FIGURES else loaded.write_tables
     print_written(str(write(out, names, symbols=symbols, wording=wording, **asked)))
+
+
+def _with_condition(release: Release, where: str) -> Release:
+    """The release with a condition on its columns as a column of that name, which titles then say."""
+    columns = [*release.datasets[0].frame]
+    if where in columns:
+        return release
+    check_rules(where, columns, "--where")
+    obeyed([where], release.datasets[0].frame, "--where")  # whether it is a condition
+    return release.assign(**{where: partial(_holds, where=where)})
+
+
+def _holds(frame: pd.DataFrame, where: str) -> Bools:
+    """Which records meet the condition: (n,)."""
+    return obeyed([where], frame, "--where")

@@ -541,6 +541,7 @@ class Release:
         by: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] | None = None,
         quantiles: Sequence[float] | float = 0.5,
+        poverty_line: float | None = None,
         format: str = "csv",
         min_cell: int | None = None,
         cv_limit: float | None = None,
@@ -563,7 +564,7 @@ class Release:
         path : str or Path
         by : str or list of str, optional
             Variables of ``public/tables.csv``; default :meth:`table_predictors`.
-        statistic, quantiles
+        statistic, quantiles, poverty_line
             Of ``public/tables.csv``, as for :meth:`tables`.
         format : {"csv", "parquet"}
             Of the synthetic files.
@@ -594,7 +595,10 @@ class Release:
         check_format(format)
         check_place(path, overwrite=overwrite)
         names = self.table_predictors() if by is None else as_list(by)
-        table = self.tables(names, statistic=statistic, quantiles=quantiles, min_cell=min_cell, cv_limit=cv_limit)
+        table = self.tables(
+            names, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line, min_cell=min_cell,
+            cv_limit=cv_limit,
+        )  # fmt: skip
         document = printed(self, table, names, symbols=symbols, wording=wording)
         write_folder(self, path, table, document, format=format, min_cell=min_cell, overwrite=overwrite, ledger=ledger)
         if ledger is not None:

@@ -28,8 +28,8 @@ QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 HELD = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
 
 
-def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str]) -> list[str]:
-    """Rules as a list, if they are conditions on these columns.
+def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry: str = "edits") -> list[str]:
+    """Rules as a list, if they are conditions on these columns; messages call them ``entry``.
 
     Raises
     ------
@@ -39,28 +39,28 @@ def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str]) -> li
     given = [rules] if isinstance(rules, str) else list(rules or ())
     for rule in given:
         if not isinstance(rule, str) or not rule.strip():
-            raise InputError("edits are conditions on columns, as text: 'rent <= income'")
-        names = _names(rule)
+            raise InputError(f"{entry}: conditions on columns, as text: 'rent <= income'")
+        names = _names(rule, entry)
         unknown = sorted(names - set(columns))
         if unknown:
             raise InputError(
-                f"edits: {rule!r} names {', '.join(unknown)}, which synthetic files do not have: they hold "
+                f"{entry}: {rule!r} names {', '.join(unknown)}, which synthetic files do not have: they hold "
                 f"{', '.join(columns)}"
             )
     return given
 
 
-def _names(rule: str) -> set[str]:
+def _names(rule: str, entry: str) -> set[str]:
     """The columns that a rule names; InputError where it is no condition, or calls a function."""
     text = QUOTED.sub(PLACE, rule).replace("&", " and ").replace("|", " or ")
 
     def impossible(kind: str) -> InputError:
-        return InputError(f"edits: {rule!r} is no condition: write comparisons of columns, as 'rent <= income'")
+        return InputError(f"{entry}: {rule!r} is no condition: write comparisons of columns, as 'rent <= income'")
 
     tree = guarded(partial(ast.parse, text, mode="eval"), (SyntaxError, ValueError, RecursionError), impossible)
     nodes = list(ast.walk(tree))
     if any(isinstance(node, ast.Call | ast.Attribute | ast.Subscript) for node in nodes):
-        raise InputError(f"edits: {rule!r} calls a function: derive a column first, or write comparisons of columns")
+        raise InputError(f"{entry}: {rule!r} calls a function: derive a column first, or write comparisons of columns")
     return {node.id for node in nodes if isinstance(node, ast.Name)} - {PLACE} | set(QUOTED.findall(rule))
 
 
@@ -90,7 +90,7 @@ def _computed(frame: pd.DataFrame, expression: str) -> Any:
     return frame.eval(expression, engine="python")
 
 
-def obeyed(rules: Sequence[str], frame: pd.DataFrame) -> Bools:
+def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
     """Which records obey all rules: (n,); a condition on something missing is not obeyed.
 
     Raises
@@ -102,11 +102,11 @@ def obeyed(rules: Sequence[str], frame: pd.DataFrame) -> Bools:
     for rule in rules:
 
         def impossible(kind: str, rule: str = rule) -> InputError:
-            return InputError(f"edits: {rule!r} cannot be evaluated ({kind})")
+            return InputError(f"{entry}: {rule!r} cannot be evaluated ({kind})")
 
         found = guarded(partial(_computed, frame, rule), Exception, impossible)
         if not isinstance(found, pd.Series) or not pd.api.types.is_bool_dtype(found.dtype):
-            raise InputError(f"edits: {rule!r} is no condition: write a comparison, as 'rent <= income'")
+            raise InputError(f"{entry}: {rule!r} is no condition: write a comparison, as 'rent <= income'")
         out &= found.fillna(False).to_numpy(dtype=bool)
     return out
 

@@ -447,7 +447,8 @@ class Plan:
     def statistics(self) -> dict[str, Any]:
         """What the tables show, as arguments of :meth:`Release.tables`."""
         tables = self.settings.tables
-        return {"statistic": tables.statistic} | ({"quantiles": tables.quantiles} if tables.quantiles else {})
+        said = {"quantiles": tables.quantiles, "poverty_line": tables.poverty_line}
+        return {"statistic": tables.statistic} | {name: value for name, value in said.items() if value}
 
     def place(self, folder: str | Path | None = None) -> Path:
         """The folder of the release."""
@@ -474,7 +475,12 @@ class Plan:
         missing = "fail" if self.settings.model.missing in (None, "fail") else "drop"
         quantiles = self.settings.tables.quantiles or 0.5
         for outcome, statistic in theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False):
-            own.append(estimate(self.design, outcome or None, by, statistic, quantiles=quantiles, missing=missing))
+            own.append(
+                estimate(
+                    self.design, outcome or None, by, statistic, quantiles=quantiles, missing=missing,
+                    poverty_line=self.settings.tables.poverty_line,
+                )
+            )  # fmt: skip
         file = pd.concat(own)
         keys = [c for c in ("statistic", "outcome", "category", "prob", *by) if c in theirs and c in file]
         both = file[[*keys, "estimate", "se"]].merge(theirs[[*keys, *COMPARED]], on=keys, suffixes=("", "_release"))

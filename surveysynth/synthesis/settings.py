@@ -151,6 +151,9 @@ class Tables(Section):
         "default by what outcomes are",
     )
     quantiles: list[float] | None = Field(None, description="probabilities of quantiles")
+    poverty_line: float | None = Field(
+        None, gt=0, description="public line of poverty rates; default 60% of the median of all"
+    )
     min_cell: int | None = Field(
         None,
         ge=1,
