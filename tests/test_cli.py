@@ -220,7 +220,8 @@ def test_tables_are_of_the_records_that_meet_a_condition(released, run):
         assert row in squeezed(out)
     code, out, err = run("tables", released, "--where", "income > 20000", "--out", "here.md")
     assert (code, err) == (0, "") and "income > 20000" in Path("here.md").read_text().replace("\\", "")
-    for wrong, said in (("incomes > 1", "names incomes"), ("income >", "is no condition"), ("income + 1", "no condition")):
+    refused = {"incomes > 1": "names incomes", "income >": "is no condition", "income + 1": "is no condition"}
+    for wrong, said in refused.items():
         code, out, err = run("tables", released, "--where", wrong)
         assert (code, out) == (2, "") and said in squeezed(err), wrong
 

@@ -6,14 +6,18 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_ndtr, ndtr
 
-Family = Literal["gaussian", "binomial", "poisson", "gamma"]
+Family = Literal["gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"]
+BINARY = "binomial", "probit", "cloglog"  # outcomes of two values
 Floats = NDArray[np.float64]
 
+LARGEST = 500.0  # linear predictor of a complementary log-log link: its mean is 1 from 4 on
 KIND: dict[str, str] = {  # as messages call it
     "gaussian": "linear",
     "binomial": "logistic",
+    "probit": "probit",
+    "cloglog": "complementary log-log",
     "poisson": "Poisson",
     "gamma": "gamma",
 }
@@ -22,14 +26,22 @@ KIND: dict[str, str] = {  # as messages call it
 def mean(linear: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
     """The mean mu, its derivative mu' by the linear predictor, and mu' / V(mu), which residuals weigh in a score.
 
-    The identity, the logit and, for ``poisson`` and ``gamma``, the logarithm are the links; V is 1, mu (1 - mu), mu
-    and mu^2.
+    The identity, the logit, the probit, log(-log(1 - mu)) and, for ``poisson`` and ``gamma``, the logarithm are the
+    links; V is 1, mu (1 - mu) for outcomes of two values, mu and mu^2 (McCullagh & Nelder 1989, sections 2.2 and 4.3).
     """
     if family == "gaussian":
         return linear, np.ones_like(linear), np.ones_like(linear)
     if family == "binomial":
         mu = expit(linear)
         return mu, mu * expit(-linear), np.ones_like(mu)
+    if family == "probit":
+        log_density = -(linear**2) / 2 - np.log(2 * np.pi) / 2
+        return ndtr(linear), np.exp(log_density), np.exp(log_density - log_ndtr(linear) - log_ndtr(-linear))
+    if family == "cloglog":
+        hazard = np.exp(np.minimum(linear, LARGEST))
+        mu = -np.expm1(-hazard)
+        with np.errstate(invalid="ignore"):
+            return mu, hazard * np.exp(-hazard), np.where(hazard > 0, hazard / mu, 1.0)
     with np.errstate(over="ignore"):
         mu = np.exp(linear)
         return mu, mu, np.ones_like(mu) if family == "poisson" else np.exp(-linear)
@@ -41,6 +53,9 @@ def in_statsmodels(family: Family) -> Any:
 
     if family == "gamma":
         return sm.families.Gamma(sm.families.links.Log())
+    if family in ("probit", "cloglog"):
+        link = sm.families.links.Probit() if family == "probit" else sm.families.links.CLogLog()
+        return sm.families.Binomial(link)
     return {"gaussian": sm.families.Gaussian, "binomial": sm.families.Binomial, "poisson": sm.families.Poisson}[
         family
     ]()

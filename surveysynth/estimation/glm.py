@@ -26,7 +26,7 @@ from scipy.linalg import solve_triangular
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
-from .families import KIND, Family, in_statsmodels, mean
+from .families import BINARY, KIND, Family, in_statsmodels, mean
 from .model_frame import Bools, Data
 from .variance import DENSE, covariance, degrees_of_freedom
 
@@ -133,7 +133,7 @@ def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -
         before, last = fit.fit_history["params"][-2:]
         step = np.abs(T @ (last - before)) * np.sqrt(w @ data.X**2)
         grow = dict.fromkeys(term for term, s in zip(data.terms, step, strict=True) if s > 0.01 * step.max())
-        apart = "the two values of the outcome" if family == "binomial" else "zeros, or other extremes, of the outcome"
+        apart = "the two values of the outcome" if family in BINARY else "zeros, or other extremes, of the outcome"
         raise InputError(
             f"the {KIND[family]} regression has no finite solution: predictors separate {apart}, and "
             f"the coefficients of {', '.join(grow)} grow without end; leave some out or merge categories"

@@ -16,7 +16,7 @@ from ..design.formula import columns_of, factors_of, refuse_commas
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
 from ..validation import rows
-from .families import KIND, Family
+from .families import BINARY, KIND, Family
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -211,7 +211,7 @@ def data_of(
         if bad.any():
             where = rows(_in_the_design(bad, present))
             raise InputError(f"{side} of {formula!r} not finite in {where}; correct these or leave them out")
-    if family == "binomial":
+    if family in BINARY:
         _refuse_other_than_two(y, outcome, present)
     if family in ("poisson", "gamma"):
         _refuse_negative(y, outcome, present, family)
@@ -253,7 +253,7 @@ def _in_the_design(fitted: Bools, present: Bools) -> Bools:
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
     """Values of an outcome that is a column, and the categories behind 0 and 1 where it is no number."""
     column = design.column(name)
-    if family != "binomial" or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):
+    if family not in BINARY or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):
         return design.numeric(name)[present], ()
     codes, categories = pd.factorize(column[present], sort=True)
     if len(categories) > 2:

@@ -38,7 +38,7 @@ class Regression:
         "stype[T.H]" where R says "(Intercept)" and "stypeH".
     covariance : pandas.DataFrame (p, p)
         Of the estimates, by term.
-    family : {"gaussian", "binomial", "poisson", "gamma"}
+    family : {"gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"}
     formula : str
     n : int
         Records that were fitted; the fewest where data sets differ.
@@ -216,10 +216,11 @@ def regression(
     formula : str
         Outcome ~ predictors, by formulaic: ``"api00 ~ ell + C(stype)"``.  It names columns of the
         design and nothing else.
-    family : {"gaussian", "binomial", "poisson", "gamma"}
-        Linear; logistic, as R's ``quasibinomial``; of counts, with the logarithm as link, as ``quasipoisson``; of
-        positive amounts, as ``Gamma(link="log")``.  A logistic outcome is 0/1, bool, or has two categories, the
-        second of which (in sorted order) is 1.  The dispersion is not modelled: standard errors come from the design.
+    family : {"gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"}
+        Linear; logistic, as R's ``quasibinomial``, or with its links ``"probit"`` and ``"cloglog"``; of counts, with
+        the logarithm as link, as ``quasipoisson``; of positive amounts, as ``Gamma(link="log")``.  A logistic outcome
+        is 0/1, bool, or has two categories, the second of which (in sorted order) is 1.  The dispersion is not
+        modelled: standard errors come from the design.
     offset : str, optional
         Column, or expression such as "log(exposure)", that is added to the linear predictor with the coefficient 1.
     missing : {"fail", "drop"}

@@ -243,6 +243,8 @@ class Synthesizer(Generic[R], metaclass=Complete):
         out = np.zeros(draws.size)
         for chosen in _blocks(np.arange(records.n), draws.size):
             here = chosen[after[chosen] != before[chosen]]
+            if here.size == 0:
+                continue
             out += self.log_density(records.some(here), draws) @ (after - before)[here]
         return out
 

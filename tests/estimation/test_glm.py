@@ -14,6 +14,8 @@ from surveysynth.estimation.regression import regressions
 FAMILY = {
     "gaussian": "gaussian()",
     "binomial": "quasibinomial()",
+    "probit": 'quasibinomial(link = "probit")',
+    "cloglog": 'quasibinomial(link = "cloglog")',
     "poisson": "quasipoisson()",
     "gamma": 'Gamma(link = "log")',
 }
@@ -26,6 +28,10 @@ FITS = {
     "amounts in clusters": ("apiclus1", CLUS1, "enroll ~ meals", "gamma", "log(`api.stu`)"),
     "linear, offset": ("apiclus2", CLUS2 | {"fpc": ["fpc1", "fpc2"]}, "api00 ~ ell + stype", "gaussian", "api99"),
     "logistic, offset": ("apistrat", STRAT, "sch.wide ~ ell + stype", "binomial", "meals / 100"),
+    "probit": ("apistrat", STRAT | {"fpc": "fpc"}, "sch.wide ~ ell + meals + stype", "probit", None),
+    "probit, offset": ("apiclus2", CLUS2, "comp.imp ~ ell + stype", "probit", "meals / 100"),
+    "cloglog": ("apiclus1", CLUS1 | {"fpc": "fpc"}, "sch.wide ~ ell + meals", "cloglog", None),
+    "nhanes, cloglog": ("nhanes", NHANES, "HI_CHOL ~ C(race) + agecat", "cloglog", None),
     "nhanes": ("nhanes", NHANES, "HI_CHOL ~ C(race) + agecat + RIAGENDR", "poisson", None),
 }
 
@@ -36,7 +42,7 @@ def fits(request, r, r_frame, to_r):
     dataset, roles, formula, family, offset = FITS[request.param]
     frame = r_frame(dataset)
     to_r("d", frame)
-    if family == "binomial":
+    if family in ("binomial", "probit", "cloglog"):
         r.r("d <- as.data.frame(lapply(d, function(x) if (is.character(x)) factor(x) else x))")
     in_r = formula.replace("C(", "factor(") + (f" + offset({offset})" if offset else "")
     r.r(f"""design <- {svydesign(roles)}
@@ -114,8 +120,9 @@ def test_predictions_equal_r(fits, r, to_r):
         if FITS[name][4]:  # R's predict.svyglm leaves an offset out
             offset = new.eval(FITS[name][4]).to_numpy()
         eta = np.array(r.r("as.numeric(predict(fit, newdata = new, type = 'link'))")) + offset
-        inverse = {"gaussian": lambda e: e, "binomial": lambda e: 1 / (1 + np.exp(-e))}.get(ours.family, np.exp)
-        np.testing.assert_allclose(predicted["estimate"], eta if linear else inverse(eta), rtol=1e-8)
+        to_r("eta", pd.DataFrame({"eta": eta}))
+        expected = eta if linear else np.array(r.r("fit$family$linkinv(eta$eta)"))
+        np.testing.assert_allclose(predicted["estimate"], expected, rtol=1e-8, atol=1e-8)
         if linear or not FITS[name][4]:
             np.testing.assert_allclose(predicted["se"], np.sqrt(np.array(r.r("as.numeric(vcov(p))"))), rtol=1e-7)
     assert (predicted.index == new.index).all()
