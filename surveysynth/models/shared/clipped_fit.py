@@ -480,9 +480,7 @@ def clipped_target(
     log_odds = None if reference.zero is None else X @ reference.zero
     slope = X @ reference.slope
     C = apart_from_mean(W, known)
-    if (
-        G > MANY_ROWS and simulated is None
-    ):  # rows with records, then groups of rows with C_B
+    if G > MANY_ROWS and simulated is None:  # rows with records, without C_B, then groups of rows with C_B alone
         group = np.zeros(G, dtype=np.intp) if places is None else places.cell * places.K + places.category
         groups = alike(W, tempering, group)
 
