@@ -337,10 +337,10 @@ def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.
     """Propensity score mean squared errors of every outcome, the weight, and all together; means over data sets."""
     outcomes = [str(name) for name in file.frame if name not in release.predictors]
     together = {name: [name] for name in outcomes} | ({"all together": outcomes} if len(outcomes) > 1 else {})
-    rows = []
+    rows, public = [], list(release.predictors)
     for what, columns in together.items():
         found = [
-            propensity(*(side.frame[[*columns, *release.predictors]] for side in (file, data)), columns)
+            propensity(file.frame[columns + public], data.frame[columns + public], columns)
             for data in datasets
         ]  # fmt: skip
         pmse, expected = np.mean(found, axis=0)
