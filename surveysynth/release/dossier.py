@@ -538,7 +538,8 @@ def _risks(
         ))  # fmt: skip
     else:
         blocks.append(Paragraph(
-            "Membership attack, on a fit of the same plan, made for this dossier. " + " ".join(str(attack).splitlines())
+            "Of the fit that was given; --membership makes a new one by the plan, not that behind the release. "
+            + " ".join(str(attack).splitlines())
         ))  # fmt: skip
         columns = [c for c in ("row", "advantage", "auc", "advantage_refit", "auc_refit") if c in attack.records]
         top = attack.records[columns].head(WORST)
