@@ -22,6 +22,7 @@ esac
 [[ $stage == demo ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignettes
 [[ $stage == demo ]] || debian+=(r-cran-{cli,dplyr,generics,ggplot2,tibble}) # that its results go with
 [[ $stage == demo ]] || debian+=(texlive-latex-recommended lmodern) # printed tables are compiled
+[[ $stage == demo ]] || debian+=(libpango-1.0-0 libpangoft2-1.0-0) # dossiers are made PDF
 [[ $stage != cmdstan ]] || debian+=(g++ make xz-utils)
 [[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev dpkg-dev g++) # rstan asks dpkg-architecture
 

@@ -44,10 +44,14 @@ from .privacy.release_rule import IdentificationRule
 from .privacy.risks.count import CountRisk
 from .privacy.risks.identification import MarginalRisk, PairwiseRisk
 from .privacy.risks.lipschitz import LipschitzRisk
+from .release.changes import Changes
 from .release.charging import resume
+from .release.comparison import Comparison, compare
+from .release.dossier import dossier, public_dossier
 from .release.identification import attribute_risk, identification_risk, pairwise_weights
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.release import Release, read_release
+from .synthesis.changes import diff
 from .synthesis.fit import Fit
 from .synthesis.fitting import fit, synthesize
 from .synthesis.histogram import perturbed_histogram
@@ -61,6 +65,8 @@ __all__ = [
     "AsinhTransform",
     "BetaRegression",
     "Censored",
+    "Changes",
+    "Comparison",
     "CountRisk",
     "EngineError",
     "Fit",
@@ -102,9 +108,12 @@ __all__ = [
     "__version__",
     "attribute_risk",
     "check_model",
+    "compare",
     "correlations",
     "datasets",
+    "diff",
     "difference",
+    "dossier",
     "estimate",
     "expected_se",
     "fit",
@@ -119,6 +128,7 @@ __all__ = [
     "population_covariances",
     "predictive_margins",
     "privacy_cost",
+    "public_dossier",
     "r",
     "read_release",
     "regression",

@@ -101,6 +101,23 @@ def test_no_public_number_is_a_confidential_one(public):
         assert (nearest > 1e-9 * values).all()
 
 
+def test_the_public_twin_of_a_dossier_holds_no_mark_and_the_dossier_is_locked(release, tmp_path):
+    folder = release.write(tmp_path / "release", by="region", min_cell=3)
+    FRAME.to_csv(tmp_path / "file.csv", index=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "surveysynth", "dossier", str(folder), "--public", "--out", str(tmp_path / "page")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not marks_in(run.stdout.replace(str(tmp_path), "") + run.stderr)
+    for file in (tmp_path / "page").iterdir():
+        assert not marks_in(re.sub("[0-9a-f]{64}", "", decoded(file))), file.name
+    made = ss.dossier(folder, ss.SurveyDesign(FRAME, **ROLES), tmp_path / "signed", files=[tmp_path / "file.csv"])
+    assert made.stat().st_mode & 0o777 == 0o700
+    for path in made.rglob("*"):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
+    assert not re.search(str(SEED), decoded(made / "dossier.html"))
+
+
 @pytest.mark.slow
 def test_a_release_of_counts_by_counted_risks_and_re_weighted_holds_no_mark(tmp_path):
     frame = FRAME.assign(visits=np.random.default_rng(1).negative_binomial(2, 0.2, N))

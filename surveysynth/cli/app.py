@@ -15,12 +15,15 @@ from rich.markup import escape
 from .._version import __version__
 from ..errors import NotFitForRelease, SurveySynthError
 from ..progress import plain_lines
+from .compare import compare_command
 from .demo import demo_command
+from .diff import diff_command
 from .doctor import doctor_command
+from .dossier import dossier_command
 from .histogram import histogram_command
 from .ledger import ledger_command
 from .once import Commands
-from .plan import check_command, compare_command, plan_command, release_command, resume_command
+from .plan import check_command, plan_command, release_command, resume_command
 from .policy import policy_command
 from .printing import console, give_up_stdout
 from .privacy_cost import privacy_cost_command
@@ -40,6 +43,8 @@ app.command("check")(check_command)
 app.command("release")(release_command)
 app.command("resume")(resume_command)
 app.command("compare")(compare_command)
+app.command("dossier")(dossier_command)
+app.command("diff")(diff_command)
 app.add_typer(study_app, name="study")
 app.command("risk")(risk_command)
 app.command("synthesize")(synthesize_command)
@@ -51,7 +56,7 @@ app.command("tables")(tables_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
 errors = Console(stderr=True)
-OF_PLANS = "plan", "check", "release", "compare", "synthesize", "policy", "privacy-cost"  # commands
+OF_PLANS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""The commands ``surveysynth plan``, ``check``, ``release`` and ``compare``: one reviewable file from start to end."""
+"""The commands ``surveysynth plan``, ``check`` and ``release``: one reviewable file from start to end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from rich.box import SIMPLE
@@ -15,17 +15,9 @@ import surveysynth as ss
 
 from ..choices import OutcomeKind
 from ..errors import InputError
-from ..storage import whole_file
 from .options import Bounds, By, Entries, Epsilon, Formula, Overwrite, Psu, Seed, Strata, Total, Weights
-from .printing import about_what_is_written, console, print_release, print_table, print_written
+from .printing import about_what_is_written, console, print_release, print_table
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-COMPARED = (
-    "statistic", "outcome", "category", "prob", "estimate", "se", "estimate_release", "se_release", "ci_low", "ci_high",
-    "holds", "se_ratio",
-)  # fmt: skip
 PlanFile = Annotated[Path, typer.Argument(help="File by surveysynth plan.", show_default=False)]
 OPTIONS = {  # entries that have an option of their own
     "survey.weights": "--weights", "model.formula": "--formula", "privacy.epsilon": "--epsilon",
@@ -108,27 +100,6 @@ def resume_command(
         print_release(ss.read_release(place), place, None)
 
 
-def compare_command(
-    plan: PlanFile,
-    release: Annotated[Path, typer.Argument(help="Folder of the release.", show_default=False)],
-    out: Annotated[Path | None, typer.Option(help="CSV file to write.")] = None,
-) -> None:
-    """A release beside the confidential file, for the agency alone."""
-    if out is not None and out.exists():
-        raise InputError(f"{str(out)!r} exists; choose another --out")
-    table = ss.Plan.read(plan).compare(ss.read_release(release))
-    by = [str(name) for name in table if name not in COMPARED]
-    for (statistic, outcome), part in table.groupby(["statistic", "outcome"], sort=False):
-        summary = _summary(f"{statistic} of {outcome}" if outcome else str(statistic), part, by)
-        console.print(summary, markup=False, highlight=False, soft_wrap=True)
-    more = "" if out else " --out cells.csv keeps every cell."
-    console.print(f"Internal: computed from the confidential file.{more}", markup=False, highlight=False)
-    if out is not None:
-        with whole_file(out, replace=False) as stream:  # for its owner alone
-            stream.write(table.to_csv(index=False).encode())
-        print_written(str(out))
-
-
 def drafted(
     file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **said: Any
 ) -> ss.Plan:
@@ -179,23 +150,6 @@ def _print_entries() -> None:
                 f"{section}.{name}", escape(str(entry.description)) + (f": {', '.join(values)}" if values else "")
             )
     console.print(shown)
-
-
-def _summary(what: str, part: pd.DataFrame, by: Sequence[str]) -> str:
-    judged = part[part["holds"].notna()]
-    held, all_ = int(judged["holds"].sum()), len(judged)
-    said = f"{what}: "
-    if all_:
-        said += (
-            f"{held} of {all_} intervals ({held / all_:.0%}) hold the file's own estimate; standard errors are "
-            f"{judged['se_ratio'].median():.2f} times the file's own (median of the cells)"
-        )
-    fixed = len(part) - all_
-    said += f"{'; ' if all_ and fixed else ''}{f'{fixed} fixed by design, or without an interval' if fixed else ''}"
-    missed = judged[~judged["holds"].astype(bool)]
-    off = (missed["estimate_release"] - missed["estimate"]) / missed["se_release"]
-    cells = [" x ".join(str(row[name]) for name in by) or "all" for row in missed.to_dict("records")]
-    return said + "".join(f"\n  {cell}: off by {x:+.1f} standard errors" for cell, x in zip(cells, off, strict=True))
 
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:

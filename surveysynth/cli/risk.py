@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,9 +117,10 @@ def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
     """Files whose rows are in the order of the original; or a release, with the order of its own."""
     from ..design.read import read_frame
     from ..release.folder import MANIFEST
+    from ..release.identification import ordered_release
 
     if len(paths) == 1 and paths[0].is_dir():
-        return _ordered_release(paths[0])
+        return ordered_release(paths[0])
     for path in paths:
         if path.is_dir():
             raise InputError(f"{str(path)!r} is a folder: give one release folder, or synthetic files")
@@ -130,24 +130,6 @@ def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
                 "release folder instead, whose internal part knows the order"
             )
     return [read_frame(path) for path in paths]
-
-
-def _ordered_release(folder: Path) -> ss.Release:
-    import numpy as np
-
-    from ..design.read import read_frame
-
-    release, file = ss.read_release(folder), folder / "internal" / "rows.csv"
-    if not file.is_file():
-        raise InputError(
-            f"the release in {str(folder)!r} lacks internal/rows.csv, which says which row of the confidential file a "
-            "synthetic record stands for: give the folder with its internal part, as synthesize wrote it"
-        )
-    order = read_frame(file).to_numpy().T
-    whole = order.shape == (release.m, release.datasets[0].n) and order.dtype.kind == "i" and order.min() >= 0
-    if not (whole and all(np.array_equal(np.sort(rows), np.unique(order[0])) for rows in order)):
-        raise InputError(f"{str(file)!r} does not go with the public files, or is damaged")
-    return replace(release, internal={"rows": order})
 
 
 def _write_risks(table: pd.DataFrame, out: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import xlogy
 from scipy.stats import beta
@@ -125,3 +125,15 @@ def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
         brentq(beyond, tiny, p, xtol=1e-15) if beyond(tiny) > 0 else 0.0,
         brentq(beyond, p, 1 - 1e-16, xtol=1e-15) if beyond(1 - 1e-16) > 0 else 1.0,
     )
+
+
+def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
+    """Interval overlap: the mean of the shares that the common part is of either interval.
+
+    1 for equal intervals; negative for intervals that are apart, the more so the further (Karr et
+    al. 2006, in the form of Snoke et al. 2018).  NaN where an interval has no length.
+    """
+    low, high, other_low, other_high = (np.asarray(a, dtype=float) for a in (low, high, other_low, other_high))
+    common = np.minimum(high, other_high) - np.maximum(low, other_low)
+    length, other = high - low, other_high - other_low
+    return 0.5 * (common / np.where(length > 0, length, np.nan) + common / np.where(other > 0, other, np.nan))

@@ -70,8 +70,12 @@ class Attacked(Protocol):
     budget: Budget
     rows: Codes
     unit: Unit
-    risk: Floats
     weighted: ProtectedFit
+
+    @property
+    def risk(self) -> Floats:
+        """Risk of every record, or unit."""
+        ...
 
     @property
     def weights_from_file(self) -> bool:

@@ -8,6 +8,8 @@ What an intruder is taken to know and to do, and the measures, are in :mod:`surv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,11 +17,12 @@ from numpy.typing import NDArray
 
 from ..design.columns import codes, listing, numeric
 from ..design.discrete import is_label
+from ..design.read import read_frame
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..privacy.neighbourhoods import Balls, Sizes, attribute, balls_of, ends, marginal, pairwise, sizes
 from ..validation import as_list, rows
-from .release import Release
+from .release import Release, read_release
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -165,6 +168,27 @@ def attribute_risk(
         As :func:`identification_risk`.
     """
     return _averaged(attribute, "attribute_risk", original, synthetic, known, value, radius, relative, floor)
+
+
+def ordered_release(folder: Path) -> Release:
+    """A release that was written, with the order of its records, which its internal part knows.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.read_release`; there is no internal/rows.csv, or it does not go with the public files.
+    """
+    release, file = read_release(folder), folder / "internal" / "rows.csv"
+    if not file.is_file():
+        raise InputError(
+            f"the release in {str(folder)!r} lacks internal/rows.csv, which says which row of the confidential file a "
+            "synthetic record stands for: give the folder with its internal part, as synthesize wrote it"
+        )
+    order = read_frame(file).to_numpy().T
+    whole = order.shape == (release.m, release.datasets[0].n) and order.dtype.kind == "i" and order.min() >= 0
+    if not (whole and all(np.array_equal(np.sort(rows), np.unique(order[0])) for rows in order)):
+        raise InputError(f"{str(file)!r} does not go with the public files, or is damaged")
+    return replace(release, internal={"rows": order})
 
 
 def _averaged(

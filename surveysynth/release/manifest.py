@@ -133,6 +133,18 @@ def read_manifest(file: Path) -> dict[str, Any]:
     return said
 
 
+def seal_of(path: Path) -> str:
+    """The SHA-256 that ends the manifest of a release folder, or of its public one: by it others name the release.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_manifest`.
+    """
+    folder = path / "public" if (path / "public").is_dir() else path
+    return str(read_manifest(folder / "manifest.json")["checksum"]["sha256"])
+
+
 def manifest_of(release: Release) -> dict[str, Any]:
     """What the manifest says of a release, but for its files: nothing confidential, and no seed."""
     design = release.datasets[0]

@@ -1,9 +1,10 @@
 """What private tables are worth: measures, repeated samples of a known population, methods side by side on a file."""
 
+from ..estimation.intervals import overlap
 from .censoring.outputs import invocations
 from .censoring.study import CensoringStudy, censoring_study, compare_mechanisms, ecdf_differences
 from .clusters import by_domain, cluster_study, compare_clusters, two_stage
-from .measures import compare_settings, compare_with_paper, overlap, rmse, rmse_ratios, summarize
+from .measures import compare_settings, compare_with_paper, rmse, rmse_ratios, summarize
 from .reweighting.study import ReweightingStudy, compare_weightings, reweighting_study
 from .risk_efficient.inputs import RiskEfficientPlan
 from .risk_efficient.study import RiskEfficientStudy, consumer_units_study, risk_efficient_study

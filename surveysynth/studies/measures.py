@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ..estimation.intervals import overlap
+
 Floats = NDArray[np.float64]
 
 CONFIDENTIAL = "confidential"
@@ -41,18 +43,6 @@ def cv(estimate: ArrayLike, se: ArrayLike) -> Floats:
     """Coefficient of variation: standard error over the absolute estimate; NaN where the estimate is 0."""
     size = np.abs(np.asarray(estimate, dtype=float))
     return np.asarray(se, dtype=float) / np.where(size > 0, size, np.nan)
-
-
-def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
-    """Interval overlap: the mean of the shares that the common part is of either interval.
-
-    1 for equal intervals; negative for intervals that are apart, the more so the further (Karr et
-    al. 2006, in the form of Snoke et al. 2018).  NaN where an interval has no length.
-    """
-    low, high, other_low, other_high = (np.asarray(a, dtype=float) for a in (low, high, other_low, other_high))
-    common = np.minimum(high, other_high) - np.maximum(low, other_low)
-    length, other = high - low, other_high - other_low
-    return 0.5 * (common / np.where(length > 0, length, np.nan) + common / np.where(other > 0, other, np.nan))
 
 
 def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

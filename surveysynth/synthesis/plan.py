@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
 
 from ..choices import OutcomeKind
@@ -23,18 +22,20 @@ from ..design.guess import guess_roles
 from ..design.read import LABELLED, listing_of, read_labelled
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..estimation import estimate
 from ..models.base import Synthesizer
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Mechanism
+from ..release.comparison import Comparison, compare
 from ..release.folder import check_place
+from ..release.manifest import seal_of
 from ..release.release import Release, read_release
 from ..storage import is_free, whole_file
 from ..validation import as_list
 from .assemble import public_columns
 from .chosen import choose, lacking
 from .edits import check_derived
-from .fitting import synthesize
+from .fit import Fit
+from .fitting import fit, synthesize
 from .outlook import Outlook, of_weights, outlook
 from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, print_of, rule_of, synthesizer_of
 from .policy import Policy
@@ -55,8 +56,6 @@ ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu"
 UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "zero_weights", "replicate_weights", "pps"
 ABOUT = "title", "contact", "source", "license"
 GUESSED = "guessed from the column's name or label: is it that?"
-COMPARED = ["estimate", "se", "ci_low", "ci_high"]
-ROUNDING = 1e-9  # of an estimate
 
 
 class Plan:
@@ -309,9 +308,9 @@ class Plan:
             As :func:`surveysynth.synthesize`; something is not filled in.
         """
         self._refuse_unfinished()
-        privacy, model, release = self.settings.privacy, self.settings.model, self.settings.release
+        privacy, release = self.settings.privacy, self.settings.release
         notes, of_others = self._said_of_others()
-        synthesizer, mechanism = self._parts()
+        synthesizer, _ = self._parts()
         self._refuse_labelled(synthesizer)
         by_of(self.settings, synthesizer)
         print_of(self.settings, synthesizer, self._folder)
@@ -322,15 +321,9 @@ class Plan:
         ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
         if ledger is not None and epsilon is not None:
             ledger.check(epsilon)  # before the work of a fit
-        chosen: dict[str, Any] = {"policy": self._policy}
-        if self._policy is None:
-            chosen = {"synthesizer": synthesizer, "mechanism": mechanism, "epsilon": privacy.epsilon, "m": release.m}
         made = synthesize(
-            self.design, **chosen, population_total=privacy.population_total, bounds=bounds_of_scores(self.settings),
-            public=privacy.public, clusters=model.clusters or "model", unit=privacy.unit,
-            reweight=privacy.reweight or 0, engine=model.engine or "auto", debias=bool(release.debias),
-            accept_diagnostics=release.accept or (), ledger=ledger if enter else None,
-            rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
+            self.design, **self._fitting(), debias=bool(release.debias), accept_diagnostics=release.accept or (),
+            ledger=ledger if enter else None, rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
         )  # fmt: skip
         about = {name: getattr(release, name) for name in ABOUT if getattr(release, name) is not None}
         for name in ("digits", "units"):
@@ -338,6 +331,42 @@ class Plan:
                 about[name] = value
         report = replace(made.privacy, assumptions=[*made.privacy.assumptions, *notes])
         return replace(made.assign(**derived), method=made.method | about | of_others, privacy=report)
+
+    def fit(self, *, seed: int | None = None) -> Fit:
+        """Fit as a release would, for a look inside: nothing is released, and no budget is spent.
+
+        Parameters
+        ----------
+        seed : int, optional
+            For tests only.
+
+        Raises
+        ------
+        InputError, ModelError, PrivacyError, EngineError
+            As :func:`surveysynth.fit`; something is not filled in.
+        """
+        self._refuse_unfinished()
+        return fit(self.design, **self._fitting(), seed=seed)
+
+    def _fitting(self) -> dict[str, Any]:
+        """The arguments of the fit."""
+        privacy, model = self.settings.privacy, self.settings.model
+        chosen: dict[str, Any] = {"policy": self._policy}
+        if self._policy is None:
+            synthesizer, mechanism = self._parts()
+            chosen = {"synthesizer": synthesizer, "mechanism": mechanism, "epsilon": privacy.epsilon}
+            chosen["m"] = self.settings.release.m
+        return chosen | {
+            "population_total": privacy.population_total, "bounds": bounds_of_scores(self.settings),
+            "public": privacy.public, "clusters": model.clusters or "model", "unit": privacy.unit,
+            "reweight": privacy.reweight or 0, "engine": model.engine or "auto",
+        }  # fmt: skip
+
+    @property
+    def files(self) -> list[Path]:
+        """The confidential file that the plan names."""
+        file = self.settings.survey.file
+        return [] if file is None else [self._folder / file]
 
     @property
     def ledger(self) -> Ledger | None:
@@ -458,38 +487,15 @@ class Plan:
         """Refuse a place where the release could not be written (InputError): before anything is spent."""
         check_place(self.place(folder), overwrite=overwrite)
 
-    def compare(self, release: Release) -> pd.DataFrame:
-        """A release beside the confidential file: for the agency alone.
+    def compare(self, release: Release) -> Comparison:
+        """A release beside the confidential file, by the variables and statistics of the plan: for the agency alone.
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row a cell and statistic: ``estimate`` and ``se`` of the file, those of the release with the suffix
-            ``_release`` and its interval, whether it ``holds`` the file's estimate, and ``se_ratio``; ``holds`` is
-            missing where the release gives no interval, as for a domain in one PSU, and where the design fixes the
-            number, as a public total.
+        Raises
+        ------
+        InputError
+            As :func:`surveysynth.compare`.
         """
-        by = self.settings.tables.by or release.table_predictors()
-        theirs = release.tables(by, **self.statistics)
-        own = []
-        missing = "fail" if self.settings.model.missing in (None, "fail") else "drop"
-        quantiles = self.settings.tables.quantiles or 0.5
-        for outcome, statistic in theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False):
-            own.append(
-                estimate(
-                    self.design, outcome or None, by, statistic, quantiles=quantiles, missing=missing,
-                    poverty_line=self.settings.tables.poverty_line,
-                )
-            )  # fmt: skip
-        file = pd.concat(own)
-        keys = [c for c in ("statistic", "outcome", "category", "prob", *by) if c in theirs and c in file]
-        both = file[[*keys, "estimate", "se"]].merge(theirs[[*keys, *COMPARED]], on=keys, suffixes=("", "_release"))
-        off = pd.Series(np.maximum(both["ci_low"] - both["estimate"], both["estimate"] - both["ci_high"]))
-        near = ROUNDING * both["estimate"].abs()
-        same = (both["estimate_release"] - both["estimate"]).abs() <= near
-        fixed = same & (both["se_release"] <= near)  # by design, as public totals
-        holds = (off <= 0).astype("boolean").where(off.notna() & ~fixed)
-        return both.assign(holds=holds, se_ratio=both["se_release"] / both["se"])
+        return compare(self.design, release, self.settings.tables.by, **self.statistics)
 
     def to_toml(self) -> str:
         """The plan as a file: every entry with a comment, what was chosen with its reason, what is to be filled in."""
@@ -554,9 +560,11 @@ class Plan:
                     raise InputError("privacy.overlap is about a reference: give privacy.reference, or leave it out")
                 continue
             earlier = read_release(self._folder / folder).privacy
+            seal = seal_of(self._folder / folder)
             spent = settings.privacy.epsilon or 0.0
             notes.append(sentence.format(earlier.epsilon, earlier.kind, earlier.epsilon + spent))
             facts[name] = {"epsilon": earlier.epsilon, "kind": earlier.kind, "together": earlier.epsilon + spent}
+            facts[name]["manifest"] = seal
         return notes, facts
 
 

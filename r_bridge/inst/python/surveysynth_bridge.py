@@ -270,6 +270,16 @@ def risk_of_records(
     return _saved(pd.DataFrame({"risk": risk.to_numpy()}), folder)
 
 
+def compare(release: ss.Release, folder: str, by: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
+    """A release beside the confidential design: its tables in subfolders."""
+    found = ss.compare(given.pop("design"), release, by, **given)
+    names = ["cells", "summary", "distributions", "curves", "pmse", "joint"]
+    for name in names:
+        (Path(folder) / name).mkdir()
+        _saved(getattr(found, name), str(Path(folder) / name))
+    return None, {"order": names, "text": str(found)}
+
+
 def historical_scores(frame: pd.DataFrame, **given: Any) -> tuple[None, dict[str, Any]]:
     """Knots of normal scores from a frame with columns ``values`` and, where there are, ``weights``."""
     scores = ss.NormalScores.from_historical(frame["values"], weights=frame.get("weights"), **given)

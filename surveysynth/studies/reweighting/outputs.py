@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ...estimation.intervals import overlap
 from ...publication import figures as plots
 from ...storage import private_folder
 from .. import measures
@@ -112,7 +113,7 @@ def curve(study: ReweightingStudy) -> pd.DataFrame:
         rows = private[[*keys, "replicate"]].assign(
             error=(private[statistic] - value) ** 2,
             own=(beside[statistic] - value) ** 2,
-            overlap=measures.overlap(private[low], private[high], beside[low], beside[high]),
+            overlap=overlap(private[low], private[high], beside[low], beside[high]),
         )
         groups = rows.groupby(keys, sort=False)
         found = groups[["error", "own", OVERLAP]].mean()

@@ -48,6 +48,7 @@ from ...datasets.consumer_units import INCOMES, consumer_units
 from ...design.columns import codes
 from ...design.survey_design import SurveyDesign
 from ...engines import get_engine
+from ...estimation.intervals import overlap
 from ...models.base import Synthesizer
 from ...models.draws import Sampler
 from ...models.shared.transforms import AsinhTransform
@@ -57,7 +58,6 @@ from ...progress import bar
 from ...validation import check_keywords, check_seed, whole
 from ..base import seed_of
 from ..bench import CHAINS, DRAWS, WARMUP, epsilon_of
-from ..measures import overlap
 from .bench import Files, RiskBench, profile_of
 from .inputs import DATA, KINDS, SYNTHESIZER, TOPCODING, Made, RiskEfficientPlan, as_design, check, synthesizer
 

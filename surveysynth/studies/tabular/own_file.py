@@ -15,6 +15,7 @@ import pandas as pd
 from ...choices import StudyMethod, StudyPrior
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
+from ...estimation.intervals import overlap
 from ...estimation.tables import TOTAL
 from ...privacy.budget import Budget
 from ...publication import figures as plots
@@ -125,7 +126,7 @@ def errors_of(sample: SampleStudy) -> pd.DataFrame:
     both = measures.beside_confidential(pd.concat(sample.tables, ignore_index=True), sample.by)
     both["rmse"] = measures.rmse(both["estimate"], both["se"], both["confidential_estimate"])
     intervals = (both[c] for c in ("ci_low", "ci_high", "confidential_ci_low", "confidential_ci_high"))
-    both["overlap"] = measures.overlap(*intervals)
+    both["overlap"] = overlap(*intervals)
     shown = [*measures.MADE_BY, *sample.by, "statistic", "estimate", "se", "confidential_estimate", "confidential_se"]
     return both.loc[both["method"] != CONFIDENTIAL, [*shown, "rmse", "overlap"]].reset_index(drop=True)
 

@@ -1,0 +1,57 @@
+#' A release beside the confidential file that it was made from
+#'
+#' For the agency alone: everything here is computed from the confidential file. A release is meant to give what the file
+#' gives, but for its noise: its 95% intervals should hold the file's own estimate in 95% of the cells or more, as release
+#' and file share their sampling error.
+#'
+#' @param design The confidential file, from `svydesign()`, `svrepdesign()` or srvyr's `as_survey()`. Records without an
+#'   outcome are left out.
+#' @param release By [synthesize()] or [read_release()].
+#' @param by Variables of the cells, by name or as a formula, as for [tables()]; default its discrete predictors, at most
+#'   three.
+#' @param statistic,quantiles As for [tables()].
+#' @param x A comparison.
+#' @param ... Not used.
+#' @return A list of class `surveysynth_comparison`, of data frames: `cells` (estimates of the file and of the release,
+#'   `std_diff`, their difference in standard errors of the file, the `overlap` of the two intervals, whether the
+#'   release's interval `holds` the file's estimate, `se_ratio`), `summary` (misses, and how many chance allows),
+#'   `distributions` (distances between weighted distribution functions), `curves` (these functions), `pmse` (propensity
+#'   score mean squared errors) and `joint` (how columns go together).
+#' @references Karr, Kohnen, Oganian, Reiter and Sanil (2006), The American Statistician 60, 224-232. Woo, Reiter, Oganian
+#'   and Karr (2009), Journal of Privacy and Confidentiality 1. Snoke, Raab, Nowok, Dibben and Slavkovic (2018), Journal
+#'   of the Royal Statistical Society A 181, 663-688.
+#' @seealso [identification_risk()], for risks of records.
+#' @export
+#' @examples
+#' \dontrun{
+#' beside <- compare_release(design, release, by = ~ field + gender)
+#' beside
+#' beside$cells
+#' }
+compare_release <- function(design, release, by = NULL, statistic = NULL, quantiles = 0.5) {
+  if (!inherits(release, "surveysynth_release")) refuse("compare_release() compares a design with a release")
+  parts <- design_parts(design)
+  by <- names_of(by)
+  columns <- c(unlist(release$manifest[c("public_predictors", "synthesized")]), intersect(by, names(parts$frame)))
+  check_there(columns, names(parts$frame))
+  in_folder(function(folder) {
+    out <- file.path(folder, "result")
+    dir.create(out)
+    said <- ask_python(
+      "compare", folder = out, design = design_for_python(parts, columns, folder), by = if (!is.null(by)) I(by),
+      statistic = if (!is.null(statistic)) I(statistic), quantiles = I(quantiles),
+      objects = list(python_release(release))
+    )$said
+    frames <- list.files(out)
+    tables <- stats::setNames(lapply(file.path(out, frames), loaded), frames)
+    structure(c(tables[said$order], list(text = said$text)), class = "surveysynth_comparison")
+  })
+}
+
+#' @rdname compare_release
+#' @method print surveysynth_comparison
+#' @export
+print.surveysynth_comparison <- function(x, ...) {
+  writeLines(x$text)
+  invisible(x)
+}

@@ -1,0 +1,46 @@
+"""The command ``surveysynth compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import surveysynth as ss
+
+from ..errors import InputError
+from ..storage import check_new
+from .confidential import Confidential, design_of
+from .options import By, Psu, Strata, Weights
+from .printing import console, print_written
+
+
+def compare_command(
+    release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
+    confidential: Confidential = None,
+    by: By = None,
+    weights: Weights = None,
+    strata: Strata = None,
+    psu: Psu = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to make, for every cell, curve and figure; confidential.")
+    ] = None,
+) -> None:
+    """A release beside the confidential file: misses, distances, pMSE.  For the agency alone.
+
+    With a plan as --confidential, its variables and statistics are compared. Roles of columns that are not given are
+    those that columns of the same names have in the release.
+    """
+    if confidential is None:
+        raise InputError("name the confidential file, or its plan: --confidential silc.csv, --confidential plan.toml")
+    if out is not None:
+        check_new(out)
+    read = ss.read_release(release)
+    design, plan = design_of(confidential, read, weights, strata, psu)
+    found = plan.compare(read) if plan is not None and by is None else ss.compare(design, read, by)
+    console.print(str(found), markup=False, highlight=False, soft_wrap=True)
+    if out is not None:
+        print_written(f"{found.write(out)} (to keep)")
+    else:
+        console.print("--out folder/ keeps every cell.", markup=False, highlight=False)

@@ -1,0 +1,48 @@
+"""The confidential file of a release: as it is, or as its plan reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import surveysynth as ss
+
+from ..errors import InputError
+
+Confidential = Annotated[
+    Path | None,
+    typer.Option(help="The confidential file, or the plan that reads it.", show_default=False),
+]
+ROLES = "weights", "strata", "psu", "fpc", "lonely_psu"
+
+
+def design_of(
+    file: Path, release: ss.Release, weights: str | None, strata: str | None, psu: Sequence[str] | None
+) -> tuple[ss.SurveyDesign, ss.Plan | None]:
+    """The confidential file as a design, and its plan if it was read by one.
+
+    Roles that are not given are those that columns of the same names have in the release.
+    """
+    given = {"weights": weights, "strata": strata, "psu": list(psu) if psu else None}
+    if file.suffix == ".toml":
+        stray = [f"--{name}" for name, value in given.items() if value]
+        if stray:
+            raise InputError(f"{', '.join(stray)}: not with a plan, which says it")
+        plan = ss.Plan.read(file)
+        return plan.design, plan
+    from ..design.read import read_frame
+
+    columns = {str(name) for name in read_frame(file).columns}
+    theirs = {name: release.datasets[0].roles().get(name) for name in ROLES}
+    known = {name: value for name, value in theirs.items() if value and (name == "lonely_psu" or _in(value, columns))}
+    roles = known | {name: value for name, value in given.items() if value}
+    if "weights" not in roles:
+        raise InputError(f"say which column of {str(file)!r} has the survey weights: --weights, or name its plan.toml")
+    return ss.SurveyDesign.read(file, **roles), None
+
+
+def _in(names: str | list[str], columns: set[str]) -> bool:
+    return {names} <= columns if isinstance(names, str) else set(names) <= columns

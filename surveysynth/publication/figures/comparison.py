@@ -1,0 +1,106 @@
+"""Figures of a release beside its confidential file.  Internal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .style import new_figure, save
+
+Floats = NDArray[np.float64]
+FILE, RELEASED, MISSED = "#555555", "#1f6f8b", "#c0392b"
+MOST = 4  # pairs that are drawn
+
+
+def estimates_beside(cells: pd.DataFrame, path: str | Path) -> Path:
+    """Release less file in standard errors of the file, by the size of the file's standard error; a panel a statistic.
+
+    Parameters
+    ----------
+    cells : pandas.DataFrame
+        Of :class:`surveysynth.release.comparison.Comparison`.
+    path : str or Path
+    """
+    judged = cells[cells["holds"].notna() & cells["std_diff"].notna()]
+    panels = list(judged.groupby(["statistic", "outcome"], sort=False))[:MOST]
+    figure, axes = new_figure(1, max(len(panels), 1), (4.2 * max(len(panels), 1) + 0.6, 3.4))
+    for ax, ((statistic, outcome), part) in zip(axes[0], panels, strict=False):
+        held = part["holds"].astype(bool).to_numpy()
+        low, high = ((part[c] - part["estimate"]) / part["se"] for c in ("ci_low", "ci_high"))
+        off, order = part["std_diff"].to_numpy(), np.argsort(part["std_diff"].to_numpy(), kind="stable")
+        at = np.empty(len(part))
+        at[order] = np.arange(len(part))
+        for which, color in ((held, RELEASED), (~held, MISSED)):
+            ax.vlines(at[which], low[which], high[which], color=color, lw=1, alpha=0.6)
+            ax.scatter(at[which], off[which], s=10, color=color, zorder=3)
+        ax.axhline(0, color=FILE, lw=1.2)
+        ax.set_xticks([])
+        ax.set_xlabel(f"cells, in order ({len(part)})")
+        ax.set_title(f"{statistic} of {outcome}" if outcome else str(statistic), loc="left", fontsize=10)
+    axes[0, 0].set_ylabel("release less file,\nin standard errors of the file")
+    return save(figure, path, "Estimates of the release with their 95% intervals; red: the file's estimate is outside")
+
+
+def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
+    """Weighted empirical distribution functions of file and release, a panel an outcome.
+
+    Parameters
+    ----------
+    curves : pandas.DataFrame
+        ``outcome, value, file, release``.
+    path : str or Path
+    """
+    panels = list(curves.groupby("outcome", sort=False))[:MOST]
+    figure, axes = new_figure(1, len(panels), (4.2 * len(panels) + 0.6, 3.4))
+    for ax, (outcome, part) in zip(axes[0], panels, strict=True):
+        ax.step(part["value"], part["file"], where="post", color=FILE, lw=1.8, label="file")
+        ax.step(part["value"], part["release"], where="post", color=RELEASED, lw=1.4, ls="--", label="release")
+        middle = np.interp([0.005, 0.995], part["file"], part["value"])
+        if middle[0] < middle[1]:
+            ax.set_xlim(*middle)
+        ax.set_xlabel(str(outcome))
+    axes[0, 0].set_ylabel("share of the population up to here")
+    axes[0, 0].legend(frameon=False, loc="lower right")
+    return save(figure, path, "Weighted distribution functions (without the outer half percent)")
+
+
+def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: str | Path) -> Path:
+    """Shares in classes of the file's tenths, of file and release: two panels a pair.
+
+    Parameters
+    ----------
+    grids : mapping of (first, second) to two arrays (10, 10)
+    path : str or Path
+    """
+    shown = list(grids.items())[:MOST]
+    figure, axes = new_figure(len(shown), 2, (7.2, 3.4 * len(shown)))
+    for row, ((first, second), pair) in zip(axes, shown, strict=True):
+        largest = max(float(grid.max()) for grid in pair)
+        for ax, grid, name in zip(row, pair, ("file", "release"), strict=True):
+            image = ax.imshow(100 * grid.T, origin="lower", cmap="Blues", vmin=0, vmax=100 * largest)
+            ax.set(xlabel=f"{first}, tenths of the file", ylabel=f"{second}, tenths", title=name, xticks=[], yticks=[])
+            ax.grid(False)
+        figure.colorbar(image, ax=row, label="percent of the population")
+    return save(figure, path, "Joint distributions")
+
+
+def risk_histogram(risks: pd.DataFrame, path: str | Path) -> Path:
+    """Histograms of risks of records, a panel a column.
+
+    Parameters
+    ----------
+    risks : pandas.DataFrame (records, measures)
+        In [0, 1].
+    path : str or Path
+    """
+    figure, axes = new_figure(1, risks.shape[1], (4.2 * risks.shape[1], 2.6), sharey=True)
+    for ax, (name, values) in zip(axes[0], risks.items(), strict=True):
+        ax.hist(values, bins=np.linspace(0, 1, 21).tolist(), color=RELEASED)
+        ax.set_yscale("log")
+        ax.set_xlabel(f"{name} risk")
+    axes[0, 0].set_ylabel("records (log scale)")
+    return save(figure, path, "Risks of records in this release")

@@ -1,0 +1,462 @@
+"""A release beside the confidential file that it was made from: what the agency looks at before it signs.  Internal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binom, rankdata
+
+from ..design.discrete import is_label
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..estimation import estimate
+from ..estimation.intervals import overlap
+from ..estimation.tables import QUANTITY, TOTAL
+from ..storage import private_folder
+from ..validation import as_list
+from .release import Release
+
+Floats = NDArray[np.float64]
+
+LEVEL = 0.95  # of the intervals
+RARE = 0.01  # chance of more misses than ``most``
+ROUNDING = 1e-9  # of an estimate
+POINTS = 400  # of a curve
+CLASSES = 10  # of a side of a joint distribution
+NOTICE = (
+    "NOT FOR PUBLICATION. These files are computed from the confidential file: they compare it with a release, cell by "
+    "cell."
+)
+SMOOTHED = (
+    "the weights of this release are smoothed: they are narrower than the file's by design, which the distribution and "
+    "the pMSE of the weight show"
+)
+INSIDE = "Internal: computed from the confidential file."
+PROPER = (
+    "1 is what a synthesizer gives that knows the file's own parameters; draws of the parameters raise it to about 2, "
+    "clusters and protection further"
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What a release says beside what its confidential file says.  Internal.
+
+    Attributes
+    ----------
+    by : tuple of str
+        Variables of the cells.
+    cells : pandas.DataFrame
+        One row a cell and statistic: ``estimate`` and ``se`` of the file, ``estimate_release`` and ``se_release`` with
+        the release's interval ``ci_low``, ``ci_high``;  ``std_diff``, release less file in standard errors of
+        the file; ``overlap`` of the two intervals (Karr et al. 2006); whether the interval ``holds`` the file's
+        estimate, missing where there is no interval or the design fixes the number, as a public total; ``se_ratio``.
+    summary : pandas.DataFrame
+        One row a statistic and outcome: ``cells`` that can be judged, ``misses`` among them, ``by_chance`` (5% of
+        them), ``most`` (independent cells miss more often with a probability below 1%), and medians of the absolute
+        ``std_diff``, of ``overlap`` and ``se_ratio``.
+    distributions : pandas.DataFrame
+        One row an outcome that is a number, and the weight where it is synthesized: the ``largest`` distance between
+        the weighted empirical distribution functions of file and release and the ``mean_square`` one (Woo et al. 2009,
+        section 2.3), and the mean largest distance ``between`` two data sets of the release (NaN for one).
+    curves : pandas.DataFrame
+        These functions: ``outcome, value, file, release``.
+    pmse : pandas.DataFrame
+        For every outcome and ``all together``: propensity score mean squared error ``pmse``, the ``expected`` one under
+        a synthesizer that knows the parameters, and their ``ratio`` (Snoke et al. 2018, section 3.1).
+    joint : pandas.DataFrame
+        For every pair of an outcome with another one, the weight or a predictor: the ``measure`` of how they go
+        together in ``file`` and ``release``, and the ``se`` of the latter between data sets (NaN for one).
+    grids : dict of (str, str) to (array, array)
+        Of every pair of numbers: shares (10, 10) of the weights of file and release in classes of the file's tenths.
+    left_out : int
+        Records of the file without an outcome, which are in no estimate.
+    smoothed : bool
+        Whether the weights of the release are smoothed.
+    """
+
+    by: tuple[str, ...]
+    cells: pd.DataFrame
+    summary: pd.DataFrame
+    distributions: pd.DataFrame
+    curves: pd.DataFrame
+    pmse: pd.DataFrame
+    joint: pd.DataFrame
+    grids: dict[tuple[str, str], tuple[Floats, Floats]]
+    left_out: int
+    smoothed: bool = False
+
+    def write(self, folder: str | Path) -> Path:
+        """Write every table and figure to a new private folder (mode 0700, files 0600).
+
+        Raises
+        ------
+        InputError
+            The folder exists.
+        """
+        with private_folder(folder, NOTICE) as staging:
+            self.write_into(staging)
+        return Path(folder)
+
+    def write_into(self, folder: Path) -> None:
+        """Write every table and figure to a folder that is there, and private."""
+        from ..publication.figures.comparison import distribution_curves, estimates_beside, joint_grids
+
+        for name in ("cells", "summary", "distributions", "curves", "pmse", "joint"):
+            getattr(self, name).to_csv(folder / f"{name}.csv", index=False)
+        estimates_beside(self.cells, folder / "estimates.svg")
+        if len(self.curves):
+            distribution_curves(self.curves, folder / "distributions.svg")
+        if self.grids:
+            joint_grids(self.grids, folder / "joint.svg")
+
+    def __str__(self) -> str:
+        lines = [line for row in self.summary.to_dict("records") for line in self._of(row)]
+        for row in self.distributions.to_dict("records"):
+            between = "" if np.isnan(row["between"]) else f" (two of its data sets: {row['between']:.3f})"
+            lines.append(
+                f"distribution of {row['outcome']}: file and release are at most {row['largest']:.3f} apart{between}"
+            )
+        together = self.pmse.iloc[-1]
+        lines.append(f"pMSE {together['ratio']:.2f} times the expected one of all together: {PROPER}")
+        if self.smoothed:
+            lines.append(SMOOTHED)
+        if self.left_out:
+            lines.append(f"{self.left_out:,} records of the file lack an outcome and are in no estimate")
+        return "\n".join([*lines, INSIDE])
+
+    __repr__ = __str__
+
+    def _of(self, row: Mapping[Hashable, Any]) -> list[str]:
+        """What is said of one statistic and outcome."""
+        what = f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
+        rows = self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
+        said, judged, fixed = f"{what}: ", int(row["cells"]), len(rows) - int(row["cells"])
+        if judged:
+            held = judged - int(row["misses"])
+            said += (
+                f"{held} of {judged} intervals ({held / judged:.0%}) hold the file's own estimate; by chance about "
+                f"{row['by_chance']:.3g} miss it, hardly ever more than {row['most']}; standard errors are "
+                f"{row['se_ratio']:.2f} times the file's own, intervals overlap by {row['overlap']:.0%} (medians)"
+            )
+        if fixed:
+            said += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
+        missed = rows[~rows["holds"].fillna(True).astype(bool)]
+        off = (missed["estimate_release"] - missed["estimate"]) / missed["se_release"]
+        cells = zip(named(missed, self.by), off, strict=True)
+        return [said, *(f"  {cell}: off by {x:+.1f} standard errors" for cell, x in cells)]
+
+
+def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
+    """What to call every cell: "north x women", with category or probability."""
+    names = []
+    for row in cells.to_dict("records"):
+        more = [str(row["category"])] if row.get("category", "") not in ("", None) else []
+        more += [f"quantile {row['prob']:g}"] if row["statistic"] == "quantile" and "prob" in row else []
+        names.append(" x ".join([*(str(row[name]) for name in by), *more]) or TOTAL)
+    return names
+
+
+def compare(
+    design: SurveyDesign,
+    release: Release,
+    by: str | Sequence[str] | None = None,
+    *,
+    statistic: str | Sequence[str] | None = None,
+    quantiles: Sequence[float] | float = 0.5,
+    poverty_line: float | None = None,
+) -> Comparison:
+    """Compare a release with the confidential file that it was made from.  For the agency alone.
+
+    A release is meant to give what the file gives, but for its noise: its interval should hold the file's own estimate
+    in 95% of the cells or more, since release and file share their sampling error.  Margins and totals share records
+    with the cells, so that misses come together.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The confidential file.  Records without an outcome are left out.
+    release : Release
+    by : str or list of str, optional
+        Variables of the cells, as for :meth:`Release.tables`; default :meth:`Release.table_predictors`.
+    statistic, quantiles, poverty_line
+        As for :meth:`Release.tables`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        As :meth:`Release.tables`; the file lacks a column of the release, or has none of its cells.
+
+    Notes
+    -----
+    Karr, Kohnen, Oganian, Reiter and Sanil (2006) for the overlap of intervals; Woo, Reiter, Oganian and Karr (2009)
+    for distributions and propensity scores; Snoke, Raab, Nowok, Dibben and Slavkovic (2018, theorem 1) for the expected
+    propensity score mean squared error, of outcomes given the predictors: ranks, their squares and products, and their
+    products with predictors where records are at least 20 times as many.
+    """
+    if not isinstance(design, SurveyDesign) or not isinstance(release, Release):
+        raise InputError("compare(design, release): the confidential file as a SurveyDesign, and its release")
+    names = release.table_predictors() if by is None else as_list(by)
+    known = {name: how for name, how in release.derived.items() if how is not None and name not in design.frame}
+    design = design.assign(**known) if known else design
+    lacking = [name for name in (*names, *release.predictors, *release.outcomes) if name not in design.frame]
+    if lacking:
+        raise InputError(
+            f"the file has no column {', '.join(map(repr, dict.fromkeys(lacking)))}, which the release has: is it the "
+            "file that it was made from?"
+        )
+    cells = _cells(design, release, names, statistic, quantiles, poverty_line)
+    file, datasets = _sides(design, release)
+    outcomes = [str(name) for name in file.frame if name not in (*release.predictors, *release.categorical)]
+    numbers = [name for name in outcomes if not is_label(file.frame[name])]
+    distributions, curves = _distributions(numbers, file, datasets)
+    missing = design.frame[list(release.outcomes)].isna().any(axis=1)
+    return Comparison(
+        by=tuple(names), cells=cells, summary=_summary(cells), distributions=distributions, curves=curves,
+        pmse=_propensity(release, file, datasets), joint=_joint(release, file, datasets),
+        grids={pair: _grids(*pair, file, datasets) for pair in combinations(numbers, 2)}, left_out=int(missing.sum()),
+        smoothed=str(release.method["weights"]).startswith("synthesized (smoothed"),
+    )  # fmt: skip
+
+
+def _cells(
+    design: SurveyDesign, release: Release, by: list[str], statistic: str | Sequence[str] | None,
+    quantiles: Sequence[float] | float, poverty_line: float | None,
+) -> pd.DataFrame:  # fmt: skip
+    """Estimates of the file and of the release, cell by cell."""
+    theirs = release.tables(by, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line)
+    asked = theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False)
+    own = pd.concat([
+        estimate(
+            design, outcome or None, by, which, quantiles=quantiles, missing="drop",
+            poverty_line=poverty_line if which == "poverty_rate" else None,
+        )
+        for outcome, which in asked
+    ])  # fmt: skip
+    keys = [c for c in (*QUANTITY, *by) if c in theirs and c in own]
+    labels = [c for c in keys if c != "prob"]
+    file, theirs = (table.assign(**{c: table[c].astype(str) for c in labels}) for table in (own, theirs))
+    file = file[[*keys, "estimate", "se", "ci_low", "ci_high"]].rename(
+        columns={"ci_low": "file_low", "ci_high": "file_high"}
+    )
+    theirs = theirs[[*keys, "estimate", "se", "ci_low", "ci_high"]].assign(at=np.arange(len(theirs)))
+    both = theirs.merge(file, on=keys, how="outer", suffixes=("_release", "")).sort_values("at", ignore_index=True)
+    inner = (both[by] != TOTAL).all(axis=1) & both["estimate"].notna() & both["estimate_release"].notna()
+    if not inner.any():
+        raise InputError("the file and the release have no cell in common: is it the file that it was made from?")
+    outside = pd.Series(np.maximum(both["ci_low"] - both["estimate"], both["estimate"] - both["ci_high"]))
+    near = ROUNDING * both["estimate"].abs()
+    apart = both["estimate_release"] - both["estimate"]
+    fixed = (apart.abs() <= near) & (both["se_release"] <= near)  # by design, as public totals
+    se = both["se"].where(both["se"] > near)
+    table = both.assign(
+        std_diff=apart / se,
+        overlap=overlap(both["file_low"], both["file_high"], both["ci_low"], both["ci_high"]),
+        holds=(outside <= 0).astype("boolean").where(outside.notna() & ~fixed),
+        se_ratio=both["se_release"] / se,
+    )
+    table.loc[fixed, ["std_diff", "overlap", "se_ratio"]] = np.nan
+    of_release, more = ["estimate_release", "se_release", "ci_low", "ci_high"], ["std_diff", "overlap", "holds"]
+    return table[[*by, *(c for c in keys if c not in by), "estimate", "se", *of_release, *more, "se_ratio"]]
+
+
+def _summary(cells: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for (statistic, outcome), part in cells.groupby(["statistic", "outcome"], sort=False):
+        judged = int(part["holds"].notna().sum())
+        rows.append({
+            "statistic": statistic, "outcome": outcome, "cells": judged,
+            "misses": int((~part["holds"].dropna().astype(bool)).sum()),
+            "by_chance": (1 - LEVEL) * judged, "most": int(binom.ppf(1 - RARE, judged, 1 - LEVEL)) if judged else 0,
+            "std_diff": part["std_diff"].abs().median(), "overlap": part["overlap"].median(),
+            "se_ratio": part["se_ratio"].median(),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+class _Side(NamedTuple):
+    """Outcomes, the weight where it is synthesized, and predictors, of file or data set; weights that sum to 1."""
+
+    frame: pd.DataFrame
+    weights: Floats
+
+
+def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
+    """The file, without records that lack an outcome, and the data sets."""
+    synthesized = release.method["weights"] not in ("public", "equal")
+
+    def side(survey: SurveyDesign) -> _Side:
+        frame = survey.frame[[*release.outcomes, *release.predictors]].copy()
+        if synthesized:
+            frame.insert(len(release.outcomes), "weight" if "weight" not in frame else "survey weight", survey.weights)
+        there = survey.frame[list(release.outcomes)].notna().all(axis=1).to_numpy()
+        return _Side(frame[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
+
+    return side(design), [side(data) for data in release.datasets]
+
+
+def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Distances between distribution functions, and the functions themselves."""
+    rows, curves = [], []
+    for name in numbers:
+        values = [side.frame[name].to_numpy(dtype=float) for side in (file, *datasets)]
+        points = np.unique(np.concatenate(values))
+        own, *theirs = (
+            distribution(x, side.weights, points) for x, side in zip(values, (file, *datasets), strict=True)
+        )  # fmt: skip
+        released = np.mean(theirs, axis=0)
+        between = [np.abs(a - b).max() for a, b in combinations(theirs, 2)]
+        rows.append({
+            "outcome": name, "largest": np.abs(own - released).max(),
+            "mean_square": np.mean((own - released) ** 2), "between": np.mean(between) if between else np.nan,
+        })  # fmt: skip
+        at = np.unique(np.linspace(0, points.size - 1, POINTS).astype(int))
+        curves.append(pd.DataFrame(
+            {"outcome": name, "value": points[at], "file": own[at], "release": released[at]}
+        ))  # fmt: skip
+    empty = pd.DataFrame(columns=["outcome", "value", "file", "release"])
+    columns = ["outcome", "largest", "mean_square", "between"]
+    return pd.DataFrame(rows, columns=columns), pd.concat(curves, ignore_index=True) if curves else empty
+
+
+def distribution(values: Floats, weights: Floats, points: Floats) -> Floats:
+    """Weighted empirical distribution function at some points: the share of the weights of values up to each."""
+    order = np.argsort(values, kind="stable")
+    share = np.concatenate([[0.0], np.cumsum(weights[order])]) / weights.sum()
+    return np.asarray(share[np.searchsorted(values[order], points, side="right")])
+
+
+def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
+    """Propensity score mean squared errors of every outcome, the weight, and all together; means over data sets."""
+    outcomes = [str(name) for name in file.frame if name not in release.predictors]
+    together = {name: [name] for name in outcomes} | ({"all together": outcomes} if len(outcomes) > 1 else {})
+    rows, public = [], list(release.predictors)
+    for what, columns in together.items():
+        found = [
+            propensity(file.frame[columns + public], data.frame[columns + public], columns)
+            for data in datasets
+        ]  # fmt: skip
+        pmse, expected = np.mean(found, axis=0)
+        rows.append({"outcome": what, "pmse": pmse, "expected": expected, "ratio": pmse / expected})
+    return pd.DataFrame(rows)
+
+
+def propensity(file: pd.DataFrame, data: pd.DataFrame, outcomes: Sequence[str]) -> tuple[float, float]:
+    """Propensity score mean squared error by logistic regression, and its expectation.
+
+    Columns other than ``outcomes`` are predictors, which the synthesizer did not change: the error comes from the
+    columns made of outcomes, and only these are counted.
+
+    Parameters
+    ----------
+    file, data : DataFrame (n, columns), (n', columns)
+    outcomes : list of str
+
+    Returns
+    -------
+    float, float
+        The mean of (p_i - c)^2 over both files, c = n' / (n + n'); and k (1 - c)^2 c / (n + n') for k columns made of
+        outcomes (Snoke et al. 2018, theorem 1, whose k counts the constant).
+    """
+    import statsmodels.api as sm
+
+    both = pd.concat([file, data], ignore_index=True)
+    n, c = len(both), len(data) / len(both)
+    base = [_columns_of(both[name], squares=False) for name in file if name not in outcomes]
+    made = [_columns_of(both[name], squares=True) for name in outcomes]
+    firsts = [_columns_of(both[name], squares=False) for name in outcomes]
+    crossed = [*made, *(_products(a, b) for a, b in combinations(firsts, 2))]
+    with_predictors = [*crossed, *(_products(a, b) for a in firsts for b in base)]
+    if 20 * sum(part.shape[1] for part in (*with_predictors, *base)) <= n:
+        crossed = with_predictors
+    ones = np.ones((n, 1))
+    before = np.column_stack([ones, *base])
+    x = np.column_stack([before, *crossed])
+    k = int(np.linalg.matrix_rank(x) - np.linalg.matrix_rank(before))
+    y = np.repeat([0.0, 1.0], [len(file), len(data)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where the two can be told apart for sure, p is 0 or 1, as it should be
+        p = sm.GLM(y, x, family=sm.families.Binomial()).fit(maxiter=50).fittedvalues
+    return float(np.mean((p - c) ** 2)), k * (1 - c) ** 2 * c / n
+
+
+def _labels(column: pd.Series) -> bool:
+    return is_label(column) or pd.api.types.is_bool_dtype(column.dtype)
+
+
+def _columns_of(column: pd.Series, *, squares: bool) -> Floats:
+    """What a column is in a regression: indicators of all categories but one, or ranks (and their squares)."""
+    if _labels(column):
+        return np.asarray(pd.get_dummies(column.astype(str), drop_first=True).to_numpy(dtype=float))
+    rank = 2 * rankdata(column.to_numpy(dtype=float)) / (len(column) + 1) - 1
+    return np.column_stack([rank, rank**2 - 1 / 3]) if squares else rank[:, None]
+
+
+def _products(a: Floats, b: Floats) -> Floats:
+    return np.asarray((a[:, :, None] * b[:, None, :]).reshape(len(a), -1))
+
+
+def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
+    """How outcomes go together, with the weight and with predictors."""
+    outcomes = [str(name) for name in file.frame if name not in release.predictors]
+    pairs = [*combinations(outcomes, 2), *((a, b) for a in release.outcomes for b in release.predictors)]
+    rows = []
+    for first, second in pairs:
+        measure, own = association(file.frame[first], file.frame[second], file.weights)
+        theirs = [association(data.frame[first], data.frame[second], data.weights)[1] for data in datasets]
+        se = np.std(theirs, ddof=1) / np.sqrt(len(theirs)) if len(theirs) > 1 else np.nan
+        rows.append((first, second, measure, own, np.mean(theirs), se))
+    return pd.DataFrame(rows, columns=["first", "second", "measure", "file", "release", "se"])
+
+
+def association(first: pd.Series, second: pd.Series, weights: Floats) -> tuple[str, float]:
+    """How two columns go together: rank correlation, share of the variance of ranks, or Cramér's V; all weighted."""
+    labels = [_labels(column) for column in (first, second)]
+    if all(labels):
+        table = pd.crosstab(first.astype(str), second.astype(str), values=weights, aggfunc="sum").fillna(0).to_numpy()
+        shares = table / table.sum()
+        expected = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+        fewest = min(shares.shape) - 1
+        return "Cramér's V", float(np.sqrt(((shares - expected) ** 2 / expected).sum() / fewest)) if fewest else np.nan
+    if not any(labels):
+        a, b = (_ranks(column, weights) for column in (first, second))
+        return "rank correlation", float(weights @ (a * b) / np.sqrt((weights @ a**2) * (weights @ b**2)))
+    label, number = (first, second) if labels[0] else (second, first)
+    rank, group = _ranks(number, weights), pd.factorize(label)[0]
+    total = np.bincount(group, weights)
+    means = np.bincount(group, weights * rank) / total
+    return "variance explained", float((total @ means**2) / (weights @ rank**2))
+
+
+def _ranks(column: pd.Series, weights: Floats) -> Floats:
+    """Weighted ranks, ties in the middle, about their mean: the share of the weights below, and half of those equal."""
+    values = column.to_numpy(dtype=float)
+    _, at = np.unique(values, return_inverse=True)
+    share = np.bincount(at, weights) / weights.sum()
+    ranks = (np.cumsum(share) - share / 2)[at]
+    return np.asarray(ranks - weights @ ranks / weights.sum())
+
+
+def _grids(first: str, second: str, file: _Side, datasets: Sequence[_Side]) -> tuple[Floats, Floats]:
+    """Shares of the weights by tenths of the file's two distributions: of the file, and of the release."""
+    tenths = np.arange(1, CLASSES) / CLASSES
+    cuts = {name: np.quantile(file.frame[name].to_numpy(dtype=float), tenths) for name in (first, second)}
+
+    def grid(side: _Side) -> Floats:
+        a, b = (np.searchsorted(cut, side.frame[name].to_numpy(dtype=float), side="left") for name, cut in cuts.items())
+        shares: Floats = np.bincount(CLASSES * a + b, side.weights, CLASSES**2).astype(float)
+        return shares.reshape(CLASSES, CLASSES)
+
+    return grid(file), np.asarray(np.mean([grid(data) for data in datasets], axis=0))

@@ -1,0 +1,187 @@
+"""A release beside its file: measures against hand-computed values, scipy, and theory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import f_oneway, rankdata, spearmanr
+from scipy.stats.contingency import association as scipy_association
+from typer.testing import CliRunner
+
+import surveysynth as ss
+from surveysynth.cli.app import app
+from surveysynth.publication.figures.comparison import joint_grids
+from surveysynth.release.comparison import association, distribution, propensity
+from tests.surveys import PSEUDO, make_frame, model
+
+
+@pytest.fixture(scope="module")
+def design() -> ss.SurveyDesign:
+    frame = make_frame(600)
+    return ss.SurveyDesign(frame.replace({"field": {"NA": "03"}}), weights="wt", strata="field")  # a csv has no "NA"
+
+
+@pytest.fixture(scope="module")
+def release(design: ss.SurveyDesign) -> ss.Release:
+    return ss.synthesize(design, model(), epsilon=60, m=3, mechanism=PSEUDO, seed=4)
+
+
+@pytest.fixture(scope="module")
+def found(design: ss.SurveyDesign, release: ss.Release) -> ss.Comparison:
+    return ss.compare(design, release)
+
+
+def test_cells_are_those_of_the_file_and_of_the_release(design, release, found) -> None:
+    assert found.by == ("field", "gender")
+    frame = design.frame
+    inside = (frame["field"] == "02") & (frame["gender"] == "f")
+    cell = found.cells.query("statistic == 'mean' and field == '02' and gender == 'f'").iloc[0]
+    assert cell["estimate"] == pytest.approx(np.average(frame["income"][inside], weights=frame["wt"][inside]))
+    means = [
+        np.average(d.frame["income"][at], weights=d.weights[at])
+        for d in release.datasets
+        if (at := (d.frame["field"] == "02") & (d.frame["gender"] == "f")).any()
+    ]
+    assert cell["estimate_release"] == pytest.approx(np.mean(means))
+    assert cell["std_diff"] == pytest.approx((np.mean(means) - cell["estimate"]) / cell["se"])
+    assert cell["holds"] == (cell["ci_low"] <= cell["estimate"] <= cell["ci_high"])
+    assert len(found.cells) == 2 * 5 * 3  # counts and means, every cell and margin
+
+
+def test_misses_are_counted_against_chance(found) -> None:
+    row = found.summary.query("statistic == 'mean'").iloc[0]
+    means = found.cells.query("statistic == 'mean'")
+    assert row["cells"] == 15
+    assert row["misses"] == 15 - means["holds"].sum()
+    assert row["by_chance"] == pytest.approx(0.05 * 15)
+
+    def at_most(k: int) -> float:
+        return sum(math.comb(15, j) * 0.05**j * 0.95 ** (15 - j) for j in range(k + 1))
+
+    assert at_most(row["most"]) >= 0.99 > at_most(row["most"] - 1)
+
+
+def test_the_file_itself_as_a_release_is_at_no_distance(design, release) -> None:
+    same = tuple(
+        ss.SurveyDesign(data.frame.assign(**{c: design.frame[c] for c in data.frame}), **data.roles())
+        for data in release.datasets
+    )
+    itself = ss.compare(ss.SurveyDesign(same[0].frame, **same[0].roles()), replace(release, datasets=same))
+    assert itself.cells["std_diff"].abs().max() == pytest.approx(0, abs=1e-9)
+    assert itself.distributions["largest"].max() == pytest.approx(0, abs=1e-12)
+    assert itself.pmse["pmse"].max() == pytest.approx(0, abs=1e-12)
+    assert (itself.joint["file"] - itself.joint["release"]).abs().max() == pytest.approx(0, abs=1e-12)
+    assert itself.summary["misses"].sum() == 0
+
+
+def test_a_distorted_release_is_found(design, release) -> None:
+    double = tuple(ss.SurveyDesign(d.frame.assign(income=2 * d.frame["income"]), **d.roles()) for d in release.datasets)
+    far = ss.compare(design, replace(release, datasets=double))
+    row = far.summary.query("statistic == 'mean'").iloc[0]
+    assert row["misses"] > row["most"]
+    assert far.distributions.set_index("outcome").loc["income", "largest"] > 0.3
+    assert far.pmse.set_index("outcome").loc["income", "ratio"] > 10
+
+
+def test_weighted_distribution_by_hand() -> None:
+    values, weights = np.array([2.0, 1, 5, 2]), np.array([1.0, 2, 4, 1])
+    at = distribution(values, weights, np.array([0.0, 1, 2, 4.9, 5]))
+    assert at.tolist() == [0, 2 / 8, 4 / 8, 4 / 8, 1]
+
+
+def test_associations_are_those_of_scipy_where_weights_are_equal() -> None:
+    rng = np.random.default_rng(0)
+    group = pd.Series(rng.choice(["a", "b", "c"], 300))
+    x = pd.Series(rng.normal(size=300) + (group == "b"))
+    y = pd.Series(np.round(x + rng.normal(size=300), 1))  # with ties
+    other = pd.Series(np.where(rng.random(300) < 0.5, group, "a"))
+    weights = np.full(300, 1 / 300)
+    assert association(x, y, weights)[1] == pytest.approx(spearmanr(x, y).statistic)
+    cramer = scipy_association(pd.crosstab(group, other).to_numpy(), method="cramer")
+    assert association(group, other, weights)[1] == pytest.approx(cramer)
+    f = f_oneway(*(rankdata(y)[group == g] for g in "abc")).statistic
+    assert association(group, y, weights)[1] == pytest.approx(2 * f / (2 * f + 297))
+    assert association(y, group, weights) == association(group, y, weights)
+
+
+def test_a_weight_of_three_is_three_records() -> None:
+    rng = np.random.default_rng(1)
+    x, y, w = pd.Series(rng.normal(size=80)), pd.Series(rng.gamma(2, size=80)), rng.integers(1, 4, 80)
+    again = np.repeat(np.arange(80), w)
+    once = association(x, y, w / w.sum())[1]
+    assert association(x[again], y[again], np.full(w.sum(), 1 / w.sum()))[1] == pytest.approx(once)
+
+
+@pytest.mark.slow
+def test_the_propensity_score_error_of_an_independent_sample_is_twice_the_expected() -> None:
+    """Theorem 1 of Snoke et al. is of data drawn given the file; two samples that are independent differ twice as much.
+
+    300 pairs, chi-square with k columns: the mean ratio has a standard error of 2 sqrt(2 / k) / sqrt(300).
+    """
+    rng = np.random.default_rng(2)
+    group = rng.choice(["a", "b"], 500)  # public: the same in both
+
+    def sample() -> pd.DataFrame:
+        x = rng.normal(size=500) + (group == "b")
+        return pd.DataFrame({"x": x, "y": x + rng.normal(size=500), "group": group})
+
+    ratios = [pmse / expected for pmse, expected in (propensity(sample(), sample(), ["x", "y"]) for _ in range(300))]
+    k = 7  # x, y, their squares, x y, and both by group
+    assert propensity(sample(), sample(), ["x", "y"])[1] == pytest.approx(k * 0.5**3 / 1000)
+    error = 2 * math.sqrt(2 / k / 300)
+    assert np.mean(ratios) == pytest.approx(2, abs=4 * error + 0.06)  # 3%: logistic against linear at n = 1,000
+
+
+def test_the_folder_is_private_and_holds_every_table_and_figure(found, tmp_path: Path) -> None:
+    folder = found.write(tmp_path / "beside")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.iterdir())
+    names = {file.name for file in folder.iterdir()}
+    assert {"cells.csv", "summary.csv", "pmse.csv", "joint.csv", "estimates.svg", "distributions.svg"} <= names
+    assert len(pd.read_csv(folder / "cells.csv")) == len(found.cells)
+    with pytest.raises(ss.InputError, match="exists"):
+        found.write(folder)
+
+
+def test_joint_distributions_sum_to_one_and_are_drawn(found, tmp_path: Path) -> None:
+    for grids in found.grids.values():
+        assert [grid.sum() for grid in grids] == pytest.approx([1, 1])
+    joint_grids(found.grids, tmp_path / "joint.svg")
+    assert (tmp_path / "joint.svg").stat().st_size > 1000
+
+
+def test_another_file_is_refused_without_a_value_of_it(design, release) -> None:
+    other = ss.SurveyDesign(make_frame(600).rename(columns={"gender": "sex"}), weights="wt")
+    with pytest.raises(ss.InputError, match="no column 'gender'"):
+        ss.compare(other, release)
+    with pytest.raises(ss.InputError, match="no cell in common"):
+        ss.compare(ss.SurveyDesign(design.frame.assign(field="elsewhere", gender="x"), weights="wt"), release, "field")
+    with pytest.raises(ss.InputError, match=r"compare\(design, release\)"):
+        ss.compare(release, design)  # type: ignore[arg-type]
+
+
+def test_records_without_an_outcome_are_left_out_and_said(design, release) -> None:
+    frame = design.frame.copy()
+    frame.loc[[3, 50], "income"] = np.nan
+    said = ss.compare(ss.SurveyDesign(frame, **design.roles()), release)
+    assert said.left_out == 2
+    assert "2 records of the file lack an outcome" in str(said)
+
+
+def test_the_command_finds_roles_by_itself(design, release, tmp_path: Path) -> None:
+    design.frame.to_csv(tmp_path / "file.csv", index=False)
+    release.write(tmp_path / "release")
+    asked = ["compare", str(tmp_path / "release"), "--confidential", str(tmp_path / "file.csv")]
+    done = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "beside")])
+    assert done.exit_code == 0, done.output
+    assert "mean of income: " in done.stdout and "Internal" in done.stdout
+    cells = pd.read_csv(tmp_path / "beside" / "cells.csv", dtype={"field": str}, keep_default_na=False, na_values=[""])
+    mine = ss.compare(design, release).cells
+    assert cells["estimate"].to_numpy() == pytest.approx(mine["estimate"].to_numpy())
+    lacking = CliRunner().invoke(app, ["compare", str(tmp_path / "release")])
+    assert isinstance(lacking.exception, ss.InputError) and "--confidential" in str(lacking.exception)
