@@ -332,7 +332,7 @@ def test_poverty_rates_of_a_plan_have_its_line(survey: Path, tmp_path: Path) -> 
     expected = release.tables("education", statistic="poverty_rate", poverty_line=500.0)
     published = pd.read_csv(place / "public" / "tables.csv")
     np.testing.assert_allclose(published["estimate"], expected["estimate"])
-    beside = again.compare(release).set_index("education")["estimate"]
+    beside = again.compare(release).cells.set_index("education")["estimate"]
     own = plan.design.frame
     share = own["weight"][own["income"] < 500].sum() / own["weight"].sum()
     assert beside["all"] == pytest.approx(share)
