@@ -85,8 +85,7 @@ class Changes:
             chance = (1 - LEVEL) * judged
             lines.append(
                 f"{len(changed)} of {judged} cells differ by more than the noise of the difference (5% level; "
-                f"{chance:.3g} "
-                "of them would by chance alone)"
+                f"{chance:.3g} of them would by chance alone)"
             )
             lines += [f"  {text}" for text in self._named(changed.head(SHOWN))]
         else:
@@ -118,8 +117,7 @@ class Changes:
             f"# Erratum: {new['title']}",
             "",
             f"The release with the manifest SHA-256 `{old['manifest']}` is replaced by the one with "
-            f"`{new['manifest']}`. "
-            "Please use the new one, and delete copies of the old.",
+            f"`{new['manifest']}`. Please use the new one, and delete copies of the old.",
             "",
             f"**Why.** {(why or FILL_IN).rstrip('.')}.",
             "",
@@ -147,8 +145,7 @@ class Changes:
             return f"The old release has {old['spent']}, the new one {new['spent']}."
         return (
             f"The old release, {old['spent']}, cannot be taken back: together with the new one, {new['spent']}, it "
-            "tells of "
-            f"a record at most what epsilon = {old['epsilon'] + new['epsilon']:g} lets through."
+            f"tells of a record at most what epsilon = {old['epsilon'] + new['epsilon']:g} lets through."
         )
 
     def _named(self, cells: pd.DataFrame) -> list[str]:

@@ -58,8 +58,7 @@ CONFIDENTIAL = "CONFIDENTIAL - for the disclosure review board only - computed f
 OPEN = "Public - made from the published files alone"
 NOTICE = (
     "NOT FOR PUBLICATION. The dossier is computed from the confidential file and names rows of single records. Its "
-    "public "
-    "twin is made by surveysynth dossier --public."
+    "public twin is made by surveysynth dossier --public."
 )
 WORST = 10  # records that are named
 HIGH = 0.5  # risk of identification that is counted
@@ -272,9 +271,8 @@ def _decide(
     found = _findings(case, comparison, risks, ledger, internal)
     ask = (
         "You decide whether the folder public/ may leave the building. What is in it is protected by the promise "
-        "below, "
-        "if the assumptions at the end hold: please tick them one by one. Everything else in this document is evidence "
-        "that helps to judge, and must stay inside."
+        "below, if the assumptions at the end hold: please tick them one by one. Everything else in this document is "
+        "evidence that helps to judge, and must stay inside."
     )
     return (
         Paragraph(ask),
@@ -313,8 +311,7 @@ def _findings(
             what = f"{row['statistic']} of {row['outcome']}" if row["outcome"] else row["statistic"]
             said.append(
                 f"{what}: {row['misses']} of {row['cells']} intervals miss the file's own estimate, where chance "
-                "allows "
-                f"{row['most']} (section 6): users would be misled there"
+                f"allows {row['most']} (section 6): users would be misled there"
             )
     if risks is None:
         said.append(
@@ -494,12 +491,10 @@ def _risks(
         knows = ", ".join(risks.known) or "nothing that is published"
         blocks.append(Paragraph(
             f"The intruder here knows {knows} of a record, and its true {' or '.join(risks.values)} up to "
-            f"{RADIUS:.0%}. "
-            "Identification: the probability that the synthetic record that stands for it is picked (Hu, Savitsky and "
-            "Williams 2022b, eq. 8; a record alone in its pattern has 0, for there is no other to be told from). "
-            "Attribute: the share of the synthetic values of its pattern that are near its true one. These are "
-            "measures "
-            "of this one release; the guarantee of section 3 does not rest on them."
+            f"{RADIUS:.0%}. Identification: the probability that the synthetic record that stands for it is picked "
+            "(Hu, Savitsky and Williams 2022b, eq. 8; a record alone in its pattern has 0, for there is no other to be "
+            "told from). Attribute: the share of the synthetic values of its pattern that are near its true one. These "
+            "are measures of this one release; the guarantee of section 3 does not rest on them."
         ))  # fmt: skip
         rows = [
             (what, f"{x.mean():.3f}", f"{x.median():.3f}", f"{x.quantile(0.9):.3f}", f"{x.max():.3f}",
@@ -509,9 +504,8 @@ def _risks(
         blocks.append(Grid(("risk", "mean", "median", "90%", "largest", f"above {HIGH:g}"), tuple(rows), numbers=5))
         alone = int((table["pattern_size"] == 1).sum())
         blocks.append(Paragraph(
-            f"Alone in their pattern of {knows}: {alone:,} records. Whoever knows these columns sees in the files "
-            "that such "
-            "a person is in the survey, with synthetic values. That is public by declaration, and not protected."
+            f"Alone in their pattern of {knows}: {alone:,} records. Whoever knows these columns sees in the files that "
+            "such a person is in the survey, with synthetic values. That is public by declaration, and not protected."
         ))  # fmt: skip
         blocks.append(Picture(
             risk_histogram(table[["identification", "attribute"]], scratch / "risks.svg"), "Histograms of the risks"
@@ -533,8 +527,7 @@ def _risks(
     if attack is None:
         blocks.append(Paragraph(
             "Membership: no attack was made for this dossier. surveysynth.membership_attack(fit) leaves the most "
-            "exposed "
-            "records out and fits again; it takes as long as some ten fits (--membership with a plan)."
+            "exposed records out and fits again; it takes as long as some ten fits (--membership with a plan)."
         ))  # fmt: skip
     else:
         blocks.append(Paragraph(
@@ -611,10 +604,8 @@ def _compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
     blocks: list[Block] = [
         Paragraph(
             "Does the release give what the file gives? Its 95% intervals should miss the file's own estimate in at "
-            "most "
-            "5% of the cells, by chance. More misses than chance allows mean that the model is wrong there, and that "
-            "users "
-            "would be misled. The last three columns are medians over the cells."
+            "most 5% of the cells, by chance. More misses than chance allows mean that the model is wrong there, and "
+            "that users would be misled. The last three columns are medians over the cells."
         ),
         Grid(
             ("estimate", "cells", "misses", "expected at most", "chance allows", "off, in se of the file",
@@ -640,8 +631,7 @@ def _compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
     ))  # fmt: skip
     blocks.append(Paragraph(
         "A cell may be many standard errors of the file off and still be held: the release's own standard error is "
-        "larger "
-        "there, and tells users so. A miss is a cell whose own interval does not tell them."
+        "larger there, and tells users so. A miss is a cell whose own interval does not tell them."
     ))  # fmt: skip
     if len(comparison.curves):
         blocks.append(Picture(
@@ -662,8 +652,7 @@ def _compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
     smoothed = f" Here {SMOOTHED}." if comparison.smoothed else ""
     blocks.append(Paragraph(
         f"The ratio says how well records of the file can be told from synthetic ones: {PROPER}. Raab, Nowok and "
-        "Dibben "
-        f"(2021) call up to 3 good and up to 10 satisfactory.{smoothed}"
+        f"Dibben (2021) call up to 3 good and up to 10 satisfactory.{smoothed}"
     ))  # fmt: skip
     blocks.append(Grid(
         ("columns", "how they go together", "file", "release", "se between data sets"),
@@ -684,9 +673,8 @@ def _suppression(case: Case) -> tuple[Block, ...]:
     if hidden:
         least = hidden[0]["min_cell"]
         said += (
-            f"{len(hidden):,} of them are blank: those of fewer than {least} records, and those from which these "
-            "could be "
-            f"computed. {QUALITY_RULE}"
+            f"{len(hidden):,} of them are blank: those of fewer than {least} records, and those from which these could "
+            f"be computed. {QUALITY_RULE}"
         )
     else:
         said += "None is suppressed: what protects is the epsilon of the files, not the size of cells."
