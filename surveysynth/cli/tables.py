@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pandas as pd
 import typer
 
 import surveysynth as ss
 
 from ..errors import InputError
 from ..release.quality_rule import QUALITY_RULE
-from ..release.release import Release
-from ..synthesis.edits import Bools, check_rules, obeyed
 from .options import By, by_commas, numbers
 from .printing import print_table, print_written
 
@@ -77,16 +73,13 @@ def tables_command(
     print_written(str(write(out, names, symbols=symbols, wording=wording, **asked)))
 
 
-def _with_condition(release: Release, where: str) -> Release:
+def _with_condition(release: ss.Release, where: str) -> ss.Release:
     """The release with a condition on its columns as a column of that name, which titles then say."""
+    from ..synthesis.edits import check_rules, obeyed
+
     columns = [*release.datasets[0].frame]
     if where in columns:
         return release
     check_rules(where, columns, "--where")
     obeyed([where], release.datasets[0].frame, "--where")  # whether it is a condition
-    return release.assign(**{where: partial(_holds, where=where)})
-
-
-def _holds(frame: pd.DataFrame, where: str) -> Bools:
-    """Which records meet the condition: (n,)."""
-    return obeyed([where], frame, "--where")
+    return release.assign(**{where: lambda frame: obeyed([where], frame, "--where")})

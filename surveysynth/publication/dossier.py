@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+import logging
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,12 +162,28 @@ def pdf(page: str, path: Path) -> str:
     package, command = importlib.util.find_spec("weasyprint"), shutil.which("weasyprint")
     if package is None and command is None:
         return HOW_TO_PDF
-    engine = [sys.executable, "-m", "weasyprint"] if package is not None else [str(command)]
-    done = subprocess.run([*engine, "-q", "-", "-"], input=page.encode(), capture_output=True, check=False)
-    if done.returncode != 0 or not done.stdout.startswith(b"%PDF"):
+    made = _by_package(page) if package is not None else _by_command(str(command), page)
+    if not made.startswith(b"%PDF"):
         return (
             "no PDF was made, as WeasyPrint failed (its system libraries may be missing: apt-get install "
             "libpango-1.0-0 libpangoft2-1.0-0); the html prints on A4 from any browser"
         )
-    path.write_bytes(done.stdout)
+    path.write_bytes(made)
     return ""
+
+
+def _by_package(page: str) -> bytes:
+    """In this process: with R in it, another Python would find R's libraries in place of its own."""
+    try:
+        import weasyprint
+
+        weasyprint.LOGGER.setLevel(logging.CRITICAL)
+        return bytes(weasyprint.HTML(string=page).write_pdf())
+    except OSError:  # a library that is not there
+        return b""
+
+
+def _by_command(command: str, page: str) -> bytes:
+    """Debian's."""
+    done = subprocess.run([command, "-q", "-", "-"], input=page.encode(), capture_output=True, check=False)
+    return done.stdout

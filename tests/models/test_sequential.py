@@ -390,4 +390,4 @@ def test_a_plan_makes_the_release_that_the_list_of_models_makes(tmp_path):
         plan.design, models, epsilon=20, m=2, mechanism=ss.PerInstance(), population_total=80_000, seed=3
     )
     pd.testing.assert_frame_equal(release.datasets[0].frame, by_hand.datasets[0].frame)
-    assert {"income", "rent"} < set(plan.compare(release)["outcome"])
+    assert {"income", "rent"} < set(plan.compare(release).cells["outcome"])
