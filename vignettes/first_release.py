@@ -99,7 +99,7 @@ print(table.loc[table["flag"] != "", "flag"].value_counts().to_string())
 # An agency compares the release with its own file; that stays inside.
 
 # %%
-side = plan.compare(release)
+side = plan.compare(release).cells
 print(side.groupby("statistic").agg(holds=("holds", "mean"), se_ratio=("se_ratio", "median")).round(2).to_string())
 
 # %% [markdown]
