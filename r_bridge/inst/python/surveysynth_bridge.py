@@ -280,6 +280,16 @@ def compare(release: ss.Release, folder: str, by: Any = None, **given: Any) -> t
     return None, {"order": names, "text": str(found)}
 
 
+def dossier(path: str, out: str, **given: Any) -> tuple[None, str]:
+    """The document to sign, of a release folder beside the confidential design."""
+    return None, str(ss.dossier(path, given.pop("design"), out, **given))
+
+
+def public_dossier(path: str, out: str) -> tuple[None, str]:
+    """Its twin, of the public files alone."""
+    return None, str(ss.public_dossier(path, out))
+
+
 def historical_scores(frame: pd.DataFrame, **given: Any) -> tuple[None, dict[str, Any]]:
     """Knots of normal scores from a frame with columns ``values`` and, where there are, ``weights``."""
     scores = ss.NormalScores.from_historical(frame["values"], weights=frame.get("weights"), **given)
