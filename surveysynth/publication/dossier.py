@@ -179,7 +179,7 @@ def _by_package(page: str) -> bytes:
 
         weasyprint.LOGGER.setLevel(logging.CRITICAL)
         return bytes(weasyprint.HTML(string=page).write_pdf())
-    except OSError:  # a library that is not there
+    except Exception:  # a library that is not there, or another's, as R's ssl: the html is not lost for that
         return b""
 
 
