@@ -48,7 +48,7 @@ from .release.changes import Changes
 from .release.charging import resume
 from .release.comparison import Comparison, compare
 from .release.dossier import dossier, public_dossier
-from .release.identification import attribute_risk, identification_risk, pairwise_weights
+from .release.identification import attribute_risk, identification_risk, match_risk, pairwise_weights
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.release import Release, read_release
 from .synthesis.changes import diff
@@ -122,6 +122,7 @@ __all__ = [
     "joint_estimates",
     "laplace_tables",
     "likelihood_ratio_test",
+    "match_risk",
     "membership_attack",
     "pairwise_weights",
     "perturbed_histogram",

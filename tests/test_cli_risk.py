@@ -81,6 +81,34 @@ def test_only_the_owner_reads_risks_whatever_the_umask(people, run, open_to_all)
         assert modes("risks") == ({"0o700"}, {"0o600"})
 
 
+def test_known_columns_that_were_synthesized_match_in_each_file(people, run):
+    """Age is the same and rent within 30%; eq. 8 among the synthetic records that match, and T / c."""
+    frame, files = people
+    rng = np.random.default_rng(6)
+    files = [file.assign(age=rng.permutation(file["age"])) for file in files]
+    files[0].to_csv("one.csv", index=False)
+    files[1].to_parquet("two.parquet")
+    code, out, err = run("risk", "original.csv", "one.csv", "two.parquet", "--known", "age,sex,rent", "--value", "pay",
+                         "--synthesized", "rent,age", "--radius", "0.2,0.3", "--out", "risks")  # fmt: skip
+    assert (code, err) == (0, "")
+    size, risk, match = np.zeros((3, 60))
+    for file in files:
+        for i, own in frame.iterrows():
+            alike = (file["age"] == own["age"]) & (frame["sex"] == own["sex"])
+            alike &= (file["rent"] - own["rent"]).abs() <= 0.3 * own["rent"]
+            inside = alike & ((file["pay"] - own["pay"]).abs() <= 0.2 * own["pay"])
+            size[i] += alike.sum() / 2
+            if inside[i]:
+                risk[i] += (1 - inside.sum() / alike.sum()) / 2
+                match[i] += 1 / inside.sum() / 2
+    written = pd.read_csv("risks/risk.csv")
+    np.testing.assert_allclose(written[["pattern_size", "risk"]], np.column_stack([size, risk]), atol=1e-12)
+    assert risk.max() > 0 and (size % 1 == 0.5).any()
+    out = squeezed(out)
+    assert f"match what is known (age, rent synthesized): mean {size.mean():.1f}, none in any data set for " in out
+    assert f"value included: {match.sum():.1f} of 60 records; above 0.5: {(match > 0.5 + 1e-9).sum()}." in out
+
+
 @pytest.mark.parametrize("known", [[], ["--known", ""]], ids=["absent", "empty"])
 def test_two_values_and_no_known_column_put_all_records_in_one_pattern(known, people, run):
     frame, files = people
@@ -169,6 +197,7 @@ def test_what_does_not_say_its_order_is_refused(run):
         (["release/public"], r"the release in 'release/public' lacks internal/rows.csv"),
         (["elsewhere.csv"], r"column 'field' differs from the original in \d+ rows .* Row i of both must be the same"),
         (["release", "release"], "'release' is a folder: give one release folder, or synthetic files"),
+        (["release", "--synthesized", "field"], "a Release knows what was synthesized"),
     ):
         code, out, err = run("risk", "f.csv", *files, *asked)
         assert (code, out) == (2, "") and re.search(message, err) and len(err.splitlines()) == 1
@@ -189,6 +218,9 @@ def test_what_does_not_say_its_order_is_refused(run):
      (["--value", "pay", "--radius", "wide"], "'--radius': numbers were expected"),
      (["--value", "pay", "--radius", "1,2"], "radius must be a finite number"),
      (["--value", "pay", "--absolute"], "--absolute needs --radius"),
+     (["--value", "pay", "--synthesized", "age"], "synthesized names 'age', which is not in known"),
+     (["--value", "pay", "--known", "sex,rent", "--synthesized", "rent", "--radius", "1,2,3"],
+      "one for each of pay, rent"),
      (["--value", "pay", "--floor", "-1"], "floor must be a finite number"),
      (["--value", "pay", "--max-risk", "1"], "--max-risk must be a number from 0 to below 1"),
      (["--value", "pay", "--known", "age", "--out", "original.csv"], "--out original.csv exists"),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+
 RISKS = "risk.csv"
 RISKS_NOTICE = (
     "NOT FOR PUBLICATION. risk.csv has the identification risk of single records, computed from the confidential file."
@@ -48,16 +50,27 @@ def risk_command(
     out: Annotated[Path, typer.Option(help="Folder to make, for risk.csv; confidential.", show_default=False)],
     known: Annotated[
         Sequence[str] | None,
-        by_commas("Columns that an intruder knows and that are not synthesized, by commas; default none."),
+        by_commas("Columns that an intruder knows besides, public or synthesized, by commas; default none."),
+    ] = None,
+    synthesized: Annotated[
+        Sequence[str] | None,
+        by_commas(
+            "Those of --known that were synthesized, by commas: text is to be the same, numbers are to be near. For "
+            "synthetic files; a release folder knows them."
+        ),
     ] = None,
     radius: Annotated[
         Sequence[float] | None,
-        by_commas("How near is near, as a share of the true value; one, or one for each value; default 0.2.", numbers),
+        by_commas(
+            "How near is near, as a share of the true value; one, or one for each value and then for each synthesized "
+            "number in --known; default 0.2.",
+            numbers,
+        ),
     ] = None,
     absolute: Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the value.")] = False,
     floor: Annotated[
         Sequence[float] | None,
-        by_commas("Least radius, in the unit of the value; one, or one for each; default 0.", numbers),
+        by_commas("Least radius, in the unit of the value; one, or as many as of --radius; default 0.", numbers),
     ] = None,
     max_risk: Annotated[
         float | None, typer.Option(help="Fail (exit code 2) where a record is above this, once risk.csv is written.")
@@ -67,34 +80,34 @@ def risk_command(
     """How likely each record is identified among synthetic ones.  For internal use.
 
     Writes risk.csv with the columns row, pattern_size and risk: the record's row in the original (from 0, as in the
-    internal part of a release), the number of records that are alike in what is known, and the marginal probability of
-    identification, averaged over the data sets. Rows that a release left out have neither size nor risk.
+    internal part of a release), the number of synthetic records that match what is known besides the value, and the
+    marginal probability of identification, both averaged over the data sets. Rows that a release left out have neither
+    size nor risk.
     """
     import numpy as np
     import pandas as pd
 
-    from ..design.columns import codes
     from ..design.read import read_frame
     from ..privacy.release_rule import ROUNDING
+    from ..release.identification import known_synthesized, pattern_sizes
 
     if max_risk is not None and not 0 <= max_risk < 1:
         raise InputError("--max-risk must be a number from 0 to below 1")
     if not is_free(out) and not (overwrite and (out / RISKS).is_file()):
         why = f" and has no {RISKS} to replace" if overwrite else "; choose another folder, or --overwrite"
         raise InputError(f"--out {out} exists{why}")
-    near = _ball(radius, absolute, floor)
-    names = list(known or ())
+    intruder: dict[str, Any] = {"known": list(known or ()), "value": value, "synthesized": list(synthesized or ())}
+    intruder |= _ball(radius, absolute, floor)
     frame, files = read_frame(original), _synthetic(synthetic)
-    risk = ss.identification_risk(frame, files, known=names, value=value, **near).to_numpy()
+    risk, match = (of(frame, files, **intruder).to_numpy() for of in (ss.identification_risk, ss.match_risk))
+    size = pattern_sizes(frame, files, **intruder)
     there = ~np.isnan(risk)
-    pattern = codes(*(frame.loc[there, name] for name in names)) if names else np.zeros(there.sum(), dtype=np.intp)
-    records = np.bincount(pattern)
-    size = pd.array([pd.NA] * len(frame), dtype="Int64")
-    size[there] = records[pattern]
-    _write_risks(pd.DataFrame({"row": np.arange(len(frame)), "pattern_size": size, "risk": risk}), out)
+    written = {"row": np.arange(len(frame)), "pattern_size": size.convert_dtypes().array, "risk": risk}
+    _write_risks(pd.DataFrame(written), out)
     datasets = files.m if isinstance(files, ss.Release) else len(files)
+    moving = known_synthesized(files, intruder["known"], intruder["synthesized"])
     with about_what_is_written():
-        _print_risks(risk[there], len(frame), records, datasets)
+        _print_risks(risk[there], match[there], len(frame), size.to_numpy()[there], moving, datasets)
         print_written(f"{out / RISKS} (to keep)")
     above = 0 if max_risk is None else int((risk[there] > max_risk + ROUNDING).sum())
     if above:
@@ -142,19 +155,26 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
         table.to_csv(stream, index=False)
 
 
-def _print_risks(risk: NDArray[np.float64], n: int, records: NDArray[np.intp], datasets: int) -> None:
-    """How many records (of n) and patterns (``records`` of each) there are, and where the risks lie."""
+def _print_risks(risk: Floats, match: Floats, n: int, size: Floats, synthesized: list[str], datasets: int) -> None:
+    """How many records (of n) and patterns there are (of ``size`` records each), and where the risks lie."""
     import numpy as np
 
     from ..privacy.release_rule import ROUNDING
 
     left_out = f" ({n - risk.size:,} more were left out by the release)" if n > risk.size else ""
-    alone = int((records == 1).sum())
+    if synthesized:
+        patterns = (
+            f"synthetic records that match what is known ({', '.join(synthesized)} synthesized): mean "
+            f"{size.mean():.1f}, none in any data set for {(size == 0).sum():,} records"
+        )
+    else:  # whose sizes add up to 1 in each pattern, inverted
+        patterns = f"patterns of what is known: {round((1 / size).sum()):,}, of one record: {(size == 1).sum():,}"
     console.print(
-        f"{risk.size:,} records{left_out}; patterns of what is known: {records.size:,}, of one record: {alone:,}; "
-        f"synthetic data sets: {datasets}.\n"
+        f"{risk.size:,} records{left_out}; {patterns}; synthetic data sets: {datasets}.\n"
         f"Probability of identification: mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90% quantile "
         f"{np.quantile(risk, 0.9):.3f}, largest {risk.max():.3f}; above 0.5: {(risk > 0.5 + ROUNDING).sum():,} records."
+        f"\nExpected match risk, of who takes one of the records that match in all that is known, the value included: "
+        f"{match.sum():.1f} of {risk.size:,} records; above 0.5: {(match > 0.5 + ROUNDING).sum():,}."
         "\nThese numbers are computed from the confidential file; nothing was released.",
         highlight=False,
     )

@@ -19,6 +19,19 @@ of those among them whose ball holds y*_h.  For h outside of B_i, i itself is in
 
 A ball is an interval of the sorted synthetic values of its pattern, and a sum over it the difference
 of two prefix sums: both measures cost no more than the sort.
+
+Of a file with several synthesized variables the intruder may know some of these as well.  The pattern
+of record i in a data set is then made of the synthetic records that match its true values: the same in
+each known category, and in the closed ball around each known number (Reiter & Mitra 2009; Hornby & Hu
+2021, who match numbers within a radius).  M_i is their number, which differs from record to record and
+between data sets, and T_i = 1 where i is one of them and y*_i is in B_i.  Eq. 8 is as it was:
+
+    IR_i = T_i #{h in the pattern of i : y*_h not in B_i} / M_i,  0 where none matches (T_i = 0).
+
+Where the known variables were not synthesized these are the records with the same values: nothing changes.
+Their match risk, of an intruder who takes one of the records that match in all that is known, y_i included, is
+
+    T_i / #{h in the pattern of i : y*_h in B_i}.
 """
 
 from __future__ import annotations
@@ -38,12 +51,12 @@ Bools = NDArray[np.bool_]
 Sizes = float | Sequence[float]
 
 
-def sizes(given: Sizes, name: str, d: int) -> Floats:
+def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
     """One size for each value."""
     numbers = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
     real = all(isinstance(s, (int, float, np.number)) and not isinstance(s, bool) for s in numbers)
     if len(numbers) != d or not real or not all(np.isfinite(s) and s >= 0 for s in numbers):
-        raise InputError(f"{name} must be a finite number, not negative, or a list with one for each value")
+        raise InputError(f"{name} must be a finite number, not negative, or a list with one for each {each}")
     return np.array(numbers, dtype=np.float64)
 
 
@@ -62,18 +75,14 @@ class Balls:
     """
 
     pattern: Codes  # (n,) of each record
+    M: Codes  # (n,) synthetic records that match what is known of each record
     order: Codes  # (n,) record of each synthetic value
     first: Codes  # (n,)
     last: Codes  # (n,)
-    hit: Bools  # (n,) T_i: the record's own synthetic value is in its ball
+    hit: Bools  # (n,) T_i: the record's own synthetic record matches, and its value is in the ball
     low: Floats  # (n, d) of each record
     high: Floats  # (n, d)
     value: Floats  # (n, d) synthetic, in their order
-
-    @property
-    def M(self) -> Codes:
-        """Records of the pattern of each record (n,)."""
-        return np.bincount(self.pattern)[self.pattern]
 
     def inside(self, x: Codes) -> Codes:
         """For each record the sum over the synthetic values in its ball of x (n,), which goes by their order."""
@@ -91,16 +100,34 @@ class Balls:
         return np.asarray(_cover(first, last, self.low[self.hit], self.high[self.hit], self.value))
 
 
-def balls_of(pattern: Codes, low: Floats, high: Floats, synthetic: Floats) -> Balls:
-    """The balls from ``low`` to ``high`` of records in patterns (n,), among synthetic values (n, d)."""
-    order = np.lexsort((synthetic[:, 0], pattern))
+def balls_of(
+    pattern: Codes, low: Floats, high: Floats, synthetic: Floats, *, seen: Codes | None = None, known: int = 0
+) -> Balls:
+    """The balls from ``low`` to ``high`` of records in patterns (n,), among synthetic values (n, d).
+
+    Parameters
+    ----------
+    pattern : int array (n,)
+        Combination of known categories that each record has in truth.
+    low, high, synthetic : float arrays (n, d)
+    seen : int array (n,), optional
+        Combination that its synthetic record has, by the same numbers; default the true one.
+    known : int
+        How many of the last columns are known numbers, which are part of the pattern, fewer than d.
+    """
+    seen = pattern if seen is None else seen
+    order = np.lexsort((synthetic[:, 0], seen))
     value = synthetic[order]
-    end = np.cumsum(np.bincount(pattern))
-    start = np.concatenate([[0], end[:-1]])
+    size = np.bincount(seen, minlength=int(pattern.max()) + 1)
+    end = np.cumsum(size)
     leading = np.ascontiguousarray(value[:, 0])
-    first, last = _spans(leading, start[pattern], end[pattern], low[:, 0].copy(), high[:, 0].copy())
-    hit = np.asarray(((low <= synthetic) & (synthetic <= high)).all(axis=1))
-    return Balls(pattern, order, first, last, hit, low, high, value)
+    first, last = _spans(leading, (end - size)[pattern], end[pattern], low[:, 0].copy(), high[:, 0].copy())
+    hit = np.asarray((pattern == seen) & ((low <= synthetic) & (synthetic <= high)).all(axis=1))
+    M = size[pattern]
+    if known:
+        of_known = (np.ascontiguousarray(x[:, -known:]) for x in (low, high, synthetic))
+        M = balls_of(pattern, *of_known, seen=seen).inside(np.ones_like(order))
+    return Balls(pattern, M, order, first, last, hit, low, high, value)
 
 
 @nb.njit(cache=True)
@@ -149,12 +176,22 @@ def marginal(balls: Balls) -> Floats:
 
 
 def attribute(balls: Balls) -> Floats:
-    """Share of the synthetic values of the pattern that are in the ball: (n,)."""
-    return np.asarray(balls.inside(np.ones_like(balls.order)) / balls.M)
+    """Share of the synthetic values of the pattern that are in the ball, 0 where nothing matches: (n,)."""
+    return np.asarray(balls.inside(np.ones_like(balls.order)) / np.maximum(balls.M, 1))
+
+
+def match(balls: Balls) -> Floats:
+    """T_i over the number of synthetic records that match what is known and are in the ball: (n,)."""
+    return np.where(balls.hit, 1 / np.maximum(balls.inside(np.ones_like(balls.order)), 1), 0.0)
+
+
+def matching(balls: Balls) -> Floats:
+    """M_i, the synthetic records that match what is known: (n,)."""
+    return balls.M.astype(np.float64)
 
 
 def pairwise(balls: Balls) -> Floats:
-    """alpha~_i (eq. 14): (n,)."""
+    """alpha~_i (eq. 14), of known variables that were not synthesized: (n,)."""
     pattern, M = balls.pattern, balls.M
     of_value = pattern[balls.order]
     K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)

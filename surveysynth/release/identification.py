@@ -1,6 +1,6 @@
 """Identification risk of synthetic records, marginal and by pairs, and the weights made of it.
 
-Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1.
+Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1; Reiter & Mitra 2009.
 
 What an intruder is taken to know and to do, and the measures, are in :mod:`surveysynth.privacy.neighbourhoods`.
 """
@@ -8,8 +8,9 @@ What an intruder is taken to know and to do, and the measures, are in :mod:`surv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,18 @@ from ..design.discrete import is_label
 from ..design.read import read_frame
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..privacy.neighbourhoods import Balls, Sizes, attribute, balls_of, ends, marginal, pairwise, sizes
+from ..privacy.neighbourhoods import (
+    Balls,
+    Sizes,
+    attribute,
+    balls_of,
+    ends,
+    marginal,
+    match,
+    matching,
+    pairwise,
+    sizes,
+)
 from ..validation import as_list, rows
 from .release import Release, read_release
 
@@ -31,6 +43,11 @@ File = pd.DataFrame | SurveyDesign
 Files = File | Sequence[File] | Release
 Names = str | Sequence[str]
 
+WEIGHT = (
+    "known column {0!r} is the survey weight, of which the files have synthetic values: name it in value, with the "
+    "numbers that the intruder knows"
+)
+
 
 def identification_risk(
     original: File,
@@ -38,6 +55,7 @@ def identification_risk(
     *,
     known: Names,
     value: Names,
+    synthesized: Names = (),
     radius: Sizes = 0.2,
     relative: bool = True,
     floor: Sizes = 0.0,
@@ -57,44 +75,57 @@ def identification_risk(
         Row i of each is the synthetic version of row i of the original; top-coded, rounded or
         otherwise altered data work as well.  The data sets of a Release are shuffled: pass the
         Release as a whole, which knows the order as long as it has its internal part.  Without
-        known columns a wrong order cannot be detected.
+        known columns that were not synthesized a wrong order cannot be detected.
     known : str or list of str
-        What the intruder knows: columns that were not synthesized, equal in all files.  A pattern
-        is a combination of their values; ``[]`` puts all records in one.
+        What the intruder knows besides.  The pattern of a record is made of the synthetic records
+        that match its true values in all these columns; ``[]`` puts all records in one.  Columns
+        that were not synthesized are equal in all files.  Of those that were, a category (text,
+        a categorical column, an outcome ``C(...)`` of a Release) matches where it is the same, and
+        a number within its radius.
     value : str or list of str
         The synthesized number that the intruder knows.  With several the ball is a box: a record
         is inside when each of its values is.
-    radius : float, or one for each value
+    synthesized : str or list of str
+        The known columns that were synthesized, where the files are frames or designs; make codes
+        of categories text.  A Release knows its own.
+    radius : float, or one for each value and then for each synthesized number that is known
         Of the ball: a share of the absolute value of y_i, or in the unit of y where not ``relative``.
     relative : bool
-    floor : float, or one for each value
+    floor : float, or as many as of ``radius``
         Least radius, in the unit of y; without it a relative ball around 0 is the value 0 alone.
 
     Returns
     -------
     pandas.Series (n,)
         In [0, (M - 1) / M], with the index of the original; NaN for records that the release left
-        out because an outcome was missing.
+        out because an outcome was missing.  In a data set in which a record's own synthetic record
+        does not match what is known of it, or none does, its risk is 0.
 
     Raises
     ------
     InputError
         Columns that are not there, missing or not numbers; files of different lengths; a known
-        column that differs; a radius that is negative; a Release without its internal part, or
-        of another file.
+        column that differs and was not synthesized, is a value too, or is the synthetic weight;
+        a radius that is negative; a Release without its internal part, or of another file.
 
     Notes
     -----
     A pattern of one record has risk 0, as has any pattern whose synthetic values are all in the
     ball: the measure counts how rare the true value is among records with the same known
     variables, and there are no others.  The known variables alone identify a record that is the
-    only one of its pattern.
+    only one of its pattern.  Where known variables were synthesized, look at :func:`match_risk`
+    beside it: the more is known and the fewer match, the less this measure finds.
+
+    Source of the pattern of variables that were synthesized: Reiter & Mitra 2009, for categories;
+    Hornby & Hu 2021, for numbers within a radius.  Without such variables it is that of Hu,
+    Savitsky & Williams 2022b, section 2.1.
 
     Time is O(n log n) for one value.  A box takes, besides, one step for every pair of a record
     and a synthetic value of its pattern that is in the ball of the first value, at most n M: put
     the most discriminating value first.  Memory is O(n).
     """
-    return _averaged(marginal, "identification_risk", original, synthetic, known, value, radius, relative, floor)
+    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    return _averaged(marginal, "identification_risk", original, synthetic, intruder)
 
 
 def pairwise_weights(
@@ -117,7 +148,8 @@ def pairwise_weights(
     Parameters
     ----------
     original, synthetic, known, value, radius, relative, floor
-        As for :func:`identification_risk`.
+        As for :func:`identification_risk`; known columns are not synthesized, for pairs are of
+        records of one pattern, and patterns of synthesized columns overlap.
 
     Returns
     -------
@@ -128,13 +160,20 @@ def pairwise_weights(
     Raises
     ------
     InputError
-        As :func:`identification_risk`.
+        As :func:`identification_risk`; a known column that was synthesized.
 
     Notes
     -----
     Time and memory as for :func:`identification_risk`, not O(M^3) of a sum over pairs.
     """
-    return _averaged(pairwise, "pairwise_weight", original, synthetic, known, value, radius, relative, floor)
+    intruder = _Intruder.of(known, value, (), radius, relative, floor)
+    moving = known_synthesized(synthetic, intruder.known, intruder.synthesized)
+    if moving:
+        raise InputError(
+            f"known column {moving[0]!r} was synthesized, and pairs are defined for known columns that were not: leave "
+            "it out, or take identification_risk()"
+        )
+    return _averaged(pairwise, "pairwise_weight", original, synthetic, intruder)
 
 
 def attribute_risk(
@@ -143,6 +182,7 @@ def attribute_risk(
     *,
     known: Names,
     value: Names,
+    synthesized: Names = (),
     radius: Sizes = 0.2,
     relative: bool = True,
     floor: Sizes = 0.0,
@@ -154,20 +194,77 @@ def attribute_risk(
 
     Parameters
     ----------
-    original, synthetic, known, value, radius, relative, floor
+    original, synthetic, known, value, synthesized, radius, relative, floor
         As for :func:`identification_risk`.
 
     Returns
     -------
     pandas.Series (n,)
-        In [0, 1], NaN as for :func:`identification_risk`.
+        In [0, 1], NaN as for :func:`identification_risk`; of a data set in which no record matches
+        what is known it is 0.
 
     Raises
     ------
     InputError
         As :func:`identification_risk`.
     """
-    return _averaged(attribute, "attribute_risk", original, synthetic, known, value, radius, relative, floor)
+    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    return _averaged(attribute, "attribute_risk", original, synthetic, intruder)
+
+
+def match_risk(
+    original: File,
+    synthetic: Files,
+    *,
+    known: Names,
+    value: Names,
+    synthesized: Names = (),
+    radius: Sizes = 0.2,
+    relative: bool = True,
+    floor: Sizes = 0.0,
+) -> pd.Series:
+    """Chance that an intruder picks the record's own among the synthetic records that match all it knows.
+
+    Source: Reiter & Mitra 2009; Hornby & Hu 2021, for numbers within a radius.
+
+    T_i / c_i, averaged over the data sets: c_i synthetic records match the true known values of
+    record i and are near its true value, the intruder takes one at random, and T_i = 1 where its
+    own is among them.  The sum over the records is the expected match risk; the share of 1 in a
+    single data set is the true match rate.
+
+    Parameters
+    ----------
+    original, synthetic, known, value, synthesized, radius, relative, floor
+        As for :func:`identification_risk`.
+
+    Returns
+    -------
+    pandas.Series (n,)
+        In [0, 1], NaN as for :func:`identification_risk`; of a data set in which the record's own
+        does not match it is 0.
+
+    Raises
+    ------
+    InputError
+        As :func:`identification_risk`.
+
+    Notes
+    -----
+    It is 1 for a record that only its own synthetic record matches, where
+    :func:`identification_risk` is (M_i - 1) / M_i, and 0 where it is alone in its pattern.
+    """
+    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    return _averaged(match, "match_risk", original, synthetic, intruder)
+
+
+def pattern_sizes(original: File, synthetic: Files, *, known: Names, value: Names, synthesized: Names = (),
+                  radius: Sizes = 0.2, relative: bool = True, floor: Sizes = 0.0) -> pd.Series:  # fmt: skip
+    """M_i, the synthetic records that match what the intruder knows besides the value, averaged over the data sets.
+
+    Parameters, index and errors are those of :func:`identification_risk`.
+    """
+    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    return _averaged(matching, "pattern_size", original, synthetic, intruder)
 
 
 def ordered_release(folder: Path) -> Release:
@@ -191,38 +288,106 @@ def ordered_release(folder: Path) -> Release:
     return replace(release, internal={"rows": order})
 
 
+@dataclass(frozen=True)
+class _Intruder:
+    """What somebody knows of a record, and how near is near."""
+
+    known: list[str]
+    value: list[str]
+    synthesized: list[str]
+    radius: Sizes
+    relative: bool
+    floor: Sizes
+
+    @classmethod
+    def of(
+        cls, known: Names, value: Names, synthesized: Names, radius: Sizes, relative: bool, floor: Sizes
+    ) -> _Intruder:
+        known, value, synthesized = (list(dict.fromkeys(as_list(names))) for names in (known, value, synthesized))
+        if not value or set(value) & set(known):
+            raise InputError("value must name one column or more that are not in known")
+        for name in synthesized:
+            if name not in known:
+                raise InputError(f"synthesized names {name!r}, which is not in known: it says which of these were")
+        return cls(known, value, synthesized, radius, relative, floor)
+
+    def ends(self, numbers: list[str], y: Floats) -> tuple[Floats, Floats]:
+        """Of the balls around the values, and around the known numbers after them."""
+        each = "value" if numbers == self.value else f"of {listing(numbers)}"
+        radius, floor = (
+            sizes(given, name, len(numbers), each) for name, given in (("radius", self.radius), ("floor", self.floor))
+        )
+        return ends(y, radius, floor, self.relative)
+
+
 def _averaged(
-    measure: Callable[[Balls], Floats],
-    name: str,
-    original: File,
-    synthetic: Files,
-    known: Names,
-    value: Names,
-    radius: Sizes,
-    relative: bool,
-    floor: Sizes,
+    measure: Callable[[Balls], Floats], name: str, original: File, synthetic: Files, intruder: _Intruder
 ) -> pd.Series:
     """The mean of a measure over the data sets, for every record of the original."""
-    known, value = as_list(known), as_list(value)
-    if not value or set(value) & set(known):
-        raise InputError("value must name one column or more that are not in known")
-    radii, floors = sizes(radius, "radius", len(value)), sizes(floor, "floor", len(value))
+    known, value = intruder.known, intruder.value
+    moving = known_synthesized(synthetic, intruder.known, intruder.synthesized)
     confidential = _frame(original, "original")
     kept, files = _aligned(confidential, synthetic)
-    y = _values(confidential, known, value, kept, "original")
-    low, high = ends(y, radii, floors, relative)
+    _check_there(confidential, [*known, *value], "original")
+    weights = _weights(original, synthetic)
+    if weights in moving:
+        raise InputError(WEIGHT.format(weights))
+    labels = {c: _is_category(c, confidential, files, synthetic) for c in moving}
+    numbers = [*value, *(c for c in moving if not labels[c])]
+    y = _values(confidential, known, numbers, kept, "original")
+    low, high = intruder.ends(numbers, y)
     truth = confidential.iloc[kept]
-    pattern = codes(*(truth[c] for c in known)) if known else np.zeros(kept.size, dtype=np.intp)
+    fixed = [c for c in known if c not in moving]
+    pattern = codes(*(truth[c] for c in fixed)) if fixed else np.zeros(kept.size, dtype=np.intp)
     public = [c for c in synthetic.predictors if c in truth] if isinstance(synthetic, Release) else []
     total = np.zeros(kept.size)
     for number, frame in enumerate(files, 1):
         file = f"synthetic data set {number}"
-        values = _values(frame, known, value, np.arange(len(frame)), file)
-        _check_same(truth, frame, dict.fromkeys([*known, *public]), kept, len(confidential), file)
-        total += measure(balls_of(pattern, low, high, values))
+        _check_there(frame, [*known, *value], file)
+        values = _values(frame, known, numbers, np.arange(len(frame)), file)
+        _check_same(truth, frame, dict.fromkeys([*fixed, *public]), kept, len(confidential), file, weights)
+        true, seen = _both(pattern, truth, frame, [c for c in moving if labels[c]])
+        total += measure(balls_of(true, low, high, values, seen=seen, known=len(numbers) - len(value)))
     averaged = np.full(len(confidential), np.nan)
     averaged[kept] = total / len(files)
     return pd.Series(averaged, index=confidential.index, name=name)
+
+
+def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> list[str]:
+    """The known columns that were synthesized: those named, of a release its own.
+
+    Raises
+    ------
+    InputError
+        They are named although a release knows them.
+    """
+    if isinstance(synthetic, Release):
+        if named:
+            raise InputError("synthesized goes with frames and designs: a Release knows what was synthesized")
+        named = [*synthetic.outcomes, *synthetic.derived]
+    return [name for name in known if name in named]
+
+
+def _weights(original: File, synthetic: Files) -> str | None:
+    """The column of the weights, where a file says which it is."""
+    design = synthetic.datasets[0] if isinstance(synthetic, Release) else original
+    return design.weights_name if isinstance(design, SurveyDesign) else None
+
+
+def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], synthetic: Files) -> bool:
+    """Whether a synthesized column has to be the same to match; numbers match within a radius."""
+    if isinstance(synthetic, Release) and name in synthetic.categorical:
+        return True
+    return any(is_label(frame[name]) for frame in (original, *files) if name in frame)
+
+
+def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
+    """Patterns with these categories, of the records in truth and in the synthetic file, by the same numbers."""
+    if not categories:
+        return pattern, pattern
+    joint = (np.concatenate(_comparable(truth[c], synthetic[c])) for c in categories)
+    code = codes(np.concatenate([pattern, pattern]), *joint)
+    return code[: pattern.size], code[pattern.size :]
 
 
 def _frame(file: object, name: str) -> pd.DataFrame:
@@ -274,13 +439,16 @@ def _realigned(original: pd.DataFrame, release: Release) -> tuple[Codes, list[pd
     return kept, [data.frame.iloc[np.argsort(at)] for data, at in zip(release.datasets, order, strict=True)]
 
 
+def _check_there(frame: pd.DataFrame, columns: list[str], file: str) -> None:
+    for column in columns:
+        if column not in frame.columns:
+            raise InputError(f"{file}: there is no column {column!r}; it has {listing(frame.columns)}")
+
+
 def _values(frame: pd.DataFrame, known: list[str], value: list[str], kept: Codes, file: str) -> Floats:
     """The values (rows kept, d), of a file whose columns are all there."""
     used = np.zeros(len(frame), dtype=bool)
     used[kept] = True
-    for column in (*known, *value):
-        if column not in frame.columns:
-            raise InputError(f"{file}: there is no column {column!r}; it has {listing(frame.columns)}")
     for column in known:
         missing = frame[column].isna().to_numpy() & used
         if missing.any():
@@ -303,25 +471,35 @@ def _values(frame: pd.DataFrame, known: list[str], value: list[str], kept: Codes
 
 
 def _check_same(
-    truth: pd.DataFrame, synthetic: pd.DataFrame, columns: Iterable[str], kept: Codes, n: int, file: str
-) -> None:
+    truth: pd.DataFrame, synthetic: pd.DataFrame, columns: Iterable[str], kept: Codes, n: int, file: str,
+    weights: str | None,
+) -> None:  # fmt: skip
     """Refuse columns that are not the same in both files, row by row; ``kept`` are their rows of n in the original."""
     for column in columns:
         differs = np.zeros(n, dtype=bool)
         differs[kept] = ~_equal(truth[column], synthetic[column])
+        if differs.any() and column == weights:
+            raise InputError(WEIGHT.format(column))
         if differs.any():
             raise InputError(
                 f"{file}: column {column!r} differs from the original in {rows(differs)}. Row i of both must be the "
                 "same record (pass a Release as a whole, for its data sets are permuted, and the original in its "
-                "first order), and known columns must be neither synthesized nor recoded"
+                "first order), and known columns must be neither synthesized nor recoded, but for those that "
+                "synthesized= names"
             )
 
 
 def _equal(a: pd.Series, b: pd.Series) -> Bools:
-    """Whether two columns agree, row by row; categories are compared as text, as which a release publishes them."""
+    """Whether two columns agree, row by row."""
+    one, other = _comparable(a, b)
+    return np.asarray(one == other)
+
+
+def _comparable(a: pd.Series, b: pd.Series) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The values of two columns; categories as text, as which a release publishes them."""
     if not (is_label(a) or is_label(b)):
-        return np.asarray(a.to_numpy() == b.to_numpy())
-    return np.asarray(_text(a) == _text(b))
+        return a.to_numpy(), b.to_numpy()
+    return _text(a), _text(b)
 
 
 def _text(column: pd.Series) -> NDArray[np.object_]:

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
-from surveysynth.release.identification import attribute_risk, identification_risk, pairwise_weights
+from surveysynth.release.identification import (
+    attribute_risk,
+    identification_risk,
+    match_risk,
+    pairwise_weights,
+    pattern_sizes,
+)
 from tests.surveys import PSEUDO
 
 MEASURES = [identification_risk, pairwise_weights, attribute_risk]
@@ -216,6 +222,216 @@ def test_a_wider_ball_never_lowers_the_attribute_risk(pair):
         assert (wide >= narrow).all()
 
 
+# known variables that were synthesized
+
+
+OF_FILES = [identification_risk, attribute_risk, match_risk, pattern_sizes]
+
+
+def matched_by_hand(original, files, fixed, categories, numbers, value, radius, relative, floor):
+    """Eq. 8, the share inside, T / c of Reiter & Mitra (2009) and the pattern: who matches whom, in a double loop."""
+    truth, n = original.to_dict("records"), len(original)
+    total = np.zeros((4, n))
+    for file in files:
+        star = file.to_dict("records")
+        for i in range(n):
+
+            def near(h, column, size, least, i=i, star=star):
+                width = max(size * abs(truth[i][column]) if relative else size, least)
+                return truth[i][column] - width <= star[h][column] <= truth[i][column] + width
+
+            sizes = dict(zip([*value, *numbers], zip(radius, floor, strict=True), strict=True))
+            alike = [h for h in range(n)
+                     if all(truth[h][c] == truth[i][c] for c in fixed)
+                     and all(star[h][c] == truth[i][c] for c in categories)
+                     and all(near(h, c, *sizes[c]) for c in numbers)]  # fmt: skip
+            inside = [h for h in alike if all(near(h, c, *sizes[c]) for c in value)]
+            T = i in inside
+            found = [T * (len(alike) - len(inside)) / len(alike), len(inside) / len(alike)] if alike else [0, 0]
+            total[:, i] += [*found, T / len(inside) if T else 0, len(alike)]
+    return total / len(files)
+
+
+@st.composite
+def whole_files(draw):
+    """A file and 1 to 3 synthetic versions of a public column, categories and numbers, of which some are known."""
+    n, d, k = draw(st.integers(1, 9)), draw(st.integers(1, 2)), draw(st.integers(0, 2))
+    value, numbers, categories = [f"y{j}" for j in range(d)], [f"z{j}" for j in range(k)], ["c0", "c1"]
+    fixed = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+
+    def file():
+        quarters = {c: [draw(st.integers(-6, 6)) / 4 for _ in range(n)] for c in (*value, *numbers)}
+        return pd.DataFrame({"p": fixed, **{c: [draw(st.sampled_from("abé")) for _ in range(n)] for c in categories},
+                             **quarters})  # fmt: skip
+
+    size = st.sampled_from([0, 0.25, 0.5, 1, 2.0])
+    asked = {"fixed": draw(st.sampled_from([[], ["p"]])), "numbers": numbers, "value": value,
+             "categories": draw(st.sampled_from([[], ["c1"], categories])), "relative": draw(st.booleans()),
+             "radius": [draw(size) for _ in range(d + k)],
+             "floor": [draw(st.sampled_from([0, 0, 0.25])) for _ in range(d + k)]}  # fmt: skip
+    return file(), [file() for _ in range(draw(st.integers(1, 3)))], asked
+
+
+def check_of_files(original, files, asked, order=slice(None)):
+    moving = [*asked["categories"], *asked["numbers"]]
+    known = {"known": [*asked["numbers"], *asked["fixed"], *asked["categories"]], "synthesized": moving}
+    arguments = known | {name: asked[name] for name in ("value", "radius", "relative", "floor")}
+    expected = matched_by_hand(original, files, **asked)
+    for measure, numbers in zip(OF_FILES, expected, strict=True):
+        got = measure(original.iloc[order], [file.iloc[order] for file in files], **arguments)
+        np.testing.assert_allclose(got, numbers[order], rtol=1e-12, atol=1e-12, err_msg=measure.__name__)
+    return expected
+
+
+@pytest.mark.slow
+@settings(derandomize=True, max_examples=600, deadline=None)
+@given(whole_files(), st.randoms())
+def test_known_synthesized_variables_match_as_by_a_double_loop_in_any_order(drawn, random):
+    original, files, asked = drawn
+    order = list(range(len(original)))
+    random.shuffle(order)
+    check_of_files(original, files, asked, order)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_file_of_known_categories_and_amounts(d):
+    rng, frame = np.random.default_rng(4), make_frame(120)
+    files = [
+        frame.assign(
+            gender=np.where(rng.random(120) < 0.3, rng.permutation(frame["gender"]), frame["gender"]),
+            income=frame["income"] * np.exp(rng.normal(0, 0.2, 120)),
+            hours=frame["hours"] * np.exp(rng.normal(0, 0.2, 120)), wt=frame["wt"] * np.exp(rng.normal(0, 0.2, 120)),
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    asked = {"fixed": ["field"], "categories": ["gender"], "numbers": ["hours"], "value": ["income", "wt"][:d],
+             "radius": [*[0.2, 0.6][:d], 0.3], "relative": True, "floor": [0.0] * (d + 1)}  # fmt: skip
+    risk = check_of_files(frame, files, asked)
+    assert (risk[0] > 0).sum() > 60 and (risk[3] < 30).all()  # 30 have the same field
+
+
+def test_five_records_by_hand():
+    """Activity and rent are known and synthetic; balls of 20% around pay and 10% around rent, both closed."""
+    original = pd.DataFrame({
+        "sex": list("ffffm"), "activity": ["work", "work", "none", "work", "work"],
+        "rent": [100, 110, 100, 500, 100], "pay": [10, 20, 30, 40, 10],
+    })  # fmt: skip
+    synthetic = original.assign(
+        activity=["work", "work", "work", "none", "work"], rent=[110, 100, 95, 500, 89], pay=[11, 21, 12, 40, 10],
+    )  # fmt: skip
+    # 1: records 1, 2, 3 match (work, rent 90 to 110), pay 8 to 12 in 1 and 3; 2: rent 99 to 121, records 1 and 2, pay
+    # 16 to 24 in 2; 3: no synthetic record without work has a rent of 90 to 110; 4: without work now, so nobody
+    # matches; 5: the only man's synthetic rent, 89, is not within 10 of 100
+    expected = {
+        identification_risk: [1 / 3, 1 / 2, 0, 0, 0], attribute_risk: [2 / 3, 1 / 2, 0, 0, 0],
+        match_risk: [1 / 2, 1, 0, 0, 0], pattern_sizes: [3, 2, 0, 0, 0],
+    }  # fmt: skip
+    arguments = {"known": ["sex", "activity", "rent"], "value": "pay", "synthesized": ["rent", "activity"],
+                 "radius": [0.2, 0.1]}  # fmt: skip
+    for measure, numbers in expected.items():
+        np.testing.assert_allclose(measure(original, synthetic, **arguments), numbers, atol=1e-15)
+        halved = measure(original, [synthetic, synthetic.assign(activity="study")], **arguments)
+        np.testing.assert_allclose(halved, np.array(numbers) / 2, atol=1e-15)
+
+
+def test_the_expected_match_risk_counts_a_unique_match_that_the_measure_of_rare_values_does_not():
+    frame = pd.DataFrame({"town": ["a", "b", "b", "c"], "y": [1.0, 2.0, 2.1, 9.0]})
+    arguments = {"known": "town", "value": "y", "synthesized": "town"}
+    assert match_risk(frame, frame, **arguments).tolist() == [1, 0.5, 0.5, 1]
+    assert identification_risk(frame, frame, **arguments).tolist() == [0, 0, 0, 0]
+    swapped = frame.assign(town=["b", "a", "b", "c"])
+    assert match_risk(frame, swapped, **arguments).tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("measure", OF_FILES)
+def test_columns_that_did_not_change_are_the_special_case(measure, pair):
+    """Categories, and numbers within radius 0, that are called synthesized and are equal: to the last bit."""
+    frame, files = pair
+    age = frame["hours"].round()
+    frame, files = frame.assign(age=age), [file.assign(age=age) for file in files]
+    known = ["field", "gender", "age"]
+    public = measure(frame, files, known=known, value="income")
+    for moving in (["field"], known[:2], ["age"], known):
+        radius = [0.2, 0] if "age" in moving else 0.2
+        again = measure(frame, files, known=known, value="income", synthesized=moving, radius=radius)
+        pd.testing.assert_series_equal(again, public, check_exact=True)
+
+
+def test_categories_are_compared_as_text_and_numbers_of_any_type_as_numbers(pair):
+    frame, files = pair
+    frame = frame.assign(code=frame["field"].map({"01": 1, "02": 2, "NA": 3, "ökonomie": 6}))
+    rng = np.random.default_rng(0)
+    files = [f.assign(code=rng.permutation(frame["code"])) for f in files]
+    arguments = {"known": ["gender", "code"], "value": "income", "synthesized": "code"}
+    expected = identification_risk(frame, files, radius=[0.2, 0], **arguments)
+    assert expected.gt(0).any()
+    for kind in (str, "category"):
+        as_labels = [f.assign(code=f["code"].astype(str).astype(kind)) for f in files]
+        got = identification_risk(frame, as_labels, **arguments)
+        pd.testing.assert_series_equal(got, expected, rtol=1e-14)
+    stored = [f.assign(code=f["code"].astype("Int64")) for f in files]
+    pd.testing.assert_series_equal(identification_risk(frame, stored, radius=[0.2, 0], **arguments), expected)
+
+
+def test_pairs_are_of_known_columns_that_were_not_synthesized():
+    release = ss.synthesize(
+        make_design(), ss.FBS(["income", "C(gender)"], "field", prior="flat"), epsilon=30, m=1, seed=1, mechanism=PSEUDO
+    )
+    with pytest.raises(ss.InputError, match="known column 'gender' was synthesized, and pairs are defined for"):
+        pairwise_weights(make_frame(), release, known=["field", "gender"], value="income")
+
+
+@pytest.mark.parametrize("missing", [(), (0, 7, 399)], ids=["whole", "left out"])
+def test_a_release_knows_which_known_columns_it_synthesized(missing):
+    """Hours are a number and gender a category among the outcomes; the same by files in order, and by hand."""
+    frame = make_frame().assign(gender=make_frame()["gender"].map({"f": 2, "m": 1}))
+    frame.loc[list(missing), "income"] = np.nan
+    there = frame["income"].notna().to_numpy()
+    model = ss.FBS(["income", "hours", "C(gender)"], "field", prior="flat", missing="drop" if missing else "fail")
+    release = ss.synthesize(ss.SurveyDesign(frame, weights="wt"), model, epsilon=60, m=2, seed=1, mechanism=PSEUDO)
+    asked = {"fixed": ["field"], "categories": ["gender"], "numbers": ["hours"], "value": ["income"],
+             "radius": [0.5, 0.25], "relative": True, "floor": [0, 0]}  # fmt: skip
+    ordered = []
+    for data, rows in zip(release.datasets, release.internal["rows"], strict=True):
+        back = data.frame.iloc[np.argsort(rows)].set_index(np.sort(rows))
+        ordered.append(frame[there].assign(**{c: back[c] for c in ("income", "hours", "gender")}))
+    expected = matched_by_hand(frame[there], ordered, **asked)
+    assert (expected[0] > 0).sum() > 20 and (expected[0] == 0).sum() > 20
+    for measure, numbers in zip(OF_FILES, expected, strict=True):
+        got = measure(frame, release, known=["gender", "field", "hours"], value="income", radius=[0.5, 0.25])
+        assert got[~there].isna().all()
+        np.testing.assert_allclose(got[there], numbers, rtol=1e-12, atol=1e-12)
+
+
+def test_a_column_derived_from_synthesized_ones_may_be_known():
+    frame, design = make_frame(), make_design()
+    release = ss.synthesize(
+        design, ss.FBS(["income", "hours"], "field", prior="flat"), epsilon=30, m=1, seed=1, mechanism=PSEUDO
+    )
+
+    def band(f):
+        return np.where(f["hours"] > 40, "long", "short")
+
+    back = release.datasets[0].frame.iloc[np.argsort(release.internal["rows"][0])]
+    ordered = frame.assign(income=back["income"].to_numpy(), band=band(back))
+    frame = frame.assign(band=band(frame))
+    got = identification_risk(frame, release.assign(band=band), known=["field", "band"], value="income")
+    arguments = {"known": ["field", "band"], "value": "income", "synthesized": "band"}
+    pd.testing.assert_series_equal(got, identification_risk(frame, ordered, **arguments))
+
+
+def test_the_synthetic_weight_is_a_value_and_not_a_known_column():
+    frame, design = make_frame(), make_design()
+    release = ss.synthesize(design, model(), epsilon=30, m=1, seed=1, mechanism=PSEUDO)
+    said = "known column 'wt' is the survey weight, of which the files have synthetic values: name it in value"
+    with pytest.raises(ss.InputError, match=said):
+        identification_risk(frame, release, known=["field", "wt"], value="income")
+    with pytest.raises(ss.InputError, match=said):
+        identification_risk(design, frame, known=["field", "wt"], value="income", synthesized="wt")
+    with pytest.raises(ss.InputError, match="a Release knows what was synthesized"):
+        identification_risk(frame, release, known="field", value="income", synthesized="field")
+
+
 # errors
 
 
@@ -269,6 +485,32 @@ def test_what_cannot_be_is_refused_without_a_value_in_the_message(arguments, mes
         said = str(refused.value)
         assert not re.search("geheim|314159|271828|161803|57721|141421|17320|22360", said)
         given = {"original": FRAME, "synthetic": FRAME, "known": ["sex", "area"], "value": "pay"} | arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"known": ["sex", "area", "age"], "synthesized": "age"}, "original: there is no column 'age'; it has sex,"),
+        ({"synthetic": FRAME.drop(columns="area")}, "synthetic data set 1: there is no column 'area'; it has sex"),
+        ({"synthesized": ["area", "id"]}, "synthesized names 'id', which is not in known"),
+        ({"synthesized": "pay"}, "synthesized names 'pay', which is not in known"),
+        ({"synthesized": 3}, "a name was expected, or a list of names, not int"),
+        ({"value": ["pay", "area"]}, "value must name one column or more that are not in known"),
+        ({"radius": [0.1, 0.2, 0.3]}, "radius must be a finite .* or a list with one for each of pay, area"),
+        ({"floor": [1, -1]}, "floor must be a finite number, not negative, .* one for each of pay, area"),
+        ({"original": with_missing("area")}, r"original: known column 'area' is missing in 1 row \(row numbers 3;"),
+        ({"synthetic": with_missing("sex"), "synthesized": "sex"}, r"set 1: known column 'sex' is missing in 1 row"),
+        ({"synthetic": FRAME.assign(area=[1, np.inf, 2, 3])}, r"set 1: column 'area' is .* not finite in 1 row \(.* 2"),
+        ({"synthetic": SWAPPED}, r"'sex' differs from the original in 2 rows .* but for those that synthesized= names"),
+    ],
+)  # fmt: skip
+def test_wrong_known_synthesized_columns_are_refused_without_a_value_in_the_message(arguments, message):
+    given = {"original": FRAME, "synthetic": FRAME, "known": ["sex", "area"], "value": "pay", "synthesized": "area"}
+    given |= arguments
+    for measure in OF_FILES:
+        with pytest.raises(ss.InputError, match=message) as refused:
+            measure(given["original"], given["synthetic"], **{k: given[k] for k in list(given)[2:]})
+        assert not re.search("geheim|314159|271828|161803|57721|141421|17320|22360", str(refused.value))
 
 
 # releases
