@@ -8,6 +8,7 @@ import shutil
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -90,6 +91,20 @@ def test_the_records_at_most_risk_are_named_by_row(design: ss.SurveyDesign, fold
     table = text_of(signed).split("The records most at risk of identification")[1].split("</table>")[0]
     first = re.findall(r'<td class="number">([^<]*)</td>', table)[:3]
     assert first[0] == str(worst) and first[2] == f"{risk.max():.3f}"
+
+
+def test_an_intruder_may_know_synthesized_categories_too(design: ss.SurveyDesign, tmp_path: Path) -> None:
+    whole = ss.FBS(["income", "hours", "C(gender)"], "field", prior="flat")
+    release = ss.synthesize(design, whole, epsilon=60, m=2, mechanism=PSEUDO)
+    release.write(tmp_path / "release")
+    said = text_of(ss.dossier(tmp_path / "release", design, tmp_path / "signed"))
+    assert "Who knows the true gender too, synthesized in the files, looks among" in said
+    for what, measure in (("identification", ss.identification_risk), ("match", ss.match_risk)):
+        for known, label in ((["field"], what), (["field", "gender"], f"{what}, gender known too")):
+            risk = np.max([measure(design, release, known=known, value=v) for v in ("income", "hours")], axis=0)
+            row = said.split(f"<td>{label}</td>")[1].split("</tr>")[0]
+            mean, *_, high = re.findall(r'<td class="number">([^<]*)</td>', row)
+            assert (mean, high) == (f"{risk.mean():.3f}", f"{(risk > 0.5).sum()} of 400")
 
 
 def test_a_ledger_without_the_release_stands_out(design: ss.SurveyDesign, folder: Path, tmp_path: Path) -> None:

@@ -1,26 +1,42 @@
 #' Identification risk of synthetic records
 #'
-#' An intruder knows some columns of a record that were not synthesized, and its true value. `identification_risk()`
-#' is the probability that the record is identified among the records with the same known columns (Hu, Savitsky &
-#' Williams 2022b, eq. 8): high where its synthetic value is near the true one and few others are. `pairwise_weights()`
-#' are privacy weights from the probability that it is identified together with another one (Hu, Savitsky & Williams
-#' 2022b, eq. 14), before scale and shift; those from the marginal risk are `1 - identification_risk(...)`.
-#' `attribute_risk()` is the share of the synthetic values of these records that are near the true value, whichever
-#' record they stand for. All are averaged over the data sets, and computed from the confidential file: for the agency
-#' only.
+#' An intruder knows some columns of a record, and its true value. `identification_risk()` is the probability that the
+#' record is identified among the records with the same known columns (Hu, Savitsky & Williams 2022b, eq. 8): high where
+#' its synthetic value is near the true one and few others are. `pairwise_weights()` are privacy weights from the
+#' probability that it is identified together with another one (Hu, Savitsky & Williams 2022b, eq. 14), before scale and
+#' shift; those from the marginal risk are `1 - identification_risk(...)`. `attribute_risk()` is the share of the
+#' synthetic values of these records that are near the true value, whichever record they stand for. `match_risk()` is
+#' the probability that who takes one of the synthetic records that match in all of this at random takes the record's
+#' own (Reiter & Mitra 2009): its sum is the expected match risk. All are averaged over the data sets, and computed from
+#' the confidential file: for the agency only.
+#'
+#' Known columns may be synthesized themselves. The records with the same known columns are then, in each data set, the
+#' synthetic records that match the true values: the same text or factor level, and a number within its radius (Hornby &
+#' Hu 2021). Where the record's own does not match its risks of identification and of a match are 0. Look at
+#' `match_risk()` too: where few records match `identification_risk()` is low, for a single one 0.
 #'
 #' @param original The confidential file, a data frame or a design.
 #' @param synthetic A release that [synthesize()] made in this session (whose records are shuffled in an order that only
 #'   it knows), or synthetic data frames or designs, one or a list, whose row i stands for row i of `original`.
-#' @param known What the intruder knows: columns that were not synthesized, by name or as a formula; `~ 1` for none.
+#' @param known What the intruder knows: columns, by name or as a formula; `~ 1` for none. `pairwise_weights()` takes
+#'   those that were not synthesized.
 #' @param value The synthesized numbers that the intruder knows; with several, a record is near when each of them is.
-#' @param radius How near: a share of the true value, or in its unit where not `relative`; one, or one for each value.
+#' @param radius How near: a share of the true value, or in its unit where not `relative`; one, or one for each value
+#'   and then for each synthesized number in `known`.
 #' @param relative Whether `radius` is a share.
-#' @param floor Least radius, in the unit of the value.
+#' @param floor Least radius, in the unit of the value; one, or as many as of `radius`.
+#' @param synthesized The known columns that were synthesized, by name or as a formula, where `synthetic` are data
+#'   frames or designs; make codes of categories a factor. A release knows its own.
 #' @return A number in \[0, 1\] for each record of `original`, named by its row; `NA` for those that the release left
 #'   out.
 #' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
 #'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
+#'
+#'   Reiter and Mitra (2009), Estimating Risks of Identification Disclosure in Partially Synthetic Data, Journal of
+#'   Privacy and Confidentiality 1, 99-110.
+#'
+#'   Hornby and Hu (2021), Identification Risks Evaluation of Partially Synthetic Data with the
+#'   IdentificationRiskCalculation R Package, Transactions on Data Privacy 14, 37-52.
 #' @seealso [identification_rule()], [marginal_risk()]
 #' @export
 #' @examplesIf surveysynth_available()
@@ -31,8 +47,9 @@
 #'                       mechanism = pseudo_posterior())
 #' risk <- identification_risk(design, release, known = ~ stype, value = ~ enroll)
 #' summary(risk)
-identification_risk <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0) {
-  risk_of_records("identification_risk", original, synthetic, known, value, radius, relative, floor)
+identification_risk <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0,
+                                synthesized = NULL) {
+  risk_of_records("identification_risk", original, synthetic, known, value, radius, relative, floor, synthesized)
 }
 
 #' @rdname identification_risk
@@ -43,12 +60,20 @@ pairwise_weights <- function(original, synthetic, known, value, radius = 0.2, re
 
 #' @rdname identification_risk
 #' @export
-attribute_risk <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0) {
-  risk_of_records("attribute_risk", original, synthetic, known, value, radius, relative, floor)
+attribute_risk <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0,
+                           synthesized = NULL) {
+  risk_of_records("attribute_risk", original, synthetic, known, value, radius, relative, floor, synthesized)
 }
 
-# One of Python's measures, for each record.
-risk_of_records <- function(measure, original, synthetic, known, value, radius, relative, floor) {
+#' @rdname identification_risk
+#' @export
+match_risk <- function(original, synthetic, known, value, radius = 0.2, relative = TRUE, floor = 0,
+                       synthesized = NULL) {
+  risk_of_records("match_risk", original, synthetic, known, value, radius, relative, floor, synthesized)
+}
+
+# One of Python's measures, for each record; that of pairs has no `synthesized`.
+risk_of_records <- function(measure, original, synthetic, known, value, radius, relative, floor, synthesized = NULL) {
   known <- what_is_known(known)
   value <- names_of(value)
   released <- inherits(synthetic, "surveysynth_release")
@@ -65,7 +90,7 @@ risk_of_records <- function(measure, original, synthetic, known, value, radius, 
       "risk_of_records", folder, measure = measure, original = given(original, "original"),
       synthetic = if (!released) Map(given, files, paste0("synthetic", seq_along(files)), USE.NAMES = FALSE),
       known = known, value = value, radius = radius, relative = relative, floor = floor,
-      objects = if (released) list(python_release(synthetic)) else list()
+      synthesized = names_of(synthesized), objects = if (released) list(python_release(synthetic)) else list()
     )$risk
   })
   stats::setNames(found, row.names(variables_of(original)))

@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 
 from .._version import __version__
-from ..design.columns import codes
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import PrivacyError
@@ -48,7 +47,7 @@ from .charging import PUBLIC
 from .checksums import described
 from .comparison import PROPER, SMOOTHED, Comparison, compare
 from .folder import MANIFEST
-from .identification import attribute_risk, identification_risk, ordered_release
+from .identification import attribute_risk, identification_risk, match_risk, ordered_release, pattern_sizes
 from .printed import kept_columns, printed
 from .quality_rule import QUALITY_RULE
 from .release import Release, read_release
@@ -63,6 +62,7 @@ NOTICE = (
 WORST = 10  # records that are named
 HIGH = 0.5  # risk of identification that is counted
 RADIUS = 0.2  # of the ball around a true value, a share of it
+MEASURES = {"identification": identification_risk, "attribute": attribute_risk, "match": match_risk}
 ENTRIES = 12  # of a ledger, the last
 CELLS = 15  # that are shown, the farthest off
 PACKAGES = "numpy", "pandas", "scipy", "statsmodels", "samplics", "opendp", "cmdstanpy", "stanli"
@@ -450,11 +450,16 @@ def _balance(case: Case, ledger: Ledger | None) -> tuple[Block, ...]:
 
 @dataclass(frozen=True)
 class _Risks:
-    """Risks of records: ``row, pattern_size`` and two measures, the largest over outcomes."""
+    """Risks of records: ``row, pattern_size`` and three measures, the largest over outcomes.
+
+    ``also`` are synthesized categories, and ``of_more`` the measures of an intruder who knows them besides.
+    """
 
     table: pd.DataFrame
     known: list[str]
     values: list[str]
+    also: list[str]
+    of_more: pd.DataFrame
 
     @classmethod
     def of(cls, case: Case, design: SurveyDesign) -> _Risks | None:
@@ -466,15 +471,18 @@ class _Risks:
             return None
         known = [c for c in release.predictors if not pd.api.types.is_float_dtype(frame[c].dtype)]
         ordered = ordered_release(case.folder)
-        measures = {"identification": identification_risk, "attribute": attribute_risk}
-        table = pd.DataFrame({"row": np.arange(design.n)})
-        for name, measure in measures.items():
-            each = [measure(frame, ordered, known=known, value=value, radius=RADIUS).to_numpy() for value in values]
-            table[name] = np.max(each, axis=0)
-        there = table["identification"].notna().to_numpy()
-        pattern = codes(*(frame.loc[there, name] for name in known)) if known else np.zeros(there.sum(), dtype=np.intp)
-        table.loc[there, "pattern_size"] = np.bincount(pattern)[pattern]
-        return cls(table, known, values)
+
+        def measured(known: list[str]) -> pd.DataFrame:
+            found = {}
+            for name, measure in MEASURES.items():
+                each = [measure(frame, ordered, known=known, value=value, radius=RADIUS).to_numpy() for value in values]
+                found[name] = np.max(each, axis=0)
+            return pd.DataFrame(found)
+
+        size = pattern_sizes(frame, ordered, known=known, value=values[0]).to_numpy()
+        table = measured(known).assign(row=np.arange(design.n), pattern_size=size)
+        also = list(release.categorical)
+        return cls(table, known, values, also, measured([*known, *also]) if also else pd.DataFrame())
 
 
 def _risks(
@@ -493,15 +501,25 @@ def _risks(
             f"The intruder here knows {knows} of a record, and its true {' or '.join(risks.values)} up to "
             f"{RADIUS:.0%}. Identification: the probability that the synthetic record that stands for it is picked "
             "(Hu, Savitsky and Williams 2022b, eq. 8; a record alone in its pattern has 0, for there is no other to be "
-            "told from). Attribute: the share of the synthetic values of its pattern that are near its true one. These "
-            "are measures of this one release; the guarantee of section 3 does not rest on them."
+            "told from). Attribute: the share of the synthetic values of its pattern that are near its true one. "
+            "Match: the probability that whoever takes one of these at random takes its own (Reiter and Mitra 2009). "
+            "These are measures of this one release; the guarantee of section 3 does not rest on them."
         ))  # fmt: skip
+        more_known = risks.of_more.dropna()
+        measures = [(what, table[what]) for what in MEASURES]
+        measures += [(f"{what}, {', '.join(risks.also)} known too", more_known[what]) for what in more_known]
         rows = [
             (what, f"{x.mean():.3f}", f"{x.median():.3f}", f"{x.quantile(0.9):.3f}", f"{x.max():.3f}",
              f"{(x > HIGH).sum():,} of {len(x):,}")
-            for what, x in (("identification", table["identification"]), ("attribute", table["attribute"]))
+            for what, x in measures
         ]  # fmt: skip
         blocks.append(Grid(("risk", "mean", "median", "90%", "largest", f"above {HIGH:g}"), tuple(rows), numbers=5))
+        if risks.also:
+            blocks.append(Paragraph(
+                f"Who knows the true {', '.join(risks.also)} too, synthesized in the files, "
+                "looks among the synthetic records that have it: in a data set in which the record's "
+                "own has another its risks of identification and match are 0."
+            ))  # fmt: skip
         alone = int((table["pattern_size"] == 1).sum())
         blocks.append(Paragraph(
             f"Alone in their pattern of {knows}: {alone:,} records. Whoever knows these columns sees in the files that "

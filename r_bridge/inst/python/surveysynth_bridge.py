@@ -31,6 +31,7 @@ MEASURES = {
     "identification_risk": ss.identification_risk,
     "pairwise_weights": ss.pairwise_weights,
     "attribute_risk": ss.attribute_risk,
+    "match_risk": ss.match_risk,
 }
 
 
@@ -263,9 +264,10 @@ def inclusion_probabilities(frame: pd.DataFrame, n: Any, folder: str) -> tuple[N
 
 
 def risk_of_records(
-    *release: ss.Release, measure: str, folder: str, synthetic: Any = None, **given: Any
+    *release: ss.Release, measure: str, folder: str, synthetic: Any = None, synthesized: Any = None, **given: Any
 ) -> tuple[None, None]:
     """A measure of identification of the records of the original, in a release or in frames."""
+    given |= {} if synthesized is None else {"synthesized": synthesized}  # the measure of pairs has none
     risk = MEASURES[measure](synthetic=release[0] if release else synthetic, **given)
     return _saved(pd.DataFrame({"risk": risk.to_numpy()}), folder)
 

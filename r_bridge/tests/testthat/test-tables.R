@@ -177,6 +177,29 @@ test_that("identification, of records and pairs, and attribute risk are the shar
   expect_error(attribute_risk(1, synthetic, "g", "y"), "a data frame or a survey design was expected")
 })
 
+test_that("known columns may be synthesized: a factor is the same, a number near, in each data set", {
+  need_python()
+  original <- data.frame(
+    sex = rep(c("f", "m"), c(4, 1)), activity = factor(c("work", "work", "none", "work", "work")),
+    rent = c(100, 110, 100, 500, 100), pay = c(10, 20, 30, 40, 10)
+  )
+  synthetic <- transform(original, rent = c(110, 100, 95, 500, 89), pay = c(11, 21, 12, 40, 10))
+  synthetic$activity <- factor(c("work", "work", "work", "none", "work"), levels = c("work", "none"))
+  found <- function(measure, files = synthetic) {
+    unname(measure(original, files, ~ sex + activity + rent, ~ pay, radius = c(0.2, 0.1),
+                   synthesized = ~ rent + activity))
+  }
+  # the first matches the first three, of which two pay about as much; the second the first two; the others nobody
+  expect_equal(found(identification_risk), c(1 / 3, 1 / 2, 0, 0, 0))
+  expect_equal(found(attribute_risk), c(2 / 3, 1 / 2, 0, 0, 0))
+  expect_equal(found(match_risk), c(1 / 2, 1, 0, 0, 0))
+  other <- transform(synthetic, activity = "study")
+  expect_equal(found(match_risk, list(synthetic, other)), c(1 / 4, 1 / 2, 0, 0, 0))
+  expect_error(match_risk(original, synthetic, "sex", "pay", synthesized = "rent"), "is not in known")
+  expect_error(identification_risk(original, synthetic, ~ sex + rent, "pay"), "differs from the original")
+  expect_error(match_risk(apistrat, shared_release(), ~ stype, "api00", synthesized = ~ stype), "elease knows")
+})
+
 test_that("a release knows the order of its records, and that another file is not its own", {
   need_python()
   risk <- identification_risk(apistrat, shared_release(), ~ stype + awards, "api00")
