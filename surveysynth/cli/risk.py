@@ -165,7 +165,7 @@ def _print_risks(risk: Floats, match: Floats, n: int, size: Floats, synthesized:
     if synthesized:
         patterns = (
             f"synthetic records that match what is known ({', '.join(synthesized)} synthesized): mean "
-            f"{size.mean():.1f}, none in any data set for {(size == 0).sum():,} records"
+            f"{size.mean():.1f}; records that none matches in any data set: {(size == 0).sum():,}"
         )
     else:  # whose sizes add up to 1 in each pattern, inverted
         patterns = f"patterns of what is known: {round((1 / size).sum()):,}, of one record: {(size == 1).sum():,}"
@@ -173,8 +173,8 @@ def _print_risks(risk: Floats, match: Floats, n: int, size: Floats, synthesized:
         f"{risk.size:,} records{left_out}; {patterns}; synthetic data sets: {datasets}.\n"
         f"Probability of identification: mean {risk.mean():.3f}, median {np.median(risk):.3f}, 90% quantile "
         f"{np.quantile(risk, 0.9):.3f}, largest {risk.max():.3f}; above 0.5: {(risk > 0.5 + ROUNDING).sum():,} records."
-        f"\nExpected match risk, of who takes one of the records that match in all that is known, the value included: "
-        f"{match.sum():.1f} of {risk.size:,} records; above 0.5: {(match > 0.5 + ROUNDING).sum():,}."
+        f"\nExpected match risk: {match.sum():.1f} records (an intruder takes one of the synthetic records that match "
+        f"all it knows, the value included); above 0.5: {(match > 0.5 + ROUNDING).sum():,} records."
         "\nThese numbers are computed from the confidential file; nothing was released.",
         highlight=False,
     )
