@@ -522,7 +522,7 @@ def _risks(
             ))  # fmt: skip
         alone = int((table["pattern_size"] == 1).sum())
         blocks.append(Paragraph(
-            f"Alone in their pattern of {knows}: {alone:,} records. Whoever knows these columns sees in the files that "
+            f"Alone in a pattern of {knows}: {alone:,} of the file. Whoever knows these columns sees in the files that "
             "such a person is in the survey, with synthetic values. That is public by declaration, and not protected."
         ))  # fmt: skip
         blocks.append(Picture(
@@ -637,8 +637,8 @@ def _compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
     far = judged.iloc[np.lexsort((size, missed))].head(CELLS)
     far_rows = tuple(
         (f"{r['statistic']} of {r['outcome']}" if r["outcome"] else r["statistic"],
-         ", ".join(str(r[c]) for c in comparison.by) or "all", f"{r['estimate']:,.4g}", f"{r['se']:,.3g}",
-         f"{r['estimate_release']:,.4g}", f"{r['se_release']:,.3g}", f"{r['std_diff']:+.1f}",
+         ", ".join(str(r[c]) for c in comparison.by) or "all", _figures(r["estimate"]), _figures(r["se"]),
+         _figures(r["estimate_release"]), _figures(r["se_release"]), f"{r['std_diff']:+.1f}",
          "" if pd.isna(r["holds"]) else "yes" if r["holds"] else "NO")
         for r in far.to_dict("records")
     )  # fmt: skip
@@ -681,6 +681,11 @@ def _compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
     if comparison.grids:
         blocks.append(Picture(joint_grids(comparison.grids, scratch / "joint.svg"), "Joint distributions"))
     return tuple(blocks)
+
+
+def _figures(x: float) -> str:
+    """Four figures, or as many as there are before the point."""
+    return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"
 
 
 def _suppression(case: Case) -> tuple[Block, ...]:

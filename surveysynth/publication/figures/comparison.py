@@ -82,7 +82,8 @@ def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: st
         largest = max(float(grid.max()) for grid in pair)
         for ax, grid, name in zip(row, pair, ("file", "release"), strict=True):
             image = ax.imshow(100 * grid.T, origin="lower", cmap="Blues", vmin=0, vmax=100 * largest)
-            ax.set(xlabel=f"{first}, tenths of the file", ylabel=f"{second}, tenths", title=name, xticks=[], yticks=[])
+            ax.set(xlabel=f"{first}, tenths of the file, low to high", ylabel=f"{second}, low to high")
+            ax.set(title=name, xticks=[], yticks=[])
             ax.grid(False)
         figure.colorbar(image, ax=row, label="percent of the population")
     return save(figure, path, "Joint distributions")
