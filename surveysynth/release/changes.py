@@ -17,7 +17,7 @@ from ..estimation.tables import QUANTITY
 from ..publication.digits import decimals, written
 from ..validation import as_list
 from .comparison import named
-from .manifest import read_manifest, seal_of
+from .manifest import public_folder, read_manifest, seal_of
 from .release import Release, read_release
 
 Floats = NDArray[np.float64]
@@ -271,8 +271,7 @@ def _line(entry: str, old: str, new: str) -> str:
 
 def _said(path: Path) -> dict[str, str]:
     """What a manifest says, entry by entry, and its sentences."""
-    folder = path / "public" if (path / "public").is_dir() else path
-    manifest = read_manifest(folder / "manifest.json")
+    manifest = read_manifest(public_folder(path) / "manifest.json")
     said: dict[str, str] = {}
     for name, value in manifest.items():
         if name in UNSAID:

@@ -48,6 +48,7 @@ from .checksums import described
 from .comparison import PROPER, SMOOTHED, Comparison, compare
 from .folder import MANIFEST
 from .identification import attribute_risk, identification_risk, match_risk, ordered_release, pattern_sizes
+from .manifest import public_folder, read_manifest
 from .printed import kept_columns, printed
 from .quality_rule import QUALITY_RULE
 from .release import Release, read_release
@@ -85,7 +86,7 @@ class Case:
     @property
     def public(self) -> Path:
         """The folder that is published."""
-        return self.folder / "public" if (self.folder / "public").is_dir() else self.folder
+        return public_folder(self.folder)
 
     @property
     def title(self) -> str:
@@ -233,8 +234,7 @@ def _write(page: str, folder: Path) -> str:
 
 def _case(folder: Path) -> Case:
     release = read_release(folder)
-    public = folder / "public" if (folder / "public").is_dir() else folder
-    return Case(folder, release, json.loads((public / MANIFEST).read_text(encoding="utf-8")))
+    return Case(folder, release, read_manifest(public_folder(folder) / MANIFEST))
 
 
 def _subtitle(case: Case) -> str:
@@ -488,8 +488,14 @@ class _Risks:
 def _risks(
     risks: _Risks | None, internal: dict[str, Any], attack: MembershipAttack | None, scratch: Path
 ) -> tuple[Block, ...]:
-    blocks: list[Block] = []
     records = internal.get("records")
+    bounds = [] if records is None else _of_bounds(records)
+    return (*_of_identification(risks, records, scratch), *bounds, *_of_membership(attack))
+
+
+def _of_identification(risks: _Risks | None, records: pd.DataFrame | None, scratch: Path) -> list[Block]:
+    """Risks of identification, of an attribute and of a match, and the records with the largest."""
+    blocks: list[Block] = []
     if risks is None:
         blocks.append(Paragraph(
             "Risks of identification were not computed: they need internal/rows.csv and a synthesized number."
@@ -540,8 +546,12 @@ def _risks(
             ),
             title="The records most at risk of identification", numbers=4 + len(more),
         ))  # fmt: skip
-    if records is not None:
-        blocks += _of_bounds(records)
+    return blocks
+
+
+def _of_membership(attack: MembershipAttack | None) -> list[Block]:
+    """What a membership attack found, or how to make one."""
+    blocks: list[Block] = []
     if attack is None:
         blocks.append(Paragraph(
             "Membership: no attack was made for this dossier. surveysynth.membership_attack(fit) leaves the most "
@@ -562,7 +572,7 @@ def _risks(
             ),
             title="The records most exposed to the attack", numbers=len(columns),
         ))  # fmt: skip
-    return tuple(blocks)
+    return blocks
 
 
 def _of_bounds(records: pd.DataFrame) -> list[Block]:

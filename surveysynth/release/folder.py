@@ -27,7 +27,7 @@ from ..publication.datapackage import About, Resource, write_metadata
 from ..storage import is_free, restrict, sealed, whole_folder
 from .charging import NO_ENTRY, PUBLIC, charge, unfinished
 from .checksums import described, verify
-from .manifest import FORMATS, fields_of, read_manifest, synthetic_files
+from .manifest import FORMATS, fields_of, public_folder, read_manifest, synthetic_files
 from .printed import kept_columns
 from .quality_rule import QUALITY_RULE
 
@@ -117,7 +117,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 
 def read_folder(path: Path) -> dict[str, Any]:
     """The fields of the release whose public files are in a folder, as :func:`surveysynth.read_release` says."""
-    folder = path / "public" if (path / "public").is_dir() else path
+    folder = public_folder(path)
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
     manifest = read_manifest(folder / MANIFEST)

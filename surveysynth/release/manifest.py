@@ -133,6 +133,11 @@ def read_manifest(file: Path) -> dict[str, Any]:
     return said
 
 
+def public_folder(path: Path) -> Path:
+    """What is published of a release folder; the folder itself, where it is that alone."""
+    return path / "public" if (path / "public").is_dir() else path
+
+
 def seal_of(path: Path) -> str:
     """The SHA-256 that ends the manifest of a release folder, or of its public one: by it others name the release.
 
@@ -141,8 +146,7 @@ def seal_of(path: Path) -> str:
     InputError
         As :func:`read_manifest`.
     """
-    folder = path / "public" if (path / "public").is_dir() else path
-    return str(read_manifest(folder / "manifest.json")["checksum"]["sha256"])
+    return str(read_manifest(public_folder(path) / "manifest.json")["checksum"]["sha256"])
 
 
 def manifest_of(release: Release) -> dict[str, Any]:
