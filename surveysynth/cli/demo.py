@@ -18,8 +18,6 @@ from .printing import about_what_is_written, console, print_report, print_writte
 if TYPE_CHECKING:
     import pandas as pd
 
-BOUNDS = (0, 20_000)  # weekly income in dollars, public: the census had no larger one
-
 
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder to make.")] = Path("demo-release"),
@@ -29,7 +27,7 @@ def demo_command(
     seed: Seed = None,
 ) -> None:
     """Sample a real population (29,501 US workers), release private tables, compare with the truth."""
-    from ..datasets.census import census_sample, census_workers
+    from ..datasets.census import TOP_CODE, census_sample, census_workers
     from ..estimation.tables import TOTAL
     from ..publication.figures import compare_estimates
 
@@ -40,7 +38,7 @@ def demo_command(
     by = ["division", "education"]
     release = ss.synthesize(
         design, "income ~ division + education", epsilon=epsilon, m=m, population_total=len(population),
-        bounds=BOUNDS, seed=seed,
+        bounds=(0, TOP_CODE), seed=seed,
     )  # fmt: skip
     everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
     truth = ss.estimate(everyone, "income", by, "mean", estimator="onepass")

