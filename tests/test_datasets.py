@@ -11,8 +11,7 @@ from scipy import stats
 
 import surveysynth as ss
 from surveysynth import datasets
-from surveysynth.datasets.census import DIVISIONS
-from surveysynth.datasets.census import TOP_CODE
+from surveysynth.datasets.census import DIVISIONS, TOP_CODE
 from surveysynth.datasets.sdr import _standard_t4
 from surveysynth.publication.figures import compare_estimates
 from surveysynth.sampling import inclusion_probabilities
