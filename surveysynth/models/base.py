@@ -365,6 +365,7 @@ class Relative(Synthesizer[R]):
 
     later_files: bool = True  # whether later files can be measured against a release: the model can be written down
     scored_by_bounds: bool = False  # bounds make normal scores of the file, at a cost; else they are all that is used
+    tailed: bool = False  # log ratios grow with the outcome without limit: no normal scores take its tail out
 
     @abstractmethod
     def broad_reference(self, records: R) -> Draws:

@@ -111,6 +111,7 @@ class RelativeOutcome(RelativeRows[S]):
 
     bounds: tuple[float, float] | None
 
+    tailed = True
     shape: ClassVar[str | None]  # what draws call the shape; None where there is none
     broad_shape: ClassVar[str]  # what a broad reference calls it
 

@@ -12,7 +12,7 @@ from .mechanisms.strict import Strict, clamp_of, first_epsilon, noise_of_scores,
 
 def expected_se(
     n: int, parameters: int, epsilon: float, m: int | None = None, *, numbers: int = 2, reference: bool = False,
-    scores: bool = True,
+    scores: bool = True, tailed: bool = False,
 ) -> float:  # fmt: skip
     """Standard error of a mean from a strict release, over that of the confidential file, about.
 
@@ -36,6 +36,9 @@ def expected_se(
         Whether there is one; else a first draw is paid for.
     scores : bool
         Whether normal scores are made of the file itself.
+    tailed : bool
+        Whether the outcome is a count, a share or a positive amount that has no normal scores: the clamp is then wider,
+        and more is spent on the first draw.
 
     Returns
     -------
@@ -51,12 +54,14 @@ def expected_se(
     """
     epsilon = positive(epsilon, "epsilon")
     budget = Budget(epsilon, Strict().data_sets(epsilon) if m is None else m)
-    a, noise = information_and_noise(n, parameters, budget, numbers=numbers, reference=reference, scores=scores)
+    a, noise = information_and_noise(
+        n, parameters, budget, numbers=numbers, reference=reference, scores=scores, tailed=tailed
+    )
     return math.sqrt(1 + (1 + 1 / a) / budget.m + noise)
 
 
 def information_and_noise(
-    n: int, parameters: int, budget: Budget, *, numbers: int, reference: bool, scores: bool
+    n: int, parameters: int, budget: Budget, *, numbers: int, reference: bool, scores: bool, tailed: bool = False
 ) -> tuple[float, float]:
     """The share a of a record's log density that counts, and the noise of scores, a variance over the file's own.
 
@@ -64,8 +69,8 @@ def information_and_noise(
     """
     n, parameters, numbers = whole(n, "n"), whole(parameters, "parameters"), whole(numbers, "numbers")
     of_scores = scores_epsilon(budget, n, max(numbers - 1, 1), numbers) if scores else 0.0
-    first = 0.0 if reference else first_epsilon(parameters, n, budget)
+    first = 0.0 if reference else first_epsilon(parameters, n, budget, tailed=tailed)
     rest = replace(budget, parts=(("normal scores", of_scores), ("first draw", first)))
-    refuse_modes(rest, n, numbers, parameters)
+    refuse_modes(rest, n, numbers, parameters, tailed=tailed)
     noise = noise_of_scores(of_scores, n, max(numbers - 1, 1)) if scores else 0.0
-    return rest.bound / clamp_of(rest, numbers), noise
+    return rest.bound / clamp_of(rest, numbers, tailed=tailed), noise

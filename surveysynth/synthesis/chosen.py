@@ -138,6 +138,7 @@ def expected(
     return expected_se(
         n, parameters, said.epsilon / len(models), m or settings.release.m, numbers=numbers,
         reference=said.reference is not None, scores=bounds_of_scores(settings) is not None,
+        tailed=model.tailed,
     )  # fmt: skip
 
 

@@ -163,7 +163,7 @@ def _of_strict(
     try:
         a, noise = information_and_noise(
             n, parameters, budget, numbers=numbers, reference=mechanism.reference is not None,
-            scores=scored.scored_by_bounds and bool(scored.unscaled),
+            scores=scored.scored_by_bounds and bool(scored.unscaled), tailed=scored.tailed,
         )  # fmt: skip
     except PrivacyError:
         return 0.0, 0.0, REFUSED

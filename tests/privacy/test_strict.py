@@ -146,6 +146,7 @@ def test_epsilon_of_the_first_draw_goes_by_parameters_and_records():
     """27 p / n, .25 at least, and no more than 30% of the whole."""
     assert first_epsilon(31, 2000, Budget(5.0, 4)) == pytest.approx(27 * 31 / 2000)
     assert first_epsilon(5, 10_000, Budget(5.0, 4)) == 0.25
+    assert first_epsilon(5, 10_000, Budget(5.0, 4), tailed=True) == 0.5
     with pytest.raises(ss.PrivacyError, match=r"31 parameters and 500 records need epsilon = 1.7 .* epsilon = 5.6 or"):
         first_epsilon(31, 500, Budget(5.0, 4))
 
