@@ -353,7 +353,7 @@ def test_census_workers_keep_nearly_all_their_information():
     ours = ss.fit(design, workers().formula, mechanism=ss.PerInstance(), **settings)
     papers = ss.fit(design, ours.synthesizer, mechanism=ss.PseudoPosterior(), **settings)
     assert ours.mean_alpha > 0.999
-    assert papers.mean_alpha < 0.6
+    assert papers.mean_alpha < 0.65  # .55 before incomes were top-coded, which made the least likely record likelier
 
 
 # ---- what it says
