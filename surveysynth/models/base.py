@@ -80,6 +80,13 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Right-hand side of a formula of public columns, ``"1"`` for none.
     measure : str
         Scale of the density, as the report prints it: "log income", "count".
+
+    Examples
+    --------
+    Every model is one:
+
+    >>> isinstance(ss.FBS("salary ~ field"), ss.Synthesizer)
+    True
     """
 
     outcomes: tuple[str, ...]

@@ -101,6 +101,13 @@ class FBP(JointRegression[PopulationRecords]):
     Notes
     -----
     Hu, Savitsky & Williams (2022a, section 2.2, eq. 4-7 and appendix D); the collapsed likelihood is exact.
+
+    Examples
+    --------
+    >>> ss.FBP("salary ~ field + gender").outcomes
+    ('salary',)
+    >>> ss.FBP("salary ~ field + age", prior="flat", bands={"age": [25, 45, 65]}).predictors
+    'field + age'
     """
 
     outcome: str | Sequence[str]
