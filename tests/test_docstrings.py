@@ -61,7 +61,7 @@ def public():
                 yield path + name, COMPLETE if inspect.isclass(thing) else WITH_EXAMPLE
             elif inspect.isclass(thing) and thing.__module__.startswith("surveysynth"):
                 yield path + name, WITH_EXAMPLE
-                asked = ALWAYS if issubclass(thing, HOOKS) else COMPLETE
+                asked = ALWAYS if issubclass(thing, HOOKS) and thing is not ss.Synthesizer else COMPLETE
                 yield from ((f"{path}{name}.{method}", asked) for method in methods(thing))
 
 

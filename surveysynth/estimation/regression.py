@@ -201,7 +201,8 @@ def likelihood_ratio_test(
     Returns
     -------
     Test
-        F, on the degrees of freedom of the lambda_j and the residual ones of the regression.
+        Satterthwaite's F, on the residual degrees of freedom of the regression, with the p value of the sum by the
+        saddlepoint approximation (Kuonen 1999).
 
     Raises
     ------
