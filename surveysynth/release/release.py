@@ -373,12 +373,13 @@ class Release:
 
         Examples
         --------
-        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, the trimmed mean of salaries:
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, the mean of log salaries:
 
-        >>> def trimmed_mean(design):
-        ...     salary = np.sort(design.frame["salary"])[50:-50]
-        ...     return salary.mean(), salary.var(ddof=1) / salary.size
-        >>> release.combine(trimmed_mean).columns.tolist()
+        >>> def log_mean(design):
+        ...     logs = design.assign(log_salary=lambda f: np.log(f.salary))
+        ...     table = ss.estimate(logs, "log_salary")
+        ...     return table["estimate"][0], table["se"][0] ** 2
+        >>> release.combine(log_mean).columns.tolist()
         ['term', 'estimate', 'se', 'df', 'ci_low', 'ci_high']
         """
         return combined(self.datasets, function, redrawn=self.redrawn)
@@ -666,7 +667,7 @@ class Release:
 
         Returns
         -------
-        tuple of str
+        list of str
             In the order of the formula.
         """
         frame = self.datasets[0].frame
@@ -738,7 +739,7 @@ class Release:
         Parameters
         ----------
         path : str or Path
-            Where the folder is to be; its parent exists.
+            Where the folder is to be.
         by : str or list of str, optional
             Variables of ``public/tables.csv``; default :meth:`table_predictors`.
         statistic, quantiles, poverty_line
