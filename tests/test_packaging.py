@@ -157,7 +157,8 @@ BY_LETTER = re.compile(
     rf"|{ALONE}[TEM]'s\b|{ALONE}C's (?!long double)"
     r"|\bR's (?:Table|figure|finding|section|condition|[Aa]lgorithm|authors|own rule|rule|LW)\b"
     r"|\b(?:[Aa]s in|than in|equations? \d+ of|[Tt]ables? \d+ of) [TECM]\b(?![(\[=])"
-    rf"|{ALONE}[TEC] (?:does|says|prints|writes|has|takes|names|compares|lets|advises|uses|counts|finds)\b"
+    rf"|{ALONE}[TEC] (?:does|says|prints|writes|has|takes|names|compares|lets|advises|uses|counts|finds|refers)\b"
+    r"|\bof R \((?:[Aa]lgorithm|section|eq)|\bR's \"[CL]W\"|\bas in R(?=[.;,] ``reweight)"
     r"|\bR (?:does not say|says that|contracts on|has no such)\b"
     r"|(?:  |# )[TEC]: "
     r"|(?<!\w)\((?:[TECRM](?:\)| in the | below\))|[TEC]: |R: contracts)"
@@ -173,6 +174,7 @@ OLD = (
     "(paper C, 4.1 and Supp 1)", "the population of T 4.1", "as in T 2.2, which", "beside C's counts", "R's Table 1",
     "a mixture of regressions (E), again", "(R: contracts on 6)", "(M, algorithm 2).", "(T in the docstrings",
     "Variances divide by R, as T does", "C does not say what it counts", "as in table 4 of T.", "(R 2.1)",
+    'the "CW" of R (Algorithm 3)', 'R\'s "LW" is', "is one step, as in R; ``reweight=10``", "(2009), to which C refers",
     '"  C: Unweighted about 7.5 to 15"', "CHAINS = 2  # C: 4 chains",
 )  # fmt: skip
 MATHEMATICS = (

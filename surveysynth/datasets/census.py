@@ -41,6 +41,17 @@ def census_workers() -> pd.DataFrame:
     ------
     InputError
         The extra ``demo`` is not installed.
+
+    Examples
+    --------
+    >>> workers = ss.datasets.census_workers()
+    >>> workers.shape
+    (29501, 4)
+    >>> workers.head(3).round()
+              division    education  experience  income
+    0   South Atlantic  13-14 years          37   646.0
+    1  Middle Atlantic  13-14 years          14   440.0
+    2   South Atlantic     12 years          21  1135.0
     """
     try:
         with warnings.catch_warnings():
@@ -70,7 +81,9 @@ def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     Parameters
     ----------
     n : int
+        Records.
     seed : int, optional
+        Random where it is not given.
 
     Returns
     -------
@@ -81,5 +94,10 @@ def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     ------
     InputError
         An n that leaves a division fewer than two workers, or that exceeds the population.
+
+    Examples
+    --------
+    >>> ss.datasets.census_sample(500, seed=1)
+    SurveyDesign: 500 records, weights 'weight', 9 strata 'division', no clusters
     """
     return draw_sample(census_workers(), n=n, strata="division", size="experience", rng=np.random.default_rng(seed))

@@ -68,6 +68,12 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     ------
     InputError
         An n that is no whole number from 1 on.
+
+    Examples
+    --------
+    >>> units = ss.datasets.consumer_units(200, seed=1)
+    >>> units.shape
+    (200, 6)
     """
     n, rng = whole(n, "n"), np.random.default_rng(seed)
     age = rng.choice(len(AGES), n, p=[share for _, share, _ in AGES])

@@ -51,6 +51,7 @@ def draw_sample(
     strata, size : str
         Columns of strata, and of the measure of size.
     rng : numpy.random.Generator
+        Source of the randomness.
     psu : str, optional
         Column of PSUs; a label counts within its stratum.
     take : int or str
@@ -70,6 +71,12 @@ def draw_sample(
         n that leaves a stratum fewer than two units (PSUs), that exceeds the population or is no
         multiple of take; a take that is no whole number or differs within a PSU; a stratum with
         too few PSUs; a PSU with too few units.
+
+    Examples
+    --------
+    >>> population = ss.datasets.sdr_population(seed=1)
+    >>> ss.datasets.draw_sample(population, n=400, strata="field", size="size", rng=np.random.default_rng(1))
+    SurveyDesign: 400 records, weights 'weight', 8 strata 'field', no clusters
     """
     columns = {"strata": strata, "size": size}
     if psu is not None:

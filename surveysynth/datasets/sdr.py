@@ -85,6 +85,15 @@ def sdr_population(
     InputError
         Unknown errors, an icc that is no share, a number of units that leaves a field without two
         universities.
+
+    Examples
+    --------
+    >>> population = ss.datasets.sdr_population(seed=1)
+    >>> population.groupby("gender")["salary"].mean().round()
+    gender
+    female    101699.0
+    male      126592.0
+    Name: salary, dtype: float64
     """
     if errors not in get_args(Errors):
         raise InputError(f"errors={errors!r} is not one of {', '.join(get_args(Errors))}")
@@ -162,6 +171,7 @@ def sdr_sample(
     n : int
         Sample size; with universities as of :func:`draw_sample`.
     seed : int or numpy.random.Generator, optional
+        Random where it is not given.
     population : pandas.DataFrame, optional
         From :func:`sdr_population`; one is made where none is given.
     take, second_stage
@@ -176,6 +186,14 @@ def sdr_sample(
     ------
     InputError
         As :func:`draw_sample`.
+
+    Examples
+    --------
+    >>> ss.datasets.sdr_sample(500, seed=1)
+    SurveyDesign: 500 records, weights 'weight', 8 strata 'field', no clusters
+    >>> universities = ss.datasets.sdr_population(seed=1, errors="clustered")
+    >>> ss.datasets.sdr_sample(800, seed=1, population=universities)
+    SurveyDesign: 800 records, weights 'weight', 8 strata 'field', 80 PSUs 'psu'
     """
     rng = np.random.default_rng(seed)
     population = sdr_population(rng) if population is None else population

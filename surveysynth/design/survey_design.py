@@ -155,7 +155,7 @@ class SurveyDesign:
     Examples
     --------
     >>> frame = pd.DataFrame({"field": [1, 1, 2, 2], "wt": [10.0, 12.0, 8.0, 9.0]})
-    >>> SurveyDesign(frame, weights="wt", strata="field")
+    >>> ss.SurveyDesign(frame, weights="wt", strata="field")
     SurveyDesign: 4 records, weights 'wt', 2 strata 'field', no clusters
     """
 
@@ -339,6 +339,16 @@ class SurveyDesign:
         InputError
             The file is missing, of an unknown kind, in another encoding or unreadable, or fails validation; rows of
             a csv file with more fields than columns; missing codes of a column that is not there.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 99, 28, 40], "wt": [30.0, 20.0, 25.0, 25.0]})
+        >>> frame.to_csv("survey.csv", index=False)
+        >>> design = ss.SurveyDesign.read("survey.csv", weights="wt", missing_codes={"income": [99]})
+        >>> design
+        SurveyDesign: 4 records, weights 'wt', no strata, no clusters
+        >>> design.frame["income"].tolist()
+        [21.0, nan, 28.0, 40.0]
         """
         check_keywords(cls.read, roles, cls)
         frame, found = read_labelled(path, missing_codes, encoding, separator, decimal)
@@ -348,7 +358,29 @@ class SurveyDesign:
         return cls(frame, labels=found | labels_of(frame, labels), **roles)._with(_source=deepcopy(source))
 
     def labelled(self, labels: Mapping[str, str]) -> SurveyDesign:
-        """The design with further headings of columns, or others (InputError: a column that is not there)."""
+        """The design with further headings of columns, or others (InputError: a column that is not there).
+
+        Parameters
+        ----------
+        labels : mapping of column to text
+            Headings of some columns; those of others stay.
+
+        Returns
+        -------
+        SurveyDesign
+            With the same records, weights and roles.
+
+        Raises
+        ------
+        InputError
+            A column that is not there.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> ss.SurveyDesign(frame, weights="wt").labelled({"income": "Income (1,000 dollars)"}).labels
+        {'income': 'Income (1,000 dollars)'}
+        """
         return self._with(_labels=self._labels | labels_of(self._frame, labels), _source=self._source)
 
     def assign(self, **functions: RowWise) -> SurveyDesign:
@@ -360,12 +392,26 @@ class SurveyDesign:
             ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame; one may use the
             columns before it.
 
+        Returns
+        -------
+        SurveyDesign
+            With the same records, weights and roles.
+
         Raises
         ------
         InputError
             A name that a column has; what is no function of the frame, stops, gives other than one value a record, or
             lets a record's value depend on other records or on their order, as far as a second computation on half of
             them shows.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> design = ss.SurveyDesign(frame, weights="wt").assign(poor=lambda f: f.income < 25)
+        >>> ss.estimate(design, "poor", statistic="proportion")[["category", "estimate"]]
+          category  estimate
+        0    False       0.8
+        1     True       0.2
         """
         frame = self._frame
         for name, function in functions.items():
@@ -407,6 +453,15 @@ class SurveyDesign:
             Categories without a total or without a record; totals that are no finite numbers, or of categories and
             not positive, that contradict each other or that no positive weights within the bounds can meet; weights
             that are calibrated already.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"sex": list("ffmm"), "income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> design = ss.SurveyDesign(frame, weights="wt").calibrate({"sex": {"f": 60, "m": 40}})
+        >>> design
+        SurveyDesign: 4 records, weights 'wt_calibrated', no strata, no clusters, weights calibrated to totals of 'sex'
+        >>> design.weights
+        array([24., 36., 20., 20.])
         """
         if self.calibrated:
             raise InputError("the weights are calibrated already; calibrate the design that they came from")
@@ -439,6 +494,7 @@ class SurveyDesign:
         Parameters
         ----------
         low, high : float
+            Limits, in population units.
         strict : bool
             Again, until the shares that were added put no weight outside the limits.
 
@@ -452,6 +508,12 @@ class SurveyDesign:
         InputError
             Limits that are no numbers, or between which the mean weight is not; a design with replicate weights or
             joint probabilities.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [10.0, 10.0, 20.0, 60.0]})
+        >>> ss.SurveyDesign(frame, weights="wt").trim(high=45).weights
+        array([15., 15., 25., 45.])
         """
         if self.replication is not None or self.pps is not None or self.zero_weights:
             raise InputError(
@@ -500,12 +562,27 @@ class SurveyDesign:
         seed : int, optional
             Of the bootstraps; without one the replicates come from the operating system's entropy.
 
+        Returns
+        -------
+        SurveyDesign
+            With the same records, weights and roles.
+
         Raises
         ------
         InputError
             An unknown method, or one that the design does not allow: strata with one PSU, or
             with other than two for BRR; a design that has replicates, calibrated weights or
             joint probabilities.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> design = ss.SurveyDesign(frame, weights="wt").replicates("JK1")
+        >>> design
+        SurveyDesign: 4 records, weights 'wt', no strata, no clusters, 4 JK1 replicates
+        >>> ss.estimate(design, "income")[["estimate", "se", "df"]].round(3)
+           estimate     se   df
+        0      31.4  3.623  3.0
         """
         one_of(method, ("preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"), "method")
         if not isinstance(mse, bool):
@@ -538,6 +615,7 @@ class SurveyDesign:
         Parameters
         ----------
         frame : pandas.DataFrame
+            One row a respondent.
         fpc : str or list of str
             One column a stage, as for :class:`SurveyDesign`, of all stages that ``psu`` names: units of the last one
             are taken whole.
@@ -553,6 +631,13 @@ class SurveyDesign:
         ------
         InputError
             As :class:`SurveyDesign`; an fpc of fewer stages than ``psu``; a frame that has a column ``weight``.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "people": [100, 100, 100, 100]})
+        >>> design = ss.SurveyDesign.from_fpc(frame, fpc="people")
+        >>> design.weights
+        array([25., 25., 25., 25.])
         """
         check_keywords(cls.from_fpc, roles, cls)
         plain = cls._equally_weighted(frame, {"fpc": fpc} | roles)
@@ -567,6 +652,28 @@ class SurveyDesign:
 
         Means are those of the records then, and totals their sums; R's ``svydesign`` does so, with a warning, where it
         is given no weights.  ``roles`` as for :class:`SurveyDesign`, without ``weights`` and ``probs``.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            One row a respondent.
+        **roles
+            As for :class:`SurveyDesign`, without ``weights`` and ``probs``.
+
+        Returns
+        -------
+        SurveyDesign
+            With a new column ``weight`` of ones.
+
+        Raises
+        ------
+        InputError
+            As :class:`SurveyDesign`; a frame that has a column ``weight``.
+
+        Examples
+        --------
+        >>> ss.SurveyDesign.unweighted(pd.DataFrame({"income": [21, 34, 28, 40]}))
+        SurveyDesign: 4 records, weights 'weight', no strata, no clusters
         """
         check_keywords(cls.unweighted, roles, cls)
         return cls._equally_weighted(frame, roles)
@@ -604,6 +711,7 @@ class SurveyDesign:
         size : str, optional
             Column of sizes to which inclusion probabilities are proportional.
         strata : str, optional
+            Column of strata.
         method : str, optional
             "systematic" (in the order of the frame), "random_systematic", "brewer", "tille",
             "maximum_entropy", "poisson" (the sample size is random), "multinomial" (with
@@ -626,6 +734,20 @@ class SurveyDesign:
         InputError
             Unknown methods or columns; sizes, sample sizes or strata from which no sample can be
             drawn; a frame that has a column of those names.
+
+        Examples
+        --------
+        >>> farms = pd.DataFrame({"region": list("AAAAABBBB"), "hectares": [3, 5, 8, 2, 9, 40, 25, 30, 60]})
+        >>> design = ss.SurveyDesign.from_frame(farms, n={"A": 3, "B": 2}, size="hectares", strata="region", seed=1)
+        >>> design
+        SurveyDesign: 5 records, weights 'weight', 2 strata 'region', no clusters, sen_yates_grundy variance
+        >>> design.frame.round(2)
+          region  hectares  weight
+        0      A         5    1.80
+        1      A         8    1.12
+        2      A         9    1.00
+        3      B        40    1.94
+        4      B        60    1.29
         """
         check_seed(seed)
         if not isinstance(frame, pd.DataFrame):
@@ -690,6 +812,18 @@ class SurveyDesign:
         """The keyword arguments that give another frame the same roles.
 
         Joint probabilities belong to no frame, and labels to columns that another frame may not have.
+
+        Returns
+        -------
+        dict
+            For ``SurveyDesign(frame, **roles)``: "weights", "probs", "strata", "psu", "fpc", "lonely_psu" and
+            "poststrata"; others where this design has them.
+
+        Examples
+        --------
+        >>> design = ss.datasets.sdr_sample(seed=1)
+        >>> ss.SurveyDesign(design.frame.head(200), **design.roles())
+        SurveyDesign: 200 records, weights 'weight', 1 strata 'field', no clusters
         """
         margins = [_unwrapped(margin) for margin in self.poststrata_names] or None
         roles: dict[str, Any] = {
@@ -711,14 +845,46 @@ class SurveyDesign:
         return roles | {role: value for role, value in further.items() if value is not None}
 
     def column(self, name: str) -> pd.Series:
-        """One column, or a clear error that lists the columns there are."""
+        """One column, or a clear error that lists the columns there are.
+
+        Parameters
+        ----------
+        name : str
+            A column of the frame.
+
+        Returns
+        -------
+        pandas.Series (n,)
+            Its values, as the frame has them.
+
+        Raises
+        ------
+        InputError
+            There is no such column.
+        """
         if name not in self._frame.columns:
             near = nearest(name, self._frame.columns)
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self._frame.columns)}")
         return self._frame[name]
 
     def numeric(self, name: str) -> NDArray[np.float64]:
-        """One column as floats, NaN where it is missing; InputError where it is not a number."""
+        """One column as floats, NaN where it is missing; InputError where it is not a number.
+
+        Parameters
+        ----------
+        name : str
+            A column of the frame.
+
+        Returns
+        -------
+        float array (n,)
+            Its values, NaN where they are missing.
+
+        Raises
+        ------
+        InputError
+            There is no such column, or it holds what is no number.
+        """
         return numeric(self.column(name), name)
 
     def __len__(self) -> int:

@@ -59,6 +59,12 @@ def independence_test(
     ------
     InputError
         Unknown columns; missing values; a column with one category; cells whose covariance matrix is singular (Wald).
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> print(ss.independence_test(design, "field", "gender"))
+    Rao-Scott test of independence: F(6.941, 6885) = 10.48, p < 0.0001
     """
     check_designs([design])
     one_of(statistic, get_args(Statistic), "statistic")

@@ -85,6 +85,14 @@ def difference(
     InputError
         As :func:`surveysynth.estimate`; no two categories to compare, or categories that the
         file has not; two designs whose ``by`` columns have different categories.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> gap = ss.difference(design, "salary", between={"gender": ("male", "female")})
+    >>> gap[["contrast", "estimate", "se", "df"]].round()
+            contrast  estimate      se     df
+    0  male - female   30306.0  3102.0  991.0
     """
     asked: dict[str, Any] = {"denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line}
     asked |= {"where": where, "missing": missing, "interval": Interval.checked(level, df)}

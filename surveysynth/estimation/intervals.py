@@ -132,6 +132,21 @@ def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: A
 
     1 for equal intervals; negative for intervals that are apart, the more so the further (Karr et
     al. 2006, in the form of Snoke et al. 2018).  NaN where an interval has no length.
+
+    Parameters
+    ----------
+    low, high, other_low, other_high : float array (...)
+        Ends of the intervals, of shapes that go together.
+
+    Returns
+    -------
+    float array (...)
+        At most 1.
+
+    Examples
+    --------
+    >>> ss.studies.overlap([0, 0, 0], [10, 10, 10], [0, 5, 20], [10, 15, 30])
+    array([ 1. ,  0.5, -1. ])
     """
     low, high, other_low, other_high = (np.asarray(a, dtype=float) for a in (low, high, other_low, other_high))
     common = np.minimum(high, other_high) - np.maximum(low, other_low)

@@ -42,6 +42,17 @@ class JointEstimates:
         Degrees of freedom of the design.
     redrawn : float array (R, p), optional
         Estimates under noise that was drawn again and moves all data sets together.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> proportions = ss.joint_estimates(design, "gender", statistic="proportion")
+    >>> proportions.names
+    ('female', 'male')
+    >>> proportions.table[["name", "estimate", "se"]].round(3)
+         name  estimate     se
+    0  female      0.43  0.018
+    1    male      0.57  0.018
     """
 
     names: tuple[str, ...]
@@ -70,10 +81,24 @@ class JointEstimates:
         df : float, optional
             Default: those of the design, and of the combining rule; ``numpy.inf`` makes normal intervals.
 
+        Returns
+        -------
+        pandas.DataFrame
+            ``name, estimate, se, df, ci_low, ci_high``, a row an estimate.
+
         Raises
         ------
         InputError
             A level that is not between 0 and 1; df that is no positive number.
+
+        Examples
+        --------
+        >>> design = ss.datasets.sdr_sample(seed=1)
+        >>> means = ss.joint_estimates(design, "salary", by="gender")
+        >>> means.intervals(0.9)[["name", "estimate", "ci_low", "ci_high"]].round()
+             name  estimate    ci_low   ci_high
+        0  female   97364.0   93904.0  100823.0
+        1    male  127670.0  123946.0  131393.0
         """
         asked = Interval.checked(level, df)
         both = asked.known_df(combining.combine(self.estimates, self._variances, self.degf, self.redrawn))
@@ -108,10 +133,22 @@ class JointEstimates:
         null : float or list of float
             Values under the hypothesis.
 
+        Returns
+        -------
+        Test
+            On the degrees of freedom of the design; of synthetic data sets by Reiter's (2005) rule.
+
         Raises
         ------
         InputError
             Unknown names; estimates that determine each other (all proportions of a variable do).
+
+        Examples
+        --------
+        >>> design = ss.datasets.sdr_sample(seed=1)
+        >>> gap = ss.joint_estimates(design, "salary", by="gender").contrast(gap=lambda q: q["male"] - q["female"])
+        >>> print(gap.test("gap", null=25_000))
+        Wald test: F(1, 992) = 2.926, p = 0.0875
         """
         at = [self._position(name) for name in (self.names if names is None else as_list(names))]
         noise = self._noise
@@ -136,10 +173,23 @@ class JointEstimates:
         **contrasts
             Several of them, by name.
 
+        Returns
+        -------
+        JointEstimates
+            Of the functions, by name; "contrast" where one is given without a name.
+
         Raises
         ------
         InputError
             Unknown names; a function that fails, or whose value is not one finite number.
+
+        Examples
+        --------
+        >>> design = ss.datasets.sdr_sample(seed=1)
+        >>> means = ss.joint_estimates(design, "salary", by="gender")
+        >>> means.contrast({"male": 1, "female": -1}).table[["name", "estimate", "se"]].round()
+               name  estimate      se
+        0  contrast   30306.0  3102.0
         """
         asked = ({"contrast": contrast} if contrast is not None else {}) | contrasts
         if not asked:
@@ -220,6 +270,16 @@ def joint_estimates(
     ------
     InputError
         As :func:`surveysynth.estimate`; a mean, proportion or ratio of a cell without records that have one.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> means = ss.joint_estimates(design, "salary", by="gender")
+    >>> means.names
+    ('female', 'male')
+    >>> means.contrast(ratio=lambda q: q["female"] / q["male"]).table[["name", "estimate", "se"]].round(3)
+        name  estimate     se
+    0  ratio     0.763  0.021
     """
     return jointly([design], outcome, by, statistic, denominator=denominator, missing=missing)
 
@@ -300,10 +360,25 @@ def with_replicates(
     names : str or list of str, optional
         Of the numbers; default "theta", or "theta1", "theta2", ...
 
+    Returns
+    -------
+    JointEstimates
+        Of the numbers, by name.
+
     Raises
     ------
     InputError
         No replicate weights; a function that fails or does not give numbers, as many as names.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1).replicates(R=50, seed=1)
+    >>> def women_over_men(frame, weights):
+    ...     women = (frame["gender"] == "female").to_numpy()
+    ...     return np.divide(*(np.average(frame["salary"][one], weights=weights[one]) for one in (women, ~women)))
+    >>> ss.with_replicates(design, women_over_men, names="ratio").table[["name", "estimate", "se"]].round(3)
+        name  estimate     se
+    0  ratio     0.763  0.018
     """
     if design.replication is None:
         raise InputError("the design has no replicate weights; make them by design.replicates(...)")

@@ -56,6 +56,15 @@ def predictive_margins(
     ------
     InputError
         As :func:`surveysynth.regression`; a group that the formula has already.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> margins = ss.predictive_margins(design, "salary ~ field", group="gender")
+    >>> margins.table.round()
+         name  estimate      se     df    ci_low   ci_high
+    0  female   99848.0  2174.0  992.0   95582.0  104115.0
+    1    male  125793.0  2242.0  992.0  121393.0  130193.0
     """
     return margins([design], formula, group, family, offset=offset, missing=missing)
 

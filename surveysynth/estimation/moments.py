@@ -45,6 +45,16 @@ def population_covariances(
     ------
     InputError
         As :func:`surveysynth.estimate`.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> thousands = design.assign(thousands=lambda f: f.salary / 1000, logs=lambda f: np.log(f.salary))
+    >>> ss.population_covariances(thousands, ["thousands", "logs"]).table[["name", "estimate", "se"]].round(3)
+                 name  estimate       se
+    0       thousands  2602.023  123.044
+    1  thousands:logs    20.616    0.870
+    2            logs     0.176    0.008
     """
     return covariances([design], outcome, missing=missing)
 
@@ -52,7 +62,31 @@ def population_covariances(
 def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str = "fail") -> JointEstimates:
     """Correlations of columns in the population, "a:b" for each pair, by the delta method.
 
-    Parameters, errors and names as for :func:`population_covariances`; two columns or more.
+    Parameters
+    ----------
+    design : SurveyDesign
+        The file.
+    outcome : list of str
+        Numeric columns, two or more.
+    missing : {"fail", "drop"}
+        "drop" takes the records that have all columns, as a domain.
+
+    Returns
+    -------
+    JointEstimates
+        Named "a:b", a pair of columns each.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.estimate`; fewer than two columns.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> ss.correlations(design, ["salary", "size"]).table[["name", "estimate", "se"]].round(3)
+              name  estimate     se
+    0  salary:size       0.7  0.016
     """
     return correlations_of(covariances([design], outcome, missing=missing))
 
@@ -60,7 +94,31 @@ def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str =
 def standard_deviations(design: SurveyDesign, outcome: str | Sequence[str], *, missing: str = "fail") -> JointEstimates:
     """Standard deviations of columns in the population, by the delta method.
 
-    Parameters and errors as for :func:`population_covariances`; named by the columns.
+    Parameters
+    ----------
+    design : SurveyDesign
+        The file.
+    outcome : str or list of str
+        Numeric columns.
+    missing : {"fail", "drop"}
+        "drop" takes the records that have all columns, as a domain.
+
+    Returns
+    -------
+    JointEstimates
+        Named by the columns.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.estimate`.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> ss.standard_deviations(design, "salary").table[["name", "estimate", "se"]].round()
+         name  estimate      se
+    0  salary   51010.0  1206.0
     """
     return deviations_of(covariances([design], outcome, missing=missing))
 

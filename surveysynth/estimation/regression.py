@@ -44,6 +44,18 @@ class Regression:
         Records that were fitted; the fewest where data sets differ.
     coefficients : JointEstimates
         Of every data set: intervals of other levels, and functions of the coefficients.
+
+    Examples
+    --------
+    >>> fit = ss.regression(ss.datasets.sdr_sample(seed=1), "np.log(salary) ~ gender")
+    >>> fit.covariance.round(6)
+                    Intercept  gender[T.male]
+    Intercept        0.000505       -0.000508
+    gender[T.male]  -0.000508        0.000891
+    >>> fit.coefficients.intervals(0.9)[["name", "ci_low", "ci_high"]].round(3)
+                 name  ci_low  ci_high
+    0       Intercept  11.377   11.451
+    1  gender[T.male]   0.208    0.306
     """
 
     table: pd.DataFrame
@@ -83,6 +95,12 @@ class Regression:
         InputError
             A term that the formula does not have; coefficients whose covariance matrix is singular; ``working``
             of several data sets.
+
+        Examples
+        --------
+        >>> fit = ss.regression(ss.datasets.sdr_sample(seed=1), "np.log(salary) ~ gender + field")
+        >>> print(fit.test("field"))
+        Wald test: F(7, 984) = 4.978, p < 0.0001
         """
         at = self._positions(terms)
         if not working:
@@ -130,6 +148,14 @@ class Regression:
         ------
         InputError
             Columns that are missing, or have missing values or categories that the fit did not have.
+
+        Examples
+        --------
+        >>> fit = ss.regression(ss.datasets.sdr_sample(seed=1), "salary ~ gender")
+        >>> fit.predict(pd.DataFrame({"gender": ["female", "male"]}))[["estimate", "se"]].round()
+           estimate      se
+        0   97364.0  2101.0
+        1  127670.0  2261.0
         """
         asked = Interval.checked(level)
         X, offset = self._model.rows(frame)
@@ -175,11 +201,20 @@ def likelihood_ratio_test(
     Returns
     -------
     Test
+        Satterthwaite's F, on the residual degrees of freedom of the regression, with the p value of the sum by the
+        saddlepoint approximation (Kuonen 1999).
 
     Raises
     ------
     InputError
         As :func:`regression` and :meth:`Regression.test`.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> test = ss.likelihood_ratio_test(design, "np.log(salary) ~ gender + field", "field")
+    >>> print(test)
+    Rao-Scott likelihood ratio test: F(6.459, 984) = 4.125, p = 0.0004
     """
     fitted = regression(design, formula, family, offset=offset, missing=missing)
     at = fitted._positions(terms)
@@ -240,6 +275,20 @@ def regression(
         A formula or offset that cannot be read or evaluated; unknown columns; missing or infinite values;
         a logistic outcome without two values, negative counts, amounts that are not positive; collinear predictors;
         predictors that separate the two values of a logistic outcome, or zeros from other counts.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> fit = ss.regression(design, "np.log(salary) ~ gender")
+    >>> fit.table[["term", "estimate", "se", "df"]].round(3)
+                 term  estimate     se     df
+    0       Intercept    11.414  0.022  991.0
+    1  gender[T.male]     0.257  0.030  991.0
+    >>> logistic = ss.regression(design.assign(high=lambda f: f.salary > 150_000), "high ~ gender", family="binomial")
+    >>> logistic.table[["term", "estimate", "se"]].round(2)
+                 term  estimate    se
+    0       Intercept     -2.18  0.15
+    1  gender[T.male]      1.23  0.17
     """
     return regressions([design], formula, family, offset=offset, missing=missing)
 

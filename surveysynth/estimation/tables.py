@@ -128,6 +128,25 @@ def estimate(
     InputError
         Unknown columns, statistics or estimators; missing values; an outcome that is no number;
         an estimator that lacks what the design or the statistic needs; a ``where`` that no record meets.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> table = ss.estimate(design, "salary", by="gender")
+    >>> table[["gender", "estimate", "se", "n"]].round()
+       gender  estimate      se     n
+    0  female   97364.0  2101.0   375
+    1    male  127670.0  2261.0   625
+    2     all  114629.0  1636.0  1000
+    >>> ss.estimate(design, by="gender", statistic="count")[["gender", "estimate"]].round()
+       gender  estimate
+    0  female   44236.0
+    1    male   58562.0
+    2     all  102798.0
+    >>> medians = ss.estimate(design, "salary", statistic="quantile", where=lambda f: f.field == "8")
+    >>> medians[["prob", "estimate", "ci_low", "ci_high"]].round(1)
+       prob  estimate   ci_low   ci_high
+    0   0.5  102543.8  88720.0  130479.0
     """
     return tabulate(
         [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,

@@ -38,6 +38,14 @@ def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimat
     ------
     InputError
         ``across`` or ``show`` that the table has not; a cell that is there twice.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> means = ss.estimate(design, "salary", by="gender")
+    >>> ss.wide(means, across="gender", show="estimate").round()
+      statistic outcome  estimate_female  estimate_male  estimate_all
+    0      mean  salary          97364.0       127670.0      114629.0
     """
     keys = [column for column in map(str, table) if column in QUANTITY or column not in OWN or column == "contrast"]
     shown = as_list(show)

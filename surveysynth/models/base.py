@@ -80,6 +80,13 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Right-hand side of a formula of public columns, ``"1"`` for none.
     measure : str
         Scale of the density, as the report prints it: "log income", "count".
+
+    Examples
+    --------
+    Every model is one:
+
+    >>> isinstance(ss.FBS("salary ~ field"), ss.Synthesizer)
+    True
     """
 
     outcomes: tuple[str, ...]
@@ -112,20 +119,74 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return formula_columns(self.predictors)
 
     def columns_of(self, made: Synthetic) -> dict[str, Any]:
-        """The outcomes of a synthetic data set as columns, by name."""
+        """The outcomes of a synthetic data set as columns, by name.
+
+        Parameters
+        ----------
+        made : Synthetic
+            By :meth:`simulate`.
+
+        Returns
+        -------
+        dict of str to array (n,)
+            Numbers, and labels of categories.
+        """
         return dict(zip(self.numeric, made.outcomes.T, strict=True)) | dict(made.labels)
 
     @abstractmethod
     def fit(self, records: R, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw from the pseudo posterior: the prior times prod_i p(record i)^alpha_i; alpha is (n,), within 0 and 1."""
+        """Draw from the pseudo posterior: the prior times prod_i p(record i)^alpha_i.
+
+        Parameters
+        ----------
+        records : Records
+            As :meth:`prepare` gives them.
+        alpha : float array (n,)
+            Privacy weights, within 0 and 1.
+        sampler : Sampler
+            Engine, chains, numbers of draws, and the source of randomness.
+
+        Returns
+        -------
+        Draws
+            S draws of the parameters.
+        """
 
     @abstractmethod
     def log_density(self, records: R, draws: Draws) -> Floats:
-        """log p(y_i, log w_i | x_i, draw), normalized, on the scale of ``measure``: (S, n)."""
+        """Log density of every record under every draw, normalized, on the scale of ``measure``.
+
+        Parameters
+        ----------
+        records : Records
+            As :meth:`prepare` gives them.
+        draws : Draws
+            S draws of the parameters.
+
+        Returns
+        -------
+        float array (S, n)
+            log p(y_i, log w_i | x_i, draw); -inf where a value is impossible.
+        """
 
     @abstractmethod
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set from one draw (S = 1), records in the order of the file."""
+        """Draw one synthetic data set from one draw of the parameters, records in the order of the file.
+
+        Parameters
+        ----------
+        public : Public
+            What is public of the file: predictors, and weights where they are.
+        draw : Draws
+            One draw of the parameters, S = 1.
+        rng : numpy.random.Generator
+            Source of the randomness.
+
+        Returns
+        -------
+        Synthetic
+            Outcomes, and log weights where they are modelled.
+        """
 
     # ---- defaults
 
@@ -135,6 +196,22 @@ class Synthesizer(Generic[R], metaclass=Complete):
         """Synthetic data sets from some draws; the model gets what is public, and nothing else.
 
         Unless it says that it draws from the records (``from_records``).
+
+        Parameters
+        ----------
+        records : Records
+            As :meth:`prepare` gives them.
+        draws : Draws
+            S draws of the parameters.
+        chosen : iterable of int
+            Positions of the draws, from 0.
+        rng : numpy.random.Generator
+            Source of the randomness.
+
+        Returns
+        -------
+        iterator of Synthetic
+            A data set a draw, in the order of ``chosen``.
         """
         given = records if self.from_records else records.public
         return (self.simulate(given, draws.some([s]), rng) for s in chosen)
@@ -155,7 +232,13 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return []
 
     def pilot(self) -> Synthesizer | None:
-        """A relative of the model that fits the same records in no time, to start the tuning; None if there is none."""
+        """A relative of the model that fits the same records in no time, to start the tuning.
+
+        Returns
+        -------
+        Synthesizer or None
+            It takes the same records.
+        """
         return None
 
     def prepare(
@@ -167,6 +250,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Parameters
         ----------
         design : SurveyDesign
+            The file.
         clusters : {"model", "ignore"}
             "ignore" leaves out effects of PSUs, and of strata that the predictors do not determine.
         mean_weight : float, optional
@@ -175,6 +259,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
             Means, knots and the like of the formula's terms, from another file; by default from this one.
         unit : int array (n,), optional
             Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
+
+        Returns
+        -------
+        Records
+            n of them: predictor rows, outcomes and log weights.
 
         Raises
         ------
@@ -196,12 +285,45 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return records  # type: ignore[return-value]
 
     def check(self, records: R) -> None:
-        """Refuse values that do not suit the model (InputError, ModelError); by default none."""
+        """Refuse values that do not suit the model; by default none.
+
+        Parameters
+        ----------
+        records : Records
+            As :meth:`prepare` gives them.
+
+        Raises
+        ------
+        InputError, ModelError
+            Such values.
+        """
 
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """Distinct predictor rows (G, K), each record's (n,), and their columns; groups to be modelled are refused."""
+        """Distinct predictor rows, each record's, and their columns; groups to be modelled are refused.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            The file.
+        clusters, constants
+            As for :meth:`prepare`.
+
+        Returns
+        -------
+        X : float array (G, K)
+            The distinct rows.
+        row : int array (n,)
+            Each record's among them.
+        columns : tuple of str
+            K names.
+
+        Raises
+        ------
+        InputError
+            PSUs or strata that the predictors do not determine, under ``clusters="model"``.
+        """
         X, row, columns = predictor_rows(design, self.predictors, None, constants)
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
         if groups is not None:
@@ -215,7 +337,29 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """The survey weights where they are public, or else log(w / mean w): (n,) and None, or None and (n,)."""
+        """The survey weights where they are public, or else log(w / mean w).
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            The file.
+        X, row : float array (G, K), int array (n,)
+            Of :meth:`predictor_rows`.
+        mean_weight : float, optional
+            As for :meth:`prepare`.
+
+        Returns
+        -------
+        weights : float array (n,) or None
+            Where they are public.
+        log_w : float array (n,) or None
+            Where they are not: log(w / mean w).
+
+        Raises
+        ------
+        ModelError
+            A weight that is nearly public, or an outcome that nearly determines it.
+        """
         weights = public_weight(design, self.predictor_columns, X, row)
         if weights is not None:
             return weights, None
@@ -223,10 +367,26 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return None, np.log(design.weights / (mean_weight or design.weights.mean()))
 
     def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """max over draws of |log p(record i | draw)|: (n,); or of its sum over the records of each unit: (U,).
+        """Maximum over draws of |log p(record i | draw)|, or of its sum over the records of each unit.
 
         A bound is alpha times that.  Where effects of PSUs are integrated out, p is that of the
         record given the others of its PSU, under ``alpha`` (n,) (default: 1).
+
+        Parameters
+        ----------
+        records : Records
+            As :meth:`prepare` gives them.
+        draws : Draws
+            S draws of the parameters.
+        unit : int array (n,), optional
+            Units that epsilon protects, from 0, where they are several records.
+        alpha : float array (n,), optional
+            Privacy weights.
+
+        Returns
+        -------
+        float array (n,) or (U,)
+            Infinite where a density is 0 or infinite under some draw.
         """
         key = np.arange(records.n) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
@@ -239,7 +399,22 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: R, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        """Log pseudo likelihood under weights ``after`` less that under ``before``.
+
+        Parameters
+        ----------
+        records : Records
+            As :meth:`prepare` gives them.
+        before, after : float array (n,)
+            Privacy weights.
+        draws : Draws
+            S draws of the parameters.
+
+        Returns
+        -------
+        float array (S,)
+            Of every draw.
+        """
         out = np.zeros(draws.size)
         for chosen in _blocks(np.arange(records.n), draws.size):
             here = chosen[after[chosen] != before[chosen]]
@@ -249,7 +424,18 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return out
 
     def describe(self, public: Public) -> dict[str, Any]:
-        """Public facts about the model, for the manifest."""
+        """Public facts about the model, for the manifest.
+
+        Parameters
+        ----------
+        public : Public
+            What is public of the file.
+
+        Returns
+        -------
+        dict of str to object
+            As JSON takes them.
+        """
         return {
             "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors,
             "transform": [self.measure],
@@ -257,7 +443,18 @@ class Synthesizer(Generic[R], metaclass=Complete):
         }  # fmt: skip
 
     def assumptions(self, public: Public) -> list[str]:
-        """What the model takes as given, in sentences, for the report."""
+        """What the model takes as given, in sentences, for the report.
+
+        Parameters
+        ----------
+        public : Public
+            What is public of the file.
+
+        Returns
+        -------
+        list of str
+            Sentences.
+        """
         return [
             f"the model {self.name} was given by the agency; its density is that of: {self.measure}",
             *said_of_numbers(public),

@@ -75,6 +75,7 @@ def check_model(
     Returns
     -------
     ModelCheck
+        What was looked at, as text; a model that fails raises.
 
     Raises
     ------
@@ -82,6 +83,13 @@ def check_model(
         What does not fit, and by how much.
     InputError
         No model, or a file that does not suit it.
+
+    Examples
+    --------
+    >>> file = ss.datasets.sdr_sample(200, seed=1)
+    >>> check = ss.check_model(ss.FBS("salary ~ gender", prior="flat"), file)
+    >>> str(check).splitlines()[0]
+    'FBS: the pieces fit together, as far as was looked'
     """
     if not isinstance(model, Synthesizer):
         raise InputError("check_model needs a synthesizer, such as surveysynth.StanModel(...)")

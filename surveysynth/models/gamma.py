@@ -58,6 +58,11 @@ class GammaRegression(RelativeOutcome[Standardized]):
     ------
     InputError
         On construction: an outcome that is no column name or is a predictor; an unknown option.
+
+    Examples
+    --------
+    >>> ss.GammaRegression("rent ~ region", bounds=(50, 5000)).outcomes
+    ('rent',)
     """
 
     outcome: str

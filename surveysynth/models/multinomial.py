@@ -93,6 +93,12 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
     Notes
     -----
     Agresti (2013, Categorical Data Analysis, section 8.1).
+
+    Examples
+    --------
+    >>> model = ss.MultinomialRegression("C(activity) ~ region + np.log(age)", weight="public")
+    >>> model.outcomes, model.predictors
+    (('activity',), 'region + np.log(age)')
     """
 
     outcome: str

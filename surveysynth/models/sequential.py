@@ -160,8 +160,8 @@ class Sequential(LeaveOneOut[SequentialRecords]):
 
     Examples
     --------
-    >>> from surveysynth import FBS, NegativeBinomialRegression, Sequential
-    >>> file = Sequential([FBS("income ~ region"), NegativeBinomialRegression("visits ~ region + log(income)")])
+    >>> visits = ss.NegativeBinomialRegression("visits ~ region + log(income)")
+    >>> file = ss.Sequential([ss.FBS("income ~ region"), visits])
     >>> file.outcomes
     ('income', 'visits')
     """

@@ -75,6 +75,13 @@ class StanModel(Relative[Records]):
     to the draws; so do these two, and records of size n have no place among them: they would be diagnosed one by one.
     Synthetic values do not come from the program's own random numbers, whose seed has 32 bits: who knows published
     values could try all of them.
+
+    Examples
+    --------
+    Of a program in ``rate.stan``, with three functions as above (docs/extending.md writes all four):
+
+    >>> made_of = {"data": data, "log_density": log_density, "simulate": simulate}  # doctest: +SKIP
+    >>> model = ss.StanModel("rate.stan", outcome="visits ~ region", measure="count", **made_of)  # doctest: +SKIP
     """
 
     def __init__(

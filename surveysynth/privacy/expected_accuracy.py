@@ -51,6 +51,13 @@ def expected_se(
         Numbers that are none.
     PrivacyError
         The release would be refused: with the epsilon that would do.
+
+    Examples
+    --------
+    >>> round(ss.expected_se(n=1000, parameters=23, epsilon=8), 2)
+    1.32
+    >>> round(ss.expected_se(n=10_000, parameters=23, epsilon=8), 2)
+    1.27
     """
     epsilon = positive(epsilon, "epsilon")
     budget = Budget(epsilon, Strict().data_sets(epsilon) if m is None else m)

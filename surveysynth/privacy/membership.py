@@ -126,8 +126,17 @@ class MembershipAttack:
     same_file : float or None
         What ``advantage_refit`` is between two fits of the very same file: draws, and so constants, are random.
     m : int
+        Draws that the intruder sees.
     epsilon : float
         2 Delta m, exact.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(200, seed=1)
+    >>> fit = ss.fit(design, ss.FBS("salary ~ gender", prior="flat"), epsilon=10.8, mechanism=ss.PseudoPosterior())
+    >>> attack = ss.membership_attack(fit, records=5, refit=0)
+    >>> bool(attack.records["advantage"].is_monotonic_decreasing), attack.refitted
+    (True, 0)
     """
 
     records: pd.DataFrame
@@ -210,6 +219,7 @@ def membership_attack(
     Parameters
     ----------
     fit : surveysynth.Fit
+        What is attacked.
     records : int
         How many are attacked with m draws.
     refit : int
@@ -222,6 +232,7 @@ def membership_attack(
     Returns
     -------
     MembershipAttack
+        Internal.
 
     Raises
     ------
@@ -236,6 +247,14 @@ def membership_attack(
     Notes
     -----
     Neyman and Pearson (1933) for the test, Bennett (1976, eq. 12) for the ratio of normalizing constants.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(200, seed=1)
+    >>> fit = ss.fit(design, ss.FBS("salary ~ gender", prior="flat"), epsilon=10.8, mechanism=ss.PseudoPosterior())
+    >>> attack = ss.membership_attack(fit, records=5, refit=0)
+    >>> attack.records.shape[0], attack.screened
+    (5, 200)
     """
     if not hasattr(fit, "contributions"):
         raise InputError("membership_attack needs a fit: surveysynth.fit(design, synthesizer, epsilon=...)")

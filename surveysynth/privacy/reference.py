@@ -51,10 +51,24 @@ class Reference:
     source : str
         Where they come from; it is published.
 
+    Raises
+    ------
+    InputError
+        Values that are no numbers by name.
+
     Notes
     -----
     People behind a reference are protected by the release that it comes from; for those who are in both files the
     budgets add up.  A fit of last year's confidential file is no reference.
+
+    Examples
+    --------
+    >>> public = ss.datasets.sdr_sample(seed=1)
+    >>> reference = ss.Reference.from_public(public, ss.FBS("salary ~ gender"), source="public file of 2023")
+    >>> reference.columns
+    ('Intercept', 'gender[T.male]')
+    >>> ss.Strict(epsilon=8, reference=reference).epsilon
+    8
     """
 
     synthesizer: Synthesizer
@@ -73,6 +87,16 @@ class Reference:
     @classmethod
     def from_release(cls, release: Published | str | Path) -> Self:
         """The parameters of a strict release: an object, or its folder.
+
+        Parameters
+        ----------
+        release : Release, str or Path
+            A strict release, or its folder.
+
+        Returns
+        -------
+        Reference
+            Of the model that the release was made by.
 
         Raises
         ------
@@ -112,6 +136,12 @@ class Reference:
         ------
         InputError, ModelError
             The file does not suit the model, or the model is none of these.
+
+        Examples
+        --------
+        >>> public = ss.datasets.sdr_sample(seed=1)
+        >>> ss.Reference.from_public(public, ss.FBS("salary ~ field + gender"), source="public file of 2023")
+        Reference('public file of 2023', FBS: salary)
         """
         source = line_of_text(source, "source")
         if not isinstance(synthesizer, Relative):
@@ -127,6 +157,18 @@ class Reference:
 
     def draws(self, model: Synthesizer, public: Public) -> Draws:
         """The parameters as one draw, for a model and the predictors of a file.
+
+        Parameters
+        ----------
+        model : Synthesizer
+            With the outcomes and scale of the reference's.
+        public : Public
+            Predictors of the file to release.
+
+        Returns
+        -------
+        Draws
+            One draw.
 
         Raises
         ------

@@ -63,6 +63,12 @@ class IdentificationRule(Identification):
     Among M records with the same known variables the measure is at most (M - 1) / M; for a unique record it is 0,
     although the known variables alone identify it.  So the more the intruder is assumed to know, the less a rule of
     0.5 finds.
+
+    Examples
+    --------
+    >>> rule = ss.IdentificationRule(known=["field", "gender"], max_risk=0.5, radius=0.1)
+    >>> rule
+    IdentificationRule(known=('field', 'gender'), max_risk=0.5, radius=0.1, relative=True, floor=0.0)
     """
 
     known: tuple[str, ...]
@@ -108,6 +114,12 @@ class IdentificationRule(Identification):
             )
 
     def describe(self) -> str:
-        """That the data sets passed, for the public report."""
+        """That the data sets passed, for the public report.
+
+        Returns
+        -------
+        str
+            A clause, for the report.
+        """
         risk = f"the probability of identification {self._intruder}, averaged over the data sets"
         return PASSED.format(risk, self.max_risk)

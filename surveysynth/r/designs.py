@@ -29,6 +29,7 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
     Parameters
     ----------
     obj : SurveyDesign or pandas.DataFrame
+        What R is to have.
 
     Returns
     -------
@@ -47,6 +48,13 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         A column of a type that R does not have (:func:`surveysynth.r.exchange.encode`), or a
         variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=``); weights that were
         calibrated to totals of numbers, trimmed after calibration, or are 0.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> in_r = ss.r.to_r(design)
+    >>> list(in_r.rclass)
+    ['survey.design2', 'survey.design']
     """
     if isinstance(obj, pd.DataFrame):
         return call("decode_frame", _columns(obj))
@@ -97,6 +105,12 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
     InputError
         No R object; a column that Python does not have; a design that does not pass the checks
         of :class:`SurveyDesign`.
+
+    Examples
+    --------
+    >>> robjects = ss.r.session("survey")
+    >>> ss.r.from_r(robjects.r("data(api); svydesign(~dnum, weights = ~pw, data = apiclus1)"))
+    SurveyDesign: 183 records, weights 'pw', no strata, 15 PSUs 'dnum'
     """
     if not hasattr(obj, "rclass"):
         raise InputError(f"an R object was expected, as rpy2 has it, not {type(obj).__name__}")
@@ -121,13 +135,26 @@ def release_to_r(release: Release, *, counts: bool = False) -> Any:
     Parameters
     ----------
     release : Release
+        What R is to have.
     counts : bool
         The designs that give counts of population units their standard errors.
+
+    Returns
+    -------
+    R object, as rpy2 has it
+        ``svyimputationList``.
 
     Raises
     ------
     RError, InputError
         As :func:`to_r`.
+
+    Examples
+    --------
+    With a ``release`` of three data sets:
+
+    >>> len(ss.r.release_to_r(release).rx2("designs"))
+    3
     """
     session("survey", "mitools")
     return call(
@@ -158,6 +185,13 @@ def evaluate(expression: str, /, **objects: SurveyDesign | pd.DataFrame) -> Any:
         R stopped; its message.
     InputError
         Designs that differ in ``lonely_psu``, which is one option in R.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> ss.r.evaluate("svymean(~salary, d)", d=design).round()
+         name  estimate      se
+    0  salary  114629.0  1636.0
     """
     lonely = {obj.lonely_psu for obj in objects.values() if isinstance(obj, SurveyDesign)} or {"fail"}
     if len(lonely) > 1:

@@ -50,10 +50,26 @@ def in_session(work: Callable[P, T]) -> Callable[P, T]:
 def session(*packages: str) -> Any:
     """``rpy2.robjects`` of an R session that has some packages; R is started where it was not.
 
+    Parameters
+    ----------
+    *packages : str
+        Names of R packages, which are loaded and not attached.
+
+    Returns
+    -------
+    module
+        ``rpy2.robjects``.
+
     Raises
     ------
     RError
         What is missing, and the command that installs it.
+
+    Examples
+    --------
+    >>> robjects = ss.r.session("survey")
+    >>> robjects.r("1 + 1")[0]
+    2.0
     """
     robjects = _start()
     for package in packages:
@@ -95,7 +111,30 @@ def _code() -> Any:
 
 @in_session
 def call(function: str, /, *arguments: Any, **named: Any) -> Any:
-    """One of our R functions; where R stops, RError has its message, and where it warns, so do we."""
+    """Call one of this package's R functions; where R warns, so does Python.
+
+    Parameters
+    ----------
+    function : str
+        Its name.
+    *arguments, **named
+        Objects as rpy2 takes them.
+
+    Returns
+    -------
+    R object, as rpy2 has it
+        The function's value.
+
+    Raises
+    ------
+    RError
+        R stopped; its message.
+
+    Examples
+    --------
+    >>> float(ss.r.call("sampling_probabilities", ss.r.session().FloatVector([1, 3]), 1)[1])
+    0.75
+    """
     code = _code()
     done = code["attempt"](code[function], *arguments, **named)
     for text in done.rx2("warnings"):
@@ -117,10 +156,27 @@ def vector(values: NDArray[Any]) -> Any:
 def inclusion_probabilities(size: ArrayLike, n: int) -> Floats:
     """Inclusion probabilities (N,) by R's ``sampling::inclusionprobabilities``, to check ours against.
 
+    Parameters
+    ----------
+    size : array (N,)
+        Size of each unit.
+    n : int
+        Sample size.
+
+    Returns
+    -------
+    float array (N,)
+        Adds up to n.
+
     Raises
     ------
     RError
         R or its package sampling is not installed, or it stopped.
+
+    Examples
+    --------
+    >>> ss.r.inclusion_probabilities(np.array([10, 20, 30, 140]), 2)
+    array([0.16666667, 0.33333333, 0.5       , 1.        ])
     """
     session("sampling")
     return np.array(call("sampling_probabilities", vector(np.array(size, dtype="<f8")), n))

@@ -60,6 +60,13 @@ class Changes:
         Whether standard errors of differences are those of two releases of one file.
     about : dict
         Names, checksums and epsilons of the two releases.
+
+    Examples
+    --------
+    Of two releases, the second of which replaces the first:
+
+    >>> changes = ss.diff("release-1", "release-2")  # doctest: +SKIP
+    >>> print(changes.erratum("one stratum had last year's weights"))  # doctest: +SKIP
     """
 
     settings: pd.DataFrame
@@ -103,6 +110,11 @@ class Changes:
         ----------
         why : str, optional
             What was wrong; without it the note has a place to fill in.
+
+        Returns
+        -------
+        str
+            Markdown.
 
         Raises
         ------

@@ -113,6 +113,12 @@ def resume(path: str | Path) -> Path:
         There is no such run; something else is in the place by now.
     PrivacyError
         The ledger is damaged.
+
+    Examples
+    --------
+    Where the place of a release is empty, although the ledger was charged for it:
+
+    >>> ss.resume("release")  # doctest: +SKIP
     """
     path = Path(path)
     staging = unfinished(path) if path.parent.is_dir() else None

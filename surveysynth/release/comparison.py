@@ -81,6 +81,16 @@ class Comparison:
         Records of the file without an outcome, which are in no estimate.
     smoothed : bool
         Whether the weights of the release are smoothed.
+
+    Examples
+    --------
+    With ``design`` and a ``release`` made from it:
+
+    >>> comparison = ss.compare(design, release, by="gender")
+    >>> comparison.summary[["statistic", "cells"]]
+      statistic  cells
+    0     count      3
+    1      mean      3
     """
 
     by: tuple[str, ...]
@@ -97,6 +107,16 @@ class Comparison:
     def write(self, folder: str | Path) -> Path:
         """Write every table and figure to a new private folder (mode 0700, files 0600).
 
+        Parameters
+        ----------
+        folder : str or Path
+            A new one.
+
+        Returns
+        -------
+        Path
+            The folder.
+
         Raises
         ------
         InputError
@@ -107,7 +127,13 @@ class Comparison:
         return Path(folder)
 
     def write_into(self, folder: Path) -> None:
-        """Write every table and figure to a folder that is there, and private."""
+        """Write every table and figure to a folder that is there, and private.
+
+        Parameters
+        ----------
+        folder : Path
+            A private folder that is there.
+        """
         from ..publication.figures.comparison import distribution_curves, estimates_beside, joint_grids
 
         for name in ("cells", "summary", "distributions", "curves", "pmse", "joint"):
@@ -185,6 +211,7 @@ def compare(
     design : SurveyDesign
         The confidential file.  Records without an outcome are left out.
     release : Release
+        Made from it.
     by : str or list of str, optional
         Variables of the cells, as for :meth:`Release.tables`; default :meth:`Release.table_predictors`.
     statistic, quantiles, poverty_line
@@ -193,6 +220,7 @@ def compare(
     Returns
     -------
     Comparison
+        For the agency alone; ``print`` says what stands out.
 
     Raises
     ------
@@ -205,6 +233,19 @@ def compare(
     for distributions and propensity scores; Snoke, Raab, Nowok, Dibben and Slavkovic (2018, theorem 1) for the expected
     propensity score mean squared error, of outcomes given the predictors: ranks, their squares and products, and their
     products with predictors where records are at least 20 times as many.
+
+    Examples
+    --------
+    With ``design`` and a ``release`` made from it:
+
+    >>> comparison = ss.compare(design, release, by="gender", statistic="mean")
+    >>> comparison.cells[["gender", "estimate", "se"]].round()
+       gender  estimate      se
+    0  female   97364.0  2101.0
+    1    male  127670.0  2261.0
+    2     all  114629.0  1636.0
+    >>> {"estimate_release", "std_diff", "overlap", "holds"} <= set(comparison.cells)
+    True
     """
     if not isinstance(design, SurveyDesign) or not isinstance(release, Release):
         raise InputError("compare(design, release): the confidential file as a SurveyDesign, and its release")

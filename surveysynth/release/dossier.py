@@ -147,6 +147,12 @@ def dossier(
     -----
     UserWarning
         There is no PDF, and what to install.
+
+    Examples
+    --------
+    Of a release in a folder, and the confidential file that it was made from:
+
+    >>> ss.dossier("release", design, "for-the-board", by="gender")  # doctest: +SKIP
     """
     check_new(Path(out))
     case = _case(Path(path))
@@ -190,6 +196,11 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
     out : str or Path
         A new folder: dossier.html, and dossier.pdf where WeasyPrint is installed.
 
+    Returns
+    -------
+    Path
+        The folder.
+
     Raises
     ------
     InputError
@@ -199,6 +210,10 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
     -----
     UserWarning
         There is no PDF, and what to install.
+
+    Examples
+    --------
+    >>> ss.public_dossier("release", "for-the-website")  # doctest: +SKIP
     """
     check_new(Path(out))
     case = _case(Path(path))

@@ -91,6 +91,7 @@ def identification_risk(
     radius : float, or one for each value and then for each synthesized number that is known
         Of the ball: a share of the absolute value of y_i, or in the unit of y where not ``relative``.
     relative : bool
+        Whether radii are shares of |y_i|.
     floor : float, or as many as of ``radius``
         Least radius, in the unit of y; without it a relative ball around 0 is the value 0 alone.
 
@@ -123,6 +124,21 @@ def identification_risk(
     Time is O(n log n) for one value.  A box takes, besides, one step for every pair of a record
     and a synthetic value of its pattern that is in the ball of the first value, at most n M: put
     the most discriminating value first.  Memory is O(n).
+
+    Examples
+    --------
+    >>> original = pd.DataFrame({"sex": list("ffffmmmm"), "income": [10, 11, 30, 31, 12, 25, 26, 90]})
+    >>> synthetic = original.assign(income=[10, 30, 31, 11, 13, 24, 60, 88])
+    >>> ss.identification_risk(original, synthetic, known="sex", value="income")
+    0    0.50
+    1    0.00
+    2    0.50
+    3    0.00
+    4    0.75
+    5    0.75
+    6    0.00
+    7    0.75
+    Name: identification_risk, dtype: float64
     """
     intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
     return _averaged(marginal, "identification_risk", original, synthetic, intruder)
@@ -165,6 +181,13 @@ def pairwise_weights(
     Notes
     -----
     Time and memory as for :func:`identification_risk`, not O(M^3) of a sum over pairs.
+
+    Examples
+    --------
+    >>> original = pd.DataFrame({"sex": list("ffffmmmm"), "income": [10, 11, 30, 31, 12, 25, 26, 90]})
+    >>> synthetic = original.assign(income=[10, 30, 31, 11, 13, 24, 60, 88])
+    >>> ss.pairwise_weights(original, synthetic, known="sex", value="income").round(2).tolist()
+    [1.0, 1.0, 1.0, 1.0, 0.67, 0.67, 1.0, 0.67]
     """
     intruder = _Intruder.of(known, value, (), radius, relative, floor)
     moving = known_synthesized(synthetic, intruder.known, intruder.synthesized)
@@ -207,6 +230,13 @@ def attribute_risk(
     ------
     InputError
         As :func:`identification_risk`.
+
+    Examples
+    --------
+    >>> original = pd.DataFrame({"sex": list("ffffmmmm"), "income": [10, 11, 30, 31, 12, 25, 26, 90]})
+    >>> synthetic = original.assign(income=[10, 30, 31, 11, 13, 24, 60, 88])
+    >>> ss.attribute_risk(original, synthetic, known="sex", value="income").round(2).tolist()
+    [0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25]
     """
     intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
     return _averaged(attribute, "attribute_risk", original, synthetic, intruder)
@@ -252,6 +282,13 @@ def match_risk(
     -----
     It is 1 for a record that only its own synthetic record matches, where
     :func:`identification_risk` is (M_i - 1) / M_i, and 0 where it is alone in its pattern.
+
+    Examples
+    --------
+    >>> original = pd.DataFrame({"sex": list("ffffmmmm"), "income": [10, 11, 30, 31, 12, 25, 26, 90]})
+    >>> synthetic = original.assign(income=[10, 30, 31, 11, 13, 24, 60, 88])
+    >>> ss.match_risk(original, synthetic, known="sex", value="income").round(2).tolist()
+    [0.5, 0.0, 0.5, 0.0, 1.0, 1.0, 0.0, 1.0]
     """
     intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
     return _averaged(match, "match_risk", original, synthetic, intruder)

@@ -80,10 +80,18 @@ class LaplaceTables:
         local ones it is confidential.
     kind : {"local", "strict"}
     epsilon : float
+        Of everything together.
     guarantee : str
         What is protected, from whom, and what is not.
     postprocessing : str
         What was done to the noisy numbers; empty where nothing was.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> noisy = ss.laplace_tables(design, "salary", by="gender", epsilon=5)
+    >>> float((noisy.budget["epsilon_each"] * noisy.budget["queries"]).sum().round(6))
+    5.0
     """
 
     table: pd.DataFrame
@@ -181,6 +189,20 @@ def laplace_tables(
     InputError
         Unknown columns or kinds; outcomes that are missing or infinite; bounds that are missing,
         upside down or not wanted; numbers out of range; a design that has no replicates.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> bounds = {"weight": (0, 500), "salary": (10_000, 1_000_000)}
+    >>> noisy = ss.laplace_tables(design, "salary", by="gender", epsilon=5, kind="strict", bounds=bounds)
+    >>> noisy.table[["gender", "statistic", "n"]]
+       gender statistic     n
+    0  female     count   375
+    1    male     count   625
+    2     all     count  1000
+    3  female      mean   375
+    4    male      mean   625
+    5     all      mean  1000
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(f"laplace_tables needs a SurveyDesign, not {type(design).__name__}")

@@ -70,6 +70,17 @@ class Release:
     derived : dict of str to function
         Columns of :meth:`assign`; None for the function of one that came with a release that was written, pickled or
         copied.
+
+    Examples
+    --------
+    With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+    >>> release.m, release.outcomes, release.predictors
+    (3, ('salary',), ('field', 'gender'))
+    >>> release.datasets[0]
+    SurveyDesign: 1,000 records, weights 'weight', 8 strata 'field', no clusters
+    >>> release.privacy.epsilon <= 10.8
+    True
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -114,10 +125,23 @@ class Release:
             ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame of a data set; one may
             use the columns before it.
 
+        Returns
+        -------
+        Release
+            With the new columns among its data sets' and, in tables, among outcomes and ``by``.
+
         Raises
         ------
         InputError
             As :meth:`SurveyDesign.assign`.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> high = release.assign(high=lambda f: f.salary > 150_000)
+        >>> high.tables(by="gender", outcome="high", statistic="proportion")["category"].unique().tolist()
+        ['False', 'True']
         """
         datasets = tuple(design.assign(**functions) for design in self.datasets)
         for name in functions:
@@ -189,6 +213,16 @@ class Release:
         InputError
             A ``by`` variable that is not a predictor; unknown outcomes or statistics; ``between="model"`` of a release
             that is not strict, or by columns that are synthesized.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> table = release.tables(by="gender", statistic="mean")
+        >>> table["gender"].tolist()
+        ['female', 'male', 'all']
+        >>> table.columns.tolist()
+        ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
         """
         one_of(between, get_args(Between), "between")
         names = self._preserved(by)
@@ -255,6 +289,14 @@ class Release:
         ------
         InputError
             As :meth:`tables` and :func:`surveysynth.difference`.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> gap = release.differences({"gender": ("male", "female")}, by="field")
+        >>> gap["contrast"].unique().tolist(), len(gap)
+        (['male - female'], 9)
         """
         compared = self._preserved([*between]) if isinstance(between, Mapping) else []
         outcomes = self._synthesized(outcome)
@@ -285,10 +327,22 @@ class Release:
         formula, family, offset
             As for :func:`surveysynth.regression`; columns of the synthetic files.
 
+        Returns
+        -------
+        Regression
+            Of the m data sets together.
+
         Raises
         ------
         InputError
             As :func:`surveysynth.regression`.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> release.regression("np.log(salary) ~ gender").table["term"].tolist()
+        ['Intercept', 'gender[T.male]']
         """
         return regressions(self.datasets, formula, family, offset=offset, redrawn=self.redrawn)
 
@@ -319,9 +373,14 @@ class Release:
 
         Examples
         --------
-        >>> def median_age(design):
-        ...     return my_median(design.frame["age"], design.weights), my_bootstrap_variance(design)
-        >>> release.combine(median_age)
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, the mean of log salaries:
+
+        >>> def log_mean(design):
+        ...     logs = design.assign(log_salary=lambda f: np.log(f.salary))
+        ...     table = ss.estimate(logs, "log_salary")
+        ...     return table["estimate"][0], table["se"][0] ** 2
+        >>> release.combine(log_mean).columns.tolist()
+        ['term', 'estimate', 'se', 'df', 'ci_low', 'ci_high']
         """
         return combined(self.datasets, function, redrawn=self.redrawn)
 
@@ -338,10 +397,23 @@ class Release:
         outcome, by, statistic
             As for :func:`surveysynth.joint_estimates`; outcomes and predictors of this release.
 
+        Returns
+        -------
+        JointEstimates
+            Of the m data sets together.
+
         Raises
         ------
         InputError
             As :meth:`tables` and :func:`surveysynth.joint_estimates`.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> means = release.joint_estimates("salary", by="gender")
+        >>> means.m, means.names
+        (3, ('female', 'male'))
         """
         names, asked = self._preserved(by), as_list(statistic)
         if "count" in asked and asked != ["count"] and self.count_roles is not None:
@@ -358,21 +430,82 @@ class Release:
     ) -> JointEstimates:
         """Means by group, were the groups alike in the predictors, combined over the m data sets.
 
-        Arguments and errors as for :func:`surveysynth.predictive_margins`; columns of the synthetic files.
+        Parameters
+        ----------
+        formula, group, family, offset
+            As for :func:`surveysynth.predictive_margins`; columns of the synthetic files.
+
+        Returns
+        -------
+        JointEstimates
+            Of the m data sets together.
+
+        Raises
+        ------
+        InputError
+            As :func:`surveysynth.predictive_margins`.
         """
         return margins(self.datasets, formula, group, family, offset=offset, redrawn=self.redrawn)
 
     def population_covariances(self, outcome: str | Sequence[str]) -> JointEstimates:
-        """Variances and covariances of columns, combined; as :func:`surveysynth.population_covariances`."""
+        """Variances and covariances of columns, combined; as :func:`surveysynth.population_covariances`.
+
+        Parameters
+        ----------
+        outcome : str or sequence of str
+            Numeric outcomes of this release.
+
+        Returns
+        -------
+        JointEstimates
+            Of the m data sets together.
+
+        Raises
+        ------
+        InputError
+            As :func:`surveysynth.population_covariances`.
+        """
         self._check_functions(as_list(outcome))
         return covariances(self.datasets, outcome, redrawn=self.redrawn)
 
     def correlations(self, outcome: Sequence[str]) -> JointEstimates:
-        """Correlations of columns, combined over the m data sets; as :func:`surveysynth.correlations`."""
+        """Correlations of columns, combined over the m data sets; as :func:`surveysynth.correlations`.
+
+        Parameters
+        ----------
+        outcome : sequence of str
+            Numeric outcomes of this release.
+
+        Returns
+        -------
+        JointEstimates
+            Of the m data sets together.
+
+        Raises
+        ------
+        InputError
+            As :func:`surveysynth.correlations`.
+        """
         return correlations_of(self.population_covariances(outcome))
 
     def standard_deviations(self, outcome: str | Sequence[str]) -> JointEstimates:
-        """Standard deviations of columns, combined; as :func:`surveysynth.standard_deviations`."""
+        """Standard deviations of columns, combined; as :func:`surveysynth.standard_deviations`.
+
+        Parameters
+        ----------
+        outcome : str or sequence of str
+            Numeric outcomes of this release.
+
+        Returns
+        -------
+        JointEstimates
+            Of the m data sets together.
+
+        Raises
+        ------
+        InputError
+            As :func:`surveysynth.standard_deviations`.
+        """
         return deviations_of(self.population_covariances(outcome))
 
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Release:
@@ -387,10 +520,26 @@ class Release:
         totals, distance, bounds
             As for :meth:`SurveyDesign.calibrate`; totals of predictors.
 
+        Returns
+        -------
+        Release
+            With calibrated weights in every data set.
+
         Raises
         ------
         InputError
             As :meth:`SurveyDesign.calibrate`; a margin that is not a predictor.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> calibrated = release.calibrate({"gender": {"female": 45_000, "male": 55_000}})
+        >>> calibrated.tables(by="gender", statistic="count")[["gender", "estimate"]].round()
+           gender  estimate
+        0  female   45000.0
+        1    male   55000.0
+        2     all  100000.0
         """
         if isinstance(totals, Mapping):
             names = self._preserved([n for margin in totals for n in ([margin] if isinstance(margin, str) else margin)])
@@ -502,13 +651,25 @@ class Release:
         return outcomes
 
     def count_designs(self) -> tuple[SurveyDesign, ...]:
-        """The data sets as counts are estimated from them: their own design, or FBP's with its smoothed weights."""
+        """The data sets as counts are estimated from them: their own design, or FBP's with its smoothed weights.
+
+        Returns
+        -------
+        tuple of SurveyDesign
+            One a data set; of most models the data sets themselves.
+        """
         if self.count_roles is None:
             return self.datasets
         return tuple(SurveyDesign(d.frame, **self.count_roles, labels=d.labels) for d in self.datasets)
 
     def table_predictors(self) -> list[str]:
-        """The predictors that tables are made by unless told: discrete ones, at most three."""
+        """The predictors that tables are made by unless told: discrete ones, at most three.
+
+        Returns
+        -------
+        list of str
+            In the order of the formula.
+        """
         frame = self.datasets[0].frame
         discrete = [
             c
@@ -519,6 +680,16 @@ class Release:
 
     def entered(self, ledger: Ledger | None) -> Release:
         """The release with the number of its entry in a ledger, which is charged now; as it is without a ledger.
+
+        Parameters
+        ----------
+        ledger : Ledger, optional
+            Where it is entered; None leaves the release as it is.
+
+        Returns
+        -------
+        Release
+            The same data sets; its manifest has the entry's number and head.
 
         Raises
         ------
@@ -531,7 +702,13 @@ class Release:
         return replace(self, method=self.method | {"ledger": ledger.spend(**spends(self)).reference})
 
     def manifest(self) -> dict[str, Any]:
-        """What a reader needs to know about the files, without anything confidential and without a seed."""
+        """What a reader needs to know about the files, without anything confidential and without a seed.
+
+        Returns
+        -------
+        dict
+            As ``manifest.json`` has it, but for the files.
+        """
         return manifest_of(self)
 
     def write(
@@ -562,6 +739,7 @@ class Release:
         Parameters
         ----------
         path : str or Path
+            Where the folder is to be.
         by : str or list of str, optional
             Variables of ``public/tables.csv``; default :meth:`table_predictors`.
         statistic, quantiles, poverty_line
@@ -579,6 +757,11 @@ class Release:
             Enter the release here, last: when all files are on the disk and their place is free.  Not for a release
             that was entered when it was made.
 
+        Returns
+        -------
+        Path
+            The folder.
+
         Raises
         ------
         InputError
@@ -587,6 +770,16 @@ class Release:
         PrivacyError
             The cap would be exceeded; or the release was charged and could not be moved to its place, from where
             :func:`resume` moves it.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> folder = release.write("release", by="gender")
+        >>> sorted(file.name for file in folder.iterdir())
+        ['internal', 'public']
+        >>> len(list((folder / "public").glob("synthetic_*.csv")))
+        3
         """
         path = Path(path)
         check_ledger(ledger)
@@ -636,10 +829,23 @@ class Release:
         **asked
             As for :meth:`tables`; ``where`` as the name of a column, which titles then say.
 
+        Returns
+        -------
+        Path
+            The file.
+
         Raises
         ------
         InputError
             As :meth:`tables`; a suffix, symbols or words that are not known; a docx without pandoc.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> file = release.write_tables("tables.md", by="gender", statistic="mean")
+        >>> file.name
+        'tables.md'
         """
         path, names = Path(path), as_list(by)
         check_suffix(path)
@@ -678,6 +884,11 @@ class Release:
             Centimetres, from 6 on: default the text of an A4 page; 8.5 is a column of two.
         **asked
             As for :meth:`tables`.
+
+        Returns
+        -------
+        Path
+            The figure.
 
         Raises
         ------
@@ -719,10 +930,23 @@ def read_release(path: str | Path) -> Release:
     path : str or Path
         The release folder, or its ``public`` folder as it was published.
 
+    Returns
+    -------
+    Release
+        Without what is internal.
+
     Raises
     ------
     InputError
         The folder is not a release; files are missing, or are not those that were published (the
         message says which, and whether records, columns or content differ).
+
+    Examples
+    --------
+    With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+    >>> folder = release.write("release", by="gender")
+    >>> ss.read_release(folder)
+    Release: m = 3 synthetic data sets of 1,000 records by FBS, outcomes salary, epsilon = 10.8 (asymptotic)
     """
     return Release(**read_folder(Path(path)))

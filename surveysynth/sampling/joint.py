@@ -34,13 +34,26 @@ class Joint(ABC):
     positions : int array (n_h,)
         Positions of the units in the sample.
     pi : float array (n_h,)
+        Their inclusion probabilities.
+
+    Examples
+    --------
+    >>> joint = ss.sampling.draw([3, 5, 8, 2], 2, "maximum_entropy", np.random.default_rng()).joint
+    >>> [stratum.pi.size for stratum in joint]
+    [2]
     """
 
     positions: Positions
     pi: Floats = field(repr=False)
 
     def matrix(self) -> Floats:
-        """pi_kl, with pi_k on the diagonal: (n_h, n_h)."""
+        """pi_kl, with pi_k on the diagonal.
+
+        Returns
+        -------
+        float array (n_h, n_h)
+            Symmetric.
+        """
         pi = np.outer(self.pi, self.pi)  # a certain unit is independent of all others
         free = _free(self.pi)
         pi[np.ix_(free, free)] = self._pairs()
@@ -122,13 +135,42 @@ class EntropyJoint(Joint):
 
 @dataclass(frozen=True)
 class GivenJoint(Joint):
-    """Of a matrix that is known from elsewhere: ``known`` (n_h, n_h)."""
+    """Joint inclusion probabilities that are known from elsewhere.
+
+    Attributes
+    ----------
+    positions : int array (n_h,)
+        Positions of the units in the sample.
+    pi : float array (n_h,)
+        Their inclusion probabilities.
+    known : float array (n_h, n_h)
+        Joint inclusion probabilities, pi on the diagonal.
+
+    Examples
+    --------
+    >>> pi = np.array([0.4, 0.6, 1.0])
+    >>> given = ss.sampling.GivenJoint.checked([[0.4, 0, 0.4], [0, 0.6, 0.6], [0.4, 0.6, 1]], pi)
+    >>> given.known[2]
+    array([0.4, 0.6, 1. ])
+    """
 
     known: Floats = field(repr=False)
 
     @classmethod
     def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:
         """The matrix as it is, for all units of a sample.
+
+        Parameters
+        ----------
+        joint : float array (n, n)
+            Joint inclusion probabilities of all units of a sample.
+        pi : float array (n,)
+            Their inclusion probabilities.
+
+        Returns
+        -------
+        GivenJoint
+            Of all units as one stratum.
 
         Raises
         ------
@@ -157,7 +199,13 @@ class GivenJoint(Joint):
         return cls(np.arange(pi.size), pi, known)
 
     def matrix(self) -> Floats:
-        """pi_kl, with pi_k on the diagonal, read-only: (n_h, n_h)."""
+        """pi_kl, with pi_k on the diagonal, read-only.
+
+        Returns
+        -------
+        float array (n_h, n_h)
+            That of ``known``.
+        """
         return self.known
 
     def _pairs(self) -> Floats:
@@ -178,13 +226,20 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
     Returns
     -------
     float array (N, N)
-        pi_k on the diagonal.
+        Entry (k, l) is that of units k and l; pi_k is on the diagonal.
 
     Raises
     ------
     InputError
         Another method; probabilities below 0 or above 1, that do not add up to a whole number, or
         that differ where all samples are equally probable.
+
+    Examples
+    --------
+    >>> ss.sampling.joint_probabilities([0.4, 0.6, 1.0], "maximum_entropy")
+    array([[0.4, 0. , 0.4],
+           [0. , 0.6, 0.6],
+           [0.4, 0.6, 1. ]])
     """
     if method not in JOINTS:
         raise InputError(f"method={method!r} is not one with joint probabilities: {', '.join(JOINTS)}")

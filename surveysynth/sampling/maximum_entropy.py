@@ -49,6 +49,12 @@ class ConditionalPoisson:
         Nodes and their weights: real parts of sums over the nodes are expectations, given n.
     n : int
         Sample size.
+
+    Examples
+    --------
+    >>> design = ss.sampling.conditional_poisson([0.5, 0.5, 1.0])
+    >>> design.n, design.odds
+    (2, array([ 1.,  1., inf]))
     """
 
     odds: Floats
@@ -57,7 +63,18 @@ class ConditionalPoisson:
     n: int
 
     def draw(self, rng: np.random.Generator) -> Positions:
-        """Positions of a sample, in order: (n,)."""
+        """Positions of a sample, in order: (n,).
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of the randomness.
+
+        Returns
+        -------
+        int array (n,)
+            Positions of the selected units, in order.
+        """
         certain = np.flatnonzero(self.odds == np.inf)
         free = np.flatnonzero((self.odds > 0) & (self.odds < np.inf))
         drawn = free[_draw(self.odds[free], self.n - certain.size, rng)]
@@ -72,6 +89,7 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     pi : float array (N,)
         Inclusion probabilities that add up to the sample size.
     rng : numpy.random.Generator
+        Source of the randomness.
 
     Returns
     -------
@@ -82,6 +100,13 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     ------
     InputError
         Probabilities below 0 or above 1, or that do not add up to a whole number.
+
+    Examples
+    --------
+    >>> pi = ss.sampling.inclusion_probabilities([3, 5, 8, 2, 6], n=2)
+    >>> selected = ss.sampling.maximum_entropy(pi, np.random.default_rng())
+    >>> selected.size
+    2
     """
     return conditional_poisson(pi).draw(rng)
 
@@ -97,12 +122,25 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
     pi : float array (N,)
         Inclusion probabilities that add up to the sample size.
 
+    Returns
+    -------
+    ConditionalPoisson
+        Samples are drawn by its ``draw``; its ``odds`` are those of Poisson selection that, given its size, has pi.
+
     Raises
     ------
     InputError
         Probabilities below 0 or above 1, or that do not add up to a whole number.
     ModelError
         The odds are not found (no case is known).
+
+    Examples
+    --------
+    >>> design = ss.sampling.conditional_poisson([0.4, 0.6, 0.7, 0.3])
+    >>> design.n
+    2
+    >>> design.draw(np.random.default_rng()).size
+    2
     """
     pi = probabilities(pi)
     # 1 - pi is rounded like pi: where it is as small as that, the odds have no meaning

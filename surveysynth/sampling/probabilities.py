@@ -49,6 +49,13 @@ def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | 
     InputError
         Sizes that are missing, infinite or negative; strata that are missing; n that is negative
         or above the number of units of positive size.
+
+    Examples
+    --------
+    >>> ss.sampling.inclusion_probabilities([10, 20, 30, 140], n=2)
+    array([0.16666667, 0.33333333, 0.5       , 1.        ])
+    >>> ss.sampling.inclusion_probabilities([1, 1, 1, 3], n={"a": 1, "b": 1}, strata=["a", "a", "b", "b"])
+    array([0.5 , 0.5 , 0.25, 0.75])
     """
     a = sizes_of(size)
     groups = None if strata is None else strata_of(strata, a.size)
@@ -240,6 +247,11 @@ def proportional_allocation(units: ArrayLike, n: int) -> Positions:
     -------
     int array (H,)
         Adds up to n; each within 1 of n N_h / N.  Of equal remainders the first is served first.
+
+    Examples
+    --------
+    >>> ss.sampling.proportional_allocation([5000, 3000, 1500], n=100)
+    array([53, 31, 16])
     """
     N_h = np.asarray(units, dtype=np.intp)
     sizes, remainder = np.divmod(n * N_h, N_h.sum())

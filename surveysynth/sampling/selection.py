@@ -41,6 +41,7 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     pi : float array (N,)
         Inclusion probabilities that add up to the sample size.
     rng : numpy.random.Generator
+        Source of the randomness.
 
     Returns
     -------
@@ -51,6 +52,13 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     ------
     InputError
         Probabilities below 0 or above 1, or that do not add up to a whole number.
+
+    Examples
+    --------
+    >>> pi = ss.sampling.inclusion_probabilities([3, 5, 8, 2, 6], n=2)
+    >>> selected = ss.sampling.systematic(pi, np.random.default_rng())
+    >>> selected.size
+    2
     """
     p, n = whole_sample(pi)
     drawn = np.empty(n, dtype=np.intp)
@@ -79,26 +87,76 @@ def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
 
 
 def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Systematic selection in random order; arguments as of :func:`systematic`."""
+    """Systematic selection in random order.
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Inclusion probabilities that add up to the sample size.
+    rng : numpy.random.Generator
+        Source of the randomness.
+
+    Returns
+    -------
+    int array (n,)
+        Positions of the selected units, in order.
+
+    Raises
+    ------
+    InputError
+        Probabilities below 0 or above 1, or that do not add up to a whole number.
+
+    Examples
+    --------
+    >>> pi = ss.sampling.inclusion_probabilities([3, 5, 8, 2, 6], n=2)
+    >>> selected = ss.sampling.random_systematic(pi, np.random.default_rng())
+    >>> selected.size
+    2
+    """
     p, _ = whole_sample(pi)
     order = rng.permutation(p.size)
     return np.sort(order[systematic(p[order], rng)])
 
 
 def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Poisson selection: units are independent, the sample size is random (pi may add up to anything)."""
+    """Poisson selection: units are independent, the sample size is random (pi may add up to anything).
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Inclusion probabilities; they add up to the expected sample size, which may be any number.
+    rng : numpy.random.Generator
+        Source of the randomness.
+
+    Returns
+    -------
+    int array (n,)
+        Positions of the selected units, in order.
+
+    Raises
+    ------
+    InputError
+        Probabilities below 0 or above 1.
+
+    Examples
+    --------
+    >>> selected = ss.sampling.poisson([0.2, 1.0, 0.5, 0.0], np.random.default_rng())
+    >>> 1 in selected, 3 in selected
+    (True, False)
+    """
     p = probabilities(pi)
     return np.flatnonzero(rng.random(p.size) < p)
 
 
 def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
-    """n of N units, each sample with the same probability.
+    """Draw n of N units, each sample with the same probability.
 
     Parameters
     ----------
     N, n : int
         Units of the population, and of the sample.
     rng : numpy.random.Generator
+        Source of the randomness.
 
     Returns
     -------
@@ -109,6 +167,11 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
     ------
     InputError
         An n that is negative or above N.
+
+    Examples
+    --------
+    >>> ss.sampling.simple_random(N=50, n=5, rng=np.random.default_rng()).size
+    5
     """
     if not 0 <= n <= N:
         raise InputError(f"n = {n} is not between 0 and the {N:,} units")
@@ -116,7 +179,7 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
 
 
 def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
-    """n draws with replacement, each with probability proportional to size: a position may come several times.
+    """Draw n units with replacement, each with probability proportional to size: one may come several times.
 
     Parameters
     ----------
@@ -125,6 +188,7 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
     n : int
         Draws.
     rng : numpy.random.Generator
+        Source of the randomness.
 
     Returns
     -------
@@ -135,6 +199,12 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
     ------
     InputError
         Sizes that are missing, infinite, negative or all 0; a negative n.
+
+    Examples
+    --------
+    >>> drawn = ss.sampling.multinomial([3, 5, 8, 2, 6], n=10, rng=np.random.default_rng())
+    >>> drawn.size
+    10
     """
     a = np.asarray(size, dtype=np.float64)
     bad = ~(np.isfinite(a) & (a >= 0))
@@ -167,10 +237,34 @@ def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
 
 
 def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Brewer's draw by draw procedure (Brewer 1975; Tille 2006, Algorithm 6.10); arguments as of :func:`systematic`.
+    """Brewer's draw by draw procedure (Brewer 1975; Tille 2006, Algorithm 6.10).
 
     With m units to be drawn and s the sum of pi over the units that were not drawn yet, the next one is drawn
     with probability proportional to pi (s - pi) / (s - m pi).
+
+    Parameters
+    ----------
+    pi : float array (N,)
+        Inclusion probabilities that add up to the sample size.
+    rng : numpy.random.Generator
+        Source of the randomness.
+
+    Returns
+    -------
+    int array (n,)
+        Positions of the selected units, in order.
+
+    Raises
+    ------
+    InputError
+        Probabilities below 0 or above 1, or that do not add up to a whole number.
+
+    Examples
+    --------
+    >>> pi = ss.sampling.inclusion_probabilities([3, 5, 8, 2, 6], n=2)
+    >>> selected = ss.sampling.brewer(pi, np.random.default_rng())
+    >>> selected.size
+    2
     """
     certain, free, p, n = split(pi)
     return np.sort(np.concatenate([certain, free[_draw_by_draw(p, n, rng)]]))

@@ -51,6 +51,12 @@ class Selection:
     joint : tuple of Joint
         Joint inclusion probabilities, one a stratum in the order in which strata come in the frame
         (strata without a selected unit have none); empty for a method without.
+
+    Examples
+    --------
+    >>> selection = ss.sampling.draw(None, 3, "srs", np.random.default_rng(), N=12)
+    >>> selection.pi
+    array([0.25, 0.25, 0.25])
     """
 
     positions: Positions
@@ -79,19 +85,29 @@ def draw(
     method : str
         One of ``METHODS``.
     rng : numpy.random.Generator
+        Source of the randomness.
     strata : array (N,), optional
+        Stratum of each unit.
     N : int, optional
         Units of the frame; needed where there are neither sizes nor strata.
 
     Returns
     -------
     Selection
+        Positions of the selected units, with their inclusion probabilities.
 
     Raises
     ------
     InputError
         Another method; sizes with ``srs``; sizes, sample sizes or strata as in
         :func:`inclusion_probabilities`; a sample size that is not whole.
+
+    Examples
+    --------
+    >>> sizes, strata = [3, 5, 8, 2, 6, 9], ["a", "a", "a", "b", "b", "b"]
+    >>> selection = ss.sampling.draw(sizes, {"a": 2, "b": 1}, "maximum_entropy", np.random.default_rng(), strata)
+    >>> selection.positions.size, selection.population
+    (3, array([3, 3, 3]))
     """
     if method not in METHODS:
         raise InputError(f"method={method!r} is not one of {', '.join(METHODS)}")

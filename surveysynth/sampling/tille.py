@@ -27,6 +27,7 @@ def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     pi : float array (N,)
         Inclusion probabilities that add up to the sample size.
     rng : numpy.random.Generator
+        Source of the randomness.
 
     Returns
     -------
@@ -37,6 +38,13 @@ def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     ------
     InputError
         Probabilities below 0 or above 1, or that do not add up to a whole number.
+
+    Examples
+    --------
+    >>> pi = ss.sampling.inclusion_probabilities([3, 5, 8, 2, 6], n=2)
+    >>> selected = ss.sampling.tille(pi, np.random.default_rng())
+    >>> selected.size
+    2
     """
     certain, free, p, n = split(pi)
     order = np.argsort(-p, kind="stable")

@@ -92,10 +92,21 @@ def two_stage(
         Formula of field, gender and take (units drawn in a university); tables are by those of the first two
         that are in it.
 
+    Returns
+    -------
+    Population
+        100,000 doctorate holders; column ``psu`` is the university, ``take`` the units drawn in it.
+
     Raises
     ------
     InputError
         An icc that is no share, another second stage, predictors that there are none of.
+
+    Examples
+    --------
+    >>> population = ss.studies.two_stage(icc=0.05, clusters="model")
+    >>> population.sample(population.frame, 2000, 1)
+    SurveyDesign: 2,090 records, weights 'weight', 8 strata 'field', 92 PSUs 'psu'
     """
     if second_stage not in SAMPLES:
         raise InputError(f"second_stage={second_stage!r} is not one of {', '.join(get_args(SecondStage))}")
@@ -158,11 +169,17 @@ def cluster_study(
     Returns
     -------
     dict of (icc, "model" or "ignore") to Study
+        Both choices have the same samples.
 
     Raises
     ------
     InputError
         As :func:`two_stage` and :func:`surveysynth.studies.repeated_sampling`.
+
+    Examples
+    --------
+    >>> studies = ss.studies.cluster_study([0.05], replicates=20, m=[3], workers=2)  # doctest: +SKIP
+    >>> ss.studies.compare_clusters(studies)  # doctest: +SKIP
     """
     shares = sorted(set(icc))
     if not shares:
@@ -192,9 +209,24 @@ def _common_seed(folder: Path | None, seed: int | None) -> int:
 
 
 def by_domain(studies: Studies) -> pd.DataFrame:
-    """:func:`surveysynth.studies.summarize` of every study, with ``icc`` and ``clusters`` in front.
+    """Every study of a cluster study by domain: :func:`summarize`, with ``icc`` and ``clusters`` in front.
 
     The confidential samples, the same for either choice, are there once an icc, with an empty ``clusters``.
+
+    Parameters
+    ----------
+    studies : dict of (icc, clusters) to Study
+        Of :func:`cluster_study`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a study, method and domain.
+
+    Examples
+    --------
+    >>> studies = ss.studies.cluster_study([0.05], replicates=20, m=[3], workers=2)  # doctest: +SKIP
+    >>> ss.studies.by_domain(studies)  # doctest: +SKIP
     """
     parts = []
     for (icc, choice), study in studies.items():
@@ -228,6 +260,11 @@ def compare_clusters(studies: Studies) -> pd.DataFrame:
         - ``expected``: about what the second comes to where the model is right and all weight is kept
           (see the module): sqrt(r (1 + 2 / m)), or sqrt(r) for m = 1; none for counts with synthesized weights;
         - ``rmse_ratio`` of the estimates.
+
+    Examples
+    --------
+    >>> studies = ss.studies.cluster_study([0.05], replicates=20, m=[3], workers=2)  # doctest: +SKIP
+    >>> ss.studies.compare_clusters(studies)[["statistic", "method", "clusters", "coverage"]]  # doctest: +SKIP
     """
     table = by_domain(studies)
     by = list(next(iter(studies.values())).population.by)

@@ -28,6 +28,21 @@ def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
     """Root mean square error of one estimate, sqrt((estimate - truth)^2 + se^2).
 
     Source: Hu, Savitsky & Williams 2022a, section 3.3.
+
+    Parameters
+    ----------
+    estimate, se, truth : float array (...)
+        In one unit, of shapes that go together.
+
+    Returns
+    -------
+    float array (...)
+        In that unit.
+
+    Examples
+    --------
+    >>> ss.studies.rmse(estimate=[103.0, 96.0], se=4.0, truth=100.0)
+    array([5.        , 5.65685425])
     """
     return np.hypot(np.asarray(estimate, dtype=float) - np.asarray(truth, dtype=float), np.asarray(se, dtype=float))
 
@@ -65,10 +80,30 @@ def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
     Source: Hu, Savitsky & Williams 2022a, section 4.3.
 
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        One row an estimate and replicate, as of :class:`Study`.
+    by : list of str
+        Columns of the domains.
+
     Returns
     -------
     pandas.DataFrame
         The rows of the private methods, with ``rmse``, ``confidential_rmse`` and ``rmse_ratio``.
+
+    Examples
+    --------
+    >>> estimates = pd.DataFrame({
+    ...     "replicate": [1, 1, 2, 2], "method": ["confidential", "fbs"] * 2, "setting": ["", "default"] * 2,
+    ...     "delta": [np.nan, 1.8] * 2, "m": [0, 3] * 2, "epsilon": [np.nan, 10.8] * 2, "sex": "f", "statistic": "mean",
+    ...     "estimate": [101.0, 104.0, 99.0, 98.0], "se": [2.0, 3.0, 2.0, 3.0], "df": 50.0,
+    ...     "ci_low": [97.0, 98.0, 95.0, 92.0], "ci_high": [105.0, 110.0, 103.0, 104.0], "truth": 100.0,
+    ... })
+    >>> ss.studies.rmse_ratios(estimates, by=["sex"])[["replicate", "rmse", "rmse_ratio"]].round(2)
+       replicate  rmse  rmse_ratio
+    0          1  5.00        2.24
+    1          2  3.61        1.61
     """
     both = beside_confidential(estimates[estimates["truth"].notna()], by)
     both["rmse"] = rmse(both["estimate"], both["se"], both["truth"])
@@ -102,6 +137,19 @@ def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         - ``overlap``, the mean interval overlap with the confidential sample's interval.
 
         ``replicates`` counts those in which there is an estimate.
+
+    Examples
+    --------
+    >>> estimates = pd.DataFrame({
+    ...     "replicate": [1, 1, 2, 2], "method": ["confidential", "fbs"] * 2, "setting": ["", "default"] * 2,
+    ...     "delta": [np.nan, 1.8] * 2, "m": [0, 3] * 2, "epsilon": [np.nan, 10.8] * 2, "sex": "f", "statistic": "mean",
+    ...     "estimate": [101.0, 104.0, 99.0, 98.0], "se": [2.0, 3.0, 2.0, 3.0], "df": 50.0,
+    ...     "ci_low": [97.0, 98.0, 95.0, 92.0], "ci_high": [105.0, 110.0, 103.0, 104.0], "truth": 100.0,
+    ... })
+    >>> ss.studies.summarize(estimates, by=["sex"])[["method", "coverage", "bias", "length_ratio"]]
+             method  coverage  bias  length_ratio
+    0  confidential       1.0   0.0           1.0
+    1           fbs       1.0   1.0           1.5
     """
     keys = [*MADE_BY, *by, "statistic"]
     both = beside_confidential(estimates, by)
@@ -147,6 +195,11 @@ def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``block, field, gender, paper_ci_length, ci_length, paper_coverage, coverage``: FBS and FBP
         as in the paper, at m = 3 and a Lipschitz bound of 1.8; blocks that were not run are left out.
+
+    Examples
+    --------
+    >>> study = ss.studies.repeated_sampling(ss.studies.sdr(), m=[3])  # doctest: +SKIP
+    >>> ss.studies.compare_with_paper(ss.studies.summarize(study.estimates, by=["field", "gender"]))  # doctest: +SKIP
     """
     with (files("surveysynth.studies.paper_tables") / "tabular_repeated_sampling.csv").open(encoding="utf-8") as file:
         printed = pd.read_csv(file, dtype={"field": str, "gender": str})
@@ -171,6 +224,12 @@ def compare_settings(summary: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         ``method, delta, m, epsilon, statistic, <by>`` and ``coverage_*``, ``ci_length_*``, ``rmse_*`` for the
         settings ``paper``, ``default`` and ``debias``; the mean of all domains comes first, labelled
         "mean".  FBS's default setting is that of the paper.
+
+    Examples
+    --------
+    >>> study = ss.studies.repeated_sampling(ss.studies.sdr(), m=[3])  # doctest: +SKIP
+    >>> summary = ss.studies.summarize(study.estimates, by=["field", "gender"])  # doctest: +SKIP
+    >>> ss.studies.compare_settings(summary, by=["field", "gender"])  # doctest: +SKIP
     """
     settings, measures = ["paper", "default", "debias"], ["coverage", "ci_length", "rmse"]
     keys = ["method", "delta", "m", "epsilon", "statistic"]

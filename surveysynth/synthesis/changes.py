@@ -44,6 +44,17 @@ def diff(
     ------
     InputError
         A plan and a release; files that cannot be read; releases without an outcome in common.
+
+    Examples
+    --------
+    Of two plans; of two releases ``cells`` has their tables side by side, too:
+
+    >>> ss.datasets.sdr_sample(seed=1).frame.to_csv("survey.csv", index=False)
+    >>> plan = ss.Plan.draft("survey.csv", formula="salary ~ field + gender", weights="weight", epsilon=5)
+    >>> old, new = plan.save("old.toml"), plan.set(epsilon=3).save("new.toml")
+    >>> ss.diff(old, new).settings.loc[lambda f: f.entry == "privacy.epsilon"]
+                 entry old new
+    0  privacy.epsilon   5   3
     """
     plans = [Path(path).suffix == ".toml" for path in (old, new)]
     if not any(plans):

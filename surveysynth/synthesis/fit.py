@@ -72,6 +72,52 @@ class Fit:
 
     One fit makes releases of several m: ``fit.release(m=3)``.  Each release spends its own
     epsilon, and draws are never used twice.
+
+    Attributes
+    ----------
+    design : SurveyDesign
+        The confidential file, without records that were left out.
+    rows : int array (n,)
+        Rows of the file, from 0, that its records are.
+    synthesizer : Synthesizer
+        The model.
+    mechanism : Mechanism
+        How records are protected.
+    policy : Policy or None
+        Where everything was set on a historical file.
+    records : Records
+        What the model was fitted to.
+    unit : Unit
+        What epsilon protects: records, or groups of them.
+    weighted : ProtectedFit
+        The protected posterior, with privacy weights and risks.
+    budget : Budget
+        What a release of the m that was asked for may spend.
+    population_total : float or dict of stratum to float
+        What synthetic weights add up to.
+    report_notes : list of str
+        What else the report says.
+    sampler, streams, protect : objects
+        How draws are made; internal.
+    seeded : bool
+        Whether a seed was given: releases are then not for publication.
+    used : list of int
+        Draws that were released.
+    spent : list of float
+        Epsilon of each data set that was released, of this fit and of those re-weighted from it.
+    blocked : list of int
+        Of each release that a rule held back, its m.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> model = ss.FBS("salary ~ field + gender", prior="flat")
+    >>> fit = ss.fit(design, model, epsilon=10.8, mechanism=ss.PseudoPosterior())
+    >>> fit.kind, fit.epsilon_spent
+    ('asymptotic', 0.0)
+    >>> release = fit.release(m=2)
+    >>> 0 < fit.epsilon_spent <= 7.2
+    True
     """
 
     design: SurveyDesign
@@ -182,6 +228,18 @@ class Fit:
 
         Their predictors stay, as they are public; so do the mean of the survey weights and risks by counting.
 
+        Parameters
+        ----------
+        left_out : sequence of int
+            Positions of the records, or of the units that epsilon protects, from 0.
+        rng : numpy.random.Generator
+            Source of the draws.
+
+        Returns
+        -------
+        ProtectedFit
+            Confidential, as this fit is.
+
         Raises
         ------
         ModelError, PrivacyError, EngineError
@@ -193,7 +251,20 @@ class Fit:
         return self.protect(pseudo, present, lambda text: None)
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Log pseudo likelihood of another fit of this file less that of this one, at draws of either: (S,)."""
+        """Log pseudo likelihood of another fit of this file less that of this one, at draws of either.
+
+        Parameters
+        ----------
+        other : ProtectedFit
+            The other fit.
+        posterior : Draws
+            S draws of either.
+
+        Returns
+        -------
+        float array (S,)
+            Of every draw.
+        """
         before, after = (self.unit.spread(weighted.alpha) for weighted in (self.weighted, other))
         self._refuse_sequence()
         clamp, n = self.weighted.clamp, self.design.n
@@ -207,9 +278,19 @@ class Fit:
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp: (S, records).
+        """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp.
 
         Under the strict mechanism log p_i is measured against the reference.
+
+        Parameters
+        ----------
+        records : int array (r,)
+            Positions of records, from 0.
+
+        Returns
+        -------
+        float array (S, r)
+            A row a draw.
         """
         self._refuse_sequence()
         model, reference = self.synthesizer, self.weighted.reference
@@ -276,6 +357,11 @@ class Fit:
             Public rules that every synthetic record is to obey, conditions on columns of the files:
             ``["rent <= income", "hours > 0 or wages == 0"]``.  Records that break one are drawn again, from the same
             parameters: epsilon does not change, and what the model says of the others does not, either.
+
+        Returns
+        -------
+        Release
+            m data sets, each from a draw of the parameters that no other release had.
 
         Raises
         ------
@@ -437,7 +523,18 @@ class Fit:
         return self.records.public_weights is not None
 
     def budget_of(self, m: int) -> Budget:
-        """That of m data sets of this fit; the first release counts what was spent beside its draws."""
+        """That of m data sets of this fit; the first release counts what was spent beside its draws.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets.
+
+        Returns
+        -------
+        Budget
+            Without an epsilon of its own.
+        """
         return Budget(None, m, () if self.spent else self.budget.parts)
 
     def _published(self, positions: Sequence[int]) -> dict[str, Any]:

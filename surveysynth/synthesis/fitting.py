@@ -134,7 +134,7 @@ def fit(
     reweight : int
         Steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1): the privacy weights of records whose bounds
         lie below the overall one
-        are raised, at the same epsilon.  True is one step, as in R; ``reweight=10`` goes on while
+        are raised, at the same epsilon.  True is one step, as in that paper; ``reweight=10`` goes on while
         weights rise, for 10 steps at most.  Nothing is then corrected: no ``debias``, nor the spread between PSUs
         or shares.
     engine : {"auto", "embedded", "cmdstan"}
@@ -148,6 +148,7 @@ def fit(
     Returns
     -------
     Fit
+        Confidential; :meth:`Fit.release` makes releases of it.
 
     Raises
     ------
@@ -157,6 +158,16 @@ def fit(
         The epsilon cannot be reached.
     EngineError
         The engine is missing or stopped.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> model = ss.FBS("salary ~ field + gender", prior="flat")
+    >>> fit = ss.fit(design, model, epsilon=10.8, m=3, mechanism=ss.PseudoPosterior())
+    >>> fit.kind
+    'asymptotic'
+    >>> fit.release()
+    Release: m = 3 synthetic data sets of 1,000 records by FBS, outcomes salary, epsilon = 10.8 (asymptotic)
     """
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
@@ -298,6 +309,7 @@ def synthesize(
     Returns
     -------
     Release
+        Not written yet: :meth:`Release.write` does that.
 
     Raises
     ------
@@ -308,8 +320,13 @@ def synthesize(
 
     Examples
     --------
-    >>> release = synthesize(design, FBS("salary", "field + gender"), epsilon=10.8, m=3)  # doctest: +SKIP
-    >>> release.tables(by=["field", "gender"])  # doctest: +SKIP
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> model = ss.FBS("salary ~ field + gender", prior="flat")
+    >>> release = ss.synthesize(design, model, epsilon=10.8, m=3, mechanism=ss.PseudoPosterior())
+    >>> release
+    Release: m = 3 synthetic data sets of 1,000 records by FBS, outcomes salary, epsilon = 10.8 (asymptotic)
+    >>> release.tables(by="gender", statistic="mean").columns.tolist()
+    ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
     """
     check_keywords(synthesize, settings, fit)
     check_accepted(accept_diagnostics)

@@ -111,6 +111,17 @@ def perturbed_histogram(
     InputError
         Not a design; an outcome that is not numeric, missing, infinite, or in the design; numbers out
         of range; bounds or limits that do not rise; unequal weights without a ``weight_bound``.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> release = ss.perturbed_histogram(
+    ...     design, "salary", epsilon=2, bounds=(0, 1_000_000), population_total=100_000, weight_bound=500
+    ... )
+    >>> release
+    Release: m = 3 synthetic data sets of 1,000 records by Perturbed histogram, outcomes salary, epsilon = 2 (strict)
+    >>> release.privacy.kind
+    'strict'
     """
     _check(design, outcome, population_total)
     epsilon, m = positive(epsilon, "epsilon"), whole(m, "m", MOST_DATASETS)

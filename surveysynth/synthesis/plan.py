@@ -107,8 +107,13 @@ class Plan:
 
     Examples
     --------
-    >>> plan = Plan(design, "income ~ region + sex", by=["region", "sex"], epsilon=5)  # doctest: +SKIP
-    >>> plan.lacking  # doctest: +SKIP
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> plan = ss.Plan(design, "salary ~ field + gender", epsilon=8)
+    >>> list(plan.lacking)
+    ['privacy.population_total', 'privacy.bounds']
+    >>> plan = plan.set(population_total=100_000, bounds=(10_000, 1_000_000))
+    >>> plan.lacking, plan.settings.privacy.mechanism
+    ({}, 'strict')
     """
 
     settings: Settings
@@ -194,6 +199,13 @@ class Plan:
         ------
         InputError
             A file that cannot be read; unknown entries.
+
+        Examples
+        --------
+        >>> ss.datasets.sdr_sample(seed=1).frame.to_csv("survey.csv", index=False)
+        >>> plan = ss.Plan.draft("survey.csv", formula="salary ~ field + gender", strata="field", guess=False)
+        >>> list(plan.lacking)
+        ['survey.weights', 'privacy.epsilon', 'privacy.population_total', 'privacy.bounds']
         """
         settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
         settings = settings.set(_placed(settings, entries) | dict(set or {}))
@@ -226,10 +238,27 @@ class Plan:
 
         What was chosen is chosen again; what was said stays.
 
+        Parameters
+        ----------
+        **entries
+            Entries by the names that they have in the plan's file.
+
+        Returns
+        -------
+        Plan
+            Another one; this one stays as it is.
+
         Raises
         ------
         InputError
             Unknown entries, or values of another kind.
+
+        Examples
+        --------
+        >>> design = ss.datasets.sdr_sample(seed=1)
+        >>> plan = ss.Plan(design, "salary ~ field + gender", epsilon=8)
+        >>> plan.set(epsilon=3).settings.privacy.epsilon
+        3.0
         """
         guessed = {entry: why for entry, why in self.reasons.items() if why == GUESSED}
         said = self.settings.set(dict.fromkeys(entry for entry in self.reasons if entry not in guessed))
@@ -269,12 +298,25 @@ class Plan:
             Look at the confidential values, too: heaps, the shape of residuals, expected standard errors in their own
             unit, sizes of PSUs that go with the outcome.  What it says is for the agency alone.
 
+        Returns
+        -------
+        Outlook
+            Its text is the plan's, with the accuracy to expect.
+
         Raises
         ------
         InputError
             Something is not filled in, or the arguments do not suit the file.
         PrivacyError
             The release would be refused.
+
+        Examples
+        --------
+        >>> design = ss.datasets.sdr_sample(seed=1)
+        >>> plan = ss.Plan(design, "salary ~ field + gender", epsilon=8)
+        >>> outlook = plan.set(population_total=100_000, bounds=(10_000, 1_000_000)).check()
+        >>> [line for line in str(outlook).splitlines() if line.startswith("Expected")]
+        ["Expected  standard errors of means about 1.32 times the file's own, in every cell that the model holds"]
         """
         self._refuse_unfinished()
         self._said_of_others()
@@ -301,6 +343,11 @@ class Plan:
             look at the release before.
         seed : int, optional
             For tests only: the release is marked "not for publication".
+
+        Returns
+        -------
+        Release
+            As :func:`surveysynth.synthesize` makes it.
 
         Raises
         ------
@@ -339,6 +386,11 @@ class Plan:
         ----------
         seed : int, optional
             For tests only.
+
+        Returns
+        -------
+        Fit
+            Confidential.
 
         Raises
         ------
@@ -399,6 +451,11 @@ class Plan:
         seed : int, optional
             For tests only.
 
+        Returns
+        -------
+        PrivacyCost or pandas.DataFrame
+            As of :func:`surveysynth.privacy_cost`.
+
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
@@ -425,6 +482,11 @@ class Plan:
             What to call the historical file; published.
         seed : int, optional
             For tests only.
+
+        Returns
+        -------
+        Policy
+            Confidential; :meth:`Policy.save` writes it.
 
         Raises
         ------
@@ -454,10 +516,16 @@ class Plan:
         Parameters
         ----------
         release : Release
+            Made by :meth:`release`.
         folder : str or Path, optional
             Another place than that of the plan.
         overwrite : bool
             Replace a release that is there.
+
+        Returns
+        -------
+        Path
+            The folder of the release.
 
         Raises
         ------
@@ -480,15 +548,49 @@ class Plan:
         return {"statistic": tables.statistic} | {name: value for name, value in said.items() if value}
 
     def place(self, folder: str | Path | None = None) -> Path:
-        """The folder of the release."""
+        """The folder of the release.
+
+        Parameters
+        ----------
+        folder : str or Path, optional
+            Another place than that of the plan.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
         return self._folder / self.settings.release.folder if folder is None else Path(folder)
 
     def check_place(self, folder: str | Path | None = None, *, overwrite: bool = False) -> None:
-        """Refuse a place where the release could not be written (InputError): before anything is spent."""
+        """Refuse a place where the release could not be written, before anything is spent.
+
+        Parameters
+        ----------
+        folder : str or Path, optional
+            Another place than that of the plan.
+        overwrite : bool
+            Whether a release that is there may be replaced.
+
+        Raises
+        ------
+        InputError
+            A release could not be written there.
+        """
         check_place(self.place(folder), overwrite=overwrite)
 
     def compare(self, release: Release) -> Comparison:
         """A release beside the confidential file, by the variables and statistics of the plan: for the agency alone.
+
+        Parameters
+        ----------
+        release : Release
+            Made by this plan.
+
+        Returns
+        -------
+        Comparison
+            Internal.
 
         Raises
         ------
@@ -498,11 +600,36 @@ class Plan:
         return compare(self.design, release, self.settings.tables.by, **self.statistics)
 
     def to_toml(self) -> str:
-        """The plan as a file: every entry with a comment, what was chosen with its reason, what is to be filled in."""
+        """The plan as a file: every entry with a comment, what was chosen with its reason, what is to be filled in.
+
+        Returns
+        -------
+        str
+            TOML, with a comment on what was chosen.
+
+        Examples
+        --------
+        >>> design = ss.datasets.sdr_sample(seed=1)
+        >>> plan = ss.Plan(design, "salary ~ field + gender", epsilon=8)
+        >>> "formula" in plan.to_toml()
+        True
+        """
         return to_toml(self.settings, self.reasons, self.lacking, self._columns)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the plan's file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of the TOML file.
+        overwrite : bool
+            Replace a file that is there.
+
+        Returns
+        -------
+        Path
+            The file.
 
         Raises
         ------

@@ -81,6 +81,7 @@ class Policy:
     Attributes
     ----------
     synthesizer : Synthesizer
+        The model, with its predictors.
     epsilon : float
         Of each release of m data sets.
     m : int
@@ -106,6 +107,16 @@ class Policy:
     delta, mean_alpha : float
         What the weights came to on the historical file: its Lipschitz bound (epsilon / (2 m) is the clamp),
         and the mean privacy weight.
+
+    Examples
+    --------
+    Fixed on last year's file, for this year's:
+
+    >>> last, this = ss.datasets.sdr_sample(seed=1), ss.datasets.sdr_sample(seed=2)
+    >>> model = ss.FBS("salary ~ field + gender", prior="normal")
+    >>> public = {"source": "file of 2024", "population_total": 100_000}
+    >>> policy = ss.Policy.from_historical(last, model, epsilon=10, **public)  # doctest: +SKIP
+    >>> ss.synthesize(this, policy=policy, population_total=101_000)  # doctest: +SKIP
     """
 
     synthesizer: Synthesizer
@@ -162,6 +173,7 @@ class Policy:
         Returns
         -------
         Policy
+            Confidential.
 
         Raises
         ------
@@ -172,6 +184,14 @@ class Policy:
         Notes
         -----
         Hu, Williams & Savitsky (2025, section 4.5).
+
+        Examples
+        --------
+        >>> last = ss.datasets.sdr_sample(seed=1)
+        >>> model = ss.FBS("salary ~ field + gender", prior="normal")
+        >>> public = {"source": "file of 2024", "population_total": 100_000}
+        >>> policy = ss.Policy.from_historical(last, model, epsilon=10, **public)  # doctest: +SKIP
+        >>> policy.save("policy.json")  # doctest: +SKIP
         """
         source = line_of_text(source, "source")
         check_seed(seed)
@@ -203,13 +223,19 @@ class Policy:
         )  # fmt: skip
 
     def risk(self, design: SurveyDesign, data: Any) -> Floats:
-        """f_i of the records of a file, under the historical draws: (n,).
+        """Risks f_i of the records of a file, under the historical draws.
 
         Parameters
         ----------
         design : SurveyDesign
+            The file.
         data : object
             Of the design, as the synthesizer prepares it with the policy's ``constants``.
+
+        Returns
+        -------
+        float array (n,)
+            f_i, a number a record.
 
         Raises
         ------
@@ -243,7 +269,13 @@ class Policy:
         return self.synthesizer.lipschitz(data, self.synthesizer.from_original_scale(data, draws))
 
     def describe(self) -> str:
-        """What the policy is, for the public report."""
+        """What the policy is, for the public report.
+
+        Returns
+        -------
+        str
+            A sentence.
+        """
         c = self.mechanism
         return (
             f"the privacy weights come from a policy, set on a historical file ({self.source}): map {c.map}, c2 = "
@@ -263,6 +295,18 @@ class Policy:
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the policy to one file (mode 0600), whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of the file.
+        overwrite : bool
+            Replace a file that is there.
+
+        Returns
+        -------
+        Path
+            The file.
 
         Raises
         ------
@@ -289,6 +333,16 @@ class Policy:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a policy back.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of a file that :meth:`save` wrote.
+
+        Returns
+        -------
+        Policy
+            Confidential.
 
         Raises
         ------

@@ -33,6 +33,7 @@ class PrivacyCost:
     Attributes
     ----------
     m : int
+        Number of synthetic data sets.
     c1 : float or None
         Scale of the weight map; None where privacy weights are none of risks (``PerInstance``).
     delta_target : float
@@ -48,6 +49,14 @@ class PrivacyCost:
         Share of the records with a privacy weight below 1.
     verdict : str
         Whether the sampler's diagnostics passed.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> model = ss.FBS("salary ~ field + gender", prior="flat")
+    >>> cost = ss.privacy_cost(design, model, epsilon=10.8, m=3)
+    >>> cost.m, cost.delta_target, cost.epsilon <= 10.8
+    (3, 1.8, True)
     """
 
     m: int
@@ -99,6 +108,20 @@ def privacy_cost(
     ------
     InputError, ModelError, PrivacyError, EngineError
         As :func:`fit`; a table of a mechanism that has none.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> model = ss.FBS("salary ~ field + gender", prior="flat")
+    >>> costs = ss.privacy_cost(design, model, m=3, bounds=(10_000, 1_000_000), population_total=100_000)
+    >>> costs.round(2)
+       m  epsilon  information  se_ratio   verdict
+    0  3      1.0          NaN       NaN   refused
+    1  3      2.0          NaN       NaN   refused
+    2  3      3.0         0.19      1.82  possible
+    3  3      5.0         0.39      1.52  possible
+    4  3     10.0         0.89      1.32  possible
+    5  3     20.0         1.00      1.29  possible
     """
     check_keywords(privacy_cost, settings, fit)
     own = (None, None) if mechanism is None else (mechanism.epsilon, getattr(mechanism, "c1", None))

@@ -135,6 +135,12 @@ class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
     (high - low), per unit of y.  The paper prints no priors for its regression; those here are the same for one row,
     and :data:`PRIOR_REGRESSION`. The model has no density of the survey weight, so the weight must be a function of the
     predictors, and no effects of PSUs or strata.
+
+    Examples
+    --------
+    >>> model = ss.BetaRegression("share ~ region", bounds=(0, 1))
+    >>> model.outcomes, model.predictors
+    (('share',), 'region')
     """
 
     outcome: str

@@ -375,6 +375,11 @@ class NegativeBinomialRegression(Counts):
     Hu, Savitsky & Williams (2020, section 2.1); the collapsed likelihood is exact to rounding.  The paper has no
     survey weights: the regression of the log weight on the predictors and log(1 + count), where weights are not public,
     is ours, and its log density is part of a record's. No effects of PSUs or strata.
+
+    Examples
+    --------
+    >>> ss.NegativeBinomialRegression("visits ~ age + sex").measure
+    'none: the mean is modelled on the log scale'
     """
 
     name: ClassVar[str] = "NegativeBinomial"
@@ -386,7 +391,28 @@ class NegativeBinomialRegression(Counts):
 class PoissonRegression(Counts):
     """Synthesizer of one count whose variance is its mean: Poisson, or its regression.
 
-    Parameters, exceptions and notes are those of :class:`NegativeBinomialRegression`; there is no phi.
+    As :class:`NegativeBinomialRegression`, without phi.
+
+    Parameters
+    ----------
+    outcome : str
+        Confidential column of counts, zeros among them. Or a formula for both, ``"visits ~ age + sex"``.
+    predictors, prior, missing, weight, bounds
+        As for :class:`NegativeBinomialRegression`.
+
+    Raises
+    ------
+    InputError
+        As :class:`NegativeBinomialRegression`.
+
+    Notes
+    -----
+    As of :class:`NegativeBinomialRegression`.
+
+    Examples
+    --------
+    >>> ss.PoissonRegression("children ~ region", bounds=(0, 15)).outcomes
+    ('children',)
     """
 
     name: ClassVar[str] = "Poisson"

@@ -121,6 +121,12 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     handful of components the data do not inform about them.  The survey weight, which the paper does not have, is
     modelled jointly as in FBS: log w given y and predictors in each component; smoothed weights E(w~ | y*) are
     released.  No effects of PSUs or strata.
+
+    Examples
+    --------
+    >>> model = ss.Mixture("income ~ region", transform=ss.AsinhTransform(scale=1000), zeros=True)
+    >>> model.outcomes, model.components
+    (('income',), 20)
     """
 
     outcome: str
@@ -444,8 +450,8 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
         Parameters
         ----------
-        data, posterior
-            As of a fit: ``model.components_of(fit.data, fit.weighted.posterior)``.
+        records, draws
+            As of a fit: ``model.components_of(fit.records, fit.draws)``, of :class:`Fit`.
 
         Returns
         -------

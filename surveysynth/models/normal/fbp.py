@@ -101,6 +101,13 @@ class FBP(JointRegression[PopulationRecords]):
     Notes
     -----
     Hu, Savitsky & Williams (2022a, section 2.2, eq. 4-7 and appendix D); the collapsed likelihood is exact.
+
+    Examples
+    --------
+    >>> ss.FBP("salary ~ field + gender").outcomes
+    ('salary',)
+    >>> ss.FBP("salary ~ field + age", prior="flat", bands={"age": [25, 45, 65]}).predictors
+    'field + age'
     """
 
     outcome: str | Sequence[str]
@@ -140,7 +147,20 @@ class FBP(JointRegression[PopulationRecords]):
 
     @classmethod
     def paper(cls, outcome: str | Sequence[str], predictors: str = "", **settings: Any) -> Self:
-        """FBP as published: the paper's smoothed weights, counts' standard errors without strata."""
+        """FBP as published: the paper's smoothed weights, counts' standard errors without strata.
+
+        Parameters
+        ----------
+        outcome, predictors : str
+            As for :class:`FBS`.
+        **settings
+            Others of :class:`FBP`.
+
+        Returns
+        -------
+        FBP
+            With the smoothed weights of the paper, and its standard errors of counts.
+        """
         check_keywords(cls.paper, settings, cls)
         return cls(outcome, predictors, **settings, weights="paper", variance="paper")
 

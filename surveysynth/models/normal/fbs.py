@@ -94,6 +94,14 @@ class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
     Notes
     -----
     Hu, Savitsky & Williams (2022a, section 2.1, eq. 2-3 and appendix C); the collapsed likelihood is exact.
+
+    Examples
+    --------
+    >>> model = ss.FBS("salary ~ field + gender", prior="flat")
+    >>> model.outcomes, model.predictors
+    (('salary',), 'field + gender')
+    >>> ss.FBS("income + C(employed) ~ region", transform={"income": ss.AsinhTransform(scale=1000)}).outcomes
+    ('income', 'employed')
     """
 
     outcome: str | Sequence[str]

@@ -48,7 +48,7 @@ CLOSER_THAN_CHANCE = 0.01
 
 @dataclass(frozen=True)
 class NormalScores:
-    """y~ = Phi^-1(p) where a historical or public file has the share p below y.
+    """Working scale y~ = Phi^-1(p) where a historical or public file has the share p below y.
 
     Knots (y_k, p_k) are joined by a monotone cubic (PCHIP) from the base scale u = base(y) to the
     score z = Phi^-1(p), and go on in straight lines beyond the outer knots.
@@ -56,9 +56,9 @@ class NormalScores:
     Parameters
     ----------
     amounts : sequence of float (K,)
-        y_k, in the outcome's unit, increasing; at least 5.
+        Knots y_k, in the outcome's unit, increasing; at least 5.
     probabilities : sequence of float (K,)
-        p_k, increasing, between 0 and 1.
+        Shares p_k, increasing, between 0 and 1.
     source : str
         The file or publication that the knots come from; it is published with a release.
     base : transform
@@ -85,6 +85,18 @@ class NormalScores:
 
     A share of equal amounts, such as zeros, stays a point: the scores have an atom there, and
     what is synthesized spreads around it.
+
+    Examples
+    --------
+    >>> scores = ss.NormalScores(
+    ...     amounts=[5_000, 12_000, 20_000, 35_000, 90_000],
+    ...     probabilities=[0.05, 0.25, 0.5, 0.75, 0.95],
+    ...     source="income distribution of 2023, table 4",
+    ... )
+    >>> scores.forward(np.array([20_000.0, 90_000.0])).round(3)
+    array([0.   , 1.645])
+    >>> scores.inverse(np.array([0.0])).round()
+    array([20000.])
     """
 
     amounts: Sequence[float]
@@ -202,6 +214,7 @@ class NormalScores:
         bounds : (float, float)
             Public lowest and highest value.  What lies beyond is moved to them; nothing public says how much does.
         epsilon : float
+            What the histogram spends, for blanking one record's value.
         each : int
             The largest public number of records of a unit, where epsilon protects units of several records.
         zeros : bool
@@ -214,6 +227,7 @@ class NormalScores:
         Returns
         -------
         PrivateScores
+            Normal scores that say what they spent.
 
         Raises
         ------
@@ -237,11 +251,33 @@ class NormalScores:
         return _smoothed(noisy, n, epsilon, each, zeros, (low, high), source)
 
     def forward(self, y: Floats) -> Floats:
-        """The normal score of y; NaN where y has no image on the base scale."""
+        """The normal score of y; NaN where y has no image on the base scale.
+
+        Parameters
+        ----------
+        y : float array (n,)
+            Amounts, in the outcome's unit.
+
+        Returns
+        -------
+        float array (n,)
+            Normal scores.
+        """
         return np.asarray(self._curve(self.base.forward(self._within(np.asarray(y, dtype=np.float64)))))
 
     def inverse(self, z: Floats) -> Floats:
-        """The amount whose score is z."""
+        """The amount whose score is z.
+
+        Parameters
+        ----------
+        z : float array (n,)
+            Normal scores.
+
+        Returns
+        -------
+        float array (n,)
+            Amounts, in the outcome's unit.
+        """
         return self._within(self.base.inverse(solve(self._curve, np.asarray(z, dtype=np.float64))))
 
     def _within(self, y: Floats) -> Floats:
@@ -249,7 +285,13 @@ class NormalScores:
         return y if self.bounds is None else np.clip(y, *self.bounds)
 
     def describe(self) -> str:
-        """Name, base measure and source, for the report."""
+        """Name, base measure and source, for the report.
+
+        Returns
+        -------
+        str
+            A line.
+        """
         return (
             f"normal-score of {self.source} (densities per unit of normal score; {len(self.amounts)} knots, "
             f"cubic on the {_name(self.base)} scale, straight beyond the outer knots)"
@@ -271,6 +313,11 @@ class NormalScores:
         weights : array (n,), optional
             Its weights.  The file is tried with and without them.
 
+        Returns
+        -------
+        bool
+            True where they do.
+
         Raises
         ------
         InputError
@@ -288,6 +335,11 @@ class NormalScores:
 
     def save(self, path: str | Path) -> None:
         """Write to a JSON file, which may be published.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of the file.
 
         Raises
         ------
@@ -308,6 +360,16 @@ class NormalScores:
     @classmethod
     def load(cls, path: str | Path) -> NormalScores:
         """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of the file.
+
+        Returns
+        -------
+        NormalScores
+            As they were saved.
 
         Raises
         ------

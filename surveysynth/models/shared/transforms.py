@@ -38,7 +38,13 @@ class Transform(Protocol):
 
 @dataclass(frozen=True)
 class LogTransform:
-    """y~ = log y, for positive outcomes."""
+    """Working scale y~ = log y, for positive outcomes.
+
+    Examples
+    --------
+    >>> ss.LogTransform().forward(np.array([1.0, 10.0, 100.0])).round(3)
+    array([0.   , 2.303, 4.605])
+    """
 
     name: ClassVar[str] = "log"
 
@@ -58,12 +64,17 @@ class LogTransform:
 
 @dataclass(frozen=True)
 class IdentityTransform:
-    """y~ = y / scale.
+    """Working scale y~ = y / scale.
 
     Parameters
     ----------
     scale : float
         A public number, in the outcome's unit; it sets the unit of the densities.
+
+    Examples
+    --------
+    >>> ss.IdentityTransform(scale=10).forward(np.array([5.0, 25.0]))
+    array([0.5, 2.5])
     """
 
     scale: float
@@ -88,12 +99,17 @@ class IdentityTransform:
 
 @dataclass(frozen=True)
 class AsinhTransform:
-    """y~ = asinh(y / scale): logarithmic in both tails, linear near 0, for amounts that can be negative.
+    """Working scale y~ = asinh(y / scale): logarithmic in both tails, linear near 0, for amounts that can be negative.
 
     Parameters
     ----------
     scale : float
         A public number, in the outcome's unit: about where the scale turns from linear to logarithmic.
+
+    Examples
+    --------
+    >>> ss.AsinhTransform(scale=1000).forward(np.array([-5000.0, 0.0, 5000.0])).round(3)
+    array([-2.312,  0.   ,  2.312])
     """
 
     scale: float

@@ -112,10 +112,10 @@ class Ledger:
 
     Examples
     --------
-    >>> ledger = Ledger("budget.jsonl", "labour force 2025", cap=20, create=True)  # doctest: +SKIP
-    >>> ledger.spend(10.8, 21.6, kind="asymptotic", what="January, m = 3")  # doctest: +SKIP
-    >>> ledger.left  # doctest: +SKIP
-    Decimal('9.2')
+    >>> ledger = ss.Ledger("budget.jsonl", "labour force 2025", cap=30, create=True)
+    >>> entry = ledger.spend(10.8, 21.6, kind="asymptotic", what="January, m = 3")
+    >>> ledger.left
+    Decimal('19.2')
     """
 
     def __init__(self, path: str | Path, survey: str, cap: float | None = None, *, create: bool = False) -> None:
@@ -166,6 +166,7 @@ class Ledger:
         Returns
         -------
         Entry
+            With its number, and the head that a release names it by.
 
         Raises
         ------
@@ -174,6 +175,13 @@ class Ledger:
         PrivacyError
             The cap would be exceeded, or the ledger is damaged or cannot be written.  Nothing
             may be released then; the ledger is as it was.
+
+        Examples
+        --------
+        >>> ledger = ss.Ledger("budget.jsonl", "labour force 2025", create=True)
+        >>> entry = ledger.spend(5, 10, kind="strict", what="February")
+        >>> entry.number, entry.blank
+        (2, Decimal('5.0'))
         """
         if kind not in get_args(Kind):
             raise InputError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
@@ -200,6 +208,11 @@ class Ledger:
     def check(self, blank: float) -> None:
         """Refuse, before the work of a fit, what :meth:`spend` would refuse now; records nothing.
 
+        Parameters
+        ----------
+        blank : float
+            Epsilon for one unit's confidential values taken out or put in.
+
         Raises
         ------
         InputError
@@ -210,7 +223,17 @@ class Ledger:
         self._check_cap(self._own(self._read().lines), as_decimal(blank, "epsilon"), "strict")
 
     def find(self, salt: str) -> Entry | None:
-        """The entry of the survey with this salt; None where there is none.
+        """The entry of the survey with this salt.
+
+        Parameters
+        ----------
+        salt : str
+            That of :meth:`spend`.
+
+        Returns
+        -------
+        Entry or None
+            None where there is none.
 
         Raises
         ------
@@ -226,6 +249,16 @@ class Ledger:
 
     def knows(self, head: str) -> bool:
         """Whether a head is one of this ledger's, so that it is that ledger, with what came after.
+
+        Parameters
+        ----------
+        head : str
+            That of an entry, as a manifest names it.
+
+        Returns
+        -------
+        bool
+            True where the head is of one of the lines.
 
         Raises
         ------
@@ -287,6 +320,14 @@ class Ledger:
             What was given are no releases.
         PrivacyError
             The ledger is damaged, or some releases do not go with it; every one of these is named.
+
+        Examples
+        --------
+        >>> ledger = ss.Ledger("budget.jsonl", "labour force 2025", create=True)
+        >>> entry = ledger.spend(5, 10, kind="strict", what="February")
+        >>> ledger.verify()[["number", "what"]]
+           number      what
+        0       2  February
         """
         if not isinstance(releases, Mapping):
             given = [releases] if isinstance(releases, Published) else list(releases)
@@ -315,6 +356,11 @@ class Ledger:
 
         The sums are running.  An epsilon that is missing is NaN, and so is a sum that is unknown; where
         something has no guarantee, sums are infinite.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row an entry, in the order in which they were made.
         """
         table = table_of(self._entries())
         for name in COLUMNS:

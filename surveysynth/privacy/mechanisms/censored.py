@@ -52,6 +52,7 @@ class Censored(PrivacyWeights):
     epsilon : float, optional
         For the whole release of m data sets; may stand here instead of in ``synthesize``.
     weighted : bool
+        Whether records are weighted down before they are clamped.
     map, c1, c2, risk
         Of the privacy weights, as for :class:`WeightedE`; not used with ``weighted=False``.
 
@@ -59,6 +60,11 @@ class Censored(PrivacyWeights):
     ------
     InputError
         As :class:`WeightedE`.
+
+    Examples
+    --------
+    >>> ss.Censored(epsilon=8, weighted=True, c1=0.8).kind
+    'strict given alpha'
     """
 
     epsilon: float | None = None

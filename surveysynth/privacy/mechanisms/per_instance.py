@@ -67,6 +67,11 @@ class PerInstance(Mechanism):
     -----
     The bound is this package's.  Its parts are known: per-instance differential privacy (Wang 2019), also of posterior
     draws, and the range of the exponential mechanism (Dong, Durfee & Rogers 2020).
+
+    Examples
+    --------
+    >>> ss.PerInstance(delta=1e-6, epsilon=8)
+    PerInstance(delta=1e-06, alpha_0=1.0, epsilon=8)
     """
 
     delta: float = 1e-5

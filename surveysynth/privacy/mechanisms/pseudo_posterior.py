@@ -36,14 +36,21 @@ class PseudoPosterior(PrivacyWeights):
     epsilon : float, optional
         May stand here instead of in ``synthesize``, never in both.
     risk : LipschitzRisk, CountRisk, MarginalRisk or PairwiseRisk
-        How the risk of a record is measured; the guarantee is about Lipschitz bounds whatever it is.  R's "LW" is
-        ``map="linear"``, its "CW" ``map="linear", risk=CountRisk(radius=0.2)``, under which alpha_i = c1 (1 - IR_i) +
-        c2.
+        How the risk of a record is measured; the guarantee is about Lipschitz bounds whatever it is.  "LW" of
+        Hu, Savitsky & Williams (2020) is ``map="linear"``, their "CW" ``map="linear", risk=CountRisk(radius=0.2)``,
+        under which alpha_i = c1 (1 - IR_i) + c2.
 
     Raises
     ------
     InputError
         An unknown map, or constants that are not numbers in range.
+
+    Examples
+    --------
+    >>> ss.PseudoPosterior()
+    PseudoPosterior(map='inverse', c1=None, c2=0.0, epsilon=None, risk=LipschitzRisk())
+    >>> ss.PseudoPosterior("linear", c1=1.0, risk=ss.CountRisk(radius=0.2))
+    PseudoPosterior(map='linear', c1=1.0, c2=0.0, epsilon=None, risk=CountRisk(radius=0.2, relative=True, floor=0.0))
     """
 
     map: MapName = "inverse"

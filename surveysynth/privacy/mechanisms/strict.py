@@ -99,6 +99,11 @@ class Strict(Mechanism):
     The mechanism is this package's.  Its parts are known: tempered posterior draws (Wang, Fienberg & Smola 2015), the
     range of the exponential mechanism (Dong, Durfee & Rogers 2020), clamped likelihood ratios (Canonne et al. 2019),
     and proper scores (Gneiting & Raftery 2007).
+
+    Examples
+    --------
+    >>> ss.Strict(epsilon=8)
+    Strict(epsilon=8, reference=None, between_psus=None)
     """
 
     epsilon: float | None = None

@@ -36,8 +36,8 @@ class WeightedE(PrivacyWeights):
     epsilon : float, optional
         For the whole release of m data sets; may stand here instead of in ``synthesize``.
     map, c1, c2
-        Of the weights that are cut off; the paper has the linear map with c1 = 1, and c1 below 1 for
-        "downscaling" (section 4.4 of the paper).
+        Of the weights that are cut off, as for :class:`PseudoPosterior`; the paper has the linear map with c1 = 1, and
+        c1 below 1 for "downscaling" (section 4.4).
     risk : LipschitzRisk or CountRisk
         As for :class:`PseudoPosterior`.
 
@@ -45,6 +45,11 @@ class WeightedE(PrivacyWeights):
     ------
     InputError
         As :class:`PseudoPosterior`; no c1.
+
+    Examples
+    --------
+    >>> ss.WeightedE(epsilon=8).c1
+    1.0
     """
 
     epsilon: float | None = None

@@ -22,7 +22,9 @@ Span = tuple[float, float] | None
 
 @dataclass(frozen=True)
 class CountRisk(_Near):
-    """IR_i, the share of the records whose values are outside of a closed ball around y_i: the "CW" of R (Algorithm 3).
+    """IR_i, the share of the records whose values are outside of a closed ball around y_i.
+
+    Source: Hu, Savitsky & Williams 2020, Algorithm 3, the weights "CW".
 
     A record that few others come near is easily told from them.  Of a unit of several records it is the largest of
     theirs.  It takes no model and no fit.
@@ -32,6 +34,7 @@ class CountRisk(_Near):
     radius : float, or one for each numeric outcome
         Of the ball, a share of |y_i| or, where not ``relative``, in the unit of y.  Policy, and public.
     relative : bool
+        Whether radii are shares of |y_i|.
     floor : float, or one for each numeric outcome
         Least radius, in the unit of y; without it a relative ball around 0 holds zeros alone.
 
@@ -39,6 +42,11 @@ class CountRisk(_Near):
     ------
     InputError
         A radius or a floor that is negative or no number.
+
+    Examples
+    --------
+    >>> ss.CountRisk(radius=0.1, floor=100)
+    CountRisk(radius=0.1, relative=True, floor=100.0)
     """
 
     radius: float | tuple[float, ...] = 0.2

@@ -36,6 +36,13 @@ class Identification(_Near):
     def check(self, design: SurveyDesign, model: Synthesizer) -> None:
         """Refuse a file, or outcomes, that it cannot be had for.
 
+        Parameters
+        ----------
+        design : SurveyDesign
+            The confidential file.
+        model : Synthesizer
+            The model that is to be released from.
+
         Raises
         ------
         InputError
@@ -45,7 +52,21 @@ class Identification(_Near):
         _patterns(design, model, self.known)
 
     def among(self, design: SurveyDesign, model: Synthesizer, files: Iterable[Floats]) -> Floats:
-        """The measure of the records (n,), averaged over data sets of the numeric outcomes, (n, d) each.
+        """The measure of every record, averaged over data sets of the numeric outcomes.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            The confidential file, n records.
+        model : Synthesizer
+            The model of the d numeric outcomes.
+        files : iterable of float array (n, d)
+            Data sets, row by row as the file.
+
+        Returns
+        -------
+        float array (n,)
+            From 0 to below 1.
 
         Raises
         ------
@@ -94,6 +115,11 @@ class MarginalRisk(Identification):
     ------
     InputError
         As :class:`CountRisk`; what are no names of columns, or no number of data sets.
+
+    Examples
+    --------
+    >>> ss.PseudoPosterior("linear", c1=1, risk=ss.MarginalRisk(known=["field", "gender"])).risk.known
+    ('field', 'gender')
     """
 
     known: tuple[str, ...]
@@ -146,6 +172,21 @@ class PairwiseRisk(MarginalRisk):
     As :class:`MarginalRisk`, but for pairs: both own synthetic values are in their balls, and the share is of values
     that are in neither.  It spares records that are at risk only once risky ones around them were moved
     ("whack-a-mole"). Under the linear map alpha_i = c1 alpha~_i + c2.
+
+    Parameters
+    ----------
+    known, radius, relative, floor, datasets
+        As for :class:`MarginalRisk`.
+
+    Raises
+    ------
+    InputError
+        As :class:`MarginalRisk`.
+
+    Examples
+    --------
+    >>> ss.PseudoPosterior("linear", c1=1, risk=ss.PairwiseRisk(known=["field", "gender"])).risk.datasets
+    20
     """
 
     name: ClassVar[str] = "pairwise"

@@ -20,11 +20,16 @@ Span = tuple[float, float] | None
 
 @dataclass(frozen=True)
 class LipschitzRisk:
-    """f_i = max over draws of |log p(record i)| under the unweighted fit.
+    """Lipschitz bound f_i, the maximum over draws of |log p(record i)| under the unweighted fit.
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; the weights "LW" of Hu, Savitsky & Williams 2020, Algorithm 2.
 
     The risk that the guarantee itself is about.  Of a unit of several records it is |sum log p_i|.
+
+    Examples
+    --------
+    >>> ss.PseudoPosterior(risk=ss.LipschitzRisk()) == ss.PseudoPosterior()
+    True
     """
 
     name: ClassVar[str] = "lipschitz"

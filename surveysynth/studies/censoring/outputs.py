@@ -50,11 +50,20 @@ def invocations(study: CensoringStudy) -> pd.DataFrame:
 
     Source: Hu, Williams & Savitsky 2025, Tables 1 and 3.
 
+    Parameters
+    ----------
+    study : CensoringStudy
+        Of :func:`censoring_study`.
+
     Returns
     -------
     pandas.DataFrame
         ``epsilon, downscale_c1, synthesizer, min, q1, median, mean, q3, max, sd``, and the same as the paper prints
         them, ``paper_*``; these are missing where the paper has no such row, or n is not the paper's.
+
+    Examples
+    --------
+    >>> ss.studies.invocations(ss.studies.censoring_study(replicates=10))  # doctest: +SKIP
     """
     counted = study.bounds[study.bounds["invocations"].notna()]
     groups = counted.groupby(MADE_BY, sort=False)["invocations"]

@@ -72,18 +72,29 @@ MADE_BY = ["epsilon", "c1", "synthesizer"]
 
 
 def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[float, float]:
-    """How far the empirical distributions of two files are apart: the two ECDF measures of section 4.3 of the paper.
+    """How far the empirical distributions of two files are apart: the two measures of the paper.
 
-    Both are over the records of the merged file, as in Woo et al. (2009, section 4.3), to which C refers: the
+    Source: Hu, Williams & Savitsky 2025, section 4.3.
+
+    Both are over the records of the merged file, as in Woo et al. (2009, section 4.3), to which the paper refers: the
     largest absolute difference (the Kolmogorov-Smirnov statistic), and the mean squared difference.
 
     Parameters
     ----------
     confidential, synthetic : float arrays (n,), (n*,)
+        Values of the two files.
 
     Returns
     -------
-    maximum, average : float
+    maximum : float
+        The largest absolute difference.
+    average : float
+        The mean squared difference.
+
+    Examples
+    --------
+    >>> ss.studies.ecdf_differences([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 5.0, 6.0])
+    (0.5, 0.046875)
     """
     one, other = np.sort(np.asarray(confidential, dtype=float)), np.sort(np.asarray(synthetic, dtype=float))
     merged = np.concatenate([one, other])
@@ -267,6 +278,13 @@ class CensoringStudy:
         One row a failure: ``replicate, synthesizer, epsilon, c1, error, reason``.
     seconds : float
         Of work, over all replicates and processes.
+
+    Examples
+    --------
+    Of :func:`censoring_study`:
+
+    >>> study = ss.studies.censoring_study(replicates=10)  # doctest: +SKIP
+    >>> study.bounds, study.utility  # doctest: +SKIP
     """
 
     settings: dict[str, Any]
@@ -317,11 +335,17 @@ def censoring_study(
     Returns
     -------
     CensoringStudy
+        Bounds and utility, file by file.
 
     Raises
     ------
     InputError
         Arguments that do not suit; a folder that holds something else, or a study with other settings.
+
+    Examples
+    --------
+    >>> study = ss.studies.censoring_study(replicates=10, epsilon=[5, 4], c1=[1], workers=2)  # doctest: +SKIP
+    >>> study.utility.groupby("synthesizer")["max_ecdf"].mean()  # doctest: +SKIP
     """
     plan = Plan(n, tuple(epsilon), tuple(c1), entropy(out, seed))
     sampler = {"chains": CHAINS, "warmup": WARMUP, "draws": DRAWS}
@@ -386,11 +410,18 @@ def compare_mechanisms(
     Returns
     -------
     Comparison
+        The files, their distances from the confidential one, and bounds.
 
     Raises
     ------
     InputError, ModelError, EngineError
         As :func:`surveysynth.fit`; a missing outcome.
+
+    Examples
+    --------
+    >>> units = ss.datasets.consumer_units(300, seed=1)
+    >>> units["share"] = units["income"].clip(1, 300_000) / 300_000
+    >>> comparison = ss.studies.compare_mechanisms(units, "share", bounds=(0, 1), epsilon=5)  # doctest: +SKIP
     """
     epsilon = positive(epsilon, "epsilon")
     check_seed(seed)

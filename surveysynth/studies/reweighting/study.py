@@ -141,6 +141,13 @@ class ReweightingStudy:
         One row a failure: ``replicate, part, data, n, epsilon, synthesizer, error, reason``.
     seconds : float
         Of work, over all replicates and processes.
+
+    Examples
+    --------
+    Of :func:`reweighting_study`:
+
+    >>> study = ss.studies.reweighting_study(replicates=10, curves=1)  # doctest: +SKIP
+    >>> study.bounds, study.files  # doctest: +SKIP
     """
 
     settings: dict[str, Any]
@@ -196,11 +203,17 @@ def reweighting_study(
     Returns
     -------
     ReweightingStudy
+        Fits and files, replicate by replicate.
 
     Raises
     ------
     InputError
         Arguments that do not suit; a folder that holds something else, or a study with other settings.
+
+    Examples
+    --------
+    >>> study = ss.studies.reweighting_study(replicates=10, curves=1, workers=2)  # doctest: +SKIP
+    >>> study.bounds.groupby("synthesizer")["lipschitz"].mean()  # doctest: +SKIP
     """
     plan = Plan(n, tuple(epsilon), tuple(sizes), curves, entropy(out, seed))
     made_with = {"chains": CHAINS, "warmup": WARMUP, "draws": DRAWS, "files": FILES, "resamples": RESAMPLES}
@@ -255,11 +268,18 @@ def compare_weightings(
     Returns
     -------
     Comparison
+        Fits and files under each weighting.
 
     Raises
     ------
     InputError, ModelError, EngineError
         As :func:`surveysynth.fit`.
+
+    Examples
+    --------
+    >>> units = ss.datasets.consumer_units(500, seed=1).assign(income=lambda f: f.income.clip(0))
+    >>> comparison = ss.studies.compare_weightings(units, "income")  # doctest: +SKIP
+    >>> comparison.bounds  # doctest: +SKIP
     """
     check_seed(seed)
     model = NegativeBinomialRegression(outcome, predictors)

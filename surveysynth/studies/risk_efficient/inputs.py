@@ -73,6 +73,12 @@ class RiskEfficientPlan:
     ------
     InputError
         Numbers that are not positive; no columns' names; weights from something else.
+
+    Examples
+    --------
+    >>> plan = ss.studies.RiskEfficientPlan(known=["tenure", "education"], coefficient="tenure[T.rented]")
+    >>> plan.radius, plan.datasets
+    (0.2, 20)
     """
 
     known: Sequence[str]
@@ -106,7 +112,18 @@ class RiskEfficientPlan:
         return kinds + [Made(kind, *ADJUSTMENTS[0], radius) for kind in KINDS for radius in others]
 
     def looked_at(self, made: Made) -> Sequence[float]:
-        """The radii at which the risk of files is measured: all of them where nothing but the radius is changed."""
+        """The radii at which the risk of files is measured: all of them where nothing but the radius is changed.
+
+        Parameters
+        ----------
+        made : Made
+            How the files were made.
+
+        Returns
+        -------
+        sequence of float
+            Shares of |y_i|.
+        """
         if made.synthesizer not in KINDS or made == Made(made.synthesizer, *ADJUSTMENTS[0], self.radius):
             return self.radii
         return (made.radius,)

@@ -92,6 +92,13 @@ class RiskEfficientStudy:
         ``seconds, diagnostics`` (sampler diagnostics that would stop a release).
     records : pandas.DataFrame
         ``synthesizer, c1, c2, record, value, risk, alpha`` at the main radius; confidential as the file is.
+
+    Examples
+    --------
+    Of :func:`risk_efficient_study`:
+
+    >>> study = ss.studies.consumer_units_study(500, known=["tenure"], datasets=5)  # doctest: +SKIP
+    >>> study.fits  # doctest: +SKIP
     """
 
     model: Synthesizer
@@ -149,6 +156,14 @@ def risk_efficient_study(
         is no term; more data sets than draws.
     ModelError, EngineError
         As :func:`surveysynth.fit`.
+
+    Examples
+    --------
+    >>> units = ss.SurveyDesign.unweighted(ss.datasets.consumer_units(500, seed=1))
+    >>> model = ss.Mixture("income ~ tenure", transform=ss.AsinhTransform(scale=1000), zeros=True)
+    >>> plan = ss.studies.RiskEfficientPlan(known=["tenure"], datasets=5)
+    >>> study = ss.studies.risk_efficient_study(units, model, plan)  # doctest: +SKIP
+    >>> study.profile, study.utility  # doctest: +SKIP
     """
     check_seed(seed)
     for name, number in {"chains": chains, "warmup": warmup, "draws": draws}.items():
@@ -163,7 +178,7 @@ def consumer_units_study(
     n: int = 5571, *, allocation: Allocation = "prior", chains: int = CHAINS, warmup: int = WARMUP, draws: int = DRAWS,
     seed: int | None = None, **looked_at: Any,
 ) -> RiskEfficientStudy:  # fmt: skip
-    """:func:`risk_efficient_study` on a file that the package makes for itself: it describes no real people.
+    """A :func:`risk_efficient_study` of a file that the package makes for itself: it describes no real people.
 
     Parameters
     ----------
@@ -181,6 +196,12 @@ def consumer_units_study(
     Returns
     -------
     RiskEfficientStudy
+        Not confidential: the file is made up.
+
+    Examples
+    --------
+    >>> study = ss.studies.consumer_units_study(500, known=["tenure"], datasets=5)  # doctest: +SKIP
+    >>> study.profile  # doctest: +SKIP
     """
     check_keywords(consumer_units_study, looked_at, RiskEfficientPlan)
     frame = consumer_units(n, seed)

@@ -45,7 +45,9 @@ class Population:
     Attributes
     ----------
     name : str
+        Of files and titles.
     frame : pandas.DataFrame
+        One row a unit.
     outcome : str
         Positive amounts.
     by : tuple of str
@@ -59,6 +61,14 @@ class Population:
     bounds : mapping of str to (low, high), optional
         Public bounds for strict Laplace tables: of the outcome in its unit, of "weight" in
         multiples of N / n.  Without them there are no strict tables.
+
+    Examples
+    --------
+    >>> population = ss.studies.sdr()
+    >>> population.outcome, population.by, population.predictors
+    ('salary', ('field', 'gender'), 'field + gender')
+    >>> population.sample(population.frame, 500, 1)
+    SurveyDesign: 500 records, weights 'weight', 8 strata 'field', no clusters
     """
 
     name: str
@@ -83,14 +93,31 @@ class Population:
         return table[[*self.by, "statistic", "estimate"]].rename(columns={"estimate": "truth"})
 
     def bounds_at(self, n: int) -> dict[str, tuple[float, float]] | None:
-        """Public bounds of outcome and weight in a sample of n."""
+        """Public bounds of outcome and weight in a sample of n.
+
+        Parameters
+        ----------
+        n : int
+            Sample size.
+
+        Returns
+        -------
+        dict of str to (float, float), or None
+            Of the outcome, in its unit, and of "weight".
+        """
         if self.bounds is None:
             return None
         low, high = self.bounds["weight"]
         return {**self.bounds, "weight": (low * self.N / n, high * self.N / n)}
 
     def describe(self) -> dict[str, Any]:
-        """What tells this population from others, for the settings of a study."""
+        """What tells this population from others, for the settings of a study.
+
+        Returns
+        -------
+        dict of str to object
+            What a file of settings can hold.
+        """
         values = hashlib.sha256(pd.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes())
         return {
             "population": self.name, "population_sha256": values.hexdigest(), "outcome": self.outcome,
@@ -101,7 +128,9 @@ class Population:
 
 
 def sdr(kind: str = "sdr") -> Population:
-    """The simulated population of section 4.1 of the paper, always the same one, or one of its relatives.
+    """The simulated population of the tabular paper, always the same one, or one of its relatives.
+
+    Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
     Parameters
     ----------
@@ -109,10 +138,21 @@ def sdr(kind: str = "sdr") -> Population:
         Errors of log salary: normal as in the paper, or as the name says; two-stage: universities are
         sampled first, and salaries within one are alike, which the models ignore.
 
+    Returns
+    -------
+    Population
+        100,000 doctorate holders, of one seed; :func:`surveysynth.datasets.sdr_population`.
+
     Raises
     ------
     InputError
         An unknown kind.
+
+    Examples
+    --------
+    >>> population = ss.studies.sdr()
+    >>> population.name, population.frame.shape
+    ('sdr', (100000, 4))
     """
     if kind not in ERRORS:
         raise InputError(f"population {kind!r} is not one of {', '.join(ERRORS)}")
@@ -244,6 +284,13 @@ class Study:
         One row a failure: ``replicate, n, method, setting, delta, m, error, reason``.
     seconds : float
         Of work, over all replicates and processes.
+
+    Examples
+    --------
+    Of :func:`repeated_sampling`:
+
+    >>> study = ss.studies.repeated_sampling(ss.studies.sdr(), replicates=10)  # doctest: +SKIP
+    >>> study.bounds, study.failures  # doctest: +SKIP
     """
 
     population: Population
@@ -307,11 +354,19 @@ def repeated_sampling(
     Returns
     -------
     Study
+        Estimates and bounds, replicate by replicate.
 
     Raises
     ------
     InputError
         Arguments that do not suit; a folder that holds something else, or a study with other settings.
+
+    Examples
+    --------
+    100 samples take some minutes:
+
+    >>> study = ss.studies.repeated_sampling(ss.studies.sdr(), m=[3], methods=["fbs", "fbp"])  # doctest: +SKIP
+    >>> ss.studies.summarize(study.estimates, by=["field", "gender"])  # doctest: +SKIP
     """
     plan = Plan(n, tuple(m), tuple(delta), tuple(methods), prior, tuple(bounds_n), entropy(out, seed))
     for size in {plan.n, *plan.bounds_n}:  # a size that cannot be drawn is refused before the work begins
