@@ -32,9 +32,9 @@ links <- unlist(lapply(names(topics), function(file) {
     names <- aliases(topics[[file]])
     stats::setNames(rep(sub("Rd$", "html", file), length(names)), names)
 }))
-for (file in names(topics))
+suppressWarnings(for (file in names(topics))
     tools::Rd2HTML(topics[[file]], file.path(commandArgs(TRUE), sub("Rd$", "html", file)), package = "surveysynth",
-                   Links = links, Links2 = tools::findHTMLlinks())
+                   Links = links, Links2 = tools::findHTMLlinks()))
 """
 
 

@@ -15,17 +15,13 @@ from pathlib import Path
 import pandas as pd
 from great_tables import GT
 
-files = [
-    *Path("tests/estimation").glob("test_*.py"),
-    *Path("tests/sampling").glob("test_*.py"),
-    Path("tests/test_r.py"),
-]
+tests = Path("tests")
+files = [*tests.glob("estimation/test_*.py"), *tests.glob("sampling/test_*.py"), tests / "test_r.py"]
 rows = []
 for file in sorted(files):
     module = ast.parse(file.read_text())
-    functions = [
-        each for each in ast.walk(module) if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")
-    ]
+    names = [each.name for each in ast.walk(module) if isinstance(each, ast.FunctionDef)]
+    number = sum(name.startswith("test_") for name in names)
     what = " ".join(ast.get_docstring(module).split("\n\n")[0].split())
-    rows.append({"what": what, "tests": sum(name.startswith("test_") for name in functions), "command": f"`pytest {file}`"})
+    rows.append({"what": what, "tests": number, "command": f"`pytest {file}`"})
 GT(pd.DataFrame(rows)).fmt_markdown(["what", "command"]).tab_options(table_font_size="14px", table_width="100%")
