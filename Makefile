@@ -1,9 +1,10 @@
 # Each command, alone, sets up what it needs (setup.sh) on a fresh Debian 12 machine.
 
-.PHONY: help demo test test-all cmdstan fuzz reference wheels sbom lint
+.PHONY: help demo docs test test-all cmdstan fuzz reference wheels sbom lint
 
 help:
 	@echo "make demo       a private release of weekly income from a sample of real census records, in demo-release/"
+	@echo "make docs       the documentation site, in docs/_build/html: minutes, and seconds where nothing changed"
 	@echo "make test       lint, types and the tests: some minutes"
 	@echo "make test-all   all that, then the slower tests"
 	@echo "make fuzz       ten times as many made-up files, arguments and kills as make test-all has"
@@ -16,6 +17,9 @@ help:
 demo: .venv/.demo
 	rm -rf demo-release
 	.venv/bin/surveysynth demo --out demo-release
+
+docs: .venv/.docs
+	.venv/bin/python docs/site/make_site.py
 
 PYTEST = .venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -45,5 +49,5 @@ lint: .venv/.test
 	.venv/bin/mypy surveysynth
 	.venv/bin/lint-imports
 
-.venv/.%: setup.sh pyproject.toml locks/demo.txt locks/test.txt
+.venv/.%: setup.sh pyproject.toml locks/demo.txt locks/docs.txt locks/test.txt
 	bash setup.sh $*

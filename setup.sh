@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares what a command of the Makefile needs:  setup.sh demo | test | cmdstan | reference
+# Prepares what a command of the Makefile needs:  setup.sh demo | docs | test | cmdstan | reference
 #
 #   1. Debian packages: as root, installs the missing ones; otherwise says which and how, and exits with 2.
 #   2. .venv: a virtual environment with the packages of locks/, each checked by its SHA-256, and surveysynth (editable).
@@ -13,16 +13,17 @@ stage=${1:-}
 debian=()
 case $stage in
     demo)      lock=demo done=(demo) ;;
-    test)      lock=test done=(demo test) ;;
-    cmdstan)   lock=test done=(demo test cmdstan) ;;
-    reference) lock=test done=(demo test reference) ;;
-    *)         echo "usage: $0 demo|test|cmdstan|reference" >&2; exit 2 ;;
+    docs)      lock=docs done=(demo docs) debian+=(r-base-core) ;; # the help of the R package
+    test)      lock=test done=(demo docs test) ;;
+    cmdstan)   lock=test done=(demo docs test cmdstan) ;;
+    reference) lock=test done=(demo docs test reference) ;;
+    *)         echo "usage: $0 demo|docs|test|cmdstan|reference" >&2; exit 2 ;;
 esac
-[[ $stage == demo ]] || debian+=(r-base-core r-cran-{survey,sampling,laeken,mitools,jsonlite,bit64}) # to compare with
-[[ $stage == demo ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignettes
-[[ $stage == demo ]] || debian+=(r-cran-{cli,dplyr,generics,ggplot2,tibble}) # that its results go with
-[[ $stage == demo ]] || debian+=(texlive-latex-recommended lmodern) # printed tables are compiled
-[[ $stage == demo ]] || debian+=(libpango-1.0-0 libpangoft2-1.0-0) # dossiers are made PDF
+[[ $lock != test ]] || debian+=(r-base-core r-cran-{survey,sampling,laeken,mitools,jsonlite,bit64}) # to compare with
+[[ $lock != test ]] || debian+=(r-cran-{haven,reticulate,testthat,knitr,rmarkdown} pandoc) # labelled columns, the R package and its vignettes
+[[ $lock != test ]] || debian+=(r-cran-{cli,dplyr,generics,ggplot2,tibble}) # that its results go with
+[[ $lock != test ]] || debian+=(texlive-latex-recommended lmodern) # printed tables are compiled
+[[ $lock != test ]] || debian+=(libpango-1.0-0 libpangoft2-1.0-0) # dossiers are made PDF
 [[ $stage != cmdstan ]] || debian+=(g++ make xz-utils)
 [[ $stage != reference ]] || debian+=(r-cran-rstan libboost-dev dpkg-dev g++) # rstan asks dpkg-architecture
 

@@ -1,11 +1,20 @@
-"""Every Python vignette runs from top to bottom, and says what it is there to say."""
+"""Every Python vignette runs from top to bottom, and says what it is there to say; the site is built of these runs."""
 
-import runpy
+import re
+import subprocess
+import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-VIGNETTES = Path(__file__).parents[1] / "vignettes"
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "docs" / "site"))
+
+from notebooks import run, said  # noqa: E402
+
+VIGNETTES = ROOT / "vignettes"
+HTML = ROOT / "docs" / "_build" / "html"
 SAYS = {  # at least this, whatever the draws
     "censored_releases.py": [  # the file's own, and what is policy
         "2,000 households; mean share 0.191, median 0.115, largest 0.96",
@@ -75,11 +84,38 @@ def test_there_are_vignettes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("vignette", SAYS)
-def test_vignette_runs(vignette, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(VIGNETTES / vignette), run_name="__main__")
-    said = capsys.readouterr().out
+def test_vignette_runs(vignette, tmp_path):
+    printed = said(run((VIGNETTES / vignette).read_text(encoding="utf-8"), tmp_path))
     for expected in SAYS[vignette]:
-        assert expected in said
-    assert "nan" not in said.lower().split()  # no hole in a table
+        assert expected in printed
+    assert "nan" not in printed.lower().split()  # no hole in a table
     assert not list(tmp_path.iterdir())  # it cleans up after itself
+
+
+@pytest.fixture(scope="module")
+def site():
+    """Pages of the site by their place; vignettes that were run above are not run again."""
+    command = [sys.executable, str(ROOT / "docs" / "site" / "make_site.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {page: page.read_text(encoding="utf-8") for page in HTML.rglob("*.html") if "_static" not in page.parts}
+
+
+@pytest.mark.slow
+def test_no_page_of_the_site_loads_from_elsewhere(site):
+    tag, style = r'<(?:script|img|iframe|link)\b[^>]*(?:src|href)="(?:https?:)?//', r"@import|url\([\"\']?https?:"
+    loaded = re.compile(f"{tag}|{style}")
+    assert {page: found[0] for page, text in site.items() if (found := loaded.search(text))} == {}
+
+
+@pytest.mark.slow
+def test_links_of_the_site_lead_somewhere(site):
+    places = {page: {"", "top", *re.findall(r'\b(?:id|name)="([^"]+)"', text)} for page, text in site.items()}
+    broken = set()
+    for page, text in site.items():
+        for target in re.findall(r'<a\b[^>]*\bhref="(?![a-z]+:)([^"]*)"', text):
+            file, _, place = unquote(target).partition("#")
+            there = (page.parent / file).resolve() if file else page
+            if not there.is_file() or (there in places and place not in places[there]):
+                broken.add((page.relative_to(HTML).as_posix(), target))
+    assert len(site) > 100 and broken == set()

@@ -268,8 +268,9 @@ claims = (1 + population["visits"]) * np.random.default_rng(SEED).lognormal(0, 0
 unequal = ss.SurveyDesign.from_frame(
     population.assign(claims=claims), n=n, size="claims", method="systematic", seed=SEED
 )
+twice = LONGER | {"warmup": 800, "draws": 1_600}  # its tails mix more slowly
 joint = ss.synthesize(
-    unequal, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, mechanism=ss.PseudoPosterior(), **LONGER
+    unequal, nb, epsilon=WIDE, m=M, reweight=True, population_total=N, mechanism=ss.PseudoPosterior(), **twice
 )
 report(joint, "Privacy of", "log of the survey weight", "mean of the survey weights")
 

@@ -1,0 +1,49 @@
+"""Documents of code, run: vignettes, gallery and evidence, each once as long as neither it nor the package changes."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = ROOT / "docs" / "_build" / "run"
+SPEAKS = "surveysynth/**/*.py", "surveysynth/**/*.toml", "stan/*.stan", "benchmarks/*.py", "benchmarks/*/*.csv"
+LOCAL = Config({"KernelManager": {"transport": "ipc"}})  # no port of the machine is opened
+
+
+def run(text: str, folder: Path = ROOT) -> NotebookNode:
+    """The document with the output of all its cells, run in a folder, and kept for the site."""
+    notebook = jupytext.reads(text, fmt="py:percent")
+    resources = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=None, kernel_name="python3", resources=resources, config=LOCAL).execute()
+    RUN.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, _kept(text))
+    return notebook
+
+
+def executed(text: str) -> NotebookNode:
+    """The document with its output: that of the last run, unless the package has changed since."""
+    return nbformat.read(_kept(text), as_version=4) if _kept(text).exists() else run(text)
+
+
+def said(notebook: NotebookNode) -> str:
+    """All that its cells printed."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
+
+
+def _kept(text: str) -> Path:
+    return RUN / f"{hashlib.sha256(text.encode() + _package()).hexdigest()[:32]}.ipynb"
+
+
+@cache
+def _package() -> bytes:
+    files = sorted(path for pattern in SPEAKS for path in ROOT.glob(pattern))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).digest()
