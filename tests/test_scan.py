@@ -76,6 +76,17 @@ def test_categories_of_files_that_have_other_dictionaries(tmp_path):
     assert design.column("x").tolist() == ["b", "a", np.nan, "c", "b", "a"]
 
 
+def test_numbers_of_which_some_are_missing(tmp_path):
+    """As pandas reads them: whole numbers become floats, truth values objects, in whichever file one is missing."""
+    pieces = [([1, 2], [True, False]), ([None, 4], [None, True]), ([5, 2**40], [False, False])]
+    for k, (numbers, truths) in enumerate(pieces):
+        table = {"x": pa.array(numbers, pa.int64()), "t": pa.array(truths, pa.bool_()), "w": [1.0, 1.0]}
+        pq.write_table(pa.table(table), tmp_path / f"{k}.parquet")
+    design = ss.SurveyDesign.scan(tmp_path, weights="w")
+    pd.testing.assert_frame_equal(design.frame, pd.read_parquet(tmp_path))
+    assert design.column("x").tolist()[3:] == [4, 5, 2**40]
+
+
 def test_estimates_are_those_of_the_design_in_memory(folder):
     names = {"outcome": "income", "by": ["region", "sex"], "statistic": ["count", "mean", "total"]}
     expected = ss.estimate(ss.SurveyDesign(survey(), **ROLES), **names)

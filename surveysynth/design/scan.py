@@ -42,8 +42,8 @@ class _Numbers:
 
     def add(self, block: pa.Array, at: int) -> None:
         piece = block.to_numpy(zero_copy_only=False)
-        if piece.dtype != self.values.dtype and self.values.dtype != object:
-            self.values = self.values.astype(piece.dtype)  # the first block with a missing value
+        kind = np.promote_types(self.values.dtype, piece.dtype)  # another one from the first missing value on
+        self.values = self.values.astype(kind, copy=False)
         self.values[at : at + len(piece)] = piece
 
     def done(self) -> Any:
