@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..validation import as_list, one_of, rows
 from . import combining
 from .design_effects import Deff, design_effects
-from .estimators import Estimates, choose, estimator_of, samplics_seconds
+from .estimators import Estimates, choose, estimated, estimator_of, samplics_seconds
 from .intervals import USUAL, Interval, Method
 from .quantities import Quantity, quantities
 from .variance import degrees_of_freedom
@@ -209,7 +209,7 @@ def tabulate(
             degf = least_degf(surveys, cell, len(same[0].labels))
             noise, model = (
                 np.array([
-                    estimator_of(which)(design, each, present(each, partition), len(partition.labels)).estimate
+                    estimated(which, design, each, present(each, partition), len(partition.labels))
                     for design, each, partition in zip(drawn, under, places, strict=True)
                 ]) if drawn else None
                 for drawn, under, places in (
