@@ -115,6 +115,12 @@ def test_the_release_is_that_of_the_design_in_memory(folder, mechanism):
         for one, other in zip(found.datasets, expected.datasets, strict=True):
             pd.testing.assert_frame_equal(one.frame.astype(object), other.frame.astype(object))
         pd.testing.assert_frame_equal(found.tables(["region", "sex"]), table)
+    scanned = ss.SurveyDesign.scan(folder / "3", **ROLES)
+    compared = ss.compare(scanned, expected, by="region")
+    pd.testing.assert_frame_equal(
+        compared.cells, ss.compare(ss.SurveyDesign(survey(), **ROLES), expected, by="region").cells
+    )
+    assert not {"note", "late", "age"} & set(scanned._scan._read)
 
 
 @pytest.mark.parametrize(
