@@ -23,6 +23,7 @@ from surveys import make_design, make_frame, model, population_model
 
 import surveysynth as ss
 from surveysynth.estimation.tables import TOTAL
+from surveysynth.release import folder as release_folder
 from surveysynth.release.suppression import flag
 from surveysynth.storage import private_folder, sealed
 from tests.surveys import PSEUDO
@@ -486,12 +487,16 @@ def crash(monkeypatch, which, error=FULL):
     """Make the writing of one file fail, after the ones before it were written."""
     calls = itertools.count(1)
 
-    def to_csv(self, *args, original=pd.DataFrame.to_csv, **settings):
-        if next(calls) == which:
-            raise error
-        return original(self, *args, **settings)
+    def failing(original):
+        def write(*args, **settings):
+            if next(calls) == which:
+                raise error
+            return original(*args, **settings)
 
-    monkeypatch.setattr(pd.DataFrame, "to_csv", to_csv)
+        return write
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", failing(pd.DataFrame.to_csv))
+    monkeypatch.setattr(release_folder, "_write_numbers", failing(release_folder._write_numbers))
 
 
 @pytest.mark.parametrize("which", [1, 2, 4, 5])  # synthetic 1, synthetic 2, tables, internal records

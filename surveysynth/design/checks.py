@@ -104,6 +104,13 @@ def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tupl
     return tuple(names_of(margin, "poststrata") for margin in poststrata)
 
 
+def role_columns(given: object) -> list[str]:
+    """The columns that a role names: one, several, or margins of such."""
+    if isinstance(given, str):
+        return [given]
+    return [name for each in given for name in role_columns(each)] if isinstance(given, Sequence) else []
+
+
 def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
     """Joint inclusion probabilities as blocks of records; InputError where they are of other records."""
     if given is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -55,12 +56,14 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
     """
     n = len(frame)
     fractions = _fpc_are_fractions(frame, fpc)
-    stratum = np.zeros(n, dtype=np.intp) if strata is None else codes(frame[strata])
+    stratum = np.broadcast_to(np.intp(0), n) if strata is None else codes(frame[strata])
     stages: list[Stage] = []
     for level in range(max(len(psu), 1)):
-        unit = codes(stratum, frame[psu[level]]) if psu else np.arange(n, dtype=np.intp)
-        first_record = np.unique(unit, return_index=True)[1]
-        stratum_of_unit = stratum[first_record]
+        if psu:
+            unit = codes(stratum, frame[psu[level]])
+            stratum_of_unit = stratum[np.unique(unit, return_index=True)[1]]
+        else:
+            unit, stratum_of_unit = _everybody(n), stratum
         sampled = np.bincount(stratum_of_unit)
         has_fpc = level < len(fpc)
         fraction = np.zeros(sampled.size)
@@ -71,6 +74,12 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
             break
         stratum = unit
     return tuple(stages)
+
+
+@lru_cache(maxsize=1)
+def _everybody(n: int) -> NDArray[np.intp]:
+    """Records as units of their own: one array for all designs of as many records."""
+    return np.arange(n, dtype=np.intp)
 
 
 def _fpc_are_fractions(frame: pd.DataFrame, fpc: tuple[str, ...]) -> bool:

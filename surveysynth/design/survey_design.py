@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from .checks import (
     joint_of,
     labels_of,
     margin_names,
+    role_columns,
 )
 from .columns import Columns, check_columns, in_usual_floats, listing, names_of, nearest, numeric, positive
 from .derived import RowWise, row_wise
@@ -53,9 +54,14 @@ from .replicates.jackknife import jackknife
 from .replicates.preston import preston
 from .replicates.rao_wu import rao_wu
 from .replicates.successive import successive_differences
+from .scan import Scan, Source
 from .stages import Stage, refuse_lonely, stages_of
 
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
+COLUMN_ROLES = (  # arguments that name columns
+    "weights", "probs", "strata", "psu", "fpc", "poststrata", "auxiliary", "base_weights", "calibrated_weights",
+    "replicate_weights",
+)  # fmt: skip
 VARIANCE_OF: dict[str, PPS] = {  # method of selection
     "tille": "sen_yates_grundy",
     "maximum_entropy": "sen_yates_grundy",
@@ -160,7 +166,7 @@ class SurveyDesign:
     """
 
     weights: NDArray[np.float64]
-    probs: NDArray[np.float64]
+    _probs: NDArray[np.float64] | None  # where the design was given them
     weights_name: str | None
     probs_name: str | None
     strata_name: str | None
@@ -183,6 +189,7 @@ class SurveyDesign:
     _frame: pd.DataFrame
     _labels: dict[str, str]
     _source: dict[str, Any] | None
+    _scan: Scan | None  # of the columns that are not in the frame yet
 
     def __init__(
         self,
@@ -221,8 +228,7 @@ class SurveyDesign:
         stages = stages_of(frame, strata, psu_names, fpc_names)
         if lonely_psu == "fail" and pps is None:
             refuse_lonely(stages, strata, psu_names)
-        with np.errstate(divide="ignore"):  # of weight 0
-            w, p = (given, 1.0 / given) if weights is not None else (1.0 / given, given.copy())
+        w = given if weights is not None else 1.0 / given
         further = {"at_most_one": False, "or_zero": zero_weights}
         base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
         met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
@@ -237,14 +243,15 @@ class SurveyDesign:
         known = () if joint is None else joint_of(joint, 1 / base)
         if pps is not None:
             check_pps(pps, known, stages, 1 / base, lonely_psu)
-        for array in (w, p, base, met, *margins, *numbers):
+        for array in (w, given, base, met, *margins, *numbers):
             array.flags.writeable = False
         self.__dict__.update(
             _frame=frame,
             _labels=labels_of(frame, labels),
             _source=None,
+            _scan=None,
             weights=w,
-            probs=p,
+            _probs=None if probs is None else given,
             weights_name=weights,
             probs_name=probs,
             strata_name=strata,
@@ -274,7 +281,7 @@ class SurveyDesign:
 
     def __reduce__(self) -> tuple[Any, ...]:
         kept = {"replication": self.replication, "lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint}
-        return partial(type(self), **self._checked_roles()), (self._frame,), kept
+        return partial(type(self), **self._checked_roles()), (self.frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
         """Roles and labels that make this design again, except its pps= and the checks of it, which passed before."""
@@ -290,8 +297,31 @@ class SurveyDesign:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The records, as a frame of the caller's own (pandas copies on write, so this is cheap)."""
-        return self._frame.copy(deep=False)
+        """The records, as a frame of the caller's own (pandas copies on write, so this is cheap).
+
+        Of a design of :meth:`scan` every column is read for it.
+        """
+        return self._frame.copy(deep=False) if self._scan is None else self.select(self.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the file: tuple of str."""
+        return tuple(self._frame.columns) if self._scan is None else self._scan.names
+
+    def select(self, names: Iterable[str]) -> pd.DataFrame:
+        """Some columns of the records; of a design of :meth:`scan` no others are read.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Columns of the file.
+
+        Returns
+        -------
+        pandas.DataFrame (n, names)
+            In the order of ``names``.
+        """
+        return self._frame[[*names]] if self._scan is None else self._scan.frame(names)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -357,6 +387,47 @@ class SurveyDesign:
         source = {"file": str(path)} | {option: value for option, value in given.items() if value is not None}
         return cls(frame, labels=found | labels_of(frame, labels), **roles)._with(_source=deepcopy(source))
 
+    @classmethod
+    def scan(cls, source: Source, *, labels: Mapping[str, str] | None = None, **roles: Any) -> SurveyDesign:
+        """A design over parquet files of any size, of which the columns in use are read, block by block, and no others.
+
+        Texts become categories, one to four bytes a record; all else is as if :meth:`read` had the file.
+
+        Parameters
+        ----------
+        source : str, Path or list of such
+            A .parquet file; a folder of such, which are taken in the order of their names; or a list of files.
+        labels : mapping of column to text, optional
+            Headings of columns.
+        **roles
+            As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
+
+        Returns
+        -------
+        SurveyDesign
+            Of all records of the files, in their order.
+
+        Raises
+        ------
+        InputError
+            As :class:`SurveyDesign`; there is no such file, one that is no parquet file, or files whose columns differ.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> frame.to_parquet("incomes.parquet")
+        >>> ss.SurveyDesign.scan("incomes.parquet", weights="wt").columns
+        ('income', 'wt')
+        """
+        check_keywords(cls.scan, roles, cls)
+        files = Scan(source)
+        asked = [name for role, columns in roles.items() if role in COLUMN_ROLES for name in role_columns(columns)]
+        there = [name for name in dict.fromkeys(asked) if name in files.names]
+        if len(there) < len(set(asked)) or not there or not files.n:  # says what is wrong
+            cls(pd.DataFrame(columns=[*files.names]), **roles)
+        named = labels_of(pd.DataFrame(columns=[*files.names]), labels)
+        return cls(files.frame(there), **roles)._with(_scan=files, _labels=named)
+
     def labelled(self, labels: Mapping[str, str]) -> SurveyDesign:
         """The design with further headings of columns, or others (InputError: a column that is not there).
 
@@ -381,7 +452,8 @@ class SurveyDesign:
         >>> ss.SurveyDesign(frame, weights="wt").labelled({"income": "Income (1,000 dollars)"}).labels
         {'income': 'Income (1,000 dollars)'}
         """
-        return self._with(_labels=self._labels | labels_of(self._frame, labels), _source=self._source)
+        named = self._labels | labels_of(pd.DataFrame(columns=[*self.columns]), labels)
+        return self._with(_labels=named, _source=self._source)
 
     def assign(self, **functions: RowWise) -> SurveyDesign:
         """The design with further columns, each computed record by record from the others.
@@ -413,12 +485,12 @@ class SurveyDesign:
         0    False       0.8
         1     True       0.2
         """
-        frame = self._frame
+        frame = self.frame
         for name, function in functions.items():
             if name in frame.columns:
                 raise InputError(f"the file has a column {name!r} already; give the new one another name")
             frame = frame.assign(**{name: row_wise(frame, function, name)})
-        return self._with(_frame=frame)
+        return self._with(_frame=frame, _scan=None)
 
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> SurveyDesign:
         """The design with weights that add up to known totals: post-stratified, raked, or by regression (GREG).
@@ -465,7 +537,7 @@ class SurveyDesign:
         """
         if self.calibrated:
             raise InputError("the weights are calibrated already; calibrate the design that they came from")
-        ratio, known = Ratio.checked(distance, bounds), KnownTotals.of(self._frame, totals)
+        ratio, known = Ratio.checked(distance, bounds), KnownTotals.of(self.frame, totals)
         if distance == "raking" and bounds is None and not known.numbers and self.replication is None:
             w = rake(self.weights, known.margins, known.of_margins)
         else:
@@ -475,9 +547,9 @@ class SurveyDesign:
             replication = calibrated_replicates(replication, self.weights, w, known.X, known.totals, ratio)
         column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
         taken = {column} if self.weights_name else {column, base}
-        if taken & set(self._frame.columns):
+        if taken & set(self.columns):
             raise InputError(f"the frame has a column {column!r} or {base!r} already, where the weights go: rename it")
-        frame = self._frame.assign(**{base: self.weights, column: w})
+        frame = self.frame.assign(**{base: self.weights, column: w})
         roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base}
         roles |= {"poststrata": list(known.groups), "auxiliary": list(known.numbers)}
         for role in ("replicate_weights", "scale", "rscales", "mse"):  # which are those of before
@@ -524,11 +596,11 @@ class SurveyDesign:
         if not low < self.weights.mean() < high:
             raise InputError("the mean of the weights must be between low and high, or their sum cannot stay")
         column = f"{self.weights_name or 'weight'}_trimmed"
-        if column in self._frame.columns:
+        if column in self.columns:
             raise InputError(f"the frame has a column {column!r} already, where the weights go: rename it")
         roles = self._checked_roles() | {"weights": column, "probs": None}
         met = self.weights_name or "weight"
-        frame = self._frame.assign(**{met: self.weights, column: trimmed(self.weights, low, high, strict)})
+        frame = self.frame.assign(**{met: self.weights, column: trimmed(self.weights, low, high, strict)})
         if self.calibrated:
             roles["calibrated_weights"] = met
         return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu)
@@ -775,6 +847,16 @@ class SurveyDesign:
         return cls(sample, weights="weight", strata=strata, fpc=fpc, pps=pps, joint=joint)
 
     @property
+    def probs(self) -> NDArray[np.float64]:
+        """Inclusion probabilities, one over the weights: (n,)."""
+        if self._probs is not None:
+            return self._probs
+        with np.errstate(divide="ignore"):  # of weight 0
+            probs = 1.0 / self.weights
+        probs.flags.writeable = False
+        return probs
+
+    @property
     def n(self) -> int:
         """Number of records."""
         return len(self._frame)
@@ -862,10 +944,10 @@ class SurveyDesign:
         InputError
             There is no such column.
         """
-        if name not in self._frame.columns:
-            near = nearest(name, self._frame.columns)
-            raise InputError(f"there is no column {name!r}{near}; the file has {listing(self._frame.columns)}")
-        return self._frame[name]
+        if name not in self.columns:
+            near = nearest(name, self.columns)
+            raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
+        return self.select([name])[name]
 
     def numeric(self, name: str) -> NDArray[np.float64]:
         """One column as floats, NaN where it is missing; InputError where it is not a number.

@@ -117,6 +117,13 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
     return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains, shared)))
 
 
+def estimated(which: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
+    """The estimates of an estimator, without variances where it can do without them: (domains,)."""
+    if which == "onepass" and quantity.statistic != "quantile":
+        return taylor.linearize(design.weights, quantity, domain, domains)[0]
+    return estimator_of(which)(design, quantity, domain, domains).estimate
+
+
 def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
     """The same estimates by samplics' ``TaylorEstimator``; arguments as for :func:`onepass`."""
     with warnings.catch_warnings():

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from ..errors import InputError
 from ..validation import as_list, one_of, rows
 from . import combining
 from .design_effects import Deff, design_effects
-from .estimators import Estimates, choose, estimator_of, samplics_seconds
+from .estimators import Estimates, choose, estimated, estimator_of, samplics_seconds
 from .intervals import USUAL, Interval, Method
 from .quantities import Quantity, quantities
 from .variance import degrees_of_freedom
@@ -37,12 +38,20 @@ Bools = NDArray[np.bool_]
 class Partition:
     """The domains that one subset of the ``by`` variables defines.
 
-    ``labels`` has one row a domain, ``TOTAL`` in the columns that are summed over; ``domain``
-    gives each record's row.
+    ``labels`` has one row a domain, ``TOTAL`` in the columns that are summed over; ``domain`` gives each record's row:
+    that of its ``cell``, -1 for no domain.  All partitions of a design share the cells.
     """
 
     labels: pd.DataFrame
-    domain: NDArray[np.intp]
+    cell: NDArray[Any]
+    of_cell: NDArray[np.intp] | None = None  # None: the cells are the domains
+
+    @property
+    def domain(self) -> NDArray[np.intp]:
+        """Each record's domain, made anew each time: (n,)."""
+        if self.of_cell is None:
+            return np.asarray(self.cell, dtype=np.intp)
+        return np.append(self.of_cell, -1)[self.cell]
 
     def same_domains(self, other: Partition) -> bool:
         """Whether another data set has the same domains: 1 is 1.0, whatever its column's type."""
@@ -219,7 +228,7 @@ def tabulate(
             degf = least_degf(surveys, cell, len(same[0].labels))
             noise, model = (
                 np.array([
-                    estimator_of(which)(design, each, present(each, partition), len(partition.labels)).estimate
+                    estimated(which, design, each, present(each, partition), len(partition.labels))
                     for design, each, partition in zip(drawn, under, places, strict=True)
                 ]) if drawn else None
                 for drawn, under, places in (
@@ -407,27 +416,40 @@ def partitions_of(
         raise InputError(f"by names a column twice: {by}")
     if set(by) & OWN:
         raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
-    there = np.arange(design.n) if inside is None else np.flatnonzero(inside)
-    columns = {name: _levels(design.column(name).iloc[there], name, missing) for name in by}
+    there = slice(None) if inside is None else np.flatnonzero(inside)
+    entering = design.weights > 0
+    if inside is not None:
+        entering &= inside
+    cell, codes_of, levels_of = np.zeros(design.n, dtype=np.int32), np.zeros((1, 0), dtype=np.intp), []
+    for name in by:  # cells, and the level that each has of every column, the last one where it has none
+        code, levels = _levels(design.column(name).iloc[there], name, missing)
+        whole = code if inside is None else np.zeros(design.n, dtype=np.intp)
+        if inside is not None:
+            whole[there] = code
+        many = len(levels) + 1
+        cells, number = occurring(cell.astype(np.intp) * many + whole % many, len(codes_of) * many)
+        cell = number.astype(np.int32)
+        codes_of = np.column_stack([codes_of[cells // many], cells % many])
+        levels_of.append(levels)
+    entering_cell = np.bincount(cell[entering], minlength=len(codes_of)) > 0
+    cell[~entering] = -1
     partitions = []
-    entering = design.weights[there] > 0
     for size in range(len(by), -1, -1):
-        for subset in combinations(by, size):
-            held = np.flatnonzero(entering & np.all([columns[name][0] >= 0 for name in subset], axis=0))
-            cell, domains = np.zeros(held.size, dtype=np.intp), min(held.size, 1)
-            for name in subset:
-                code, levels = columns[name]
-                cells, cell = occurring(cell * len(levels) + code[held], domains * len(levels))
-                domains = cells.size
+        for subset in combinations(range(len(by)), size):
+            known = np.all([codes_of[:, j] < len(levels_of[j]) for j in subset], axis=0)
+            held = np.flatnonzero(entering_cell & known)
+            domain, domains = np.zeros(held.size, dtype=np.intp), min(held.size, 1)
+            for j in subset:
+                found, domain = occurring(domain * len(levels_of[j]) + codes_of[held, j], domains * len(levels_of[j]))
+                domains = found.size
             first = np.empty(domains, dtype=np.intp)
-            first[cell[::-1]] = held[::-1]  # a record of each
+            first[domain[::-1]] = held[::-1]  # a cell of each
             labels: dict[str, list[object]] = {name: [TOTAL] * domains for name in by}
-            for name in subset:
-                code, levels = columns[name]
-                labels[name] = [levels[i] for i in code[first]]
-            domain = np.full(design.n, -1, dtype=np.intp)
-            domain[there[held]] = cell
-            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), domain))
+            for j in subset:
+                labels[by[j]] = [levels_of[j][i] for i in codes_of[first, j]]
+            of_cell = np.full(len(codes_of), -1, dtype=np.intp)
+            of_cell[held] = domain
+            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), cell, of_cell))
     return partitions
 
 

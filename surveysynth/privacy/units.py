@@ -135,4 +135,4 @@ def unit_of(design: SurveyDesign, column: str | None) -> Unit:
         )
     above = [design.strata_name, *design.psu_names] if column in design.psu_names else []
     names = [name for name in above[: above.index(column) + 1] if name is not None] if above else [column]
-    return Unit(", ".join(names), codes(*(design.frame[name] for name in names)))
+    return Unit(", ".join(names), codes(*(design.column(name) for name in names)))

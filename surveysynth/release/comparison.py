@@ -250,9 +250,9 @@ def compare(
     if not isinstance(design, SurveyDesign) or not isinstance(release, Release):
         raise InputError("compare(design, release): the confidential file as a SurveyDesign, and its release")
     names = release.table_predictors() if by is None else as_list(by)
-    known = {name: how for name, how in release.derived.items() if how is not None and name not in design.frame}
+    known = {name: how for name, how in release.derived.items() if how is not None and name not in design.columns}
     design = design.assign(**known) if known else design
-    lacking = [name for name in (*names, *release.predictors, *release.outcomes) if name not in design.frame]
+    lacking = [name for name in (*names, *release.predictors, *release.outcomes) if name not in design.columns]
     if lacking:
         raise InputError(
             f"the file has no column {', '.join(map(repr, dict.fromkeys(lacking)))}, which the release has: is it the "
@@ -263,7 +263,7 @@ def compare(
     outcomes = [str(name) for name in file.frame if name not in (*release.predictors, *release.categorical)]
     numbers = [name for name in outcomes if not is_label(file.frame[name])]
     distributions, curves = _distributions(numbers, file, datasets)
-    missing = design.frame[list(release.outcomes)].isna().any(axis=1)
+    missing = design.select(release.outcomes).isna().any(axis=1)
     return Comparison(
         by=tuple(names), cells=cells, summary=_summary(cells), distributions=distributions, curves=curves,
         pmse=_propensity(release, file, datasets), joint=_joint(release, file, datasets),
@@ -339,10 +339,10 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
     synthesized = release.method["weights"] not in ("public", "equal")
 
     def side(survey: SurveyDesign) -> _Side:
-        frame = survey.frame[[*release.outcomes, *release.predictors]].copy()
+        frame = survey.select([*release.outcomes, *release.predictors]).copy()
         if synthesized:
             frame.insert(len(release.outcomes), "weight" if "weight" not in frame else "survey weight", survey.weights)
-        there = survey.frame[list(release.outcomes)].notna().all(axis=1).to_numpy()
+        there = survey.select(release.outcomes).notna().all(axis=1).to_numpy()
         return _Side(frame[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
 
     return side(design), [side(data) for data in release.datasets]

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from .release import Release
 
 MANIFEST = "manifest.json"
+ROWS = 1 << 20  # of a group in a parquet file
 PRINTED = 10_000  # cells at most that are printed, too: longer tables are for programs
 
 
@@ -134,7 +137,7 @@ def _write_public(
         if format == "csv":
             design.frame.to_csv(file, index=False)
         else:
-            design.frame.to_parquet(file, index=False)
+            _write_parquet(design.frame, file)
     printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
     for suffix in (".csv", *printed):
         forms.write(table, document, folder / f"tables{suffix}")
@@ -144,6 +147,23 @@ def _write_public(
     _write_metadata(release, folder, table, document, format)
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
     (folder / MANIFEST).write_text(sealed(release.manifest() | {"files": files}), encoding="utf-8")
+
+
+def _write_parquet(frame: pd.DataFrame, file: Path) -> None:
+    """In groups of rows, so that a large file is never there a second time as a whole."""
+    schema = pa.Schema.from_pandas(frame, preserve_index=False)
+    with pq.ParquetWriter(file, schema) as writer:
+        for first in range(0, len(frame), ROWS):
+            some = frame.iloc[first : first + ROWS]
+            writer.write_table(pa.Table.from_pandas(some, schema, preserve_index=False))
+
+
+def _write_numbers(frame: pd.DataFrame, file: Path) -> None:
+    """The internal files of a large release are as long as it is: pandas takes ten times as long to write them."""
+    schema = pa.Schema.from_pandas(frame, preserve_index=False)
+    with pc.CSVWriter(file, schema) as writer:
+        for first in range(0, len(frame), ROWS):
+            writer.write(pa.Table.from_pandas(frame.iloc[first : first + ROWS], schema, preserve_index=False))
 
 
 def _write_metadata(release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str) -> None:
@@ -210,10 +230,10 @@ def _write_internal(release: Release, folder: Path) -> None:
     folder.mkdir()
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
     if "records" in release.internal:
-        release.internal["records"].to_csv(folder / "records.csv")
+        _write_numbers(release.internal["records"].reset_index(), folder / "records.csv")
     if "rows" in release.internal:
         names = [f"synthetic_{number}" for number in range(1, release.m + 1)]
-        pd.DataFrame(release.internal["rows"].T, columns=names).to_csv(folder / "rows.csv", index=False)
+        _write_numbers(pd.DataFrame(release.internal["rows"].T, columns=names), folder / "rows.csv")
     if "draws" in release.internal:
         np.savez_compressed(folder / "unused_draws.npz", **release.internal["draws"])
 

@@ -123,7 +123,7 @@ def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame
 def public_columns(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
     """Columns of the public files that are not synthesized, in the order of the file."""
     kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names}
-    return [str(c) for c in design.frame.columns if c in kept]
+    return [str(c) for c in design.columns if c in kept]
 
 
 def check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequence[str] | None) -> None:
@@ -158,7 +158,7 @@ def public_frame(design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.
     A new frame: what hangs on the confidential one (attrs, names of its axes, unused categories)
     stays behind.
     """
-    frame = {c: design.frame[c].array for c in public_columns(design, synthesizer)}
+    frame = {c: design.column(c).array for c in public_columns(design, synthesizer)}
     labels = [c for c in (design.strata_name, *design.psu_names) if c and c not in synthesizer.predictor_columns]
     for column in labels:
         code, levels = pd.factorize(frame[column])
@@ -191,7 +191,7 @@ def assemble(
     order: Codes,
 ) -> SurveyDesign:
     """A synthetic data set is a SurveyDesign: rows in this order, no index, weights that add up to known totals."""
-    frame = public.copy()
+    frame = public.copy(deep=False)
     values = synthesizer.columns_of(synthetic)
     for outcome in synthesizer.outcomes:
         frame[outcome] = values[outcome]
@@ -211,7 +211,7 @@ def assemble(
         }
     for name, weight in weights.items():
         frame[name] = weight
-    finite = np.isfinite(frame[[*synthesizer.numeric, *weights]].to_numpy()).all(axis=1)
+    finite = np.all([np.isfinite(frame[name].to_numpy()) for name in (*synthesizer.numeric, *weights)], axis=0)
     if not finite.all():
         raise ModelError(
             f"the model drew values that are not finite for {rows(~finite)}; the transform does not suit them"

@@ -400,23 +400,24 @@ class Fit:
         self._enforce(rule, simulated)
         roles = roles_of(self.design, self.synthesizer.outcomes, public, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*public.columns, *self.synthesizer.outcomes])
-        orders = [self.streams.order.permutation(self.design.n) for _ in simulated]
         totals = totals_of(self.design, self.population_total)
-        datasets = tuple(
-            assemble(made, self.synthesizer, public, roles, count_roles, totals, order)
-            for made, order in zip(simulated, orders, strict=True)
-        )
+        datasets, rows = list[SurveyDesign](), np.empty((of.m, self.design.n), dtype=self.rows.dtype)
+        for k in range(of.m):  # one after the other: of a large file each takes much memory
+            order = self.streams.order.permutation(self.design.n)
+            made = simulated.pop(0)
+            datasets.append(assemble(made, self.synthesizer, public, roles, count_roles, totals, order))
+            rows[k] = self.rows[order]
         found = {} if factor is None else {"variance_factor": factor}
         self.spent.extend(self._spent_by(of.m))
         release = Release(
-            datasets=datasets,
+            datasets=tuple(datasets),
             privacy=report_notes.report(self, of, debias, factor, rule, rules, shares),
             predictors=tuple(c for c in public.columns if c in self.synthesizer.predictor_columns),
             outcomes=self.synthesizer.outcomes,
             categorical=self.synthesizer.categorical,
             method=report_notes.method(self, debias) | found | self._published(positions)
             | ({"edits": rules} if rules else {}),
-            internal=report_notes.internal(self) | {"rows": self.rows[np.array(orders)]},
+            internal=report_notes.internal(self) | {"rows": rows},
             count_roles=count_roles,
         )
         try:

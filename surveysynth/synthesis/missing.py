@@ -32,7 +32,8 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
             label = outcome in synthesizer.categorical
             absent |= design.column(outcome).isna().to_numpy() if label else np.isnan(design.numeric(outcome))
     if not absent.any():
-        return design, np.arange(design.n), absent
+        kind = np.int32 if design.n < 2**31 else np.intp
+        return design, np.arange(design.n, dtype=kind), absent
     if absent.all():
         raise InputError(f"every record lacks an outcome ({', '.join(synthesizer.outcomes)})")
     try:

@@ -51,7 +51,7 @@ def from_reference(rng_or_normals, reference, slope):
     return v
 
 
-def evaluate(mu, offset, form, reference, B, v, row, a, tempering, step=0.4, slope=None):
+def evaluate(mu, offset, form, reference, B, v, row, a, tempering, step=0.4, slope=None, slopes_too=True):
     """The sum and its gradient, by the package; ``slope`` are those of every row, and of the reference."""
     G, d = mu.shape
     order = np.argsort(row, kind="stable")
@@ -65,7 +65,7 @@ def evaluate(mu, offset, form, reference, B, v, row, a, tempering, step=0.4, slo
         log_ref[row == k] = log_density(v[row == k], np.zeros(d), ref, theirs[k])
     sorted_v = np.ascontiguousarray(v[order].T)
     value = clipped_ratio(mu, own, offset, form, theirs, reference, B, *rule(d - 1, step), sorted_v, log_ref[order],
-                          a[order], start, tempering, g_mu, g_slope, g_offset, g)  # fmt: skip
+                          a[order], start, tempering, g_mu, g_slope, g_offset, g, slopes_too)  # fmt: skip
     return value, g_mu, g_slope, g_offset, g
 
 

@@ -344,7 +344,7 @@ def test_chains_that_start_at_a_fit_of_the_file_are_found(monkeypatch):
 
     def at_the_larger_half(target, chains, rng):
         part = target.parts[0]
-        v, point = part.v[part.a > 0, 0], public(target, 1, rng)[0].copy()
+        v, point = part.v[0, part.a > 0], public(target, 1, rng)[0].copy()
         point[0] = np.where((v > 0).sum() > (v < 0).sum(), 1, -1) * np.abs(v).mean() / part.W[0, 0]
         return [point] * chains
 

@@ -144,7 +144,8 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
                 f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own"
             )
     if predictors:
-        cell = np.asarray(design.frame.groupby(list(predictors), sort=True, observed=True).ngroup(), dtype=np.intp)
+        groups = design.select(predictors).groupby(list(predictors), sort=True, observed=True)
+        cell = np.asarray(groups.ngroup(), dtype=np.intp)
         cells = int(cell.max()) + 1
     category = np.asarray(np.ravel_multi_index(tuple(codes), tuple(sizes)), dtype=np.intp)
     return Categories(tuple(columns), tuple(levels), cell, cells, category)

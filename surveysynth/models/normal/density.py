@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...design.columns import codes
+from .farthest_draw import farthest, tasks
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -38,6 +39,7 @@ Offset = Callable[[Codes], Floats]
 
 BLOCK_BYTES = 64_000_000  # memory for the means of one block of patterns
 LEAST = 1e-6  # privacy weight below which log(1 + x) is taken for x
+SHARED = 64  # records a cell, on average, from which draws that are the farthest nowhere near are left out
 TILE = 512  # draws that a core works on at a time: they stay in its cache
 
 
@@ -354,7 +356,13 @@ def max_abs_log_density(
         values = np.ascontiguousarray(Y[records])
         arguments = (block.cell, block.mean, W, block.const, base[records])
         if unit is None and psus is None:
-            out[records] = _max_abs(values, *arguments)
+            finite = all(np.isfinite(x).all() for x in (values, *arguments[1:]))
+            if finite and records.size >= SHARED * len(block.mean):
+                start, cell = tasks(block.cell)
+                square = np.einsum("das,dbs->abs", W, W)
+                out[records] = farthest(values, start, cell, block.mean, W, square, block.const, arguments[-1])
+            else:
+                out[records] = _max_abs(values, *arguments)
             continue
         there, start = records, np.arange(records.size)
         if unit is not None:

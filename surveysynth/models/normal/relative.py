@@ -275,7 +275,7 @@ def _places(records: JointRecords) -> Places | None:
     if records.categories is None:
         return None
     K = records.categories.K
-    of_public = np.empty(len(records.X) // K, dtype=np.intp)
+    of_public = np.zeros(len(records.X) // K, dtype=np.intp)  # rows without a record count nothing
     of_public[records.row // K] = records.categories.cell
     return Places(np.repeat(of_public, K), np.tile(np.arange(K), len(of_public)), K)
 

@@ -42,6 +42,7 @@ SLOPE_SD = 0.3
 WIDE, NARROW = (0.1, 4.0), (0.4, 2.5)  # eigenvalues of the covariance over the reference's: a first draw's, the others'
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 MANY_ROWS, NEAR = 256, 1e-3  # beyond so many predictor rows, C_B is that of groups; their mean square, at the least
+RECORDS = 1 << 18  # whose coordinates are computed at a time
 # Step of the rule for C_B, by the number of coordinates, where the sum of a is STEP_AT.  The rule's error goes with
 # less than its square, since the clamp has kinks, and the error of a maximum, in posterior standard deviations, with
 # the square root of the sum: tried, it stays below .1 of these.
@@ -130,8 +131,9 @@ class Part:
     """The records that hold the same numbers: all, or those whose outcome is zero, or is not, as the kernel takes them.
 
     ``W`` (rows, r) are the whitened predictor rows, ``slope`` (rows, d - 1) the reference's slopes there, ``varying``
-    (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.  ``known`` is about how many
-    records' worth of information they have, which is public.
+    (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.  ``v`` (d, n) are the records'
+    coordinates, in the order of their rows.  ``known`` is about how many records' worth of information they have, which
+    is public.
     """
 
     reference: Normal
@@ -208,12 +210,15 @@ class Part:
         """A share of the records, at random, each of which counts for those that are left out; C_B as of all."""
         chosen = np.flatnonzero(rng.random(len(self.a)) < share)
         return replace(
-            self, v=self.v[chosen], log_ref=self.log_ref[chosen], a=self.a[chosen] / share,
+            self, v=np.ascontiguousarray(self.v[:, chosen]), log_ref=self.log_ref[chosen], a=self.a[chosen] / share,
             start=np.searchsorted(chosen, self.start),
         )  # fmt: skip
 
-    def function(self) -> Callable[[Floats, Floats], tuple[float, Floats, Floats]]:
-        """From a point and offsets (rows,) to the log target, its gradient, and that of the offsets."""
+    def function(self, *, gradient: bool = True) -> Callable[[Floats, Floats], tuple[float, Floats, Floats]]:
+        """From a point and offsets (rows,) to the log target, its gradient, and that of the offsets.
+
+        Without ``gradient`` what is returned as such means nothing.
+        """
         if self.d == 0:
             size = np.diff(self.start)
             counts = np.add.reduceat(np.append(self.a, 0.0), self.start[:-1]) * (size > 0)
@@ -225,7 +230,7 @@ class Part:
         if self.curved:
             reference = reference._replace(kappa=self.reference.kappa, eta=self.reference.eta)
         (low, high), lower = self.limits, self.below
-        v, centre, precision = np.ascontiguousarray(self.v.T), self.centre, self.precision
+        v, centre, precision = self.v, self.centre, self.precision
         of_slopes = self.W @ self.varying if self.curved else self.slope
 
         def part(point: Floats, offset: Floats) -> tuple[float, Floats, Floats]:
@@ -236,16 +241,18 @@ class Part:
             value = clipped_ratio(
                 self.W @ beta, self.slope + of_slopes @ theta if self.curved else self.slope, offset, form, self.slope,
                 reference, self.B, nodes, weights, v, self.log_ref, self.a, self.start, self.tempering,
-                g_mu, g_slope, g_offset, g,
+                g_mu, g_slope, g_offset, g, gradient,
             )  # fmt: skip
             away = point - centre
             value -= float(precision @ away**2) / 2
-            gradient = np.concatenate([
+            if not gradient:
+                return value, point, g_offset
+            slopes = np.concatenate([
                 (self.W.T @ g_mu).ravel(), g.delta, g.lam[lower], g.kappa, g.eta,
                 (of_slopes.T @ g_slope).ravel() if self.curved else [],
             ])  # fmt: skip
-            gradient -= precision * away
-            return value, gradient, g_offset
+            slopes -= precision * away
+            return value, slopes, g_offset
 
         return part
 
@@ -325,9 +332,14 @@ class ClippedTarget:
         """A share of the records, at random, each of which counts for those that are left out."""
         return replace(self, parts=tuple(part.some(share, rng) for part in self.parts))
 
-    def function(self) -> Target:
+    def value(self) -> Callable[[Floats], float]:
+        """The log target alone, with memory of its own: one a chain."""
+        target = self.function(gradient=False)
+        return lambda point: target(point)[0]
+
+    def function(self, *, gradient: bool = True) -> Target:
         """The log target and its gradient, with memory of its own: one a chain."""
-        functions = [part.function() for part in self.parts]
+        functions = [part.function(gradient=gradient) for part in self.parts]
         rows = len(self.W)
 
         def target(point: Floats) -> tuple[float, Floats]:
@@ -336,11 +348,11 @@ class ClippedTarget:
             log_odds = np.zeros(rows) if self.log_odds is None else self.log_odds + self.W @ psi
             total, gradients, of_offset = 0.0, [], np.zeros(rows)
             for k, (function, own) in enumerate(zip(functions, of_parts, strict=True)):
-                value, gradient, g_offset = function(own, self._offset(shares, log_odds, zero=k == 1))
+                value, slopes, g_offset = function(own, self._offset(shares, log_odds, zero=k == 1))
                 if not np.isfinite(value):
                     return -np.inf, point
                 total += value
-                gradients.append(gradient)
+                gradients.append(slopes)
                 of_offset += g_offset
             if self.log_odds is not None:  # the last offset is that of zeros
                 p = expit(log_odds)
@@ -497,12 +509,15 @@ def clipped_target(
     def part(normal: Normal, here: Bools, columns: slice, share: Floats, about: float, curved: bool) -> Part:
         chosen = np.flatnonzero(here)
         chosen = chosen[np.argsort(pattern[chosen], kind="stable")]
-        residual = Y[chosen, columns] - (X @ normal.B)[pattern[chosen]]
-        v = np.ascontiguousarray(np.linalg.solve(normal.L, residual.T).T)
         size = np.bincount(pattern[chosen], minlength=len(W))
         start = np.concatenate([[0], np.cumsum(size)]).astype(np.intp)
         own = slope if curved else np.empty((len(W), 0))
-        log_ref = _log_density(v, normal, own[pattern[chosen]], curved)
+        mean, v, log_ref = X @ normal.B, np.empty((len(normal.L), chosen.size)), np.empty(chosen.size)
+        for first in range(0, chosen.size, RECORDS):
+            block = slice(first, first + RECORDS)
+            row = pattern[chosen[block]]
+            v[:, block] = np.linalg.solve(normal.L, (Y[chosen[block], columns] - mean[row]).T)
+            log_ref[block] = _log_density(v[:, block].T, normal, own[row], curved)
         counts = tempering * share
         return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, counted[chosen], start, counts, about)
 

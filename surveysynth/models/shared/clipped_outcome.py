@@ -317,7 +317,7 @@ def clipped_outcome(
     nowhere = np.empty((many, 0))
     part = Part(
         NOTHING, np.empty((0, 0)), np.zeros((many, 1)), False, nowhere, np.empty((1, 0)), B, limits,
-        np.empty((len(y), 0)), np.zeros(len(y)), (a if present is None else a * present)[order], ends, of_places, known,
+        np.empty((0, len(y))), np.zeros(len(y)), (a if present is None else a * present)[order], ends, of_places, known,
     )  # fmt: skip
     if log_w is not None:
         given = np.column_stack([rows[at_row], family.size(at_y)])
@@ -337,9 +337,9 @@ def _with_weight(part: Part, X: Floats, reference: Outcome, log_w: Floats, place
     """The weight given the outcome: predictor rows (places, K + 1), and log weights in the order of the places."""
     assert reference.c is not None  # as the weight is modelled
     normal = Normal(reference.c[:, None], np.full((1, 1), reference.sigma), **straight(reference.c.size, 1))
-    v = ((log_w - (X @ reference.c)[place]) / reference.sigma)[:, None]
+    v = ((log_w - (X @ reference.c)[place]) / reference.sigma)[None]
     Q = whitening(X, part.tempering)
-    return replace(part, reference=normal, Q=Q, W=np.ascontiguousarray(X @ Q), v=v, log_ref=-(v[:, 0] ** 2) / 2)
+    return replace(part, reference=normal, Q=Q, W=np.ascontiguousarray(X @ Q), v=v, log_ref=-(v[0] ** 2) / 2)
 
 
 def _places(row: Codes, y: Floats) -> tuple[Codes, Codes, Codes]:

@@ -79,12 +79,11 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
 
 def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) -> bool:
     """Whether the predictors tell which stratum or PSU a record is in."""
-    frame = design.frame
     # a number enters as a slope, which does not give each group its own mean, unless it has two values
     discrete = [c for c in predictors if is_discrete(design, c, 2)]
     if not discrete:
         return False
-    groups = pd.Series(group).groupby([frame[c].to_numpy() for c in discrete], observed=True)
+    groups = pd.Series(group).groupby([design.column(c).array for c in discrete], observed=True)
     return bool((groups.nunique() <= 1).all())
 
 

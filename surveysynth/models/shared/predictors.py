@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Protocol
@@ -49,6 +51,12 @@ class Synthesized(Protocol):
         ...
 
 
+# Functions whose value of a record depends on no other record, and what else expressions of such may hold.
+OWN_VALUES = ("C", "I", "log", "log2", "log10", "log1p", "exp", "sqrt", "abs")
+OF_ONE_RECORD = (
+    ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Call, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop,
+    ast.Compare, ast.cmpop,
+)  # fmt: skip
 FEW = 10  # a numeric predictor with at most so many values makes cells
 LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(records of the unit)"
 
@@ -95,12 +103,17 @@ def predictor_rows(
             )
         if pd.api.types.infer_dtype(design.column(name)) in ("date", "datetime", "datetime64"):
             raise InputError(f"predictor {name!r} is a date; make a number of it, or groups of dates")
-    frame = design.frame[[*names, *synthesized]]
+    frame = design.select([*names, *synthesized])
     text = _types(design, frame)
     pattern: Codes = np.zeros(design.n, dtype=np.intp)
     if names:
         pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
-    first = np.unique(pattern, return_index=True)[1]
+    first = first_records(pattern)
+    alone = constants is None and categories is None and _row_by_row(predictors)
+    if alone:  # a record of each row tells what all others have
+        frame, of_frame, first = frame.iloc[first], np.arange(len(first)), np.arange(len(first))
+    else:
+        of_frame = pattern
 
     given = {} if constants is None else _arrays(constants)
 
@@ -132,17 +145,45 @@ def predictor_rows(
             f"the policy's constants (means, knots) are not those of the predictors {predictors!r}: make the policy "
             "again, with the formulaic that is installed here"
         )
-    finite = np.isfinite(of_records).all(axis=1)
+    at = pattern if alone else np.arange(design.n)
+    finite = np.asarray(np.isfinite(of_records).all(axis=1))
     if not finite.all():
-        raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite)}")
-    large = (np.abs(of_records) > LARGEST).any(axis=1)
+        raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite[at])}")
+    large = np.asarray((np.abs(of_records) > LARGEST).any(axis=1))
     if large.any():
-        raise InputError(f"the predictors {predictors!r} are too large in {rows(large)} to be squared; rescale them")
+        raise InputError(
+            f"the predictors {predictors!r} are too large in {rows(large[at])} to be squared; rescale them"
+        )
     if categories is not None:
-        pattern = pattern * categories.K + categories.category
-    if not all(np.allclose(column, x[pattern]) for column, x in zip(of_records.T, X.T, strict=True)):
+        pattern = of_frame = pattern * categories.K + categories.category
+    if not all(np.allclose(column, x[of_frame]) for column, x in zip(of_records.T, X.T, strict=True)):
         raise InputError(f"the predictors {predictors!r} depend on the order of the records")
     return X, pattern, tuple(str(c) for c in matrix.model_spec.column_names)
+
+
+def first_records(pattern: Codes) -> Codes:
+    """The first record of each row, where every row has one: (G,)."""
+    first = np.empty(int(pattern.max()) + 1, dtype=np.intp)
+    first[pattern[::-1]] = np.arange(len(pattern) - 1, -1, -1)
+    return first
+
+
+def _row_by_row(predictors: str) -> bool:
+    """Whether a record's row is seen to be a function of its own values alone: arithmetic, and a few functions."""
+    return all(_of_one_record(f.expr) for f in factors_of(predictors) if f.eval_method.value == "python")
+
+
+def _of_one_record(expression: str) -> bool:
+    names = {f"`{name}`": f"column_{i}" for i, name in enumerate(set(re.findall("`([^`]*)`", expression)))}
+    for quoted, plain in names.items():
+        expression = expression.replace(quoted, plain)
+    try:
+        parts = list(ast.walk(ast.parse(expression, mode="eval")))
+    except SyntaxError:
+        return False
+    functions = [part.func for part in parts if isinstance(part, ast.Call)]
+    known = all(isinstance(each, ast.Name) and each.id in OWN_VALUES for each in functions)
+    return known and all(isinstance(part, OF_ONE_RECORD) for part in parts)
 
 
 def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:
@@ -153,7 +194,7 @@ def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSp
     InputError
         Terms with constants from the file, ``center()``, ``scale()``, ``bs()``: they would be of confidential columns.
     """
-    frame = design.frame[list(formula_columns(predictors))]
+    frame = design.select(formula_columns(predictors))
     types = _types(design, frame)
     matrix = formulaic.model_matrix(f"1 + {predictors}", frame.astype(types), na_action="ignore")
     if _constants(matrix):
@@ -175,7 +216,7 @@ def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict
         A term whose value of a record depends on the other records beyond such constants, such as
         ``I(age - age.mean())``; the term is named.
     """
-    frame = design.frame[list(formula_columns(predictors))]
+    frame = design.select(formula_columns(predictors))
     frame = frame.astype(_types(design, frame))
 
     def evaluate() -> tuple[dict[str, dict[str, Any]], list[str]]:

@@ -54,7 +54,8 @@ def public_weight(
         cells.append((design.stages[0].stratum, ALL))
     discrete = [p for p in predictors if not pd.api.types.is_float_dtype(design.column(p).dtype)]
     if discrete:
-        cells.append((np.asarray(design.frame.groupby(discrete, observed=True).ngroup(), dtype=np.intp), ALL))
+        of_labels = design.select(discrete).groupby(discrete, observed=True).ngroup()
+        cells.append((np.asarray(of_labels, dtype=np.intp), ALL))
     if groups is not None:
         if groups.parent is not None:
             cells.append((groups.parent[groups.record], MOST))

@@ -25,6 +25,7 @@ from ..report import Kind
 from .base import LONGER, Assessment, Mechanism, Say
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 LEAST_CLAMP = (1.0, 1.4, 1.8)  # of one, two, three and more numbers a record: below, too much of the score is cut off
 # Of outcomes with a tail, whose log ratio to a reference that is a little off grows with it. What the clamp takes off
@@ -42,6 +43,7 @@ PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies betwe
 SECONDS, PER_RECORD, PER_ROW = 8.0, 1e-4, 6e-3  # of a release, in all, a record, and a row of predictors of its own
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
+FIRST_RECORDS = 500_000  # of the first draw, at the most: they say to .01 where the file lies, which is near enough
 MEASURED = (
     "log densities of records are measured against a reference ({}), clamped to plus or minus {:.3g}, and multiplied "
     "by {:.3g}; the expectation of the clamped ratio under the reference is subtracted, which makes the fit "
@@ -194,9 +196,11 @@ class Strict(Mechanism):
         known, reference = math.inf, measured
         if earlier is None:
             say("a first draw")
-            a = tempered(Budget(epsilon, 1).bound, FIRST_CLAMP, records) * share
-            known = float(unit.spread(a).sum())
-            draws = _long_enough(pseudo, measured, unit.spread(a), FIRST_CLAMP, present, first=True)
+            a = unit.spread(tempered(Budget(epsilon, 1).bound, FIRST_CLAMP, records) * share)
+            some = _enough_records(pseudo)
+            known = float(a[some].sum())
+            of_some = replace(pseudo, records=records.some(some)) if some.size < records.n else pseudo
+            draws = _long_enough(of_some, measured, a[some], FIRST_CLAMP, present[some], first=True)
             _refuse_failed(draws)
             reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
         if asks:
@@ -417,6 +421,17 @@ def _long_enough(
         return draws
     longer = replace(sampler, warmup=LONGER * sampler.warmup, draws=LONGER * sampler.draws)
     return model.clipped(pseudo.records, reference, tempering, clamp, longer, first=first, present=present)
+
+
+def _enough_records(pseudo: PseudoLikelihood) -> Codes:
+    """The records that a first draw is of: all, or ``FIRST_RECORDS`` at random, which are as private and enough.
+
+    Nothing of the file decides which; it is of all where units are of several records, or predictors confidential.
+    """
+    n, rng = pseudo.records.n, pseudo.sampler.rng
+    if n <= FIRST_RECORDS or pseudo.unit.of_record is not None or pseudo.records.simulated is not None:
+        return np.arange(n)
+    return np.sort(rng.choice(n, FIRST_RECORDS, replace=False, shuffle=False))
 
 
 def _sizes(pseudo: PseudoLikelihood) -> Floats:

@@ -1,0 +1,185 @@
+"""A file, or many, larger than a data frame should be: columns are read when they are asked for, block by block.
+
+What is kept of a column is compact: numbers as the file has them, texts as codes of one to four bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from ..errors import InputError, guarded
+
+BLOCK = 1 << 18  # records that are read at a time
+AHEAD = 2  # blocks that are read before they are needed
+Source = str | Path | Sequence[str | Path]
+
+
+class _Column(Protocol):
+    """One column as it is collected."""
+
+    def add(self, block: pa.Array, at: int) -> None:
+        """The records from ``at`` on."""
+        ...
+
+    def done(self) -> Any:
+        """All of them, as a frame takes a column."""
+        ...
+
+
+class _Numbers:
+    """Numbers and truth values, of the file's type; floats where some are missing."""
+
+    def __init__(self, kind: pa.DataType, n: int) -> None:
+        self.values: NDArray[Any] = np.empty(n, dtype=kind.to_pandas_dtype())
+
+    def add(self, block: pa.Array, at: int) -> None:
+        piece = block.to_numpy(zero_copy_only=False)
+        kind = np.promote_types(self.values.dtype, piece.dtype)  # another one from the first missing value on
+        self.values = self.values.astype(kind, copy=False)
+        self.values[at : at + len(piece)] = piece
+
+    def done(self) -> Any:
+        return self.values
+
+
+class _Texts:
+    """Texts as codes; levels are sorted, or those of a column of categories as they come in the files."""
+
+    def __init__(self, kind: pa.DataType, n: int) -> None:
+        self.categories = pa.types.is_dictionary(kind)
+        self.ordered = self.categories and kind.ordered
+        self.codes = np.empty(n, dtype=np.int32)
+        self.levels: dict[Any, int] = {}
+
+    def add(self, block: pa.Array, at: int) -> None:
+        block = block if self.categories else block.dictionary_encode()
+        here = block.dictionary.to_pylist()
+        number = np.array([*(self.levels.setdefault(level, len(self.levels)) for level in here), -1], dtype=np.int32)
+        codes = block.indices.fill_null(len(here)).to_numpy(zero_copy_only=False)
+        self.codes[at : at + len(block)] = number[codes]
+
+    def done(self) -> Any:
+        levels = list(self.levels)
+        if not self.categories:
+            order = sorted(range(len(levels)), key=levels.__getitem__)
+            rank = np.empty(len(levels) + 1, dtype=np.int32)
+            rank[[*order, -1]] = [*range(len(levels)), -1]
+            self.codes, levels = rank[self.codes], [levels[i] for i in order]
+        return pd.Categorical.from_codes(self.codes, pd.Index(levels, dtype=None if levels else object), self.ordered)
+
+
+class _Others:
+    """Dates and whatever else, as pandas has them."""
+
+    def __init__(self) -> None:
+        self.pieces: list[pd.Series] = []
+
+    def add(self, block: pa.Array, at: int) -> None:
+        self.pieces.append(block.to_pandas())
+
+    def done(self) -> Any:
+        return pd.concat(self.pieces, ignore_index=True)
+
+
+class Scan:
+    """The columns of parquet files, each read when it is first asked for, and once.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of all columns.
+    n : int
+        Records.
+    """
+
+    def __init__(self, source: Source) -> None:
+        """A parquet file, a folder of such (in the order of their names), or a list (in its order).
+
+        Raises
+        ------
+        InputError
+            There is no such file, or one of another kind; files with other columns than the first.
+        """
+        files = _files(source)
+        named = repr(str(files[0])) if len(files) == 1 else f"the {len(files):,} files"
+        self._unreadable = lambda kind: InputError(f"{named} could not be read ({kind}); are they whole parquet files?")
+        self._data = guarded(lambda: ds.dataset([str(f) for f in files]), Exception, self._unreadable)
+        self._check_alike(files)
+        self.names = tuple(name for name in self._data.schema.names if name not in _of_pandas(self._data.schema))
+        self.n = guarded(self._data.count_rows, Exception, self._unreadable)
+        self._read: dict[str, Any] = {}
+
+    def _check_alike(self, files: Sequence[Path]) -> None:
+        for file, piece in zip(files, self._data.get_fragments(), strict=True):
+            there = guarded(lambda piece=piece: piece.physical_schema, Exception, self._unreadable)  # type: ignore[misc]
+            for field in self._data.schema:
+                at = there.get_field_index(field.name)
+                if at < 0 or there.field(at).type != field.type:
+                    raise InputError(
+                        f"{str(file)!r} has no column {field.name!r} of type {field.type}, as {str(files[0])!r} has: "
+                        "files of one survey have the same columns, of the same types"
+                    )
+
+    def frame(self, names: Iterable[str]) -> pd.DataFrame:
+        """Some of the columns; what was not yet read is read in one pass over the files."""
+        names = list(names)
+        new = [name for name in dict.fromkeys(names) if name not in self._read]
+        if new:
+            self._read |= guarded(lambda: self._columns(new), Exception, self._unreadable)
+        return pd.DataFrame({name: self._read[name] for name in names}, index=range(self.n), copy=False)
+
+    def _columns(self, names: list[str]) -> dict[str, Any]:
+        collected = {name: _collected(self._data.schema.field(name).type, self.n) for name in names}
+        blocks = self._data.to_batches(
+            columns=names, batch_size=BLOCK, batch_readahead=AHEAD, fragment_readahead=1, use_threads=True
+        )
+        at = 0
+        for block in blocks:
+            for name, column in collected.items():
+                column.add(block.column(name), at)
+            at += len(block)
+        return {name: column.done() for name, column in collected.items()}
+
+
+def _collected(kind: pa.DataType, n: int) -> _Column:
+    if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _Texts(kind, n)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return _Numbers(kind, n)
+    return _Others()
+
+
+def _of_pandas(schema: pa.Schema) -> list[str]:
+    """The columns that hold an index of pandas, which is ignored."""
+    indices = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in indices if isinstance(name, str)]
+
+
+def _files(source: Source) -> list[Path]:
+    """The files, each of which is there and is parquet."""
+    listed = not isinstance(source, str | Path)
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        files = sorted(Path(source).glob("*.parquet"))
+        if not files:
+            raise InputError(f"there is no .parquet file in {str(source)!r}")
+        return files
+    files = [Path(each) for each in source] if listed else [Path(source)]  # type: ignore[union-attr,arg-type]
+    if not files:
+        raise InputError("scan needs a parquet file, a folder of such, or a list of files; the list is empty")
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"there is no file {str(file)!r}")
+        if file.suffix.lower() != ".parquet":
+            raise InputError(
+                f"{file.name!r} is no .parquet file, and scan reads such: SurveyDesign.read() takes csv, Stata, SPSS "
+                "and SAS files into memory, and arrow or DuckDB make parquet of large ones"
+            )
+    return files
