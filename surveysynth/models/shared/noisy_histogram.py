@@ -57,15 +57,17 @@ def determined(share: Floats, n: int, noise: float) -> NDArray[np.bool_]:
     """Which inner limits of the bins (K - 1,) have enough records on either side, from public numbers.
 
     Enough is 5 records, a thousandth of them, and 3 standard deviations of the noise in the bins beyond, of which
-    smoothing makes 20 at most.
+    smoothing makes 20 at most; and limits nearer to the middle have enough, too: the noise of an outermost bin alone
+    must not draw the map over empty ones.
     """
     below, bins = n * np.cumsum(share)[:-1], np.arange(1, share.size)
     least = np.maximum(OUTER_RECORDS, OUTER_SHARE * n)
 
-    def enough(records: Floats, beyond: NDArray[np.intp]) -> NDArray[np.bool_]:
-        return records > np.maximum(least, OUTER_NOISE * np.sqrt(noise * np.minimum(beyond, OUTER_BINS)))
+    def enough(records: Floats) -> NDArray[np.bool_]:  # on the far side of each limit, from the other end on
+        found = records > np.maximum(least, OUTER_NOISE * np.sqrt(noise * np.minimum(bins[::-1], OUTER_BINS)))
+        return np.logical_and.accumulate(found)
 
-    return np.asarray(enough(below, bins) & enough(n - below, bins[::-1]))
+    return np.asarray(enough(n - below) & enough(below[::-1])[::-1])
 
 
 def _fit(f: Floats, counts: Floats, n: int, noise: float, penalty: Floats) -> tuple[Floats, float]:
