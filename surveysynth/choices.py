@@ -12,6 +12,7 @@ FBSPrior = Literal["paper", "independent", "normal", "flat", "reference"]
 WeightModel = Literal["linear", "curved", "public"]  # how the log weight goes with the outcome, or that it is public
 RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]  # how the risk of a record is measured
 Missing = Literal["fail", "drop", "impute"]  # what a missing outcome does
+MissingCategory = Literal["fail", "drop", "category"]  # the same of an outcome that is a category
 Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
 SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]

@@ -168,14 +168,16 @@ gamma_regression <- function(outcome, predictors = NULL, missing = c("fail", "dr
 #'
 #' @param outcome The confidential category that is synthesized, by name; or a formula, `activity ~ region + log(income)`,
 #'   and then no `predictors`. The names of its levels are published.
-#' @param predictors,missing As for [fbs()]; the columns of the formula are public.
+#' @param predictors As for [fbs()]; the columns of the formula are public.
+#' @param missing As for [fbs()]; `"category"` makes missing answers a category of their own, `"missing"`, and all of them text.
 #' @param weight As for [beta_regression()].
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Agresti (2013), Categorical Data Analysis, 3rd edition, section 8.1.
 #' @export
 #' @examples
 #' multinomial_regression(activity ~ region + log(income))
-multinomial_regression <- function(outcome, predictors = NULL, missing = c("fail", "drop"), weight = NULL) {
+multinomial_regression <- function(outcome, predictors = NULL, missing = c("fail", "drop", "category"),
+                                   weight = NULL) {
   model <- synthesizer("MultinomialRegression", outcome, predictors, missing = match.arg(missing), weight = weight)
   if (length(model$outcomes) > 1) {
     refuse("a multinomial regression synthesizes one category: multinomial_regression(activity ~ region + log(income))")
@@ -273,22 +275,37 @@ mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE
 #' synthetic ones before it.
 #'
 #' @param ... Two models or more, in an order in which every predictor is public or comes before.
+#' @param applies Public rules on columns that come before, by outcome, as Python writes conditions:
+#'   `list(rent = "tenure == 'tenant'")`. Elsewhere the question does not apply, and the model is fitted on the records to
+#'   which it does.
+#' @param elsewhere What outcomes are where they do not apply: `list(rent = 0)`; by default numbers are missing there, and
+#'   categories "not applicable".
+#' @param shares How [strict()] splits epsilon among the models, relative to each other; by default by expected accuracy.
 #' @return A model, for [synthesize()].
 #' @references Raghunathan, Reiter and Rubin (2003), Multiple Imputation for Statistical Disclosure Limitation, Journal
 #'   of Official Statistics 19, 1-16, section 3.
 #' @export
 #' @examples
 #' in_sequence(fbs(income ~ region, prior = "flat"), fbs(rent ~ region + log(income), prior = "flat"))
-in_sequence <- function(...) {
+in_sequence <- function(..., applies = NULL, elsewhere = NULL, shares = NULL) {
   models <- unname(list(...))
   if (length(models) < 2 || !all(vapply(models, inherits, NA, "surveysynth_synthesizer"))) {
     refuse("in_sequence() takes two models or more: in_sequence(fbs(income ~ region), fbs(rent ~ region + log(income)))")
   }
-  made <- make("Sequential", "in_sequence", models = models,
+  made <- make("Sequential", "in_sequence", models = models, shares = if (!is.null(shares)) as.list(shares),
+               applies = if (length(applies)) as.list(applies),
+               elsewhere = if (length(elsewhere)) as.list(elsewhere),
                class = c("surveysynth_sequence", "surveysynth_synthesizer"))
   made$outcomes <- unlist(lapply(models, `[[`, "outcomes"))
-  made$columns <- setdiff(unlist(lapply(models, `[[`, "columns")), made$outcomes)
+  made$columns <- setdiff(c(unlist(lapply(models, `[[`, "columns")), columns_of_rules(applies)), made$outcomes)
   made
+}
+
+# The names in conditions that are written as Python has them, without what is quoted.
+columns_of_rules <- function(rules) {
+  bare <- gsub("'[^']*'|\"[^\"]*\"", "", unlist(rules))
+  names <- unlist(regmatches(bare, gregexpr("`[^`]+`|[A-Za-z_.][A-Za-z0-9_.]*", bare)))
+  setdiff(gsub("`", "", names), c("and", "or", "not", "in"))
 }
 
 #' @method print surveysynth_sequence

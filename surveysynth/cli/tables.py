@@ -75,7 +75,8 @@ def tables_command(
 
 def _with_condition(release: ss.Release, where: str) -> ss.Release:
     """The release with a condition on its columns as a column of that name, which titles then say."""
-    from ..synthesis.edits import check_rules, obeyed
+    from ..design.conditions import obeyed
+    from ..synthesis.edits import check_rules
 
     columns = [*release.datasets[0].frame]
     if where in columns:

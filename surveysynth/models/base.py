@@ -17,7 +17,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..choices import Clusters, Missing
+from ..choices import Clusters, Missing, MissingCategory
 from ..design.checks import refuse_zero_weights
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
@@ -92,7 +92,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
     outcomes: tuple[str, ...]
     predictors: str
     measure: str
-    missing: Missing = "fail"  # what a missing outcome does
+    missing: Missing | MissingCategory = "fail"  # what a missing outcome does
 
     categorical: tuple[str, ...] = ()  # outcomes that are categories
     as_in_paper: bool = False  # a paper's setting where ours is another: it stays as it was published
@@ -215,6 +215,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
         """
         given = records if self.from_records else records.public
         return (self.simulate(given, draws.some([s]), rng) for s in chosen)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Outcomes that are missing in some records of synthetic files: by default none."""
+        return ()
 
     @property
     def private_scores(self) -> dict[str, PrivateScores]:
@@ -569,8 +574,9 @@ class Relative(Synthesizer[R]):
         """One draw that is made from public facts alone (InputError where there are none)."""
 
     def scored(
-        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None
-    ) -> Self:
+        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None,
+        *, some: bool = False,
+    ) -> Self:  # fmt: skip
         """The model within public bounds: on normal scores of this very file, which spend epsilon, where it has any.
 
         Parameters
@@ -583,6 +589,8 @@ class Relative(Synthesizer[R]):
             Largest public number of records of a unit.
         rng : numpy.random.Generator, optional
             For tests only; else noise is OpenDP's.
+        some : bool
+            Whether the outcome is missing where its question does not apply, and how many that are is confidential.
 
         Raises
         ------

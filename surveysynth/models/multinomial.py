@@ -10,7 +10,7 @@ have it.  The pseudo posterior and the strict one are sampled from the same targ
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from .._version import __version__
-from ..choices import Clusters
+from ..choices import Clusters, MissingCategory
 from ..design.formula import category, sides_of
 from ..design.survey_design import SurveyDesign
 from ..engines.base import Diagnostics
@@ -29,7 +29,7 @@ from .one_outcome import Standardized
 from .records import Public
 from .relative_outcome import RelativeRows
 from .shared.clipped_categories import ClippedCategories, clipped_categories, pseudo_categories
-from .shared.levels import levels_of
+from .shared.levels import levels_of, with_missing
 from .shared.predictors import Constants, predictor_rows, with_unit_size
 from .tempered_chains import tempered_chains
 
@@ -79,8 +79,9 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         ``"C(activity) ~ region + log(income)"``.  The names of its levels are published.
     predictors : str
         Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
-    missing : {"fail", "drop"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.
+    missing : {"fail", "drop", "category"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.  "category": missing is
+        a category of its own, "missing", among others that become text; synthetic files have it, too.
     weight : "public", optional
         Declares that the survey weight is public: it is kept.  Default: it has to be a function of the predictors.  As
         a later model in sequence it is given the weight.
@@ -103,10 +104,11 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
 
     outcome: str
     predictors: str = "1"
-    missing: Literal["fail", "drop"] = "fail"
+    missing: MissingCategory = "fail"  # type: ignore[assignment]  # categories have one more
     weight: Literal["public"] | None = None
 
     name: ClassVar[str] = "multinomial regression"
+    may_be_missing: ClassVar[tuple[str, ...]] = get_args(MissingCategory)
 
     def __post_init__(self) -> None:
         outcome, predictors = sides_of(self.outcome, self.predictors)
@@ -139,7 +141,7 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         ModelError
             One level.
         """
-        code, levels = levels_of(design.column(self.outcome), self.outcome)
+        code, levels = self._levels(design)
         if len(levels) > MOST:
             raise InputError(f"outcome {self.outcome!r} has {len(levels)} categories, {MOST} are the most: group them")
         X, row, columns = self.predictor_rows(design, clusters, constants)
@@ -155,6 +157,11 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
             row=row, y=code.astype(np.float64), public_weights=weights, levels=levels,
             **self.standardized(X, row, columns),
         )  # fmt: skip
+
+    def _levels(self, design: SurveyDesign) -> tuple[Codes, pd.Index]:
+        """Level of each record, and the levels."""
+        column = design.column(self.outcome)
+        return levels_of(with_missing(column) if self.missing == "category" else column, self.outcome)
 
     def fit(self, records: CategoryRecords, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw b from the pseudo posterior, by Hamiltonian chains.
@@ -213,7 +220,7 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
     def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
         """As :meth:`Relative.expected_dimensions`."""
         X = predictor_rows(design, self.predictors, None)[0]
-        return 1, int(np.linalg.matrix_rank(X)) * (len(levels_of(design.column(self.outcome), self.outcome)[1]) - 1)
+        return 1, int(np.linalg.matrix_rank(X)) * (len(self._levels(design)[1]) - 1)
 
     def broad_reference(self, records: CategoryRecords) -> Draws:
         """Even shares."""

@@ -47,13 +47,14 @@ class OneOutcome(Portable[S]):
     predictors: str
     missing: Literal["fail", "drop"]
     name: ClassVar[str]
+    may_be_missing: ClassVar[tuple[str, ...]] = ("fail", "drop")  # what ``missing`` can be
 
     def _check(self) -> None:
         outcome, predictors = sides_of(self.outcome, self.predictors)
         self.__dict__.update(outcome=outcome, predictors=predictors)
         if not isinstance(self.outcome, str) or not self.outcome:
             raise InputError(f"outcome must be the name of one column: {self.name} synthesizes one outcome")
-        one_of(self.missing, ("fail", "drop"), "missing")
+        one_of(self.missing, self.may_be_missing, "missing")
         if self.outcome in formula_columns(self.predictors):
             raise InputError(f"{self.outcome}: an outcome cannot be a predictor; predictors are public")
 

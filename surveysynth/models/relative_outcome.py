@@ -158,8 +158,9 @@ class RelativeOutcome(RelativeRows[S]):
         return self._with(earlier.bounds, strict=self.strict)
 
     def scored(
-        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None
-    ) -> Self:
+        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None,
+        *, some: bool = False,
+    ) -> Self:  # fmt: skip
         """Within public bounds, which cost nothing."""
         if self.bounds is not None:
             raise InputError(f"bounds are given twice, to {type(self).__name__} and beside it; leave one of them out")

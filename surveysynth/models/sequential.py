@@ -6,11 +6,17 @@ y_j are the outcomes of model j, w is the survey weight, x what is public (Raghu
 It is one density of a record, with one privacy weight: parameters of the models are apart, so that each is fitted by
 itself under the same weights.  A synthetic record gets its outcomes one after the other, each given those that were
 drawn before.
+
+**Questions that are asked of some records only.**  With s_i = 1 where a public condition on x_i and earlier outcomes
+holds, and 0 elsewhere, model j is that of the records with s_i = 1, and a record's factor is p(y_j | ...)^s_i:
+elsewhere the outcome is a constant, which is public.  The condition may hang on outcomes that are confidential.  Under
+the strict mechanism a record adds a s_i (clamp(l_i) - C_B) to the log target, whose range is at most that of a record
+with s_i = 1: nothing else of the target, of its scales or nodes may know how many have s_i = 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
@@ -22,19 +28,25 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from ..choices import Clusters
+from ..design.conditions import columns_of_condition, obeyed
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, ModelError
+from ..errors import InputError, ModelError, PrivacyError
+from ..validation import positive
 from .base import LeaveOneOut, Relative, Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .multinomial import MultinomialRegression
 from .one_outcome import OneOutcome, Standardized
 from .records import EACH, Public, Records
+from .shared.levels import as_text, with_missing
 from .shared.normal_scores import PrivateScores
 from .shared.predictors import LOG_WEIGHT, Constants, model_spec
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Bools = NDArray[np.bool_]
 
+NOT_APPLICABLE, MISSING = "not applicable", "missing"  # what an outcome is where it does not apply
+FEWEST = 30  # records of a simulated file that a model is for: with fewer there is nothing to set scales by
 SCALES = (
     "means and standard deviations of the predictors of {}, of which some are confidential: priors of coefficients are "
     "on that scale"
@@ -78,8 +90,8 @@ class Later:
         return cls(records.view, *model_spec(design, model.predictors), records.columns, mean, sd, beside)
 
     def public(self, frame: pd.DataFrame, weights: Floats) -> Public:
-        """What the model simulates from: every record has a row of its own."""
-        given = _with_log_weight(frame, weights / weights.mean()).astype(dict(self.types))
+        """What the model simulates from, given a frame with the log weight: every record has a row of its own."""
+        given = frame.astype(dict(self.types))
         matrix = np.asarray(self.spec.get_model_matrix(given, na_action="ignore"), dtype=np.float64)
         found = dict(zip(map(str, self.spec.column_names), matrix.T, strict=True))
         X = np.column_stack([found[column] for column in self.columns])
@@ -89,7 +101,7 @@ class Later:
         if unusable.any():
             raise ModelError(
                 f"predictors that are synthetic have no finite value in {int(unusable.sum()):,} records: the formula "
-                "takes the log of an outcome that can be 0, say; write log(income + 1) or arcsinh(income)"
+                "takes the log of an outcome that can be 0, say; write log(income + 1)"
             )
         return self.view(X=X, row=np.arange(len(X)), columns=self.columns, public_weights=weights, **self.beside)
 
@@ -124,9 +136,12 @@ class SequentialRecords(Records, SequentialPublic):
     ----------
     others : tuple of Records
         Those of the later models, whose predictors are confidential.
+    asked : bool array (n, models)
+        Whom each model is for.  Of others its records hold values that stand in, and count nothing.
     """
 
     others: tuple[Records, ...]
+    asked: Bools = field(metadata=EACH)
 
     view: ClassVar[type[Public]] = SequentialPublic
 
@@ -150,11 +165,22 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         ``FBS("income + C(job) ~ region")``.  The later ones are amounts, counts, shares, or categories by a
         :class:`MultinomialRegression`; what they are given of the earlier outcomes is what their formulas name, and the
         log of the weight.
+    applies : mapping of outcome to str, optional
+        Public conditions on columns that come before, such as ``{"rent": "tenure == 'tenant'"}``: elsewhere the
+        question does not apply, the outcome is ``elsewhere``, and the model is fitted on the records to which it does.
+        Whatever the file has elsewhere is not looked at.  Public columns of conditions are predictors, and published.
+    elsewhere : mapping of outcome to 0 or str, optional
+        What synthetic files have where a question does not apply: 0, or a label; by default numbers are missing there,
+        and categories ``"not applicable"``.
+    shares : sequence of float, optional
+        How :class:`Strict` splits epsilon among the models, relative to each other; by default by expected accuracy.
 
     Raises
     ------
     InputError
-        Fewer than two models; an outcome twice; a formula that names an outcome of its own or a later model.
+        Fewer than two models; an outcome twice; a formula that names an outcome of its own or a later model; conditions
+        that are none, of the first model's outcomes, or on columns that do not come before; shares that are not one
+        positive number a model.
     ModelError
         A later model of categories within cells, or one that cannot take the weight as given.
 
@@ -168,7 +194,14 @@ class Sequential(LeaveOneOut[SequentialRecords]):
 
     models: tuple[Synthesizer, ...] = ()  # not the property of one model
 
-    def __init__(self, models: Sequence[Synthesizer]) -> None:
+    def __init__(
+        self,
+        models: Sequence[Synthesizer],
+        *,
+        applies: Mapping[str, str] | None = None,
+        elsewhere: Mapping[str, int | str] | None = None,
+        shares: Sequence[float] | None = None,
+    ) -> None:
         given = list(models) if isinstance(models, Sequence) and not isinstance(models, str) else []
         if len(given) < 2 or not all(isinstance(model, Synthesizer) for model in given):
             raise InputError(
@@ -180,6 +213,9 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         twice = sorted({name for name in self.outcomes if self.outcomes.count(name) > 1})
         if twice:
             raise InputError(f"{', '.join(twice)}: an outcome of two models; name it in one")
+        self.applies, self.elsewhere = dict(applies or {}), dict(elsewhere or {})
+        self.shares = None if shares is None else _shares(shares, len(self.models))
+        self._check_applies()
         known: list[str] = []
         public: list[str] = []
         for model in self.models:
@@ -190,12 +226,78 @@ class Sequential(LeaveOneOut[SequentialRecords]):
                     "has: put the models in an order in which every predictor is public or comes before"
                 )
             public += [c for c in model.predictor_columns if c not in (*self.outcomes, *public, LOG_WEIGHT)]
+            if (rule := self._rule(model)) is not None:
+                named = columns_of_condition(rule, "applies")
+                if late := sorted(c for c in named if c in self.outcomes and c not in known):
+                    raise InputError(f"applies: {rule!r} names {', '.join(late)}, which no earlier model has")
+                public += sorted(c for c in named if c not in (*self.outcomes, *public))
             known += model.outcomes
         self.predictors = " + ".join(name if name.isidentifier() else f"`{name}`" for name in public) or "1"
         self.measure = "; ".join(model.measure for model in self.models)
 
     def __repr__(self) -> str:
-        return f"Sequential([{', '.join(map(repr, self.models))}])"
+        given = {"applies": self.applies, "elsewhere": self.elsewhere, "shares": self.shares}
+        options = "".join(f", {name}={value!r}" for name, value in given.items() if value)
+        return f"Sequential([{', '.join(map(repr, self.models))}]{options})"
+
+    # ---- questions that are asked of some
+
+    def _check_applies(self) -> None:
+        """Refuse conditions of the first model, of several outcomes at once, and values where there is no condition."""
+        for outcome, rule in self.applies.items():
+            model = next((each for each in self.models[1:] if outcome in each.outcomes), None)
+            if model is None or len(model.outcomes) > 1:
+                raise InputError(f"applies: {outcome!r} is not the one outcome of a later model")
+            if not isinstance(rule, str) or not rule.strip():
+                raise InputError("applies: conditions on columns, as text: {'rent': \"tenure == 'tenant'\"}")
+        for outcome, value in self.elsewhere.items():
+            if outcome not in self.applies:
+                raise InputError(f"elsewhere: {outcome!r} has no condition in applies")
+            label = outcome in self.categorical
+            if not (isinstance(value, str) if label else value == 0 and not isinstance(value, bool)):
+                known = "a label, which is text" if label else "0, or missing if it is left out"
+                raise InputError(f"elsewhere: {outcome!r} is {known}")
+
+    def _rule(self, model: Synthesizer) -> str | None:
+        """The condition under which a model's question applies."""
+        return next((self.applies[outcome] for outcome in model.outcomes if outcome in self.applies), None)
+
+    def _whom(self, model: Synthesizer, frame: pd.DataFrame) -> Bools:
+        """Records to which a model's question applies: (n,)."""
+        rule = self._rule(model)
+        return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
+
+    def _elsewhere(self, model: Synthesizer) -> float | str:
+        """The outcome of a record to which it does not apply."""
+        outcome = model.outcomes[0]
+        return self.elsewhere.get(outcome, NOT_APPLICABLE if outcome in self.categorical else np.nan)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Outcomes that are missing where they do not apply."""
+        return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
+
+    def files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
+        """Each later model, the file that it is for, and the records to which it applies.
+
+        Earlier outcomes are what they are in synthetic files where they do not apply; its own outcome is missing there.
+
+        Raises
+        ------
+        InputError
+            A condition that cannot be evaluated on the file.
+        """
+        for model in self.models[1:]:
+            there = self._whom(model, frame)
+            if self._rule(model) is None:
+                yield model, frame, there
+                frame = frame.assign(**_missing_as_category(model, frame))
+                continue
+            (outcome,) = model.outcomes
+            own = as_text(frame[outcome]) if outcome in self.categorical else frame[outcome]
+            yield model, frame.assign(**{outcome: own.where(there)}), there
+            own = _missing_as_category(model, frame).get(outcome, own)
+            frame = frame.assign(**{outcome: own.where(there, self._elsewhere(model))})
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
@@ -214,26 +316,31 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         X, row, columns = self.predictor_rows(design, clusters, constants)
         first = self.models[0].prepare(design, "ignore", mean_weight, constants)
         mean = mean_weight or float(design.weights.mean())
-        weighted = SurveyDesign(
-            _with_log_weight(design.frame, design.weights / mean), **design.roles(), labels=design.labels
-        )  # fmt: skip
-        others = tuple(model.prepare(weighted, "ignore", mean_weight) for model in self.models[1:])
-        later = tuple(Later.of(weighted, *each) for each in zip(self.models[1:], others, strict=True))
+        others, later, asked = list[Records](), list[Later](), [np.ones(design.n, dtype=bool)]
+        for model, file, there in self.files(_with_log_weight(design.frame, design.weights / mean)):
+            weighted = SurveyDesign(_standing_in(model, file, there), **design.roles(), labels=design.labels)
+            others.append(model.prepare(weighted, "ignore", mean_weight))
+            later.append(Later.of(weighted, model, others[-1]))
+            asked.append(there)
         frame = design.frame[list(self.predictor_columns)].reset_index(drop=True)
         y = np.column_stack([part.y for part in (first, *others)])
         return SequentialRecords(
             X=X, row=row, columns=columns, public_weights=first.public_weights, y=y, log_w=first.log_w, frame=frame,
-            place=np.arange(design.n), first=first, later=later, others=others,
+            place=np.arange(design.n), first=first, later=tuple(later), others=tuple(others),
+            asked=np.column_stack(asked),
         )  # fmt: skip
 
     def fit(self, records: SequentialRecords, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw the parameters of each model under the same privacy weights."""
         return self.together([
-            model.fit(part, alpha, sampler) for model, part in zip(self.models, records.parts, strict=True)
+            model.fit(part, alpha * asked, sampler)
+            for model, part, asked in zip(self.models, records.parts, records.asked.T, strict=True)
         ])  # fmt: skip
 
     def together(self, drawn: Sequence[Draws]) -> Draws:
-        """Draws of each model as draws of all."""
+        """Draws of each model as draws of all: as many as the fewest, of chains that were run again for longer evenly."""
+        size = min(each.size for each in drawn)
+        drawn = [d if d.size == size else d.some((np.arange(size) * d.size // size).tolist()) for d in drawn]
         diagnostics, weight = drawn[0].diagnostics, drawn[0].weight
         for each in drawn[1:]:
             diagnostics, weight = diagnostics.worst(each.diagnostics), weight * each.weight
@@ -245,8 +352,11 @@ class Sequential(LeaveOneOut[SequentialRecords]):
 
     def log_density(self, records: SequentialRecords, draws: Draws) -> Floats:
         """log p of all outcomes and the weight of each record: (S, n)."""
-        parts = zip(self.models, records.parts, strict=True)
-        return np.asarray(sum(model.log_density(part, _of_model(draws, k)) for k, (model, part) in enumerate(parts)))
+        parts = zip(self.models, records.parts, records.asked.T, strict=True)
+        return np.asarray(sum(
+            np.where(asked, model.log_density(part, _of_model(draws, k)), 0.0)
+            for k, (model, part, asked) in enumerate(parts)
+        ))  # fmt: skip
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: the first model's outcomes and weights, then one model after the other."""
@@ -262,8 +372,19 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         first, *others = self.models
         made = first.simulate(public.first, drawn[0], rng)
         frame = public.frame.iloc[public.place].reset_index(drop=True).assign(**first.columns_of(made))
+        frame = _with_log_weight(frame, made.weights / made.weights.mean())
         for model, later, draw in zip(others, public.later, drawn[1:], strict=False):
-            frame = frame.assign(**model.columns_of(model.simulate(later.public(frame, made.weights), draw, rng)))
+            there = self._whom(model, frame)
+            if there.all():
+                frame = frame.assign(**model.columns_of(model.simulate(later.public(frame, made.weights), draw, rng)))
+                continue
+            (outcome,) = model.outcomes
+            column = np.full(len(frame), self._elsewhere(model), dtype=object)
+            if there.any():
+                some = model.simulate(later.public(frame[there], made.weights[there]), draw, rng)
+                column[there] = np.asarray(model.columns_of(some)[outcome], dtype=object)
+            text = outcome in self.categorical
+            frame = frame.assign(**{outcome: column.astype(str) if text else column.astype(np.float64)})
         return made, frame
 
     # ---- the strict mechanism, which fits one model after the other
@@ -272,6 +393,38 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         """The same outcomes by other models."""
         made = copy(self)
         made.models = tuple(models)
+        return made
+
+    @property
+    def split(self) -> tuple[float, ...]:
+        """Shares of epsilon: equal ones, where none are known."""
+        return self.shares or (1 / len(self.models),) * len(self.models)
+
+    def expected_dimensions(
+        self, design: SurveyDesign, bounds: Mapping[str, tuple[float, float]]
+    ) -> list[tuple[int, int]]:
+        """Confidential numbers of a record and parameters of each model, as :meth:`Relative.expected_dimensions`.
+
+        Those of later models are counted on a made-up file: earlier numbers lie anywhere within their public bounds (or
+        between 1 and 2), earlier categories are their levels, whose names are published, in turn.
+        """
+        rng = np.random.default_rng(0)  # of made-up values alone
+        frame = design.frame.assign(**{LOG_WEIGHT: rng.normal(size=design.n)})
+        for outcome in self.numeric:
+            frame[outcome] = rng.uniform(*bounds.get(outcome, (1.0, 2.0)), design.n)
+        for outcome in self.categorical:
+            frame[outcome] = np.resize(np.asarray(design.column(outcome).dropna().unique(), dtype=object), design.n)
+        made_up = SurveyDesign(frame, **design.roles(), labels=design.labels)
+        out = list[tuple[int, int]]()
+        for k, model in enumerate(self.models):
+            assert isinstance(model, Relative)  # as check_relative sees to
+            out.append(model.expected_dimensions(made_up if k else design))
+        return out
+
+    def sharing(self, shares: Sequence[float]) -> Self:
+        """The same models under these shares of epsilon."""
+        made = copy(self)
+        made.shares = _shares(shares, len(self.models))
         return made
 
     @property
@@ -298,14 +451,26 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         """The records of the model after those that have a reference, with predictor rows that set scales.
 
         Its predictors are confidential, and nothing of them may set a scale: the rows are those of a file that is
-        simulated from the references, which are published or paid for.
+        simulated from the references, which are published or paid for; of a question that does not apply to all, rows
+        of those to whom it does, and how many these are of n is what is known of that number.
+
+        Raises
+        ------
+        PrivacyError
+            It applies to hardly any of them.
         """
         k = len(references)
         if k == 0:
             return records.first
         assert isinstance(records.public, SequentialPublic)
         made, frame = self._first_of(records.public, references, rng)
-        X = records.later[k - 1].public(frame, made.weights).X
+        there = self._whom(self.models[k], frame)
+        if there.sum() < FEWEST:
+            raise PrivacyError(
+                f"{', '.join(self.models[k].outcomes)} applies to fewer than {FEWEST} records of a file that was "
+                "simulated from the first draws of the models before: too few for a model. Leave the outcome out"
+            )
+        X = records.later[k - 1].public(frame[there], made.weights[there]).X
         return replace(records.others[k - 1], simulated=X)
 
     def check_leave_one_out(self) -> None:
@@ -318,9 +483,9 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     def log_ratio_bounds(self, records: SequentialRecords, alpha: Floats, delta: float) -> Floats:
         """The sum of the models' bounds, each at its share of delta: parameters of the models are independent."""
         total = np.zeros(records.n)
-        for model, part in zip(self.models, records.parts, strict=True):
+        for model, part, asked in zip(self.models, records.parts, records.asked.T, strict=True):
             assert isinstance(model, LeaveOneOut)  # as check_leave_one_out sees to
-            total += model.log_ratio_bounds(part, alpha, delta / len(self.models))
+            total += model.log_ratio_bounds(part, alpha * asked, delta / len(self.models))
         return total
 
     def describe(self, public: Public) -> dict[str, Any]:
@@ -328,7 +493,12 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         formulas = [f"{' + '.join(model.outcomes)} ~ {model.predictors}" for model in self.models]
         steps = [f"{model.name}: {formula}" for model, formula in zip(self.models, formulas, strict=True)]
         measures = [model.measure for model in self.models]
-        return super().describe(public) | {"sequence": steps, "transform": measures}
+        said: dict[str, Any] = {"sequence": steps, "transform": measures}
+        if self.applies:
+            unsaid = {o: NOT_APPLICABLE if o in self.categorical else MISSING for o in self.applies}
+            others = unsaid | self.elsewhere
+            said |= {"applies": self.applies, "elsewhere": others}
+        return super().describe(public) | said
 
     def assumptions(self, public: Public) -> list[str]:
         """What each model takes as given."""
@@ -338,6 +508,10 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         for model in self.models[1:]:
             what = f"{', '.join(model.outcomes)}: {model.name} given {model.predictors}"
             said.append(f"{what}, on the scale {model.measure}")
+            if (rule := self._rule(model)) is not None:
+                value = self._elsewhere(model)
+                other = "missing" if value != value else value
+                said.append(f"{model.outcomes[0]} applies where {rule}, a public rule, and is {other} elsewhere")
         return said
 
     @property
@@ -366,6 +540,37 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
 def _with_log_weight(frame: pd.DataFrame, weights: Floats) -> pd.DataFrame:
     """With the column that later models have for the weight, relative to its mean."""
     return frame.assign(**{LOG_WEIGHT: np.log(weights)})
+
+
+def _missing_as_category(model: Synthesizer, frame: pd.DataFrame) -> dict[str, pd.Series]:
+    """Outcomes as text with a category for those who lack one, where a model says so."""
+    if model.missing != "category":
+        return {}
+    return {outcome: with_missing(frame[outcome]) for outcome in model.categorical}
+
+
+def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.DataFrame:
+    """The file with values that stand in where a model's question does not apply: those of the first to whom it does.
+
+    They count nothing, and every check of the model passes where it does for that record.  Labels of earlier outcomes
+    stay, so that a formula has the same columns whoever is asked, and so do weights.
+    """
+    if there.all():
+        return frame
+    if not there.any():
+        raise InputError(f"applies: {', '.join(model.outcomes)} applies to no record")
+    first = frame.iloc[int(np.argmax(there))]
+    kept = [c for c in model.predictor_columns if c != LOG_WEIGHT]
+    numbers = [c for c in kept if pd.api.types.is_numeric_dtype(frame[c])]
+    return frame.assign(**{c: frame[c].where(there, first[c]) for c in (*model.outcomes, *numbers)})
+
+
+def _shares(given: Sequence[float], models: int) -> tuple[float, ...]:
+    """Shares of epsilon that add up to 1."""
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or len(given) != models:
+        raise InputError(f"shares of epsilon: one positive number for each of the {models} models")
+    numbers = [positive(each, "a share of epsilon") for each in given]
+    return tuple(each / sum(numbers) for each in numbers)
 
 
 def _of_model(draws: Draws, k: int) -> Draws:

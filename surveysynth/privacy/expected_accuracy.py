@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
+from ..errors import PrivacyError
 from ..validation import positive, whole
 from .budget import Budget
-from .mechanisms.strict import Strict, clamp_of, first_epsilon, noise_of_scores, refuse_modes, scores_epsilon
+from .mechanisms.strict import (
+    FIRST_LEAST,
+    FIRST_PER_PARAMETER,
+    FIRST_SHARE,
+    Strict,
+    clamp_of,
+    first_epsilon,
+    noise_of_scores,
+    one_mode,
+    refuse_modes,
+    scores_epsilon,
+    tempered,
+)  # fmt: skip
 
 
 def expected_se(
@@ -68,16 +83,81 @@ def expected_se(
 
 
 def information_and_noise(
-    n: int, parameters: int, budget: Budget, *, numbers: int, reference: bool, scores: bool, tailed: bool = False
-) -> tuple[float, float]:
+    n: int, parameters: int, budget: Budget, *, numbers: int, reference: bool, scores: bool, tailed: bool = False,
+    later: bool = False,
+) -> tuple[float, float]:  # fmt: skip
     """The share a of a record's log density that counts, and the noise of scores, a variance over the file's own.
 
-    Arguments and errors are those of :func:`expected_se`.
+    Arguments and errors are those of :func:`expected_se`; ``later`` is a model whose predictors are confidential.
     """
     n, parameters, numbers = whole(n, "n"), whole(parameters, "parameters"), whole(numbers, "numbers")
-    of_scores = scores_epsilon(budget, n, max(numbers - 1, 1), numbers) if scores else 0.0
+    outcomes = numbers if later else max(numbers - 1, 1)
+    of_scores = scores_epsilon(budget, n, outcomes, numbers) if scores else 0.0
     first = 0.0 if reference else first_epsilon(parameters, n, budget, tailed=tailed)
     rest = replace(budget, parts=(("normal scores", of_scores), ("first draw", first)))
     refuse_modes(rest, n, numbers, parameters, tailed=tailed)
-    noise = noise_of_scores(of_scores, n, max(numbers - 1, 1)) if scores else 0.0
-    return rest.bound / clamp_of(rest, numbers, tailed=tailed), noise
+    noise = noise_of_scores(of_scores, n, outcomes) if scores else 0.0
+    return tempered(rest.bound, clamp_of(rest, numbers, tailed=tailed), confidential=later), noise
+
+
+class Sized(NamedTuple):
+    """What is public of the size of one of several models in sequence.
+
+    Attributes
+    ----------
+    numbers, parameters : int
+        As :func:`expected_se` has them.
+    scores, tailed : bool
+        The same.
+    later : bool
+        Whether its predictors are confidential.
+    """
+
+    numbers: int
+    parameters: int
+    scores: bool
+    later: bool
+    tailed: bool = False
+
+
+STEPS = 100  # parts in which epsilon is split among models
+
+
+def expected_variance(model: Sized, n: int, budget: Budget) -> float:
+    """Variance of a mean of a model's outcome over that of the confidential file, about; infinite if it is refused."""
+    assert budget.epsilon is not None  # as synthesize sees to
+    least = max(FIRST_LEAST, FIRST_PER_PARAMETER * model.parameters / n)
+    if least > FIRST_SHARE * budget.epsilon or not one_mode(
+        replace(budget, parts=(("first draw", least),)), n, model.numbers, model.parameters, tailed=model.tailed
+    ):
+        return math.inf  # at once: the message of a refusal is dear
+    try:
+        a, noise = information_and_noise(
+            n, model.parameters, budget, numbers=model.numbers, reference=False, scores=model.scores,
+            tailed=model.tailed, later=model.later,
+        )  # fmt: skip
+    except PrivacyError:
+        return math.inf
+    return 1 + (1 + 1 / a) / budget.m + noise
+
+
+@lru_cache(maxsize=64)
+def expected_split(models: tuple[Sized, ...], n: int, budget: Budget) -> tuple[float, ...] | None:
+    """Shares of epsilon that make the mean of the models' expected variances least, from public numbers alone.
+
+    Every model has the least epsilon with which it is not refused, and the rest goes in small steps to the model whose
+    variance it takes most off.  None where there is not enough for all of them.
+    """
+    assert budget.epsilon is not None  # as synthesize sees to
+    step = budget.epsilon / STEPS
+    variance = [
+        [math.inf, *(expected_variance(model, n, Budget(k * step, budget.m)) for k in range(1, STEPS + 1))]
+        for model in models
+    ]
+    steps = [next((k for k, v in enumerate(each) if math.isfinite(v)), STEPS + 1) for each in variance]
+    if sum(steps) > STEPS:
+        return None
+    for _ in range(STEPS - sum(steps)):
+        gains = [each[k] - each[k + 1] if k < STEPS else 0.0 for each, k in zip(variance, steps, strict=True)]
+        steps[gains.index(max(gains))] += 1
+    return tuple(k / STEPS for k in steps)

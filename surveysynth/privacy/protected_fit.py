@@ -77,6 +77,10 @@ class ProtectedFit:
         Overall bound that is declared, where it is neither the largest of ``bounds`` nor a clamp.
     sequence : tuple of (str, ProtectedFit)
         Those of models in sequence, by their outcomes.
+    epsilon : float, optional
+        Of such a model, its parts included.
+    some_asked : bool
+        Whether some of them are of questions that do not apply to all.
     risk : float array (U,)
         Risks that the privacy weights were made of; NaN where they were not.
     """
@@ -94,6 +98,8 @@ class ProtectedFit:
     reference: Draws | None = None
     cap: float | None = None
     sequence: tuple[tuple[str, ProtectedFit], ...] = ()
+    epsilon: float | None = None
+    some_asked: bool = False
     risk: Floats = field(default_factory=lambda: np.empty(0))
 
     @property

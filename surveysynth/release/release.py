@@ -28,6 +28,7 @@ from ..estimation.moments import correlations_of, covariances, deviations_of
 from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..models.as_json import from_json
+from ..models.sequential import MISSING
 from ..models.shared.normal_scores import under_other_noise
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
@@ -244,6 +245,7 @@ class Release:
                 count_designs=self.count_designs(),
                 synthesized=(*self.categorical, *self.derived),
                 redrawn=self.redrawn,
+                missing=self._missing,
                 of_model=self._of_model if between == "model" else (),
                 interval=Interval.checked(level, df, interval),
             )
@@ -316,6 +318,7 @@ class Release:
             count_designs=self.count_designs(),
             synthesized=(*self.categorical, *self.derived),
             redrawn=self.redrawn,
+            missing=self._missing,
             interval=Interval.checked(level, df),
         )
 
@@ -344,7 +347,9 @@ class Release:
         >>> release.regression("np.log(salary) ~ gender").table["term"].tolist()
         ['Intercept', 'gender[T.male]']
         """
-        return regressions(self.datasets, formula, family, offset=offset, redrawn=self.redrawn)
+        return regressions(
+            self.datasets, formula, family, offset=offset, missing=self._missing, redrawn=self.redrawn
+        )  # fmt: skip
 
     def combine(self, function: Estimator) -> pd.DataFrame:
         """Any estimator of one data set, combined over the m data sets.
@@ -564,6 +569,11 @@ class Release:
         privacy = replace(self.privacy, assumptions=[*before, said], data_dependent=depends)
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
+    @property
+    def _missing(self) -> str:
+        """Records to which a question does not apply are left out of what is about its outcome, where it is missing."""
+        return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
+
     @cached_property
     def redrawn(self) -> tuple[SurveyDesign, ...]:
         """The first data set as other noise in the histograms behind private normal scores would have made it.
@@ -576,10 +586,14 @@ class Release:
         if "private_scores" not in self.method:
             return ()
         scores = {outcome: from_json(said) for outcome, said in self.method["private_scores"].items()}
+        elsewhere = self.method.get("elsewhere", {})
         rng, first = np.random.default_rng(0), self.datasets[0]  # public: every reader has the same table
         designs = []
         for _ in range(REDRAWN):
-            columns = {outcome: under_other_noise(t, first.numeric(outcome), rng) for outcome, t in scores.items()}
+            columns = {
+                outcome: under_other_noise(t, first.numeric(outcome), rng, zeros=elsewhere.get(outcome) == 0)
+                for outcome, t in scores.items()
+            }
             designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles(), labels=first.labels))
         return tuple(self._derived_again(design) for design in designs)
 

@@ -211,7 +211,10 @@ def assemble(
         }
     for name, weight in weights.items():
         frame[name] = weight
-    finite = np.all([np.isfinite(frame[name].to_numpy()) for name in (*synthesizer.numeric, *weights)], axis=0)
+    there = [name for name in (*synthesizer.numeric, *weights) if name not in synthesizer.lacking]
+    finite = np.all([np.isfinite(frame[name].to_numpy()) for name in there], axis=0)
+    for name in synthesizer.lacking:
+        finite &= ~np.isinf(frame[name].to_numpy())
     if not finite.all():
         raise ModelError(
             f"the model drew values that are not finite for {rows(~finite)}; the transform does not suit them"

@@ -12,8 +12,10 @@ from ..models.base import Boundable, Relative, Synthesizer
 from ..models.registry import MODELS
 from ..models.sequential import Sequential
 from ..models.shared.predictors import predictor_rows
-from ..privacy.expected_accuracy import expected_se
+from ..privacy.budget import Budget
+from ..privacy.expected_accuracy import Sized, expected_se, expected_split, information_and_noise
 from .parts import MECHANISMS, bounds_of_scores, mechanism_of, sides, synthesizer_of
+from .sequence import sizes_of
 from .settings import MechanismName, Settings
 
 MODEL_OF: dict[OutcomeKind, tuple[str, str]] = {
@@ -75,6 +77,8 @@ def choose(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Sett
             say("model.prior", "flat", f"{columns} columns, {design.n:,} records: draws are exact, without chains")
     if settings.privacy.epsilon is not None:
         say("release.m", *_data_sets(settings, design, folder))
+    if strict and settings.model.later and not lacking(settings, folder, at_hand=True):
+        say("privacy.shares", *_split(settings, design, folder))
     return settings, reasons
 
 
@@ -101,10 +105,53 @@ def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str
     return out
 
 
+def expected_of_models(
+    settings: Settings, design: SurveyDesign, folder: Path, m: int | None = None
+) -> dict[str, tuple[float, float]]:
+    """Epsilon, and expected standard error of a mean over the file's own, of each model in sequence, by its outcomes.
+
+    Raises
+    ------
+    PrivacyError
+        The release would be refused.
+    """
+    model = synthesizer_of(settings, folder)
+    assert isinstance(model, Sequential) and settings.privacy.epsilon is not None
+    budget = Budget(settings.privacy.epsilon, m or settings.release.m or 3)
+    sized = _sizes(settings, design, folder)
+    out = dict[str, tuple[float, float]]()
+    for own, of, share in zip(model.models, sized, model.split, strict=True):
+        epsilon = budget.epsilon * share  # type: ignore[operator]
+        a, noise = information_and_noise(
+            design.n, of.parameters, Budget(epsilon, budget.m), numbers=of.numbers, reference=False, scores=of.scores,
+            tailed=of.tailed, later=of.later,
+        )  # fmt: skip
+        out[", ".join(own.outcomes)] = epsilon, (1 + (1 + 1 / a) / budget.m + noise) ** 0.5
+    return out
+
+
+def _sizes(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Sized, ...]:
+    """What is public of the size of each model in sequence."""
+    model = mechanism_of(settings, folder).under(synthesizer_of(settings, folder))
+    assert isinstance(model, Sequential)
+    return sizes_of(design, model, bounds_of_scores(settings))
+
+
+def _split(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[list[float] | None, str]:
+    """Shares of epsilon, rounded, and why."""
+    assert settings.privacy.epsilon is not None
+    budget = Budget(settings.privacy.epsilon, settings.release.m or 3)
+    found = expected_split(_sizes(settings, design, folder), design.n, budget)
+    why = "What makes the mean of the expected variances, over the file's own, least, by public numbers"
+    return None if found is None else [round(share, 3) for share in found], why
+
+
 def expected(
     settings: Settings, design: SurveyDesign, folder: Path, m: int | None = None, *, records: int | None = None
 ) -> float | None:
     """Expected standard error of a mean over the file's own; None where there is no public way to say it.
+
+    Of models in sequence the largest.
 
     Parameters
     ----------
@@ -123,8 +170,12 @@ def expected(
     said = settings.privacy
     if said.mechanism != "strict" or said.epsilon is None:
         return None
-    models = synthesizer_of(settings, folder).models
-    model = models[0]
+    model = synthesizer_of(settings, folder)
+    if isinstance(model, Sequential):
+        if settings.privacy.shares is None:
+            with_m = settings.set({"release.m": m or settings.release.m})
+            settings = settings.set({"privacy.shares": _split(with_m, design, folder)[0]})
+        return max(ratio for _, ratio in expected_of_models(settings, design, folder, m).values())
     if not isinstance(model, Relative):
         return None
     numbers, parameters = (
@@ -136,7 +187,7 @@ def expected(
     )
     n = records or (design.n if said.unit is None else design.column(said.unit).nunique())
     return expected_se(
-        n, parameters, said.epsilon / len(models), m or settings.release.m, numbers=numbers,
+        n, parameters, said.epsilon, m or settings.release.m, numbers=numbers,
         reference=said.reference is not None, scores=bounds_of_scores(settings) is not None,
         tailed=model.tailed,
     )  # fmt: skip

@@ -6,8 +6,6 @@ that files are draws from the model given the rules (rejection sampling): post-p
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,14 +15,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.conditions import columns_of_condition, computed, obeyed
 from ..design.derived import RowWise, row_wise
-from ..errors import InputError, ModelError, guarded
+from ..errors import InputError, ModelError
 from ..models.draws import Synthetic
 
 Bools = NDArray[np.bool_]
 
 ROUNDS = 100  # a rule that a record keeps with a probability of 5% is still broken after so many by 6 of a thousand
-QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 HELD = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
 
 
@@ -40,7 +38,7 @@ def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry
     for rule in given:
         if not isinstance(rule, str) or not rule.strip():
             raise InputError(f"{entry}: conditions on columns, as text: 'rent <= income'")
-        names = _names(rule, entry)
+        names = columns_of_condition(rule, entry)
         unknown = sorted(names - set(columns))
         if unknown:
             raise InputError(
@@ -48,20 +46,6 @@ def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry
                 f"{', '.join(columns)}"
             )
     return given
-
-
-def _names(rule: str, entry: str) -> set[str]:
-    """The columns that a rule names; InputError where it is no condition, or calls a function."""
-    text = QUOTED.sub(PLACE, rule).replace("&", " and ").replace("|", " or ")
-
-    def impossible(kind: str) -> InputError:
-        return InputError(f"{entry}: {rule!r} is no condition: write comparisons of columns, as 'rent <= income'")
-
-    tree = guarded(partial(ast.parse, text, mode="eval"), (SyntaxError, ValueError, RecursionError), impossible)
-    nodes = list(ast.walk(tree))
-    if any(isinstance(node, ast.Call | ast.Attribute | ast.Subscript) for node in nodes):
-        raise InputError(f"{entry}: {rule!r} calls a function: derive a column first, or write comparisons of columns")
-    return {node.id for node in nodes if isinstance(node, ast.Name)} - {PLACE} | set(QUOTED.findall(rule))
 
 
 def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dict[str, RowWise]:
@@ -80,34 +64,8 @@ def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dic
         if name in frame:
             raise InputError(f"edits: {name!r} is a column of the synthetic files: derive a new one")
         check_rules([expression], [*frame])
-        out[name] = partial(_computed, expression=expression)
+        out[name] = partial(computed, expression=expression)
         frame = frame.assign(**{name: row_wise(frame, out[name], name)})
-    return out
-
-
-def _computed(frame: pd.DataFrame, expression: str) -> Any:
-    """What an expression says of each record."""
-    return frame.eval(expression, engine="python")
-
-
-def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
-    """Which records obey all rules: (n,); a condition on something missing is not obeyed.
-
-    Raises
-    ------
-    InputError
-        A rule whose value is no condition.
-    """
-    out = np.ones(len(frame), dtype=bool)
-    for rule in rules:
-
-        def impossible(kind: str, rule: str = rule) -> InputError:
-            return InputError(f"{entry}: {rule!r} cannot be evaluated ({kind})")
-
-        found = guarded(partial(_computed, frame, rule), Exception, impossible)
-        if not isinstance(found, pd.Series) or not pd.api.types.is_bool_dtype(found.dtype):
-            raise InputError(f"{entry}: {rule!r} is no condition: write a comparison, as 'rent <= income'")
-        out &= found.fillna(False).to_numpy(dtype=bool)
     return out
 
 

@@ -32,6 +32,7 @@ from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
+from ..privacy.expected_accuracy import expected_split
 from ..privacy.mechanisms import Assessment, Mechanism, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.privacy_weights import PrivacyWeights
@@ -48,6 +49,7 @@ from .edits import check_rules
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
 from .missing import said_of_missing, without_missing
 from .policy import Policy
+from .sequence import sizes_of
 
 Floats = NDArray[np.float64]
 
@@ -203,6 +205,9 @@ def fit(
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
     streams = Streams.of(seed)
     noise = None if seed is None else streams.draws
+    if isinstance(synthesizer, Sequential) and mechanism.clamps and synthesizer.shares is None:
+        found = expected_split(sizes_of(design, synthesizer, bounds), design.n, budget)
+        synthesizer = synthesizer if found is None else synthesizer.sharing(found)
     if bounds is not None:
         synthesizer = _scored(design, synthesizer, bounds, budget, protected, noise)
     budget = replace(budget, parts=synthesizer.spent)
@@ -225,19 +230,25 @@ def fit(
 
 def _scored(
     design: SurveyDesign, synthesizer: Synthesizer, bounds: Any, budget: Budget, protected: Unit,
-    rng: np.random.Generator | None,
+    rng: np.random.Generator | None, *, some: bool = False,
 ) -> Synthesizer:  # fmt: skip
     """The model on private normal scores of the file, under a part of the budget."""
     if isinstance(synthesizer, Sequential):
         given = bounds if isinstance(bounds, Mapping) else dict.fromkeys(synthesizer.outcomes, bounds)
-        share = shared(budget, len(synthesizer.models))
+        files = [design, *(
+            SurveyDesign(file, **design.roles(), labels=design.labels) if synthesizer.applies else design
+            for _, file, _ in synthesizer.files(design.frame)
+        )]  # fmt: skip
         own = [{o: b for o, b in given.items() if o in model.outcomes} for model in synthesizer.models]
         beyond = [name for name in given if name not in synthesizer.outcomes]
         if beyond:
             raise InputError(f"bounds= names other columns than the outcomes: {', '.join(map(str, beyond))}")
         return synthesizer.with_models([
-            _scored(design, model, some, share, protected, rng) if some else model
-            for model, some in zip(synthesizer.models, own, strict=True)
+            _scored(
+                file, model, some, shared(budget, share), protected, rng,
+                some=not set(model.outcomes).isdisjoint(synthesizer.applies),
+            ) if some else model
+            for file, model, some, share in zip(files, synthesizer.models, own, synthesizer.split, strict=True)
         ])  # fmt: skip
     if not isinstance(synthesizer, Relative):
         raise InputError(f"{synthesizer.name} takes no bounds=: leave it out, or give it to the model")
@@ -247,7 +258,7 @@ def _scored(
     outcomes = len(synthesizer.numeric)
     scored = synthesizer.scored_by_bounds
     epsilon = scores_epsilon(budget, design.n, outcomes, outcomes + 1, each) if scored else 0.0
-    return synthesizer.scored(design, bounds, epsilon, each, rng)
+    return synthesizer.scored(design, bounds, epsilon, each, rng, some=some)
 
 
 def _protect(

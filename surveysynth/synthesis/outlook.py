@@ -28,7 +28,7 @@ from ..privacy.units import unit_of
 from ..publication.footnotes import protected, unprotected
 from ..validation import as_list
 from .assemble import check_public, check_total, public_columns, public_mean_weight
-from .chosen import expected
+from .chosen import expected, expected_of_models
 from .missing import without_missing
 from .parts import bounds_of_scores, by_of, later_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
@@ -112,7 +112,7 @@ def outlook(
         "Privacy": [_said_of_privacy(settings)],
         "Public": [_said_of_public(settings, design, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
-        "Expected": _said_of_accuracy(settings, ratio, cells, by),
+        "Expected": _said_of_accuracy(settings, ratio, _of_models(settings, design, model, folder), cells, by),
         "Page": _said_on_page(settings, design, model, folder),
         "Time": [_said_of_time(settings, design, mechanism)],
     }
@@ -174,10 +174,26 @@ def _text(bounds: Any) -> str:
     return f"{bounds[0]:,.15g} to {bounds[1]:,.15g}"
 
 
-def _said_of_accuracy(settings: Settings, ratio: float | None, cells: pd.DataFrame, by: list[str]) -> list[str]:
+def _of_models(
+    settings: Settings, design: SurveyDesign, model: Synthesizer, folder: Path
+) -> dict[str, tuple[float, float]]:
+    """Epsilon and expected standard error, over the file's own, of each model in sequence under Strict."""
+    sequence = isinstance(model, Sequential) and settings.privacy.mechanism == "strict"
+    return expected_of_models(settings, design, folder) if sequence else {}
+
+
+def _said_of_accuracy(
+    settings: Settings, ratio: float | None, models: Mapping[str, tuple[float, float]], cells: pd.DataFrame,
+    by: list[str],
+) -> list[str]:  # fmt: skip
     if ratio is None:
         return ["no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"]
     said = [f"standard errors of means about {ratio:.2f} times the file's own, in every cell that the model holds"]
+    if models:
+        each = "; ".join(f"{name} {of:.2f} (epsilon {epsilon:.3g})" for name, (epsilon, of) in models.items())
+        said = [f"standard errors of means, about so many times the file's own in every cell that is modelled: {each}"]
+        if settings.edits.applies:
+            said.append("more where a question applies to few: these numbers are those of all records")
     if settings.model.zeros:
         said.append("more where few amounts are not 0, as scores and amounts rest on these alone; --inside counts them")
     if by:

@@ -77,10 +77,20 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
         raise InputError(f"model.name = {name!r} synthesizes one outcome")
     first = listed.make(outcomes[0] if len(outcomes) == 1 else outcomes, predictors, **given)
     if not said.later:
+        _refuse_of_sequences(settings)
         return first
     if name != "fbs":
         raise InputError("model.later: further outcomes go with model.name = 'fbs'")
-    return Sequential([first, *(_later(each, given, settings.privacy.bounds) for each in later_of(settings))])
+    models = [first, *(_later(each, given, settings.privacy.bounds) for each in later_of(settings))]
+    edits, shares = settings.edits, settings.privacy.shares
+    return Sequential(models, applies=edits.applies, elsewhere=edits.elsewhere, shares=shares)
+
+
+def _refuse_of_sequences(settings: Settings) -> None:
+    """Refuse entries that are about models in sequence."""
+    names = "edits.applies", "edits.elsewhere", "privacy.shares"
+    if stray := [name for name in names if settings[name] is not None]:
+        raise InputError(f"{', '.join(stray)}: only with model.later")
 
 
 def later_of(settings: Settings) -> list[LaterModel]:
@@ -101,6 +111,8 @@ def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
     if said.zeros is not None:
         _refuse({} if "zeros" in listed.options else {"zeros": said.zeros}, said.name)
         own["zeros"] = said.zeros
+    if said.missing is not None:
+        own["missing"] = said.missing
     if said.name == "beta":
         if not isinstance(bounds, Mapping) or outcome not in bounds:
             raise InputError(f"a share has public bounds: privacy.bounds = {{{outcome} = [0, 1], ...}}, by outcome")

@@ -66,6 +66,9 @@ class LaterModel(Section):
     formula: str = Field(description="outcome ~ predictors, which may be outcomes before it")
     name: Literal["fbs", "nb", "poisson", "beta", "gamma", "multinomial"] = Field("fbs", description="model")
     zeros: bool | None = Field(None, description="zeros are an outcome of their own")
+    missing: Literal["fail", "drop", "impute", "category"] | None = Field(
+        None, description="what a missing outcome does: category, of multinomial, makes it one"
+    )
 
 
 class Model(Section):
@@ -102,6 +105,9 @@ class Privacy(Section):
     bounds: Pair | Annotated[dict[str, Pair], Field(min_length=1)] | None = Field(
         None, description="public lowest and highest outcome"
     )
+    shares: list[Positive] | None = Field(
+        None, description="of epsilon, one a model in sequence, relative to each other; default by expected accuracy"
+    )
     unit: str | None = Field(None, description="column of what epsilon protects, as households; default a record")
     mechanism: MechanismName | None = Field(None, description="how records are protected")
     reference: str | None = Field(None, description="folder of an earlier strict release of this survey")
@@ -135,6 +141,14 @@ class Edits(Section):
 
     rules: list[str] | None = Field(
         None, description="conditions on columns, as 'rent <= income'; records that break one are drawn again"
+    )
+    applies: dict[str, str] | None = Field(
+        None, description="whom later outcomes are asked: {rent = \"tenure == 'tenant'\"}; a question does not apply "
+        "elsewhere",
+    )
+    elsewhere: dict[str, Literal[0] | str] | None = Field(
+        None,
+        description="what outcomes are where they do not apply: {rent = 0}; default missing, or a category of its own",
     )
     derive: dict[str, str] | None = Field(
         None, description="further columns, computed from others: {total = 'wages + pension', poor = 'income < 900'}"

@@ -1,7 +1,6 @@
 """Models in sequence: one density of a record, synthetic predictors, and what they are refused."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ from scipy.stats import multivariate_normal, norm
 
 import surveysynth as ss
 from surveysynth.models.draws import Sampler
-from surveysynth.models.records import Records
 from surveysynth.models.shared.clipped_fit import Density, clipped_target, straight
 from surveysynth.privacy.mechanisms.strict import tempered
 from tests.privacy.test_per_instance import Posterior, log_p, without
@@ -38,6 +36,17 @@ def make_design(n=600, seed=1, **roles):
 
 def sampler(draws=200, seed=1):
     return Sampler(None, np.random.default_rng(seed), 1, 0, draws)
+
+
+def test_draws_of_a_model_whose_chains_ran_longer_are_thinned_evenly():
+    design, model = make_design(), ss.Sequential([FIRST, SECOND])
+    records = model.prepare(design)
+    short, long = (one.fit(part, np.ones(design.n), sampler(draws))
+                   for one, part, draws in zip(model.models, records.parts, (50, 200), strict=True))  # fmt: skip
+    together = model.together([short, long])
+    np.testing.assert_array_equal(together["0.B"], short["B"])
+    np.testing.assert_array_equal(together["1.B"], long["B"][::4])
+    assert together.size == 50
 
 
 def test_the_density_of_a_record_is_the_product_of_its_models():
@@ -277,20 +286,11 @@ def largest_moves(a, B=1.0, simulated=SIMULATED):
 @pytest.mark.parametrize("B", [1.0, 2.0])
 def test_a_record_moves_the_log_target_by_no_more_than_two_b_predictors_included(B):
     """With b = 0.25: 2 b taken out, 4 b replaced; at b / B, as for public predictors, it is more."""
-    b, confidential = (
-        0.25,
-        Records(
-            X=np.ones((1, 1)),
-            row=np.zeros(1, dtype=np.intp),
-            columns=("Intercept",),
-            y=np.ones(1),
-            simulated=np.eye(1),
-        ),
-    )
-    blanked, replaced = largest_moves(tempered(b, B, confidential), B)
+    b = 0.25
+    blanked, replaced = largest_moves(tempered(b, B, confidential=True), B)
     assert 0.6 * 2 * b < blanked <= 2 * b + 1e-9
     assert replaced <= 4 * b + 1e-9
-    assert largest_moves(tempered(b, B, replace(confidential, simulated=None)), B)[0] > 2 * b
+    assert largest_moves(tempered(b, B, confidential=False), B)[0] > 2 * b
 
 
 def test_scales_that_are_made_from_the_file_exceed_the_bound():
@@ -373,13 +373,28 @@ def test_a_plan_says_the_sequence_and_what_to_expect(tmp_path):
     assert 'later = ["rent ~ region + log(income)"]' in plan.to_toml()
     said = str(plan)
     assert "in sequence, fbs of income ~ region; rent ~ region + log(income)" in said
-    alone = plan_of(tmp_path).set(later=None, epsilon=10)  # an equal share
-    expected = [line for each in (plan, alone) for line in str(each).splitlines() if "standard errors of means" in line]
-    assert expected[0] == expected[1]
+    shares = plan.settings.privacy.shares
+    assert sum(shares) == pytest.approx(1) and "privacy.shares = [" in said
+    ratio = ss.expected_se(1500, 11, 20 * shares[0], plan.settings.release.m)
+    assert f"income {ratio:.2f} (epsilon {20 * shares[0]:.3g}); rent" in " ".join(said.split())
+    given = " ".join(str(plan.set(shares=[3, 1])).split())
+    assert "(epsilon 15); rent" in given and "(epsilon 5)" in given
+    with pytest.raises(ss.InputError, match="one positive number for each of the 2 models"):
+        plan.set(shares=[1, 1, 1])
     with pytest.raises(ss.InputError, match="write a formula for each"):
         plan.set(later=["rent + visits ~ region"])
     with pytest.raises(ss.InputError, match=r"further outcomes go with model\.name"):
         plan.set(formula="visits ~ region", kind="count", bounds=(0, 50))
+
+
+def test_a_plan_says_whom_a_question_is_asked(tmp_path):
+    plan = plan_of(tmp_path, mechanism="per-instance", m=2)
+    plan = plan.set(applies={"rent": "income > 22000"}, elsewhere={"rent": 0})
+    assert """applies = {rent = "income > 22000"}""" in plan.to_toml()
+    for each in plan.release(seed=3).datasets:
+        assert (each.frame["rent"].eq(0) == ~(each.frame["income"] > 22_000)).all()
+    with pytest.raises(ss.InputError, match=r"edits\.applies, edits\.elsewhere: only with model\.later"):
+        plan.set(later=None)
 
 
 def test_a_plan_makes_the_release_that_the_list_of_models_makes(tmp_path):

@@ -94,8 +94,9 @@ class RelativeRegression(Relative[J]):
         return not isinstance(self.transform, dict) and as_transform(self.transform) == LogTransform()
 
     def scored(
-        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None
-    ) -> Self:
+        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None,
+        *, some: bool = False,
+    ) -> Self:  # fmt: skip
         """With private normal scores of every numeric outcome."""
         if not self._logs():
             raise InputError("bounds= makes normal scores, and transform= is another scale: leave one of them out")
@@ -104,8 +105,8 @@ class RelativeRegression(Relative[J]):
         scores = {
             outcome: NormalScores.private(
                 design, outcome, bounds=bounds[outcome] if isinstance(bounds, Mapping) else bounds,
-                epsilon=epsilon / len(self.numeric), each=each, zeros=self.zeros, missing=self.missing == "impute",
-                rng=rng,
+                epsilon=epsilon / len(self.numeric), each=each, zeros=self.zeros,
+                missing=some or self.missing == "impute", rng=rng,
             )
             for outcome in self.numeric
         }  # fmt: skip

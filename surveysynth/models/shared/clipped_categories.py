@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from ...engines.hamiltonian import Target
-from .clipped_fit import PRIOR_SD, whitening
+from .clipped_fit import PRIOR_SD, known_of, whitening
 from .clipped_ratio import clipped_offset
 
 Floats = NDArray[np.float64]
@@ -129,7 +129,7 @@ def clipped_categories(
     of_rows = np.bincount(row, a if simulated is None else counted, len(X)).astype(np.float64)
     size = np.bincount(row, minlength=len(X)).astype(np.float64)
     Q = whitening(X, size) if simulated is None else whitening(simulated, np.ones(len(simulated)))
-    return ClippedCategories(X, reference, Q, row, category, counted, of_rows, B, float(a.sum()), PRIOR_SD)
+    return ClippedCategories(X, reference, Q, row, category, counted, of_rows, B, known_of(a, simulated), PRIOR_SD)
 
 
 def pseudo_categories(X: Floats, row: Codes, category: Codes, K: int, alpha: Floats, sd: float) -> ClippedCategories:

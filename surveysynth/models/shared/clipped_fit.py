@@ -522,7 +522,8 @@ def clipped_target(
         return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, counted[chosen], start, counts, about)
 
     if zero is None or log_odds is None or reference.zero is None:
-        whole = part(reference, pattern >= 0, slice(None), np.ones(len(W)), float(tempering.sum()), curved)
+        about = float(tempering.sum()) if simulated is None else known_of(a, simulated)
+        whole = part(reference, pattern >= 0, slice(None), np.ones(len(W)), about, curved)
         return ClippedTarget(reference, (whole,), None, places)
     p = expit(log_odds)
     of_rows, share = (tempering, p) if simulated is None else (_evenly(a, simulated), expit(simulated @ reference.zero))
@@ -533,9 +534,18 @@ def clipped_target(
     return ClippedTarget(reference, (amounts, zeros), log_odds, places, of_odds)
 
 
+def known_of(a: Floats, simulated: Floats | None) -> float:
+    """How many records' worth of information there is: the sum of a (n,), or of so much of it as there are rows.
+
+    A simulated file has fewer rows than records where a question does not apply to all; how many it does apply to is
+    confidential.
+    """
+    return float(a.sum()) if simulated is None else float(a.sum()) * len(simulated) / len(a)
+
+
 def _evenly(a: Floats, rows: Floats) -> Floats:
-    """The sum of a in equal parts for rows: (N,)."""
-    return np.full(len(rows), a.sum() / len(rows))
+    """What is known in equal parts for rows: (N,)."""
+    return np.full(len(rows), known_of(a, rows) / len(rows))
 
 
 def apart_from_mean(W: Floats, size: Floats) -> Floats:

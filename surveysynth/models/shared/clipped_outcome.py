@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engines.hamiltonian import Target
-from .clipped_fit import PRIOR_SD, Normal, Part, straight, whitening
+from .clipped_fit import PRIOR_SD, Normal, Part, known_of, straight, whitening
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -287,7 +287,7 @@ def clipped_outcome(
     """
     in_C = a if simulated is None or present is None else a * present
     tempering, size = (np.bincount(row, of, len(X)).astype(np.float64) for of in (in_C, np.ones(len(a))))
-    known, log_shape, far = float(a.sum()), reference.log_shape, family.farthest
+    known, log_shape, far = known_of(a, simulated), reference.log_shape, family.farthest
     of_nodes, counted = X, tempering
     if groups is not None:
         weight = tempering + 1e-12

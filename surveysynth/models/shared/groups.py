@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...design.columns import codes
 from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 
@@ -83,7 +84,7 @@ def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) ->
     discrete = [c for c in predictors if is_discrete(design, c, 2)]
     if not discrete:
         return False
-    groups = pd.Series(group).groupby([design.column(c).array for c in discrete], observed=True)
+    groups = pd.Series(group).groupby(codes(*(design.column(c) for c in discrete)))
     return bool((groups.nunique() <= 1).all())
 
 

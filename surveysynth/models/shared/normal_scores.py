@@ -540,10 +540,15 @@ def binned(y: Floats, bounds: tuple[float, float]) -> Floats:
     return np.histogram(u, bin_limits(bounds))[0].astype(np.float64)
 
 
-def under_other_noise(scores: PrivateScores, y: Floats, rng: np.random.Generator) -> Floats:
-    """Amounts (n,) as a model on other scores would have them: normal where these are, with least squares between."""
+def under_other_noise(
+    scores: PrivateScores, y: Floats, rng: np.random.Generator, *, zeros: bool = False
+) -> Floats:
+    """Amounts (n,) as a model on other scores would have them: normal where these are, with least squares between.
+
+    Missing values stay, as zeros do where they are an outcome of their own or stand for no amount (``zeros``).
+    """
     other, moved = scores.redrawn(rng), y.astype(np.float64)
-    amount = ~(scores.zeros & (y == 0))
+    amount = ~np.isnan(y) & ~((scores.zeros or zeros) & (y == 0))
     z = scores.forward(y[amount])
     slope, level = np.polyfit(z, other.forward(y[amount]), 1)
     moved[amount] = other.inverse(level + slope * z)

@@ -15,8 +15,8 @@ from ...errors import InputError, ModelError, PrivacyError
 from ...models.base import Boundable, Relative, Synthesizer
 from ...models.draws import Draws
 from ...models.normal.fbs import FBS
-from ...models.records import Records
 from ...models.sequential import Sequential, SequentialRecords
+from ...models.shared.clipped_fit import known_of
 from ...validation import positive
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
@@ -61,7 +61,11 @@ CONFIDENTIAL = (
     "together with the clamped ratio, by a smaller factor. Their scales are those of a file simulated from first draws"
 )
 UNSCALED = "nothing public says where {} lie: give public bounds, bounds={{outcome: (low, high), ...}}"
-EQUAL = "models in sequence have equal shares of epsilon, which add up"
+SHARED = "epsilon is split among the models in sequence, as public numbers say or the agency said: {}"
+ASKED = (
+    "to how many records a question applies is confidential, where the rule hangs on outcomes: records to which it "
+    "does not apply count nothing in its model, and what one adds has no larger range than where all are asked"
+)
 FIRST = "a first draw of this file, under an epsilon of its own of {:.3g}"
 
 
@@ -156,7 +160,7 @@ class Strict(Mechanism):
     ) -> ProtectedFit:  # fmt: skip
         """A first draw, where there is no reference, and the draws: see :meth:`Mechanism.fit`; nothing is tuned.
 
-        Of models in sequence one after the other, each under an equal share of epsilon.
+        Of models in sequence one after the other, each under its share of epsilon.
         """
         model = pseudo.model
         if not isinstance(model, Sequential):
@@ -165,17 +169,19 @@ class Strict(Mechanism):
         if model.unscaled:  # before anything is paid for
             raise InputError(UNSCALED.format(", ".join(model.unscaled)))
         done: list[ProtectedFit] = []
-        for own in model.models:
+        for own, part, asked in zip(model.models, model.split, pseudo.records.asked.T, strict=True):
             records = model.relative(pseudo.records, [_reference(each) for each in done], pseudo.sampler.rng)
-            share = replace(shared(budget, len(model.models)), parts=own.spent)
-            done.append(self._fit(replace(pseudo, model=own, records=records), share, assessment, say))
+            share = replace(shared(budget, part), parts=own.spent)
+            whom = replace(assessment, present=assessment.present * asked)
+            fitted = self._fit(replace(pseudo, model=own, records=records), share, whom, say)
+            done.append(replace(fitted, epsilon=share.epsilon))
         names = [", ".join(own.outcomes) for own in model.models]
         parts = [(f"{part} of {name}" if part == "first draw" else part, spent)
                  for name, each in zip(names, done, strict=True) for part, spent in each.parts]  # fmt: skip
         b = replace(budget, parts=tuple(parts)).bound
         return ProtectedFit(
             math.nan, done[0].alpha, model.together([each.posterior for each in done]), np.full(len(done[0].alpha), b),
-            clamp=b, parts=tuple(parts), sequence=tuple(zip(names, done, strict=True)),
+            clamp=b, parts=tuple(parts), sequence=tuple(zip(names, done, strict=True)), some_asked=bool(model.applies),
         )  # fmt: skip
 
     def _fit(self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, say: Say) -> ProtectedFit:
@@ -185,18 +191,20 @@ class Strict(Mechanism):
         share = 1 / _sizes(pseudo)  # of a record in the budget of its unit
         present = unit.spread(assessment.present)
         d, parameters = model.dimensions(records)
+        later = records.simulated is not None
+        n = len(share) if records.simulated is None else len(records.simulated)  # to whom the question applies, about
         earlier = self.reference if isinstance(self.reference, Reference) else None
-        epsilon = first_epsilon(parameters, len(share), budget, tailed=model.tailed) if earlier is None else 0.0
+        epsilon = first_epsilon(parameters, n, budget, tailed=model.tailed) if earlier is None else 0.0
         measured = model.broad_reference(records) if earlier is None else earlier.draws(model, records)
         asks = model.lacks_psu_shares(records, measured)
         of_psus = psu_epsilon(budget) if asks and self.between_psus is None else 0.0
         parts = [("first draw", epsilon), ("shares of PSUs", of_psus)]
         rest = replace(budget, parts=(*budget.parts, *((name, spent) for name, spent in parts if spent)))
-        refuse_modes(rest, len(share), d, parameters, tailed=model.tailed)
+        refuse_modes(rest, n, d, parameters, tailed=model.tailed)
         known, reference = math.inf, measured
         if earlier is None:
             say("a first draw")
-            a = unit.spread(tempered(Budget(epsilon, 1).bound, FIRST_CLAMP, records) * share)
+            a = unit.spread(tempered(Budget(epsilon, 1).bound, FIRST_CLAMP, confidential=later) * share)
             some = _enough_records(pseudo)
             known = float(a[some].sum())
             of_some = replace(pseudo, records=records.some(some)) if some.size < records.n else pseudo
@@ -209,13 +217,14 @@ class Strict(Mechanism):
                 rng=pseudo.noise,
             )  # fmt: skip
         b, clamp = rest.bound, clamp_of(rest, d, tailed=model.tailed)
-        alpha = tempered(b, clamp, records) * share
+        alpha = tempered(b, clamp, confidential=later) * share
         say("draws")
         tempering = unit.spread(alpha)
         draws = _long_enough(pseudo, reference, tempering, clamp, present, first=False)
-        draws = replace(draws, values=draws.values | {"known": np.full(draws.size, tempering.sum())})
+        known_here = np.full(draws.size, known_of(tempering, records.simulated))
+        draws = replace(draws, values=draws.values | {"known": known_here})
         alpha, bounds = alpha * assessment.present, np.full(len(share), b)
-        held = clamp * tempered(b, clamp, records)
+        held = clamp * tempered(b, clamp, confidential=later)
         return ProtectedFit(math.nan, alpha, draws, bounds, clamp=held, parts=rest.parts, reference=reference)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
@@ -292,7 +301,9 @@ class Strict(Mechanism):
         if fitted.sequence:
             of_models = [self.said_of_bias(each, debias)[0] for _, each in fitted.sequence]
             said = [f"{name}: {text}" for (name, _), text in zip(fitted.sequence, of_models, strict=True)]
-            return [*said, CONFIDENTIAL, EQUAL, _parts_of(fitted)]
+            split = "; ".join(f"{name} {each.epsilon:.3g}" for name, each in fitted.sequence)
+            some = [ASKED] if fitted.some_asked else []
+            return [*said, CONFIDENTIAL, *some, SHARED.format(split), _parts_of(fitted)]
         assert fitted.clamp is not None
         first = dict(fitted.parts).get("first draw")
         what = str(self.reference) if first is None else FIRST.format(first)
@@ -314,15 +325,15 @@ def _reference(fitted: ProtectedFit) -> Draws:
     return fitted.reference
 
 
-def shared(budget: Budget, models: int) -> Budget:
-    """What each of several models may spend: the same."""
+def shared(budget: Budget, share: float) -> Budget:
+    """What one of several models may spend."""
     assert budget.epsilon is not None  # as synthesize sees to
-    return Budget(budget.epsilon / models, budget.m)
+    return Budget(budget.epsilon * share, budget.m)
 
 
-def tempered(bound: float, clamp: float, records: Records) -> float:
+def tempered(bound: float, clamp: float, *, confidential: bool) -> float:
     """a: b / B, or, where C_B is confidential, as it lies between e^-B and 1 + e^-B, 2 b / (2 B + 1)."""
-    return bound / clamp if records.simulated is None else 2 * bound / (2 * clamp + 1)
+    return 2 * bound / (2 * clamp + 1) if confidential else bound / clamp
 
 
 def first_epsilon(parameters: int, n: int, budget: Budget, *, tailed: bool = False) -> float:
@@ -380,6 +391,12 @@ def clamp_of(budget: Budget, d: int, *, tailed: bool = False) -> float:
     return max(budget.bound, LEAST_CLAMP[min(d, len(LEAST_CLAMP)) - 1], TAILED_CLAMP if tailed else 0.0)
 
 
+def one_mode(budget: Budget, n: int, d: int, parameters: int, *, tailed: bool = False) -> bool:
+    """Whether what a rival mode loses is more than the logarithm of the posterior's volume."""
+    known = max(n * budget.bound / clamp_of(budget, d, tailed=tailed), 1.0)
+    return known * GAP[min(d, len(GAP)) - 1] >= parameters / 2 * math.log(known) + MARGIN
+
+
 def refuse_modes(budget: Budget, n: int, d: int, parameters: int, *, tailed: bool = False) -> None:
     """Refuse, before the file is looked at, where a rival mode could have weight.
 
@@ -392,8 +409,7 @@ def refuse_modes(budget: Budget, n: int, d: int, parameters: int, *, tailed: boo
     """
 
     def clear(asked: Budget) -> bool:
-        known = max(n * asked.bound / clamp_of(asked, d, tailed=tailed), 1.0)
-        return known * GAP[min(d, len(GAP)) - 1] >= parameters / 2 * math.log(known) + MARGIN
+        return one_mode(asked, n, d, parameters, tailed=tailed)
 
     if clear(budget):
         return

@@ -1,0 +1,233 @@
+"""A whole household file under one epsilon: 13 variables, repeated samples, what intervals of 60 statistics hold.
+
+    python benchmarks/whole_file.py --samples 10 --out whole_file.csv        # goes on where it was stopped
+
+The population is 30,000 households, resampled from the 6,000 of laeken's eusilc, which R reads: region, size, sex and
+age of the first adult (public), what that person does, earners, children, five components of the household's income,
+and their total.  Earnings are asked where somebody earns, children where there are two members or more; members are
+no fewer than earners and children together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import surveysynth as ss
+from surveysynth.datasets.draw import draw_sample
+from surveysynth.studies.coverage.populations import POPULATION_SEED, _eusilc
+
+HOUSEHOLDS = 30_000
+COMPONENTS = ["earnings", "business", "pensions", "benefits", "capital"]
+BOUNDS = {
+    "earners": (0, 6), "children": (0, 6), "earnings": (1, 160_000), "business": (1, 115_000),
+    "pensions": (1, 95_000), "benefits": (1, 100_000), "capital": (1, 120_000),
+}  # fmt: skip
+RULES = ["earners + children <= members"]
+APPLIES = {"earnings": "earners > 0", "business": "earners > 0", "children": "members > 1"}
+NONE = dict.fromkeys(APPLIES, 0)
+GIVEN = "age + sex + members"
+
+
+def population() -> pd.DataFrame:
+    """The households."""
+    numbers = ["db030", "hsize", "age", "pl030", "hy040n", "hy050n", "hy070n", "hy090n"]
+    numbers += [f"py{kind}n" for kind in ("010", "050", "090", "100", "110", "120", "130", "140")]
+    kinds = dict.fromkeys(numbers, "numeric")
+    person = _eusilc("eusilc", db040="character", rb090="character", **kinds)
+    person = person.fillna({column: 0.0 for column in kinds if column != "age"})
+    person["earns"] = (person["py010n"] > 0) | (person["py050n"] > 0)
+    person["child"] = person["age"] < 16
+    person["benefit"] = person[["py090n", "py120n", "py130n", "py140n"]].sum(axis=1)
+    person["pension"] = person["py100n"] + person["py110n"]
+    of = person.groupby("db030", sort=True)
+    head = person[~person["child"]].groupby("db030", sort=True).first()
+    whole = of[["py010n", "py050n", "pension", "benefit", "earns", "child"]].sum().loc[head.index]
+    frame = pd.DataFrame({
+        "region": head["db040"], "members": head["hsize"], "sex": head["rb090"],
+        "age": pd.cut(head["age"], [0, 35, 50, 65, 120], right=False).astype(str),
+        "activity": np.select([head["pl030"].isin([1, 2]), head["pl030"] == 5], ["works", "retired"], "other"),
+        "earners": whole["earns"], "children": whole["child"],
+        "earnings": whole["py010n"], "business": np.maximum(whole["py050n"], 0), "pensions": whole["pension"],
+        "benefits": whole["benefit"] + head["hy050n"] + head["hy070n"], "capital": head["hy040n"] + head["hy090n"],
+    })  # fmt: skip
+    frame[COMPONENTS] = frame[COMPONENTS].where(frame[COMPONENTS] >= 1, 0.0)
+    rng = np.random.default_rng(POPULATION_SEED)
+    drawn = frame.sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
+    drawn["total"] = drawn[COMPONENTS].sum(axis=1)
+    drawn["size"] = drawn["members"] * np.exp(0.2 * rng.standard_normal(HOUSEHOLDS))
+    return drawn
+
+
+def strict() -> ss.Sequential:
+    """Eight models: a count with the weight, a category, five amounts with zeros among them, a count."""
+
+    def amount(name: str, more: str) -> ss.FBS:
+        return ss.FBS(f"{name} ~ {GIVEN} + {more}", zeros=True)
+
+    return ss.Sequential([
+        ss.NegativeBinomialRegression("earners ~ region + age + sex + members"),
+        ss.MultinomialRegression("C(activity) ~ age + sex + earners"),
+        amount("earnings", "earners"), amount("business", "earners + log(earnings + 1000)"),
+        amount("pensions", "C(activity) + earners"), amount("benefits", "earners + log(pensions + 1000)"),
+        amount("capital", "log(earnings + 1000) + log(pensions + 1000)"),
+        ss.NegativeBinomialRegression("children ~ age + members + earners + log(benefits + 1000)"),
+    ], applies=APPLIES, elsewhere=NONE)  # fmt: skip
+
+
+def pseudo() -> ss.Sequential:
+    """The same outcomes; whether there is an amount is a category, and amounts are asked of those who have one."""
+    models: list[ss.Synthesizer] = [
+        ss.NegativeBinomialRegression("earners ~ region + age + sex + members"),
+        ss.MultinomialRegression("C(activity) ~ age + sex + earners"),
+    ]
+    before = {"earnings": "earners", "business": "earners", "pensions": "C(activity) + earners",
+              "benefits": "earners", "capital": "log(earnings + 1000)"}  # fmt: skip
+    for name, more in before.items():
+        models += [
+            ss.MultinomialRegression(f"C(has_{name}) ~ {GIVEN} + {more}"),
+            ss.FBS(f"{name} ~ {GIVEN} + {more}", prior="flat"),
+        ]
+    models.append(ss.NegativeBinomialRegression("children ~ age + members + earners"))
+    applies = {name: f"has_{name} == 'yes'" for name in COMPONENTS} | {"children": "members > 1"}
+    return ss.Sequential(models, applies=applies, elsewhere=dict.fromkeys(applies, 0))
+
+
+def total(frame: pd.DataFrame) -> pd.Series:
+    """The sum of the components."""
+    return frame[COMPONENTS].sum(axis=1)
+
+
+def statistics(tables: Callable[[str, str, str], pd.DataFrame]) -> pd.DataFrame:
+    """The 60 published statistics: ``statistic, estimate, ci_low, ci_high``."""
+    parts = []
+    asked = [(by, outcome, "mean") for outcome in ["total", *COMPONENTS] for by in ("age", "sex")]
+    asked += [("age", outcome, "mean") for outcome in ("earners", "children")] + [("sex", "activity", "proportion")]
+    for by, outcome, what in asked:
+        table = tables(by, outcome, what)
+        cells = table[by].astype(str)
+        if what == "proportion":
+            names = outcome + " " + table["category"].astype(str) + ", " + cells
+            keep = (cells != "all") | (table["category"] != "other")
+        else:
+            names, keep = outcome + ", " + by + " " + cells, (cells != "all") | (by == "age")
+        part = table[["estimate", "ci_low", "ci_high"]].assign(statistic=names)[keep]
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def correlations(frame: pd.DataFrame) -> dict[str, float]:
+    """Rank correlations of all pairs of numbers."""
+    matrix = frame[["earners", "children", *COMPONENTS, "total"]].corr("spearman")
+    names = list(matrix)
+    return {f"{a}, {b}": matrix.loc[a, b] for k, a in enumerate(names) for b in names[k + 1 :]}
+
+
+def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float, m: int, draws: int) -> pd.DataFrame:
+    """A sample released: a row a statistic and a row a correlation, beside the truth and the sample's own."""
+    sample = draw_sample(people, n=n, strata="region", size="size", rng=np.random.default_rng(seed))
+    truths = statistics(lambda by, outcome, what: ss.estimate(everybody(people), outcome, by, what))
+    truths = truths.set_index("statistic")
+    own = statistics(lambda by, outcome, what: ss.estimate(sample, outcome, by, what)).set_index("statistic")
+    start, said, broken = time.process_time(), "released", 0
+    settings = {"epsilon": epsilon, "m": m, "population_total": float(HOUSEHOLDS), "edits": RULES, "clusters": "ignore"}
+    try:
+        if mechanism == "strict":
+            settings |= {"bounds": BOUNDS, "draws": draws}
+            release = ss.synthesize(sample, strict(), **settings)
+        else:
+            has = {f"has_{c}": np.where(sample.frame[c] > 0, "yes", "no") for c in COMPONENTS}
+            file = ss.SurveyDesign(sample.frame.assign(**has), **sample.roles())
+            release = ss.synthesize(
+                file, pseudo(), mechanism=ss.PseudoPosterior(), accept_diagnostics=["information"], **settings
+            )
+    except ss.SurveySynthError as error:
+        said = f"refused: {error}"[:120]
+        found = own.assign(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
+        there = dict.fromkeys(correlations(sample.frame), np.nan)
+    else:
+        release = release.assign(total=total)
+        found = statistics(
+            lambda by, outcome, what: release.tables(by, outcome=outcome, statistic=what)
+        ).set_index("statistic")
+        frames = [each.frame for each in release.datasets]
+        there = pd.DataFrame([correlations(frame) for frame in frames]).mean().to_dict()
+        broken = sum(
+            int((f["earners"] + f["children"] > f["members"]).sum())
+            + int(((f["earners"] == 0) & ((f["earnings"] > 0) | (f["business"] > 0))).sum())
+            + int(((f["members"] == 1) & (f["children"] > 0)).sum())
+            for f in frames
+        )
+    seconds = time.process_time() - start
+    rows = found.join(truths["estimate"].rename("truth")).join(own.add_prefix("own_")).reset_index()
+    joint = pd.DataFrame({
+        "statistic": [f"correlation {pair}" for pair in there], "estimate": list(there.values()),
+        "own_estimate": [correlations(sample.frame)[pair] for pair in there],
+    })  # fmt: skip
+    return pd.concat([rows, joint]).assign(
+        mechanism=mechanism, seed=seed, n=n, epsilon=epsilon, m=m, seconds=round(seconds), broken=broken, said=said
+    )
+
+
+def everybody(people: pd.DataFrame) -> ss.SurveyDesign:
+    """The population as a census."""
+    return ss.SurveyDesign(people.assign(one=1.0), weights="one")
+
+
+def summary(results: pd.DataFrame) -> str:
+    """Coverage over statistics and samples, of the release and of the samples themselves; joint figures; edits."""
+    out = []
+    for mechanism, of in results.groupby("mechanism"):
+        joint = of["statistic"].str.startswith("correlation")
+        table, pairs = of[~joint & of["estimate"].notna()], of[joint & of["estimate"].notna()]
+        covered = (table["ci_low"] <= table["truth"]) & (table["truth"] <= table["ci_high"])
+        own = (table["own_ci_low"] <= table["truth"]) & (table["truth"] <= table["own_ci_high"])
+        kind = table["statistic"].str.split(",").str[0].str.split(" ").str[0]
+        length = (table["ci_high"] - table["ci_low"]) / (table["own_ci_high"] - table["own_ci_low"])
+        by = pd.DataFrame({
+            "coverage": covered, "own": own, "bias": table["estimate"] / table["truth"] - 1, "length": length,
+        }).groupby(kind)  # fmt: skip
+        means = by.mean().assign(length=by["length"].median(), bias=by["bias"].median())
+        off = (pairs["estimate"] - pairs["own_estimate"]).abs()
+        released, asked = table["seed"].nunique(), of["seed"].nunique()
+        out.append(
+            f"{mechanism}: {released} of {asked} samples released; {table['statistic'].nunique()} statistics: coverage "
+            f"{covered.mean():.3f}, the samples' own {own.mean():.3f}, median length of intervals over theirs "
+            f"{length.median():.2f}; records that break an edit: {table['broken'].sum()}; rank correlations off by "
+            f"{off.mean():.3f} on average, {off.max():.3f} at most; {of.groupby('seed')['seconds'].first().mean():.0f} "
+            f"CPU seconds\n{means.round(3).to_string()}"
+        )
+    return "\n\n".join(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--samples", type=int, default=10)
+    parser.add_argument("--first", type=int, default=1, help="seed of the first sample")
+    parser.add_argument("--n", type=int, default=2000)
+    parser.add_argument("--epsilon", type=float, default=10.8)
+    parser.add_argument("--m", type=int, default=2)
+    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--mechanisms", default="strict,pseudo")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    people = population()
+    for seed in range(given.first, given.first + given.samples):
+        for mechanism in given.mechanisms.split(","):
+            done = pd.read_csv(given.out) if given.out.exists() else pd.DataFrame({"seed": [], "mechanism": []})
+            if ((done["seed"] == seed) & (done["mechanism"] == mechanism)).any():
+                continue
+            rows = one(people, mechanism, seed, given.n, given.epsilon, given.m, given.draws)
+            rows.to_csv(given.out, mode="a", header=not given.out.exists(), index=False)
+    print(summary(pd.read_csv(given.out)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Conditions on the columns of a file, as text: "rent <= income", "tenure == 'tenant'"."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import InputError, guarded
+
+Bools = NDArray[np.bool_]
+
+QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
+
+
+def columns_of_condition(rule: str, entry: str) -> set[str]:
+    """The columns that a condition names; InputError where it is none, or calls a function."""
+    text = QUOTED.sub(PLACE, rule).replace("&", " and ").replace("|", " or ")
+
+    def impossible(kind: str) -> InputError:
+        return InputError(f"{entry}: {rule!r} is no condition: write comparisons of columns, as 'rent <= income'")
+
+    tree = guarded(partial(ast.parse, text, mode="eval"), (SyntaxError, ValueError, RecursionError), impossible)
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.Call | ast.Attribute | ast.Subscript) for node in nodes):
+        raise InputError(f"{entry}: {rule!r} calls a function: derive a column first, or write comparisons of columns")
+    return {node.id for node in nodes if isinstance(node, ast.Name)} - {PLACE} | set(QUOTED.findall(rule))
+
+
+def computed(frame: pd.DataFrame, expression: str) -> Any:
+    """What an expression says of each record."""
+    return frame.eval(expression, engine="python")
+
+
+def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
+    """Which records obey all rules: (n,); a condition on something missing is not obeyed.
+
+    Raises
+    ------
+    InputError
+        A rule whose value is no condition.
+    """
+    out = np.ones(len(frame), dtype=bool)
+    for rule in rules:
+
+        def impossible(kind: str, rule: str = rule) -> InputError:
+            return InputError(f"{entry}: {rule!r} cannot be evaluated ({kind})")
+
+        found = guarded(partial(computed, frame, rule), Exception, impossible)
+        if not isinstance(found, pd.Series) or not pd.api.types.is_bool_dtype(found.dtype):
+            raise InputError(f"{entry}: {rule!r} is no condition: write a comparison, as 'rent <= income'")
+        out &= found.fillna(False).to_numpy(dtype=bool)
+    return out

@@ -1,0 +1,245 @@
+"""Questions that do not apply to all: who is asked is confidential where it hangs on an earlier outcome."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+from surveysynth.models.shared.levels import with_missing
+from surveysynth.models.shared.normal_scores import under_other_noise
+from tests.models.test_later_outcomes import KINDS, ONE, drawn, target_of
+from tests.models.test_sequential import BOUNDS, make_design, make_frame, sampler
+
+FIRST, SECOND = ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")
+RULE = {"rent": "income > 22000"}
+SOME = ss.Sequential([FIRST, SECOND], applies=RULE)
+
+
+# ---- the bound
+
+
+def moves(kind, a, B, others=(1, 0, 1, 1, 0)):
+    """Log targets at many points, less that without record 0, of files that differ in record 0, asked or not."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=6)
+    y = drawn(kind, x, rng)
+    size = target_of(kind, x, y, a, B).scale.size
+    points = rng.choice([0.3, 1.0, 3.0], (200, 1)) * rng.uniform(-1, 1, (200, size))
+    if kind == "zeros":
+        points[:, 2] = rng.uniform(-0.4, 0.4, 200)  # of the log standard deviation, within its limits
+    extremes = {"zeros": (0.0, 1e-9, 1e9), "categories": (0, 2)}.get(kind) or ONE[kind][4]
+
+    def at(far, extreme, asked):
+        moved_x, moved_y = x.copy(), y.copy()
+        moved_x[0], moved_y[0] = far, extreme
+        function = target_of(kind, moved_x, moved_y, a, B, np.array([asked, *others], dtype=float)).function()
+        return np.array([function(point)[0] for point in points])
+
+    blanked = at(0.0, y[0], 0)
+    asked = [at(far, extreme, 1) - blanked for far in (0.0, 3.0, -8.0, 60.0) for extreme in extremes]
+    return np.array(asked), np.array([at(far, extremes[0], 0) - blanked for far in (0.0, -8.0, 60.0)])
+
+
+@pytest.mark.parametrize("B", [1.0, 2.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_is_asked_moves_the_log_target_no_further_than_an_answer(kind, B):
+    """With b = 0.25: 2 b blanked and 4 b replaced, also by one who is not asked, who counts nothing whatsoever."""
+    b = 0.25
+    asked, not_asked = moves(kind, 2 * b / (2 * B + 1), B)
+    assert np.abs(not_asked).max() <= 1e-9
+    assert 0.5 * 2 * b < np.ptp(asked, axis=1).max() <= 2 * b + 1e-9
+    assert max(np.ptp(one - other) for one in (*asked, *not_asked) for other in (*asked, *not_asked)) <= 4 * b + 1e-9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_sets_a_scale_knows_how_many_are_asked(kind):
+    """Scales, starts, and the value of what is left, are those of the simulated file, whoever is asked."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=30)
+    y = drawn(kind, x, rng)
+    found = []
+    for share in (0.2, 0.9):
+        target = target_of(kind, x, y, 0.3, present=(rng.random(30) < share).astype(float))
+        found.append(np.concatenate([target.scale, *target.starts(2, np.random.default_rng(1))]))
+    np.testing.assert_array_equal(*found)
+
+
+# ---- the model
+
+
+def test_a_model_is_that_of_the_records_to_which_it_applies():
+    """Posterior means are least squares of these alone; others have the density of their income and weight."""
+    design = make_design()
+    records = SOME.prepare(design)
+    draws = SOME.fit(records, np.ones(design.n), sampler(4000))
+    frame, log_w = design.frame, np.log(design.weights / design.weights.mean())
+    asked = (frame["income"] > 22_000).to_numpy()
+    assert 0.2 < asked.mean() < 0.8
+    region = pd.get_dummies(frame["region"]).to_numpy(float)[:, 1:]
+    X = np.column_stack([np.ones(design.n), region, np.log(frame["income"]), log_w])[asked]
+    expected = np.linalg.lstsq(X, np.log(frame["rent"])[asked], rcond=None)[0]
+    b = draws["1.B"][:, :, 0]
+    assert (np.abs(b.mean(axis=0) - expected) < 5 * b.std(axis=0) / 4000**0.5).all()
+    few = draws.some(range(5))
+    alone = FIRST.log_density(records.first, few.some(range(5), {"B": few["0.B"], "L": few["0.L"]}))
+    together = SOME.log_density(records, few)
+    np.testing.assert_allclose(together[:, ~asked], alone[:, ~asked])
+    assert (np.abs(together[:, asked] - alone[:, asked]) > 1e-6).all()
+    bounds = SOME.log_ratio_bounds(records, np.full(design.n, 0.9), 0.05)
+    other = ss.Sequential([FIRST, SECOND]).log_ratio_bounds(
+        ss.Sequential([FIRST, SECOND]).prepare(design), np.full(design.n, 0.9), 0.05
+    )
+    assert (bounds[~asked] < other[~asked]).all()
+
+
+@pytest.mark.parametrize("elsewhere", [np.nan, -9.0, 1e12])
+def test_what_the_file_has_elsewhere_is_not_looked_at(elsewhere):
+    frame = make_frame()
+    plain = SOME.fit(SOME.prepare(ss.SurveyDesign(frame, weights="w")), np.ones(600), sampler(5))
+    frame["rent"] = frame["rent"].where(frame["income"] > 22_000, elsewhere)
+    moved = SOME.fit(SOME.prepare(ss.SurveyDesign(frame, weights="w")), np.ones(600), sampler(5))
+    for name, value in plain.values.items():
+        np.testing.assert_array_equal(moved[name], value)
+
+
+SETTINGS = {"epsilon": 30, "mechanism": ss.PerInstance(), "m": 4, "seed": 4}
+
+
+def test_a_release_is_missing_or_0_where_a_question_does_not_apply(tmp_path):
+    design = make_design(2000)
+    asked = design.frame["income"] > 22_000
+    own = ss.SurveyDesign(design.frame.assign(rent=design.frame["rent"].where(asked)), weights="w")
+    total = design.weights.sum()
+    release = ss.synthesize(own, SOME, population_total=total, **SETTINGS)
+    for each in release.datasets:
+        assert (each.frame["rent"].isna() == ~(each.frame["income"] > 22_000)).all()
+    table = release.tables("region", outcome="rent", statistic="mean")
+    confidential = ss.estimate(own, "rent", "region", "mean", missing="drop")
+    far = 4 * np.hypot(table["se"].to_numpy(), confidential["se"].to_numpy())
+    assert (np.abs(table["estimate"].to_numpy() - confidential["estimate"].to_numpy()) < far).all()
+    back = ss.read_release(release.write(tmp_path / "release", by=["region"]))
+    assert back.method["applies"] == RULE and back.method["elsewhere"] == {"rent": "missing"}
+    assert back.datasets[0].frame["rent"].isna().mean() == release.datasets[0].frame["rent"].isna().mean() > 0.2
+    assert "rent applies where income > 22000, a public rule, and is missing elsewhere" in str(release.privacy)
+    none = ss.Sequential([FIRST, SECOND], applies=RULE, elsewhere={"rent": 0})
+    zeros = ss.synthesize(own, none, population_total=total, **SETTINGS)
+    frame = zeros.datasets[0].frame
+    assert (frame["rent"].eq(0) == ~(frame["income"] > 22_000)).all()
+    np.testing.assert_allclose(frame["rent"], release.datasets[0].frame["rent"].fillna(0))  # the same draws
+
+
+def test_later_models_and_rules_see_what_is_elsewhere():
+    """Rent of those with 0 elsewhere is a predictor of visits; a rule on it follows the rule before."""
+    models = [FIRST, SECOND, ss.FBS("tax ~ region + log(rent + 1)", prior="flat")]
+    sequence = ss.Sequential(models, applies=RULE | {"tax": "rent > 700"}, elsewhere={"rent": 0, "tax": 0})
+    frame = make_frame(1500)
+    frame["tax"] = frame["rent"] * 0.2 * np.exp(0.1 * np.random.default_rng(1).standard_normal(1500))
+    release = ss.synthesize(ss.SurveyDesign(frame, weights="w"), sequence, population_total=9e4, **SETTINGS)
+    for each in release.datasets:
+        taxed = each.frame["tax"] > 0
+        assert (taxed == (each.frame["rent"] > 700)).all() and (each.frame["income"][taxed] > 22_000).all()
+
+
+def test_categories_that_do_not_apply_are_a_level_of_their_own():
+    """Numbers become text; predictors keep that level; pseudo posterior."""
+    frame = make_frame(800)
+    frame["floor"] = np.random.default_rng(3).integers(1, 4, 800).astype(float)
+    frame.loc[frame["income"] < 22_000, "floor"] = np.nan
+    sequence = ss.Sequential(
+        [FIRST, ss.MultinomialRegression("C(floor) ~ region"), ss.FBS("rent ~ floor", prior="flat")],
+        applies={"floor": "income >= 22000"},
+    )
+    design = ss.SurveyDesign(frame, weights="w")
+    records = sequence.prepare(design)
+    assert list(records.others[0].levels) == ["1", "2", "3"]
+    assert any("not applicable" in column for column in records.others[1].columns)
+    draws = sequence.fit(records, np.full(800, 0.8), sampler(400))
+    made = sequence.simulate(records.public, draws.some([3]), np.random.default_rng(4))
+    asked = made.outcomes[:, 0] >= 22_000
+    assert set(made.labels["floor"][asked]) == {"1", "2", "3"}
+    assert set(made.labels["floor"][~asked]) == {"not applicable"}
+
+
+def test_missing_is_a_category_where_that_is_declared():
+    """Of the question, and among predictors of later models; those who are not asked are another one."""
+    frame = make_frame(800)
+    frame["floor"] = pd.Series(np.random.default_rng(3).choice([1.0, 2.0, np.nan], 800))
+    floor = ss.MultinomialRegression("C(floor) ~ region", missing="category")
+    sequence = ss.Sequential(
+        [FIRST, floor, ss.FBS("rent ~ floor", prior="flat")], applies={"floor": "income >= 22000"}
+    )
+    records = sequence.prepare(ss.SurveyDesign(frame, weights="w"))
+    assert list(records.others[0].levels) == ["1", "2", "missing"]
+    assert sum("missing" in column or "not applicable" in column for column in records.others[1].columns) == 2
+    asked = frame["income"] >= 22_000
+    np.testing.assert_array_equal(records.others[0].category[asked] == 2, frame["floor"][asked].isna())
+    with pytest.raises(ss.InputError, match="has a category 'missing' already"):
+        with_missing(pd.Series(["missing", None], name="floor"))
+    with pytest.raises(ss.InputError, match="missing"):
+        ss.NegativeBinomialRegression("visits ~ region", missing="category")
+
+
+def test_zeros_that_stand_for_no_amount_are_no_amounts_of_other_scores():
+    """Else the map between scores would be fitted to them."""
+    y = np.exp(np.random.default_rng(5).normal(10, 0.6, 3000))
+    design = ss.SurveyDesign(pd.DataFrame({"y": y, "w": 1.0}), weights="w")
+    scores = ss.NormalScores.private(
+        design, "y", bounds=(1000, 1e6), epsilon=2, rng=np.random.default_rng(6)
+    )  # fmt: skip
+    moved = under_other_noise(scores, np.append(y, [0.0, np.nan]), np.random.default_rng(7), zeros=True)
+    np.testing.assert_array_equal(moved[-2:], [0.0, np.nan])
+    np.testing.assert_allclose(moved[:-2], under_other_noise(scores, y, np.random.default_rng(7)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"applies": {"income": "region == 'east'"}}, "'income' is not the one outcome of a later model"),
+        ({"applies": {"visits": "income > 1"}}, "'visits' is not the one outcome"),
+        ({"applies": {"rent": "rent > 1"}}, "names rent, which no earlier model has"),
+        ({"applies": {"rent": ""}}, "conditions on columns, as text"),
+        ({"applies": {"rent": "abs(income) > 1"}}, "calls a function"),
+        ({"elsewhere": {"rent": 0}}, "'rent' has no condition in applies"),
+        ({"applies": RULE, "elsewhere": {"rent": -9}}, "'rent' is 0, or missing if it is left out"),
+        ({"applies": RULE, "elsewhere": {"rent": "none"}}, "'rent' is 0, or missing if it is left out"),
+        ({"shares": [1]}, "one positive number for each of the 2 models"),
+        ({"shares": [1, 0]}, "a share of epsilon"),
+    ],
+)
+def test_rules_that_are_none_are_refused_by_name(options, said):
+    with pytest.raises(ss.InputError, match=said):
+        ss.Sequential([FIRST, SECOND], **options)
+
+
+def test_a_rule_that_applies_to_nobody_is_refused():
+    with pytest.raises(ss.InputError, match="rent applies to no record"):
+        ss.Sequential([FIRST, SECOND], applies={"rent": "income > 1e9"}).prepare(make_design(100))
+
+
+def test_columns_of_rules_are_public_predictors():
+    sequence = ss.Sequential([FIRST, SECOND], applies={"rent": "sector == 'public'"})
+    assert sequence.predictor_columns == ("region", "sector")
+
+
+@pytest.mark.slow
+def test_a_strict_release_of_a_rent_that_tenants_have():
+    """Who is a tenant is synthesized; rents are theirs, and their mean is the file's within 4 standard errors."""
+    frame = make_frame(1500, 3)
+    frame["tenure"] = np.where(np.random.default_rng(0).random(1500) < 0.4, "tenant", "owner")
+    frame["rent"] = frame["rent"].where(frame["tenure"] == "tenant")
+    design = ss.SurveyDesign(frame, weights="w")
+    sequence = ss.Sequential(
+        [
+            ss.FBS("income ~ region"), ss.MultinomialRegression("C(tenure) ~ region + log(income)"),
+            ss.FBS("rent ~ region + log(income)"),
+        ],
+        applies={"rent": "tenure == 'tenant'"},
+    )  # fmt: skip
+    release = ss.synthesize(design, sequence, epsilon=25, bounds=BOUNDS, m=3, seed=7, population_total=90_000)
+    for each in release.datasets:
+        assert (each.frame["rent"].isna() == (each.frame["tenure"] == "owner")).all()
+    (there,) = release.tables(outcome="rent", statistic="mean").itertuples()
+    (own,) = ss.estimate(design, "rent", statistic="mean", missing="drop").itertuples()
+    assert abs(there.estimate - own.estimate) < 4 * np.hypot(there.se, own.se)
+    assert "to how many records a question applies is confidential" in str(release.privacy)
+    assert release.privacy.kind == "strict" and release.privacy.epsilon == 25
