@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -104,9 +105,10 @@ def test_no_public_number_is_a_confidential_one(public):
 def test_the_public_twin_of_a_dossier_holds_no_mark_and_the_dossier_is_locked(release, tmp_path):
     folder = release.write(tmp_path / "release", by="region", min_cell=3)
     FRAME.to_csv(tmp_path / "file.csv", index=False)
+    here = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}  # which rpy2 sets
     run = subprocess.run(
         [sys.executable, "-m", "surveysynth", "dossier", str(folder), "--public", "--out", str(tmp_path / "page")],
-        capture_output=True, text=True, check=True,
+        capture_output=True, text=True, check=True, env=here,
     )  # fmt: skip
     assert not marks_in(run.stdout.replace(str(tmp_path), "") + run.stderr)
     for file in (tmp_path / "page").iterdir():

@@ -338,7 +338,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         ])  # fmt: skip
 
     def together(self, drawn: Sequence[Draws]) -> Draws:
-        """Draws of each model as draws of all: as many as the fewest, of chains that were run again for longer evenly."""
+        """Draws of each model as draws of all: as many as the fewest, spread over chains that ran longer."""
         size = min(each.size for each in drawn)
         drawn = [d if d.size == size else d.some((np.arange(size) * d.size // size).tolist()) for d in drawn]
         diagnostics, weight = drawn[0].diagnostics, drawn[0].weight

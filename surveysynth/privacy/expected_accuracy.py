@@ -70,9 +70,9 @@ def expected_se(
     Examples
     --------
     >>> round(ss.expected_se(n=1000, parameters=23, epsilon=8), 2)
-    1.32
+    1.35
     >>> round(ss.expected_se(n=10_000, parameters=23, epsilon=8), 2)
-    1.27
+    1.29
     """
     epsilon = positive(epsilon, "epsilon")
     budget = Budget(epsilon, Strict().data_sets(epsilon) if m is None else m)

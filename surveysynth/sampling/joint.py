@@ -130,7 +130,8 @@ class EntropyJoint(Joint):
         certain = self.odds == np.inf  # up to rounding
         odds = np.where(certain, 1.0, self.odds)[:, None]
         g = np.where(certain[:, None], 1.0, odds / (odds + np.exp(-1j * self.t))) * np.sqrt(self.W)
-        return np.maximum(g.real @ g.real.T - g.imag @ g.imag.T, 0.0)
+        real, imag = g.real.copy(), g.imag.copy()  # an array times itself is symmetric to the last bit
+        return np.maximum(real @ real.T - imag @ imag.T, 0.0)
 
 
 @dataclass(frozen=True)

@@ -316,7 +316,7 @@ class Plan:
         >>> plan = ss.Plan(design, "salary ~ field + gender", epsilon=8)
         >>> outlook = plan.set(population_total=100_000, bounds=(10_000, 1_000_000)).check()
         >>> [line for line in str(outlook).splitlines() if line.startswith("Expected")]
-        ["Expected  standard errors of means about 1.32 times the file's own, in every cell that the model holds"]
+        ["Expected  standard errors of means about 1.35 times the file's own, in every cell that the model holds"]
         """
         self._refuse_unfinished()
         self._said_of_others()

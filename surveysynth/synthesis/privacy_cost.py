@@ -118,10 +118,10 @@ def privacy_cost(
        m  epsilon  information  se_ratio   verdict
     0  3      1.0          NaN       NaN   refused
     1  3      2.0          NaN       NaN   refused
-    2  3      3.0         0.19      1.82  possible
-    3  3      5.0         0.39      1.52  possible
-    4  3     10.0         0.89      1.32  possible
-    5  3     20.0         1.00      1.29  possible
+    2  3      3.0         0.18      1.93  possible
+    3  3      5.0         0.35      1.57  possible
+    4  3     10.0         0.82      1.34  possible
+    5  3     20.0         1.00      1.30  possible
     """
     check_keywords(privacy_cost, settings, fit)
     own = (None, None) if mechanism is None else (mechanism.epsilon, getattr(mechanism, "c1", None))

@@ -35,9 +35,11 @@ TAILED_CLAMP, TAILED_SHARE = 2.0, 0.1  # the latter of epsilon for the first dra
 # Score that a record loses, on average, at the nearest rival mode under that clamp: by quadrature in one dimension,
 # with t errors of 5 degrees of freedom, references up to 1 standard deviation off; beyond 1.8 there is none.
 GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
-# Standard errors of a mean that the noise of normal scores adds, times epsilon_scores sqrt(n): 8 to 15 for census
-# incomes, 12 for a lognormal outcome, 40 for one with a top code and heaps; tried with 2,000 and 10,000 records.
-NOISE_OF_SCORES = 12.0
+# Standard errors of a mean that the noise of normal scores adds, times epsilon_scores sqrt(n), with 2,000 and 10,000
+# records (epsilon_scores 0.9 and 0.4) and bounds 1.1 to 10 times the 99.9th percentile: 31 and 88 for census incomes,
+# which have heaps and a top code, 18 and 13 for incomes of households, 8 and 10 for a lognormal outcome, 16 and 23 for
+# one with a Pareto tail.
+NOISE_OF_SCORES = 20.0
 SCORES_SHARE = 0.3  # of epsilon, at the most
 PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
 SECONDS, PER_RECORD, PER_ROW = 8.0, 1e-4, 6e-3  # of a release, in all, a record, and a row of predictors of its own
