@@ -1,5 +1,6 @@
 from . import datasets, r, sampling, studies
 from ._version import __version__
+from .design.convert import convert
 from .design.survey_design import SurveyDesign
 from .errors import EngineError, InputError, ModelError, NotFitForRelease, PrivacyError, SurveySynthError
 from .estimation import (
@@ -109,6 +110,7 @@ __all__ = [
     "attribute_risk",
     "check_model",
     "compare",
+    "convert",
     "correlations",
     "datasets",
     "diff",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import jupytext
 import nbformat
@@ -15,14 +16,15 @@ from traitlets.config import Config
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "docs" / "_build" / "run"
 SPEAKS = "surveysynth/**/*.py", "surveysynth/**/*.toml", "stan/*.stan", "benchmarks/*.py", "benchmarks/*/*.csv"
-LOCAL = Config({"KernelManager": {"transport": "ipc"}})  # no port of the machine is opened
 
 
 def run(text: str, folder: Path = ROOT) -> NotebookNode:
     """The document with the output of all its cells, run in a folder, and kept for the site."""
     notebook = jupytext.reads(text, fmt="py:percent")
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, timeout=None, kernel_name="python3", resources=resources, config=LOCAL).execute()
+    with TemporaryDirectory() as sockets:  # files, of which both know the place: no port of the machine is opened
+        local = Config({"KernelManager": {"transport": "ipc", "ip": f"{sockets}/kernel"}})
+        NotebookClient(notebook, timeout=None, kernel_name="python3", resources=resources, config=local).execute()
     RUN.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, _kept(text))
     return notebook

@@ -16,6 +16,7 @@ from .._version import __version__
 from ..errors import NotFitForRelease, SurveySynthError
 from ..progress import plain_lines
 from .compare import compare_command
+from .convert import convert_command
 from .demo import demo_command
 from .diff import diff_command
 from .doctor import doctor_command
@@ -52,6 +53,7 @@ app.command("policy")(policy_command)
 app.command("histogram")(histogram_command)
 app.command("ledger")(ledger_command)
 app.command("privacy-cost")(privacy_cost_command)
+app.command("convert")(convert_command)
 app.command("tables")(tables_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)

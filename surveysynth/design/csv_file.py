@@ -10,7 +10,7 @@ import io
 import lzma
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -35,6 +35,10 @@ SAID = re.compile(r"\"?sep=(.)\"?[\r\n]*", re.IGNORECASE)  # Excel's first line,
 WHOLE, THOUSANDS, EXPONENT = r"(?:0|[1-9]\d*)", r"[1-9]\d{0,2}(?:\.\d{3})+", r"(?:[eE][+-]?\d+)?"
 DECIMAL = rf"[+-]?(?:{WHOLE}|{THOUSANDS})?,\d+{EXPONENT}"
 DOTTED = rf"[+-]?{THOUSANDS},\d+"
+
+
+Refusal = Callable[[str], InputError]
+Blocks = Iterator[pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,35 @@ def read_csv(
         An unknown encoding, or another than the file's; rows of more fields than there are columns; a file that
         cannot be read.
     """
+    form, refused = form_of(path, encoding, separator, decimal)
+    frame = guarded(lambda: _parsed(path, form, codes, decimal), Exception, refused)
+    if decimal_commas(decimal, form):
+        for name in frame.columns:
+            if isinstance(frame[name].dtype, pd.StringDtype):
+                frame[name] = _with_points(frame[name])
+    return frame
+
+
+def csv_blocks(path: Path, form: Form, refused: Refusal, codes: Checked, decimal: str | None, **pandas: Any) -> Blocks:
+    """A csv file, so many records (``chunksize``) at a time; every block has types of its own."""
+    reader = guarded(lambda: _parsed(path, form, codes, decimal, **pandas), Exception, refused)
+
+    def after() -> pd.DataFrame | None:
+        with _strictly():
+            return next(reader, None)
+
+    while (block := guarded(after, Exception, refused)) is not None:
+        yield block
+
+
+def form_of(path: Path, encoding: str | None, separator: str | None, decimal: str | None) -> tuple[Form, Refusal]:
+    """How a csv file is written, and what to raise where it cannot be read, of the name of pandas' exception.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_csv`.
+    """
     _check_options(encoding, separator, decimal)
 
     def unreadable(kind: str) -> InputError:
@@ -80,24 +113,32 @@ def read_csv(
             return guarded(lambda: _overlong(path, form), Exception, unreadable) or unreadable(kind)
         return unreadable(kind)
 
-    missing: Any = codes or None  # numbers, too, which pandas' annotation has not
-
-    def parsed() -> pd.DataFrame:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # fields that pandas would leave out
-            return pd.read_csv(
-                path, sep=form.separator, encoding=form.encoding, skiprows=form.before, na_values=missing,
-                decimal="," if decimal == "," != form.separator else ".", index_col=False, low_memory=False,
-            )  # fmt: skip
-
     if overlong:  # pandas takes the first column for row names then
         raise refused("ParserError")
-    frame = guarded(parsed, Exception, refused)
-    if decimal == "," or (decimal is None and form.separator != ","):
-        for name in frame.columns:
-            if isinstance(frame[name].dtype, pd.StringDtype):
-                frame[name] = _with_points(frame[name])
-    return frame
+    return form, refused
+
+
+def decimal_commas(decimal: str | None, form: Form) -> bool:
+    """Whether texts can be numbers with a decimal comma."""
+    return decimal == "," or (decimal is None and form.separator != ",")
+
+
+def _parsed(path: Path, form: Form, codes: Checked, decimal: str | None, **pandas: Any) -> Any:
+    """What pandas makes of the file: a frame, or a reader of blocks where there is a ``chunksize``."""
+    missing: Any = codes or None  # numbers, too, which pandas' annotation has not
+    with _strictly():
+        return pd.read_csv(
+            path, sep=form.separator, encoding=form.encoding, skiprows=form.before, na_values=missing,
+            decimal="," if decimal == "," != form.separator else ".", index_col=False, low_memory=False, **pandas,
+        )  # fmt: skip
+
+
+@contextmanager
+def _strictly() -> Iterator[None]:
+    """Fields that pandas would leave out are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        yield
 
 
 def _check_options(encoding: str | None, separator: str | None, decimal: str | None) -> None:
@@ -162,17 +203,52 @@ def _fields(lines: list[str], separator: str) -> int:
         return 0
 
 
+@dataclass
+class Commas:
+    """Whether texts, looked at block by block, are numbers of which some have a decimal comma.
+
+    Attributes
+    ----------
+    found : bool
+        Some have one.
+    dotted : bool
+        Some have dots between thousands and a decimal comma: 1.234 is a thousand only where a 1.234,5 shows what
+        dots are for.
+    plain, thousands : bool
+        All are numbers, without dots between thousands or with them.
+    """
+
+    found: bool = False
+    dotted: bool = False
+    plain: bool = True
+    thousands: bool = True
+
+    def add(self, column: pd.Series) -> Commas:
+        """Look at some more texts."""
+        there = column.dropna().str.strip()
+        any_whole = f"(?:{WHOLE}|{THOUSANDS})"
+        self.thousands = self.thousands and bool(there.str.fullmatch(rf"{DECIMAL}|[+-]?{any_whole}{EXPONENT}").all())
+        if self.thousands:
+            self.found |= bool(there.str.fullmatch(DECIMAL).any())
+            self.dotted |= bool(there.str.fullmatch(DOTTED).any())
+            self.plain &= bool(there.str.fullmatch(rf"{DECIMAL}|[+-]?{WHOLE}{EXPONENT}").all())
+        return self
+
+    @property
+    def numbers(self) -> bool:
+        """Whether they are."""
+        return self.found and self.thousands and (self.dotted or self.plain)
+
+
+def pointed(column: pd.Series) -> pd.Series:
+    """Texts that are numbers with decimal commas, as numbers."""
+    points = column.str.strip().str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+    return points.astype("float64")
+
+
 def _with_points(column: pd.Series) -> pd.Series:
     """A text column as numbers, if all its values are numbers and some have a decimal comma; else as it is."""
-    values = column.str.strip()
-    there = values.dropna()
-    if not there.str.fullmatch(DECIMAL).any():
-        return column
-    # 1.234 is a thousand only where a 1.234,5 shows what dots are for
-    whole = WHOLE if not there.str.fullmatch(DOTTED).any() else f"(?:{WHOLE}|{THOUSANDS})"
-    if not there.str.fullmatch(rf"{DECIMAL}|[+-]?{whole}{EXPONENT}").all():
-        return column
-    return values.str.replace(".", "", regex=False).str.replace(",", ".", regex=False).astype("float64")
+    return pointed(column) if Commas().add(column).numbers else column
 
 
 def _overlong(path: Path, form: Form) -> InputError | None:

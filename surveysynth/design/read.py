@@ -85,6 +85,34 @@ def read_labelled(
 ) -> tuple[pd.DataFrame, Labels]:
     """As :func:`read_frame`, and the variable labels of a Stata, SPSS or SAS file: of column to text."""
     path = Path(path)
+    is_csv, suffix = kind_of(path, encoding, separator, decimal)
+    codes = checked_codes(missing_codes)
+    labels: Labels = {}
+    values: dict[str, dict[Code, str]] = {}
+    # the parsers' own messages quote cells of the file
+    if is_csv:
+        frame = csv_file.read_csv(path, codes, encoding=encoding, separator=separator, decimal=decimal)
+    elif suffix == ".parquet":
+        frame = guarded(lambda: pd.read_parquet(path), Exception, lambda kind: unreadable(path, kind))
+    else:
+        frame, meta = guarded(
+            lambda: READERS[suffix](str(path), **({} if encoding is None else {"encoding": encoding})),
+            Exception,
+            lambda kind: unreadable(path, kind, encoding, asked=suffix not in OF_ONE_ENCODING),
+        )
+        frame, values, labels = frame.replace("", np.nan), meta.variable_value_labels, headings(meta)
+    of_columns = codes_of_columns(codes, frame.columns)
+    return _with_labels(without_declared(frame, of_columns, values), values, of_columns), labels
+
+
+def kind_of(path: Path, encoding: str | None, separator: str | None, decimal: str | None) -> tuple[bool, str]:
+    """Whether a file is csv, and how its name ends.
+
+    Raises
+    ------
+    InputError
+        No such file, an unknown kind of file, or options that are not for this kind.
+    """
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}")
     is_csv, suffix = path.name.lower().endswith(csv_file.SUFFIXES), path.suffix.lower()
@@ -97,29 +125,25 @@ def read_labelled(
             raise InputError(f"{option}= is for csv files: leave it out for {path.name!r}")
     if encoding is not None and suffix in OF_ONE_ENCODING:
         raise InputError(f"encoding= is not for {suffix} files: leave it out for {path.name!r}")
-    codes = checked_codes(missing_codes)
-    labels: Labels = {}
-    values: dict[str, dict[Code, str]] = {}
-    # the parsers' own messages quote cells of the file
-    if is_csv:
-        frame = csv_file.read_csv(path, codes, encoding=encoding, separator=separator, decimal=decimal)
-    elif suffix == ".parquet":
-        frame = guarded(lambda: pd.read_parquet(path), Exception, lambda kind: _unreadable(path, kind))
-    else:
-        frame, meta = guarded(
-            lambda: READERS[suffix](str(path), **({} if encoding is None else {"encoding": encoding})),
-            Exception,
-            lambda kind: _unreadable(path, kind, encoding, asked=suffix not in OF_ONE_ENCODING),
-        )
-        frame, values = frame.replace("", np.nan), meta.variable_value_labels
-        labels = {column: text for column, text in meta.column_names_to_labels.items() if text and text.strip()}
-    of_columns = codes_of_columns(codes, frame.columns)
-    for column, listed in of_columns.items():
-        frame[column] = without_codes(frame[column], _by_number(listed, values.get(str(column), {})))
-    return _with_labels(frame, values, of_columns), labels
+    return is_csv, suffix
 
 
-def _unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: bool = False) -> InputError:
+def headings(meta: Any) -> Labels:
+    """The variable labels that a Stata, SPSS or SAS file has."""
+    return {column: text for column, text in meta.column_names_to_labels.items() if text and text.strip()}
+
+
+def without_declared(
+    frame: pd.DataFrame, declared: dict[Hashable, list[Code]], labels: dict[str, dict[Code, str]]
+) -> pd.DataFrame:
+    """The frame with missing values in place of declared codes, which may be named by their labels."""
+    for column, listed in declared.items():
+        frame[column] = without_codes(frame[column], _by_number(listed, labels.get(str(column), {})))
+    return frame
+
+
+def unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: bool = False) -> InputError:
+    """The refusal of a file that a parser could not read, of the name of its exception."""
     said = f"{path.name!r} could not be read ({kind})"
     if encoding is not None:
         return InputError(f"{said}; is it a whole file, and is encoding={encoding!r} that of its texts?")
@@ -141,25 +165,40 @@ def _with_labels(
 ) -> pd.DataFrame:
     labelled_numbers: dict[str, list[Code]] = {}
     for column, every in labels.items():
-        missing = holds(pd.Series(list(every), dtype=object), _by_number(declared.get(column, []), every))
-        names = {code: text for (code, text), gone in zip(every.items(), missing, strict=True) if not gone}
+        names = names_of(every, declared.get(column, []))
         present = frame[column].dropna().unique()
-        # Stata labels its own missing codes too, by letters: they come last
-        codes = sorted(names, key=lambda code: (isinstance(code, str), code))
-        texts = list(dict.fromkeys(names[code] for code in codes))
         if names and set(present) <= set(names):
-            if len(texts) == len(names):
+            if (texts := distinct(names)) is not None:
                 frame[column] = pd.Categorical(frame[column].map(names), categories=texts)
         elif (labelled := frame[column].isin(list(names))).any():
-            numbers: list[Code] = [code for code in codes if not isinstance(code, str)]
-            labelled_numbers[column] = numbers
-            warnings.warn(
-                f"column {column!r} has numbers, of which those in {rows(labelled)} carry a value label; if these are "
-                f"special codes such as 'refused', say so: missing_codes={{{column!r}: {listing_of(numbers)}}}",
-                stacklevel=4,
-            )
+            labelled_numbers[column] = warn_of_labelled(column, names, rows(labelled))
     frame.attrs[LABELLED] = labelled_numbers
     return frame
+
+
+def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
+    """The labels of values that are not declared missing, in the order of the values."""
+    missing = holds(pd.Series(list(labels), dtype=object), _by_number(declared, labels))
+    names = {code: text for (code, text), gone in zip(labels.items(), missing, strict=True) if not gone}
+    # Stata labels its own missing codes too, by letters: they come last
+    return {code: names[code] for code in sorted(names, key=lambda code: (isinstance(code, str), code))}
+
+
+def distinct(names: dict[Code, str]) -> list[str] | None:
+    """The texts of labels; None where two values have the same one."""
+    texts = list(dict.fromkeys(names.values()))
+    return texts if len(texts) == len(names) else None
+
+
+def warn_of_labelled(column: str, names: dict[Code, str], where: str) -> list[Code]:
+    """Warn of a column of numbers where some have a label; gives these."""
+    numbers: list[Code] = [code for code in names if not isinstance(code, str)]
+    warnings.warn(
+        f"column {column!r} has numbers, of which those in {where} carry a value label; if these are "
+        f"special codes such as 'refused', say so: missing_codes={{{column!r}: {listing_of(numbers)}}}",
+        stacklevel=5,
+    )
+    return numbers
 
 
 def listing_of(codes: Sequence[Code]) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, guarded
 
 BLOCK = 1 << 18  # records that are read at a time
+HEADING = "heading"  # in the metadata of a field
 AHEAD = 2  # blocks that are read before they are needed
 Source = str | Path | Sequence[str | Path]
 
@@ -98,6 +99,8 @@ class Scan:
         Of all columns.
     n : int
         Records.
+    headings : dict of str
+        Of columns, where the files have some (:func:`surveysynth.convert`).
     """
 
     def __init__(self, source: Source) -> None:
@@ -114,6 +117,8 @@ class Scan:
         self._data = guarded(lambda: ds.dataset([str(f) for f in files]), Exception, self._unreadable)
         self._check_alike(files)
         self.names = tuple(name for name in self._data.schema.names if name not in _of_pandas(self._data.schema))
+        said = {field.name: (field.metadata or {}).get(HEADING.encode()) for field in self._data.schema}
+        self.headings = {name: text.decode() for name, text in said.items() if text}
         self.n = guarded(self._data.count_rows, Exception, self._unreadable)
         self._read: dict[str, Any] = {}
 
@@ -179,7 +184,7 @@ def _files(source: Source) -> list[Path]:
             raise InputError(f"there is no file {str(file)!r}")
         if file.suffix.lower() != ".parquet":
             raise InputError(
-                f"{file.name!r} is no .parquet file, and scan reads such: SurveyDesign.read() takes csv, Stata, SPSS "
-                "and SAS files into memory, and arrow or DuckDB make parquet of large ones"
+                f"{file.name!r} is no .parquet file, and scan reads such: surveysynth.convert() makes one of a csv, "
+                "Stata, SPSS or SAS file, block by block, and SurveyDesign.read() takes it into memory"
             )
     return files

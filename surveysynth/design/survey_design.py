@@ -397,8 +397,9 @@ class SurveyDesign:
         ----------
         source : str, Path or list of such
             A .parquet file; a folder of such, which are taken in the order of their names; or a list of files.
+            :func:`surveysynth.convert` makes one of csv, Stata, SPSS and SAS files.
         labels : mapping of column to text, optional
-            Headings of columns.
+            Headings of columns, before those that the files have.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
@@ -425,7 +426,7 @@ class SurveyDesign:
         there = [name for name in dict.fromkeys(asked) if name in files.names]
         if len(there) < len(set(asked)) or not there or not files.n:  # says what is wrong
             cls(pd.DataFrame(columns=[*files.names]), **roles)
-        named = labels_of(pd.DataFrame(columns=[*files.names]), labels)
+        named = files.headings | labels_of(pd.DataFrame(columns=[*files.names]), labels)
         return cls(files.frame(there), **roles)._with(_scan=files, _labels=named)
 
     def labelled(self, labels: Mapping[str, str]) -> SurveyDesign:

@@ -1,0 +1,32 @@
+"""The command ``surveysynth convert``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import surveysynth as ss
+
+from .options import by_commas
+from .printing import console
+
+
+def convert_command(
+    file: Annotated[Path, typer.Argument(help="A csv, Stata, SPSS or SAS file.", show_default=False)],
+    to: Annotated[Path, typer.Argument(help="The .parquet file to write, for its owner alone.", show_default=False)],
+    missing_codes: Annotated[
+        Sequence[str] | None, by_commas("Values that stand for a missing one, in every column: 98,refused.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of texts; default utf-8 for csv, and else what the file says.")
+    ] = None,
+    separator: Annotated[str | None, typer.Option(help="Between the columns of a csv file.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Of the numbers of a csv file: . or ,")] = None,
+) -> None:
+    """Make parquet of a large file, block by block, for SurveyDesign.scan."""
+    codes = None if missing_codes is None else list[float | str](missing_codes)
+    ss.convert(file, to, missing_codes=codes, encoding=encoding, separator=separator, decimal=decimal)
+    console.print(f"{to}: as confidential as {file}", soft_wrap=True, highlight=False, markup=False)
