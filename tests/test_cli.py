@@ -1123,3 +1123,10 @@ def test_nothing_heavy_is_imported_before_it_is_used(words):
     done = subprocess.run([sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True)
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "surveysynth" in loaded and not loaded & HEAVY
+
+
+def test_every_public_name_is_there_without_ssl():
+    """As in a Python within R whose libraries are another Python's; nothing here speaks to a network."""
+    code = "import sys; sys.modules['_ssl'] = None; import surveysynth as ss; [getattr(ss, n) for n in ss.__all__]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyreadstat
 
 from ..errors import InputError, guarded
@@ -181,6 +180,8 @@ def _looked_at(blocks: Blocks) -> tuple[dict[str, _Column], Names, Labels]:
 def _write(
     blocks: Blocks, place: Path, found: dict[str, _Column], names: Names, said: Labels, *, commas: bool
 ) -> None:
+    import pyarrow.parquet as pq  # needs ssl, which not every Python has that runs within R
+
     numbers = {name for name, column in found.items() if commas and column.type == TEXT and column.commas.numbers}
     types = {name: NUMBER if name in numbers else column.type or NUMBER for name, column in found.items()}
     types |= {name: pa.dictionary(pa.int32(), TEXT) for name in names}

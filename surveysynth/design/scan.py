@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from ..errors import InputError, guarded
@@ -111,6 +110,8 @@ class Scan:
         InputError
             There is no such file, or one of another kind; files with other columns than the first.
         """
+        import pyarrow.dataset as ds  # needs ssl, which not every Python has that runs within R
+
         files = _files(source)
         named = repr(str(files[0])) if len(files) == 1 else f"the {len(files):,} files"
         self._unreadable = lambda kind: InputError(f"{named} could not be read ({kind}); are they whole parquet files?")

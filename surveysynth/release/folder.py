@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pc
-import pyarrow.parquet as pq
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
@@ -151,6 +150,8 @@ def _write_public(
 
 def _write_parquet(frame: pd.DataFrame, file: Path) -> None:
     """In groups of rows, so that a large file is never there a second time as a whole."""
+    import pyarrow.parquet as pq  # needs ssl, which not every Python has that runs within R
+
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     with pq.ParquetWriter(file, schema) as writer:
         for first in range(0, len(frame), ROWS):
