@@ -280,7 +280,7 @@ own.insert(1, "truth", own["plan"].map({**sums, "all": sums.sum()}))
 show(own.merge(joint.tables(by="plan", statistic="total")[RELEASED], on="plan", suffixes=("", " released")), 0)
 
 # %% [markdown]
-# The survey's estimates are near the truth, as its weights are right. Released totals tend to be 5 to 10% low
+# The survey's estimates are near the truth, as its weights are right. Released totals tend to be 5 to 11% low
 # here. Their standard errors know of sampling and of synthesis, and nothing of what privacy weights do to the tail.
 # Without privacy weights the same model is 3% below the survey.
 #

@@ -78,8 +78,10 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
 
 @lru_cache(maxsize=1)
 def _everybody(n: int) -> NDArray[np.intp]:
-    """Records as units of their own: one array for all designs of as many records."""
-    return np.arange(n, dtype=np.intp)
+    """Records as units of their own: one array, which nobody can write to, for all designs of as many records."""
+    units = np.arange(n, dtype=np.intp)
+    units.flags.writeable = False
+    return units
 
 
 def _fpc_are_fractions(frame: pd.DataFrame, fpc: tuple[str, ...]) -> bool:
