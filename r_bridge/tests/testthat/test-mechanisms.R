@@ -454,7 +454,7 @@ print(json.dumps([release.datasets[0].frame[name].tolist() for name in ('api99',
   expect_equal(made$api99, theirs[1, ], tolerance = 1e-10)
   expect_equal(made$api00, theirs[2, ], tolerance = 1e-10)
   expect_true(all(made$api00 <= 1000 & made$api99 <= made$api00 + 200))
-  some <- in_sequence(fbs(api99 ~ stype, prior = "flat"), fbs(api00 ~ stype, prior = "flat"),
+  some <- in_sequence(fbs(api99 ~ stype, prior = "flat"), fbs(api00 ~ log(api99), prior = "flat"),
                       applies = list(api00 = "api99 > 600 and stype != 'H'"), elsewhere = list(api00 = 0), shares = c(2, 1))
   asked <- synthesize(design, some, 20, m = 1, population_total = 6194, mechanism = per_instance(), seed = 4)
   asked <- asked$designs[[1]]$variables

@@ -78,8 +78,9 @@ def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
         )
     if outside.any():
         raise ModelError(
-            f"the privacy weights leave nothing of the cells of {rows(outside[records.pattern])}, so a flat prior says "
-            "nothing about them; use prior='independent' or 'paper'"
+            f"the privacy weights, or a question that applies to others, leave nothing of the cells of "
+            f"{rows(outside[records.pattern])}, so a flat prior says nothing about them; use prior='independent' or "
+            "'paper', or leave the predictor out that makes these cells"
         )
     return np.asarray(inverse, dtype=np.float64)
 
