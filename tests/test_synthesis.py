@@ -585,7 +585,7 @@ def test_nothing_is_said_of_missing_outcomes_where_there_are_none():
 def test_clusters_and_unmodelled_strata_are_modelled_or_ignored_by_name(roles, predictors, word):
     frame = make_frame().assign(psu=lambda f: f["hours"].rank().astype(int) // 8)
     design = ss.SurveyDesign(frame, weights="wt", **roles)
-    release = released(design, model(predictors), epsilon=40, draws=400)
+    release = released(design, model(predictors), epsilon=80, draws=400)
     effects = word.replace(" .* ", " ")
     assert release.manifest()["effects"] == effects and f"{effects} have normal effects" in str(release.privacy)
     assert ("new effects of PSUs" in str(release.privacy)) == ("PSUs" in word)
