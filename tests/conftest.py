@@ -81,6 +81,11 @@ def to_r(r, tmp_path_factory):
     return assign
 
 
+def without_r():
+    """The environment without R's libraries, which rpy2 puts before those of a Python that is started."""
+    return {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+
+
 def decoded(file):
     """All that a reader gets out of a public file: its text, a parquet's metadata and values, a workbook's parts."""
     if file.suffix == ".xlsx":

@@ -3,7 +3,6 @@
 import itertools
 import json
 import logging
-import os
 import re
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from scipy.stats import spearmanr
 import surveysynth as ss
 from surveysynth.cli import app as cli
 from surveysynth.engines import embedded
-from tests.conftest import decoded
+from tests.conftest import decoded, without_r
 from tests.surveys import PSEUDO
 
 N, SEED = 240, 918273645
@@ -105,10 +104,9 @@ def test_no_public_number_is_a_confidential_one(public):
 def test_the_public_twin_of_a_dossier_holds_no_mark_and_the_dossier_is_locked(release, tmp_path):
     folder = release.write(tmp_path / "release", by="region", min_cell=3)
     FRAME.to_csv(tmp_path / "file.csv", index=False)
-    here = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}  # which rpy2 sets
     run = subprocess.run(
         [sys.executable, "-m", "surveysynth", "dossier", str(folder), "--public", "--out", str(tmp_path / "page")],
-        capture_output=True, text=True, check=True, env=here,
+        capture_output=True, text=True, check=True, env=without_r(),
     )  # fmt: skip
     assert not marks_in(run.stdout.replace(str(tmp_path), "") + run.stderr)
     for file in (tmp_path / "page").iterdir():

@@ -11,6 +11,7 @@ import pytest
 
 import surveysynth as ss
 from surveysynth.design import scan
+from tests.conftest import without_r
 
 N = 3000
 ROLES = {"weights": "w", "strata": "region", "psu": "psu"}
@@ -159,7 +160,7 @@ def test_what_is_no_parquet_file_is_refused(folder, tmp_path):
 
 KILLED = """
 import os, signal, sys
-import numpy as np, pandas as pd, surveysynth as ss
+import numpy as np, pandas as pd, pyarrow.parquet as pq, surveysynth as ss
 from surveysynth.release import folder
 
 rng = np.random.default_rng(1)
@@ -171,7 +172,7 @@ release = ss.synthesize(
     accept_diagnostics=["information"],
 )
 folder.ROWS = 50
-written, write = [], folder.pq.ParquetWriter.write_table
+written, write = [], pq.ParquetWriter.write_table
 
 def writes(*arguments):
     write(*arguments)
@@ -180,7 +181,7 @@ def writes(*arguments):
         os.kill(os.getpid(), signal.SIGKILL)
 
 if sys.argv[2] == "kill":
-    folder.pq.ParquetWriter.write_table = writes
+    pq.ParquetWriter.write_table = writes
 release.write(sys.argv[1], format="parquet")
 """
 
@@ -188,10 +189,10 @@ release.write(sys.argv[1], format="parquet")
 @pytest.mark.slow
 def test_a_process_that_is_killed_while_it_writes_has_published_nothing(tmp_path):
     place = tmp_path / "release"
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(place), "kill"], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(place), "kill"], check=False, env=without_r())
     assert killed.returncode == -9 and not place.exists()
     assert not list(tmp_path.rglob("manifest.json"))
-    subprocess.run([sys.executable, "-c", KILLED, str(place), "whole"], check=True)
+    subprocess.run([sys.executable, "-c", KILLED, str(place), "whole"], check=True, env=without_r())
     read = ss.read_release(place)
     assert [design.n for design in read.datasets] == [400, 400]
     assert pq.ParquetFile(place / "public" / "synthetic_1.parquet").num_row_groups == 8

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
+from tests.conftest import without_r
 from tests.fuzz.strategies import TIMES
 
 pytestmark = pytest.mark.slow
@@ -103,9 +104,8 @@ def temporary(tmp_path_factory):
 def killed(temporary):
     """Run a command, or entries of a ledger, in a folder and kill it after so many seconds: exit code and seconds."""
     code = textwrap.dedent(KILLER)
-    here = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}  # which rpy2 sets
     process = subprocess.Popen(
-        [sys.executable, "-c", code], env=here | {"TMPDIR": str(temporary)}, stdin=subprocess.PIPE,
+        [sys.executable, "-c", code], env=without_r() | {"TMPDIR": str(temporary)}, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
 

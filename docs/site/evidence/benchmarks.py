@@ -27,7 +27,7 @@ GT(pd.DataFrame(programs)).fmt_markdown("command").tab_options(table_font_size="
 # %% tags=["hide-input"]
 import surveysynth as ss
 
-ratio = {epsilon: ss.expected_se(n=2_000, parameters=31, epsilon=epsilon) for epsilon in (1.5, 3, 5, 10)}
+ratio = {epsilon: ss.expected_se(n=2_000, parameters=31, epsilon=epsilon) for epsilon in (2, 3, 5, 10)}
 (
     GT(pd.DataFrame({"epsilon": ratio.keys(), "expected standard error over the confidential one": ratio.values()}))
     .fmt_number("epsilon", drop_trailing_zeros=True)
