@@ -116,8 +116,8 @@ for level, value in truth.items():
     )
 
 # %% [markdown]
-# One release is one draw. Over 200 samples, intervals of means by education and by division hold .935 and .944 of the
-# truths, where those of the confidential samples hold .903 and .873 (`docs/strict.md`, which also says where this
+# One release is one draw. Over 90 samples, intervals of means by education and by division hold .936 and .954 of the
+# truths, where those of the confidential samples hold .931 and .898 (`docs/strict.md`, which also says where this
 # fails).
 #
 # The papers' own mechanism is `mechanism="pseudo-posterior"`. Its guarantee is asymptotic, and at an epsilon this small
