@@ -131,6 +131,17 @@ def test_the_new_file_is_its_owners_and_appears_whole(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "a.parquet"]
 
 
+def test_what_arrow_cannot_take_is_refused_without_a_value(tmp_path, monkeypatch):
+    path = labelled(tmp_path / "c.sav")
+    _, meta = pyreadstat.read_sav(path)
+    blocks = iter([(pd.DataFrame({"text": ["confidential", 5.0]}, dtype=object), meta)])
+    monkeypatch.setattr(convert.pyreadstat, "read_file_in_chunks", lambda *_, **__: blocks)
+    with pytest.raises(ss.InputError, match="could not be read") as refused:
+        ss.convert(path, tmp_path / "new.parquet")
+    assert "confidential" not in str(refused.value) and refused.value.__context__ is None
+    assert [p.name for p in tmp_path.iterdir()] == ["c.sav"]
+
+
 def test_what_is_refused(tmp_path):
     mixed().to_csv(tmp_path / "a.csv", index=False)
     (tmp_path / "empty.csv").write_text("a,b\n")

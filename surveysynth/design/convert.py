@@ -122,10 +122,14 @@ def convert(
         read, commas = _of_csv(path, form, refused, codes, decimal), csv_file.decimal_commas(decimal, form)
     else:
         read, commas = _of_labelled(path, suffix, codes, encoding), False
-    found, names, said = _looked_at(read(frozenset()))
-    if mixed := frozenset(name for name, column in found.items() if column.mixed):
-        found, names, said = _looked_at(read(mixed))
-    _write(read(mixed), place, found, names, said, commas=commas)
+
+    def converted() -> None:
+        found, names, said = _looked_at(read(frozenset()))
+        if mixed := frozenset(name for name, column in found.items() if column.mixed):
+            found, names, said = _looked_at(read(mixed))
+        _write(read(mixed), place, found, names, said, commas=commas)
+
+    guarded(converted, pa.ArrowException, lambda kind: unreadable(path, kind))  # arrow's messages quote values
 
 
 def _of_csv(path: Path, form: csv_file.Form, refused: csv_file.Refusal, codes: Checked, decimal: str | None) -> Read:
@@ -188,7 +192,7 @@ def _write(
     schema = pa.schema([pa.field(n, t, metadata={HEADING: said[n]} if n in said else None) for n, t in types.items()])
     with whole_file(place, replace=False) as file, pq.ParquetWriter(file, schema) as writer:
         for frame, _, _ in blocks:
-            for name in numbers:
+            for name in numbers:  # a block of missing values alone is no text
                 frame[name] = csv_file.pointed(frame[name].astype(str).where(frame[name].notna()))
             for name, labels in names.items():
                 frame[name] = pd.Categorical(frame[name].map(labels), categories=distinct(labels))
