@@ -11,12 +11,11 @@ from ..errors import PrivacyError
 from ..validation import positive, whole
 from .budget import Budget
 from .mechanisms.strict import (
-    FIRST_LEAST,
-    FIRST_PER_PARAMETER,
     FIRST_SHARE,
     Strict,
     clamp_of,
     first_epsilon,
+    least_first,
     noise_of_scores,
     one_mode,
     refuse_modes,
@@ -126,7 +125,7 @@ STEPS = 100  # parts in which epsilon is split among models
 def expected_variance(model: Sized, n: int, budget: Budget) -> float:
     """Variance of a mean of a model's outcome over that of the confidential file, about; infinite if it is refused."""
     assert budget.epsilon is not None  # as synthesize sees to
-    least = max(FIRST_LEAST, FIRST_PER_PARAMETER * model.parameters / n)
+    least = least_first(model.parameters, n, budget, tailed=model.tailed)
     if least > FIRST_SHARE * budget.epsilon or not one_mode(
         replace(budget, parts=(("first draw", least),)), n, model.numbers, model.parameters, tailed=model.tailed
     ):

@@ -338,6 +338,12 @@ def tempered(bound: float, clamp: float, *, confidential: bool) -> float:
     return 2 * bound / (2 * clamp + 1) if confidential else bound / clamp
 
 
+def least_first(parameters: int, n: int, budget: Budget, *, tailed: bool) -> float:
+    """Epsilon that a first draw needs, whether or not the budget has it."""
+    assert budget.epsilon is not None  # as synthesize sees to
+    return max(FIRST_LEAST, FIRST_PER_PARAMETER * parameters / n, TAILED_SHARE * budget.epsilon if tailed else 0.0)
+
+
 def first_epsilon(parameters: int, n: int, budget: Budget, *, tailed: bool = False) -> float:
     """Epsilon of the first draw, from public numbers: below 27 p / n one in twenty is far off, and ruins the release.
 
@@ -352,7 +358,7 @@ def first_epsilon(parameters: int, n: int, budget: Budget, *, tailed: bool = Fal
         It is more than 30% of the whole.
     """
     assert budget.epsilon is not None  # as synthesize sees to
-    epsilon = max(FIRST_LEAST, FIRST_PER_PARAMETER * parameters / n, TAILED_SHARE * budget.epsilon if tailed else 0.0)
+    epsilon = least_first(parameters, n, budget, tailed=tailed)
     if epsilon > FIRST_SHARE * budget.epsilon:
         raise PrivacyError(
             f"{parameters} parameters and {n:,} records need epsilon = {epsilon:.2g} for a first draw, and that is "
