@@ -7,7 +7,7 @@ import pytest
 import surveysynth as ss
 from surveysynth.models.shared.levels import with_missing
 from surveysynth.models.shared.normal_scores import under_other_noise
-from tests.models.test_later_outcomes import KINDS, ONE, drawn, target_of
+from tests.models.test_later_outcomes import KINDS, drawn, small_file, target_of
 from tests.models.test_sequential import BOUNDS, make_design, make_frame, sampler
 
 FIRST, SECOND = ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")
@@ -20,14 +20,7 @@ SOME = ss.Sequential([FIRST, SECOND], applies=RULE)
 
 def moves(kind, a, B, others=(1, 0, 1, 1, 0)):
     """Log targets at many points, less that without record 0, of files that differ in record 0, asked or not."""
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=6)
-    y = drawn(kind, x, rng)
-    size = target_of(kind, x, y, a, B).scale.size
-    points = rng.choice([0.3, 1.0, 3.0], (200, 1)) * rng.uniform(-1, 1, (200, size))
-    if kind == "zeros":
-        points[:, 2] = rng.uniform(-0.4, 0.4, 200)  # of the log standard deviation, within its limits
-    extremes = {"zeros": (0.0, 1e-9, 1e9), "categories": (0, 2)}.get(kind) or ONE[kind][4]
+    x, y, points, extremes = small_file(kind, a, B, 200)
 
     def at(far, extreme, asked):
         moved_x, moved_y = x.copy(), y.copy()

@@ -71,16 +71,22 @@ def drawn(kind, x, rng):
 TRUE_SHARES = np.array([[0.5, 0.1, -0.6], [0.4, -0.1, -0.3]])
 
 
-def largest_moves(kind, a, B):
-    """How far a record can move the log target between two points: taken out, and replaced, predictor and outcome."""
+def small_file(kind, a, B, many):
+    """Six records, many points to evaluate their log target at, and the outcomes that lie farthest out."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=6)
     y = drawn(kind, x, rng)
     size = target_of(kind, x, y, a, B).scale.size
-    points = rng.choice([0.3, 1.0, 3.0], (300, 1)) * rng.uniform(-1, 1, (300, size))
+    points = rng.choice([0.3, 1.0, 3.0], (many, 1)) * rng.uniform(-1, 1, (many, size))
     if kind == "zeros":
-        points[:, 2] = rng.uniform(-0.4, 0.4, 300)  # of the log standard deviation, within its limits
+        points[:, 2] = rng.uniform(-0.4, 0.4, many)  # of the log standard deviation, within its limits
     extremes = {"zeros": (0.0, 1e-9, 1e9), "categories": (0, 2)}.get(kind) or ONE[kind][4]
+    return x, y, points, extremes
+
+
+def largest_moves(kind, a, B):
+    """How far a record can move the log target between two points: taken out, and replaced, predictor and outcome."""
+    x, y, points, extremes = small_file(kind, a, B, 300)
     values = []
     for far in (0.0, 3.0, -8.0, 60.0, -1e4):
         for extreme in extremes:
