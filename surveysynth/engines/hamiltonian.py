@@ -1,7 +1,8 @@
 """Hamiltonian Monte Carlo for a density whose gradient was written by hand.
 
 Trajectories of random length (Bou-Rabee & Sanz-Serna 2017), leapfrog steps; the step is adapted by dual averaging
-(Hoffman & Gelman 2014, section 3.2) and the metric twice, all in the warm-up, which is discarded.
+(Hoffman & Gelman 2014, section 3.2) and the metric twice, all in the warm-up, which is discarded.  Of a density of very
+many records the warm-up can be on a pilot: some of the records, each of which counts for several, are about as wide.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ LOG_STEPS = np.log(0.1), np.log(2.0)  # no step is short enough for what leaves 
 # An error of the energy beyond this: the integrator has left the density (Hoffman & Gelman 2014, section 3.1.1).
 DIVERGED = 1000.0
 ALIKE = 30  # draws' worth of weight that the variances of all groups have in those of one
+SETTLE = 60  # draws after a pilot's warm-up that are discarded, too: the mode moves, and the step is adapted again
 
 
 @dataclass
@@ -48,7 +50,7 @@ class _DualAveraging:
 
 def sample_chains(
     target: Callable[[], Target], starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *,
-    warmup: int, draws: int, groups: tuple[int, int] = (0, 1),
+    warmup: int, draws: int, groups: tuple[int, int] = (0, 1), pilot: Callable[[], Target] | None = None,
 ) -> tuple[Floats, int]:  # fmt: skip
     """Draws of chains that run side by side.
 
@@ -66,6 +68,9 @@ def sample_chains(
     warmup, draws : int
     groups : (int, int)
         So many groups of so many parameters come first whose covariances are alike: the metric estimates one for all.
+    pilot : function, optional
+        As ``target``, of a density that is cheaper and about as wide: the warm-up is on it, and ``SETTLE`` draws are
+        discarded besides.
 
     Returns
     -------
@@ -73,10 +78,13 @@ def sample_chains(
     divergences : int
         Trajectories after the warm-up whose energy was not kept.
     """
-    streams, count = rng.spawn(len(starts)), steps(len(starts) * (warmup + draws))
+    settle = 0 if pilot is None else SETTLE
+    streams, count = rng.spawn(len(starts)), steps(len(starts) * (warmup + settle + draws))
     with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as threads:
         runs = [
-            threads.submit(_chain, target(), start, scale, groups, stream, warmup, draws, count)
+            threads.submit(
+                _chain, target(), pilot and pilot(), start, scale, groups, stream, warmup, settle, draws, count
+            )
             for start, stream in zip(starts, streams, strict=True)
         ]
         done = [run.result() for run in runs]
@@ -85,31 +93,37 @@ def sample_chains(
 
 def _chain(
     target: Target,
+    pilot: Target | None,
     start: Floats,
     scale: Floats,
     groups: tuple[int, int],
     rng: np.random.Generator,
     warmup: int,
+    settle: int,
     draws: int,
     count: Callable[[], None],
 ) -> tuple[Floats, int]:
-    position, (value, gradient) = start, target(start)
+    here, first = pilot or target, warmup + settle
+    position, (value, gradient) = start, here(start)
     kept, visited, divergences = np.empty((draws, start.size)), list[Floats](), 0
     root = np.diag(scale)
     adaptation, measured = _DualAveraging(np.log(0.5)), (warmup // 5, 2 * warmup // 5, 7 * warmup // 10)
-    for i in range(warmup + draws):
+    for i in range(first + draws):
         count()
-        step = np.exp(adaptation.log_step if i < warmup else adaptation.mean_log_step)
+        if settle and i == warmup:
+            here, (value, gradient) = target, target(position)
+            adaptation = _DualAveraging(adaptation.mean_log_step)
+        step = np.exp(adaptation.log_step if i < first else adaptation.mean_log_step)
         leaps = 1 + int(rng.uniform(0, LONGEST) / step)
         momentum = rng.standard_normal(start.size)
         energy = value - momentum @ momentum / 2
-        there, proposed, proposed_gradient, ended = _leapfrog(target, position, momentum, gradient, root, step, leaps)
+        there, proposed, proposed_gradient, ended = _leapfrog(here, position, momentum, gradient, root, step, leaps)
         change = float(proposed - ended @ ended / 2 - energy) if np.isfinite(proposed) else -np.inf
         accepted = float(np.exp(min(change, 0.0)))
         if rng.uniform() < accepted:
             position, value, gradient = there, proposed, proposed_gradient
-        if i >= warmup:
-            kept[i - warmup] = position
+        if i >= first:
+            kept[i - first] = position
             divergences += int(np.isfinite(proposed) and change < -DIVERGED)
             continue
         adaptation.update(accepted)

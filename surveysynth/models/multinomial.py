@@ -192,7 +192,7 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         return self._sampled(target, records.n, sampler)
 
     def _sampled(self, target: ClippedCategories, n: int, sampler: Sampler) -> Draws:
-        points, chain, diagnostics = tempered_chains(target, n, target.known, sampler)
+        points, chain, diagnostics = tempered_chains(target, n, sampler)
         b = np.array([target.coefficients(point) for point in points])
         return replace(_as_draws(b), chain=chain, diagnostics=diagnostics)
 

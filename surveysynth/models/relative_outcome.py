@@ -222,7 +222,7 @@ class RelativeOutcome(RelativeRows[S]):
             self._outcome(reference), tempering, clamp, WIDE if first else NARROW, groups, first=first, present=present,
             simulated=records.simulated,
         )  # fmt: skip
-        points, chain, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler)
+        points, chain, diagnostics = tempered_chains(target, records.n, sampler)
         return replace(self.as_draws([target.outcome(p) for p in points]), chain=chain, diagnostics=diagnostics)
 
     def values(self, records: S) -> Floats:

@@ -208,7 +208,7 @@ class StanModel(Relative[Records]):
     ) -> Draws:  # fmt: skip
         """Draws of the program's parameters: see :mod:`.stan_strict`."""
         target = clipped_program(self, records, reference, tempering, clamp, present)
-        points, chain, diagnostics = tempered_chains(target, records.n, float(tempering.sum()), sampler)
+        points, chain, diagnostics = tempered_chains(target, records.n, sampler)
         return replace(target.coordinates.draws(points), chain=chain, diagnostics=diagnostics)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:

@@ -6,10 +6,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import surveysynth as ss
-from surveysynth.engines.near_normal import sample_near_normal
-from surveysynth.models import tempered_chains
 from surveysynth.models.normal import density, farthest_draw
-from surveysynth.models.shared import clipped_fit
 from surveysynth.models.shared.predictors import predictor_rows
 from surveysynth.privacy.mechanisms import strict
 
@@ -29,36 +26,6 @@ def test_the_farthest_of_all_draws_is_found(D, tilt, monkeypatch):
     residual = [Y - (X @ B[s])[pattern] for s in range(S)]
     each = np.array([multivariate_normal(np.zeros(D), L[s] @ L[s].T).logpdf(residual[s]) for s in range(S)])
     np.testing.assert_allclose(found, np.abs(each + base).max(axis=0), rtol=1e-10)
-
-
-def test_the_sum_without_its_gradient_is_the_same():
-    rng, n, G = np.random.default_rng(2), 5000, 4  # more records a row than are taken at a time
-    X, pattern = np.column_stack([np.ones(G), np.arange(G)]), rng.integers(0, G, n)
-    reference = clipped_fit.Density(np.zeros((2, 2)), np.eye(2), **clipped_fit.straight(2, 2))
-    Y = rng.standard_normal((n, 2))
-    target = clipped_fit.clipped_target(X, pattern, Y, reference, np.full(n, 0.4), 1.4, clipped_fit.WIDE, True)
-    point = target.starts(2, rng)[1]
-    value, gradient = target.function()(point)
-    assert target.value()(point) == pytest.approx(value, rel=1e-12)
-    step = 1e-5 * np.eye(point.size)
-    sides = np.array([target.value()(point + e) - target.value()(point - e) for e in step]) / 2e-5
-    np.testing.assert_allclose(gradient, sides, rtol=2e-3, atol=0.05)  # kinks of the clamp, and of the rule for C_B
-
-
-def test_draws_are_exact_whatever_the_curvature_is_taken_from():
-    """A normal density whose curvature is misjudged by a tenth in either direction: moments are still its own."""
-    sd = np.array([1.0, 2.0, 0.5])
-
-    def of(scale):
-        return lambda: lambda t: (-float((t / scale) @ (t / scale)) / 2, -t / scale**2)
-
-    other = of(sd * [1.1, 0.9, 1.0])
-    values = sample_near_normal(
-        of(sd), other, [np.zeros(3)] * 4, sd, np.random.default_rng(1), warmup=300, draws=4000, curved=other,
-        value=lambda: lambda t: -float((t / sd) @ (t / sd)) / 2,
-    ).reshape(-1, 3)  # fmt: skip
-    np.testing.assert_allclose(values.mean(axis=0) / sd, 0, atol=0.05)  # about 10,000 draws' worth
-    np.testing.assert_allclose(values.std(axis=0) / sd, 1, atol=0.04)
 
 
 @pytest.mark.parametrize("formula", ["region * age", "log(age) + C(sex)", "region + I(age**2)", "age + region:sex"])
@@ -95,8 +62,6 @@ def test_a_first_draw_of_some_records_is_enough(monkeypatch):
     frame = pd.DataFrame({"pay": pay, "sex": sex.astype(str), "w": 20 * np.exp(0.3 * rng.standard_normal(n))})
     design = ss.SurveyDesign(frame, weights="w")
     monkeypatch.setattr(strict, "FIRST_RECORDS", 10_000)
-    monkeypatch.setattr(tempered_chains, "SURVEYED", 20_000)
-    monkeypatch.setattr(tempered_chains, "ENOUGH", 15_000)
     given = {"epsilon": 4, "bounds": (0, 1e6), "population_total": 8e5, "seed": 5}
     table = ss.synthesize(design, "pay ~ sex", **given).tables("sex", statistic="mean")
     own = ss.estimate(design, "pay", by="sex")

@@ -70,7 +70,8 @@ def innovations(records: JointRecords, density: Density, *, curved: bool) -> Flo
     if curved:
         bent = (e[:, :-1] ** 2 - 1) @ density.kappa
         bent += ((records.X @ density.slope)[records.pattern] * e[:, :-1]).sum(axis=1)
-        e[:, -1] = (e[:, -1] - bent) / np.exp(e[:, :-1] @ density.eta)
+        log_spread = e[:, :-1] @ density.eta + (records.X @ density.spread)[records.pattern]
+        e[:, -1] = (e[:, -1] - bent) / np.exp(log_spread)
     return np.asarray(e)
 
 
