@@ -101,6 +101,7 @@ def test_no_public_number_is_a_confidential_one(public):
         assert (nearest > 1e-9 * values).all()
 
 
+@pytest.mark.slow
 def test_the_public_twin_of_a_dossier_holds_no_mark_and_the_dossier_is_locked(release, tmp_path):
     folder = release.write(tmp_path / "release", by="region", min_cell=3)
     FRAME.to_csv(tmp_path / "file.csv", index=False)

@@ -333,6 +333,7 @@ def test_doctor_asks_the_r_that_is_there(r, run):
     assert f"{version} " in next(line for line in run("doctor")[1].splitlines() if "R package survey" in line)
 
 
+@pytest.mark.slow
 def test_demo_compares_with_the_truth(run):
     code, out, err = run("demo", "--n", "1500", "--seed", "1", "--out", "here/demo", "-m", "3")
     assert (code, err) == (0, "")
@@ -378,6 +379,10 @@ def test_without_a_mechanism_the_command_asks_for_what_a_strict_release_needs(fi
     code, out, err = run(*words(drop=("mechanism", "prior"), **given))
     assert code == 2 and "privacy.c1: not with privacy.mechanism = 'strict', which has no privacy" in squeezed(err)
     assert not Path("release").exists()
+
+
+@pytest.mark.slow
+def test_without_a_mechanism_the_command_makes_a_strict_release(file, run):
     strict = {"bounds": "0,1e6", "population_total": "2e4", "predictors": "gender"}
     code, out, err = run(*words(drop=("mechanism", "prior", "strata"), **strict))
     assert (code, err) == (0, "") and "Strict differential privacy" in squeezed(out)

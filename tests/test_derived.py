@@ -143,6 +143,7 @@ def test_counts_of_fbp_by_a_derived_column_come_from_its_weights_for_counts():
     assert where_poor(table, True)["estimate"] == pytest.approx(np.mean(sums)) and where_poor(table, True)["se"] > 0
 
 
+@pytest.mark.slow
 def test_private_scores_move_derived_columns_too():
     """The share below a line varies with the noise of the scores: by hand over the designs that were drawn again."""
     scores = ss.NormalScores.private(make_design(), "income", bounds=(0, 1e6), epsilon=1.0)
@@ -164,6 +165,7 @@ def test_private_scores_move_derived_columns_too():
     assert unknown.tables("gender")["se"].notna().all()
 
 
+@pytest.mark.slow
 def test_the_model_says_how_derived_columns_vary():
     n, scores = 600, ss.NormalScores([5_000, 20_000, 40_000, 80_000, 300_000], [0.02, 0.2, 0.5, 0.8, 0.98], "made up")
     release = ss.synthesize(

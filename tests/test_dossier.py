@@ -93,6 +93,7 @@ def test_the_records_at_most_risk_are_named_by_row(design: ss.SurveyDesign, fold
     assert first[0] == str(worst) and first[2] == f"{risk.max():.3f}"
 
 
+@pytest.mark.slow
 def test_an_intruder_may_know_synthesized_categories_too(design: ss.SurveyDesign, tmp_path: Path) -> None:
     whole = ss.FBS(["income", "hours", "C(gender)"], "field", prior="flat")
     release = ss.synthesize(design, whole, epsilon=60, m=2, mechanism=PSEUDO)
@@ -107,6 +108,7 @@ def test_an_intruder_may_know_synthesized_categories_too(design: ss.SurveyDesign
             assert (mean, high) == (f"{risk.mean():.3f}", f"{(risk > 0.5).sum()} of 400")
 
 
+@pytest.mark.slow
 def test_a_ledger_without_the_release_stands_out(design: ss.SurveyDesign, folder: Path, tmp_path: Path) -> None:
     other = ss.Ledger(tmp_path / "other.jsonl", "workers", 100, create=True)
     made = ss.dossier(folder / "release", design, tmp_path / "signed", ledger=other)
@@ -143,6 +145,7 @@ def test_the_pdf_of_weasyprint(folder: Path, signed: Path) -> None:
     assert (signed / "dossier.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_the_command_and_its_wrong_arguments(folder: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(app, ["dossier", str(folder / "release"), *arguments])

@@ -39,7 +39,7 @@ def make_design(weights="wt", **how):
 
 @pytest.fixture(
     scope="module",
-    params=["negative binomial", "beta", *(pytest.param(n, marks=pytest.mark.slow) for n in ("Poisson", "gamma"))],
+    params=["negative binomial", *(pytest.param(n, marks=pytest.mark.slow) for n in ("Poisson", "beta", "gamma"))],
 )
 def released(request):
     model, bounds = MODELS[request.param]
@@ -127,6 +127,7 @@ def test_bounds_of_counts_are_two_rising_numbers_from_0_on(bounds):
         ss.NegativeBinomialRegression("visits ~ g", bounds=bounds)
 
 
+@pytest.mark.slow
 def test_a_public_weight_is_kept_and_may_vary_within_cells():
     release = ss.synthesize(make_design(), MODELS["beta"][0], **STRICT)
     own = make_frame()["wt"]
@@ -147,7 +148,7 @@ def test_a_reference_from_a_public_file_is_in_the_predictors_own_units():
     assert float(reference.values["shape"]) == pytest.approx(2.0, abs=0.4)
 
 
-@pytest.mark.parametrize("weights", ["wt", "even"])
+@pytest.mark.parametrize("weights", [pytest.param("wt", marks=pytest.mark.slow), "even"])
 def test_what_a_record_contributes_is_its_clamped_ratio_to_the_reference(weights):
     """As the membership attack takes it: densities of scipy, of the count and of the log weight."""
     how = {} if weights == "wt" else {"weight": "public"}
