@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from surveysynth.cli import app as cli
+from surveysynth.release import folder as release_folder
 
 R_BRIDGE = Path(__file__).parents[1] / "r_bridge"
 R_SETTINGS = {
@@ -40,6 +41,13 @@ def pytest_runtest_makereport(item, call):
         report.longrepr = str(report.longrepr).encode("utf-8", "backslashreplace").decode()
     report.sections = [(k, v.encode("utf-8", "backslashreplace").decode()) for k, v in report.sections]
     return report
+
+
+@pytest.fixture
+def unprinted(request, monkeypatch):
+    """Releases have tables in csv alone, as large ones do: a workbook and a page take half of the time of writing one."""
+    if "printed" not in request.keywords:
+        monkeypatch.setattr(release_folder, "PRINTED", -1)
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ def row_of(found: ss.Changes) -> pd.Series:
     return found.cells.query("statistic == 'mean' and field == 'all' and gender == 'all'").iloc[0]
 
 
+@pytest.mark.slow
 def test_of_one_file_the_difference_has_the_noise_of_the_syntheses_alone(releases: list[Path]) -> None:
     old, new, _ = releases
     cell = row_of(ss.diff(old, new, same_file=True))

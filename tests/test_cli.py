@@ -33,7 +33,7 @@ GOOD = {
 }  # fmt: skip
 
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("folder", "unprinted")
 
 
 OWN = "by", "weights", "strata", "psu", "epsilon", "population_total", "bounds", "out", "source", "overwrite", "seed"

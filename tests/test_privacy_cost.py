@@ -58,6 +58,7 @@ def test_a_table_of_privacy_weights_tells_what_is_wrong_with_the_file(design: ss
         ss.privacy_cost(design, ss.FBS(FORMULA), mechanism=ss.Censored())
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table(design: ss.SurveyDesign, tmp_path) -> None:
     file = tmp_path / "f.csv"
     design.frame.to_csv(file, index=False)

@@ -496,6 +496,7 @@ def test_words_that_do_not_fit_are_refused_by_name(mend, message, tmp_path):
         Wording(path)
 
 
+@pytest.mark.slow
 def test_every_text_is_used(release, monkeypatch, tmp_path):
     """None of the wording is left over: all of it is printed by some release, in some form."""
     used, fill = set(), Wording.__call__

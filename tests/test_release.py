@@ -28,6 +28,8 @@ from surveysynth.release.suppression import flag
 from surveysynth.storage import private_folder, sealed
 from tests.surveys import PSEUDO
 
+pytestmark = pytest.mark.usefixtures("unprinted")
+
 
 @pytest.fixture(scope="module")
 def release():
@@ -194,6 +196,7 @@ def test_what_is_internal_is_not_pickled_nor_copied(duplicate, release, tmp_path
     assert dataclasses.replace(release).internal is release.internal
 
 
+@pytest.mark.printed
 def test_public_and_internal_are_apart(written, release):
     synthetic = {f"public/synthetic_{i}.csv" for i in (1, 2, 3)}
     beside = ("csv-metadata.json", "datapackage.json", "manifest.json", "report.txt")
@@ -270,6 +273,7 @@ def test_a_folder_that_is_no_release_is_refused(hurt, written):
         ss.read_release(written)
 
 
+@pytest.mark.printed
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_the_manifest_lists_every_public_file(release, format, tmp_path):
     """SHA-256 and MD5 as coreutils have them; records and columns as the confidential file and the table have them."""

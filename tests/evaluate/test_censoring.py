@@ -141,6 +141,7 @@ def test_the_histogram_has_the_noise_of_the_paper(synthesizer, bins, monkeypatch
     assert made.values.size == 300 and np.isnan([made.lipschitz, made.censored, made.invocations]).all()
 
 
+@pytest.mark.slow
 @with_the_papers
 def test_counts_are_those_that_the_paper_prints():
     """Means of a few files against the paper's of 100: four standard errors of the difference, by its own sd."""

@@ -493,6 +493,7 @@ def test_methods_on_ones_own_file(file, run_cli, tmp_path):
     assert pd.read_csv(folder / "bounds.csv")["weighted"].max() <= 1.8
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PRINTED.is_dir(), reason="the printed tables are not here")
 def test_tables_are_shaped_as_the_papers(population):
     """By field and gender, columns and order of the rows are those of the paper's Tables 2 and 3 (genders apart)."""

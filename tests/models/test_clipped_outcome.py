@@ -99,7 +99,7 @@ def expected_clip(name, eta, log_shape, eta_ref, log_shape_ref, B):
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "beta" else n for n in CASES])
-@pytest.mark.parametrize("B", [1.0, 2.0])
+@pytest.mark.parametrize("B", [1.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_the_value_is_that_of_the_densities_one_by_one(name, B):
     family, measured, reference = CASES[name]
     row, y, _, rng = file(name)

@@ -47,7 +47,8 @@ def test_a_row_of_one_record_gets_one_innovation_of_its_own():
     z, log_weight = of_population(draw, X, row, rng)
     assert len(np.unique(z)) == 300
     L, bent = draw["L"][0], (X @ draw["slope"][0])[row, 0] * z[:, 0] + 0.25 * (z[:, 0] ** 2 - 1)
-    given = z[:, 0] * L[1, 0] + L[1, 1] * bent + (L[1, 1] * np.exp(0.15 * z[:, 0] + (X @ draw["spread"][0])[row])) ** 2 / 2
+    sd = L[1, 1] * np.exp(0.15 * z[:, 0] + (X @ draw["spread"][0])[row])
+    given = z[:, 0] * L[1, 0] + L[1, 1] * bent + sd**2 / 2
     np.testing.assert_allclose(log_weight, given, atol=1e-10)
 
 

@@ -355,6 +355,7 @@ def plan_of(tmp_path, later=LATER_OF_PLAN, **entries):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_plan_has_later_models_of_every_kind(tmp_path):
     plan = plan_of(tmp_path)
     text = plan.to_toml()

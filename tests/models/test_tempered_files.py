@@ -82,6 +82,7 @@ def test_cells_are_those_of_labels_and_not_of_numbers():
     np.testing.assert_array_equal(pd.factorize(found)[0], pd.factorize(frame["sex"])[0])
 
 
+@pytest.mark.slow
 def test_a_count_has_the_standard_error_of_a_sample_with_weights_like_these():
     """The confidential sample's own, where log weights are normal given sex; m = 12 at a large epsilon."""
     rng, n = np.random.default_rng(3), 2_000

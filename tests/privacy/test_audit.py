@@ -67,6 +67,7 @@ def test_an_event_that_is_likelier_without_the_record_counts_too():
     assert 2 < found.lower < np.log(20)
 
 
+@pytest.mark.slow
 def test_the_test_is_not_judged_on_the_games_that_chose_it():
     """Noise alone: of many files the lower limit is above 0 in few."""
     rng = np.random.default_rng(3)
@@ -239,6 +240,7 @@ def test_settings_that_do_not_suit_are_refused(settings, said):
         study.audit(own(), **settings)
 
 
+@pytest.mark.slow
 def test_the_command_does_it_and_says_what_is_wrong(folder, run_cli, monkeypatch):
     few(monkeypatch, 4)
     frame().to_csv("file.csv", index=False)

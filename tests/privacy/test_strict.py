@@ -438,6 +438,7 @@ def test_a_release_is_the_reference_of_the_next_one(release, tmp_path):
         ss.Strict(reference=ss.synthesize(make_design(), plain, epsilon=10, mechanism=ss.PseudoPosterior()))
 
 
+@pytest.mark.slow
 def test_a_reference_that_was_published_before_slopes_and_spreads_went_with_predictors_has_none(release):
     earlier = ss.Reference.from_release(release)
     values = {name: value for name, value in earlier.values.items() if name not in ("slope", "spread")}
