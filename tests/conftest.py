@@ -45,7 +45,7 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture
 def unprinted(request, monkeypatch):
-    """Releases have tables in csv alone, as large ones do: a workbook and a page take half of the time of writing one."""
+    """Tables of releases are in csv alone, as of large ones: a workbook and a page take half of the time of writing."""
     if "printed" not in request.keywords:
         monkeypatch.setattr(release_folder, "PRINTED", -1)
 
