@@ -16,8 +16,7 @@ def draws(d=1, K=2):
     rng = np.random.default_rng(1)
     L = np.tril(rng.normal(0, 0.2, (d + 1, d + 1)), -1) + np.diag([*[0.8] * d, 0.4])
     slope = np.linspace(-0.2, 0.6, K)[:, None] * np.ones(d)
-    B, spread = np.tile([0.1] * d + [-0.1], (K, 1)), np.linspace(0, 0.2, K)
-    return as_draws([Density(B, L, np.full(d, 0.25), np.full(d, 0.15), slope, spread)])
+    return as_draws([Density(np.tile([0.1] * d + [-0.1], (K, 1)), L, np.full(d, 0.25), np.full(d, 0.15), slope)])
 
 
 @pytest.mark.parametrize("d", [1, 2])
@@ -29,16 +28,16 @@ def test_the_population_is_the_sample_weighted(d):
     e = rng.standard_normal((1_000_000, d))
     L, kappa, eta = draw["L"][0], draw["kappa"][0], draw["eta"][0]
 
-    def given(e, slope, spread):
+    def given(e, slope):
         bent = e @ slope + (e**2 - 1) @ kappa
-        return e @ L[d, :d] + L[d, d] * bent + (L[d, d] * np.exp(e @ eta + spread)) ** 2 / 2
+        return e @ L[d, :d] + L[d, d] * bent + (L[d, d] * np.exp(e @ eta)) ** 2 / 2
 
-    for k, of_row in enumerate(zip(X @ draw["slope"][0], X @ draw["spread"][0], strict=True)):
-        here, w = row == k, np.exp(given(e, *of_row))
+    for k, slope in enumerate(X @ draw["slope"][0]):
+        here, w = row == k, np.exp(given(e, slope))
         for power in (1, 2):
             expected = np.average(e**power, axis=0, weights=w)
             np.testing.assert_allclose((z[here] ** power).mean(axis=0), expected, atol=4 * 2 / 40_000**0.5)
-        np.testing.assert_allclose(log_weight[here], given(z[here], *of_row), atol=1e-10)
+        np.testing.assert_allclose(log_weight[here], given(z[here], slope), atol=1e-10)
 
 
 def test_a_row_of_one_record_gets_one_innovation_of_its_own():
@@ -47,8 +46,7 @@ def test_a_row_of_one_record_gets_one_innovation_of_its_own():
     z, log_weight = of_population(draw, X, row, rng)
     assert len(np.unique(z)) == 300
     L, bent = draw["L"][0], (X @ draw["slope"][0])[row, 0] * z[:, 0] + 0.25 * (z[:, 0] ** 2 - 1)
-    sd = L[1, 1] * np.exp(0.15 * z[:, 0] + (X @ draw["spread"][0])[row])
-    given = z[:, 0] * L[1, 0] + L[1, 1] * bent + sd**2 / 2
+    given = z[:, 0] * L[1, 0] + L[1, 1] * bent + (L[1, 1] * np.exp(0.15 * z[:, 0])) ** 2 / 2
     np.testing.assert_allclose(log_weight, given, atol=1e-10)
 
 

@@ -353,9 +353,7 @@ class FBP(JointRegression[PopulationRecords]):
         cell = codes(cell, zero.astype(np.intp)) if self.zeros else cell
         mean = (np.bincount(cell, smoothed) / np.bincount(cell, factor))[cell] * factor
         if self.prior == "reference":
-            sd = np.full(public.n, sigma_pi)
-            if given_y is not None:
-                sd *= np.exp(z @ draw["eta"][0] + (public.X @ draw["spread"][0])[row])
+            sd = sigma_pi * (np.exp(z @ draw["eta"][0]) if given_y is not None else np.ones(public.n))
             sd = np.where(zero, draw["L_zero"][0, 0, 0], sd) if self.zeros else sd
             smoothed = drawn_weights(smoothed, sd, cell, rng)
         kind = "drawn" if self.prior == "reference" else "smoothed"
@@ -455,10 +453,9 @@ def of_population(draw: Draws, X: Floats, row: Codes, rng: np.random.Generator) 
     n, d = len(row), len(kappa)
     order = np.argsort(row, kind="stable")
     z = rng.standard_normal((CANDIDATES * n, d))
-    of_candidates = np.repeat(row[order], CANDIDATES)
-    slope, spread = (X @ draw["slope"][0])[of_candidates], (X @ draw["spread"][0])[of_candidates]
+    slope = (X @ draw["slope"][0])[np.repeat(row[order], CANDIDATES)]
     log_weight = z @ L[d, :d] + L[d, d] * ((slope * z).sum(axis=1) + (z**2 - 1) @ kappa)
-    log_weight += (L[d, d] * np.exp(z @ eta + spread)) ** 2 / 2
+    log_weight += (L[d, d] * np.exp(z @ eta)) ** 2 / 2
     weight = np.exp(np.clip(log_weight, *LOG_WEIGHTS)).reshape(n, CANDIDATES)
     size = np.bincount(row, minlength=len(X))
     of_row = np.bincount(row[order], weight.sum(axis=1), len(X))

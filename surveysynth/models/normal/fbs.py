@@ -189,9 +189,7 @@ class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
         outcomes, labels = np.where(zero[:, None], 0.0, y), public.labels(category)
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
-        sd = np.full(public.n, L[d, d])
-        if self.prior == "reference" and self.curved:
-            sd *= np.exp(z @ draw["eta"][0] + (public.X @ draw["spread"][0])[row])
+        sd = L[d, d] * (np.exp(z @ draw["eta"][0]) if "eta" in draw.values else np.ones(public.n))
         log_weight = mean[:, d] + near @ L[d, :d] + sd * of_psu  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
         if BEND in draw.values:
             score = mean[:, 0] + near[:, 0] * L[0, 0]

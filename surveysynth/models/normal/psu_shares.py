@@ -70,8 +70,7 @@ def innovations(records: JointRecords, density: Density, *, curved: bool) -> Flo
     if curved:
         bent = (e[:, :-1] ** 2 - 1) @ density.kappa
         bent += ((records.X @ density.slope)[records.pattern] * e[:, :-1]).sum(axis=1)
-        log_spread = e[:, :-1] @ density.eta + (records.X @ density.spread)[records.pattern]
-        e[:, -1] = (e[:, -1] - bent) / np.exp(log_spread)
+        e[:, -1] = (e[:, -1] - bent) / np.exp(e[:, :-1] @ density.eta)
     return np.asarray(e)
 
 

@@ -41,8 +41,8 @@ Floats = NDArray[np.float64]
 HALF, FEW = 0.5, 0.1  # share of zeros, and of missing outcomes, before anything is known
 CURVED = (
     "the log survey weight is quadratic in what the predictors leave of the outcome, with a slope that goes with the "
-    "predictors and a spread that is log-linear in both; weights are held within .05 and 50 times the mean, which are "
-    "public"
+    "predictors and a spread that is log-linear in the outcome; weights are held within .05 and 50 times the mean, "
+    "which are public"
 )
 REFERENCE_PRIOR = (
     "coefficients of K whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2 / K), the "
@@ -227,7 +227,7 @@ class RelativeRegression(Relative[J]):
         self, records: J, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool,
         present: Floats | None = None,
     ) -> Draws:  # fmt: skip
-        """Draw (B, L, kappa, eta, slope, spread): see :mod:`.clipped_fit`."""
+        """Draw (B, L, kappa, eta, slope): see :mod:`.clipped_fit`."""
         measured = density_of(reference)
         target = clipped_target(
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
@@ -259,7 +259,7 @@ class RelativeRegression(Relative[J]):
 
 
 def density_of(draws: Draws, s: int = 0) -> Density:
-    """The parameters of draw s; references of earlier versions lack what later ones let go with predictors."""
+    """The parameters of draw s; references that were published before slopes went with predictors have none."""
     values = {name: value[s] for name, value in draws.values.items()}
     return Density(**(straight(*values["B"].shape) | values))
 
@@ -267,7 +267,7 @@ def density_of(draws: Draws, s: int = 0) -> Density:
 def _log_density(records: JointRecords, density: Density, curved: bool) -> Floats:
     """Of outcomes and weight on their working scales, up to a constant: (n,)."""
     e = innovations(records, density, curved=curved)
-    spread = e[:, :-1] @ density.eta + (records.X @ density.spread)[records.pattern] if curved else 0.0
+    spread = e[:, :-1] @ density.eta if curved else 0.0
     return np.asarray(-(e**2).sum(axis=1) / 2 - np.log(np.diag(density.L)).sum() - spread)
 
 

@@ -3,8 +3,8 @@
 With the reference's B_ref, Sigma_ref = L_ref L_ref' and whitened predictors W = X Q (W'W / n = I) a record's
 coordinates are v = L_ref^-1 (y - B_ref' x) and their means are beta' W: so beta = 0, Lambda = I is the reference.
 The prior is public: beta ~ N(0, 4 / rank), lambda and delta flat where the eigenvalues of Lambda Lambda' lie within
-public limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2), and its slopes and
-log spread (s, h) = (s, h)_ref + theta' C' W with theta ~ N(0, .3^2 / (rank - 1)), C' W being what of W adds up to 0.
+public limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2), and its slopes
+s = s_ref + theta' C' W with theta ~ N(0, .3^2 / (rank - 1)), C' W being what of W adds up to 0.
 
 Zeros, where they are an outcome of their own, and categories k, multinomial within public cells, stand in the same
 density and under the same clamp.  The log odds of a zero are those of the reference plus W psi, psi ~ N(0, 4); the log
@@ -36,9 +36,8 @@ Bools = NDArray[np.bool_]
 # plateaus where small cells were given up, and at small epsilons chains stuck there.
 PRIOR_SD = 2.0
 CURVATURE_SD, SPREAD_SD = 0.2, 0.12  # of kappa and eta; free, the density has spikes in which chains stick
-# Of the slope, and of the log spread, in a row of mean leverage.  In eusilc households large ones have low incomes if
-# the head is of working age and small ones if not: with one slope for all, means of the old were 7% too high, and of
-# Styria 5%.  With one spread for all, counts of census workers by education were 2% off, however many there were.
+# Of the slope in a row of mean leverage.  In eusilc households large ones have low incomes where the head is of working
+# age and small ones where not: with one slope for all, means of the old were 7% too high, and of Styria 5%.
 SLOPE_SD = 0.3
 WIDE, NARROW = (0.1, 4.0), (0.4, 2.5)  # eigenvalues of the covariance over the reference's: a first draw's, the others'
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
@@ -62,8 +61,6 @@ class Normal:
         Curvature of the last column given the innovations of the others, in its standard deviations; of its log spread.
     slope : float array (K, d - 1)
         What predictors add to its coefficients of these innovations, in its standard deviations.
-    spread : float array (K,)
-        What they add to its log spread.
     """
 
     B: Floats
@@ -71,18 +68,12 @@ class Normal:
     kappa: Floats
     eta: Floats
     slope: Floats
-    spread: Floats
-
-    @property
-    def with_predictors(self) -> Floats:
-        """Slopes and log spread, as the kernel takes them: (K, d)."""
-        return np.column_stack([self.slope, self.spread])
 
 
 def straight(K: int, d: int) -> dict[str, Floats]:
     """No curvature of d numbers, and none that goes with K predictors."""
     none = np.zeros(max(d - 1, 0))
-    return {"kappa": none, "eta": none, "slope": np.zeros((K, none.size)), "spread": np.zeros(K)}
+    return {"kappa": none, "eta": none, "slope": np.zeros((K, none.size))}
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,10 +130,10 @@ class Places:
 class Part:
     """The records that hold the same numbers: all, or those whose outcome is zero, or is not, as the kernel takes them.
 
-    ``W`` (rows, r) are the whitened predictor rows, ``slope`` (rows, d) the reference's slopes and log spread there,
-    ``varying`` (r, s) what of W these may go with, ``tempering`` (rows,) what C_B of each counts.  ``v`` (d, n) are the
-    records' coordinates, in the order of their rows.  ``known`` is about how many records' worth of information they
-    have, which is public.
+    ``W`` (rows, r) are the whitened predictor rows, ``slope`` (rows, d - 1) the reference's slopes there, ``varying``
+    (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.  ``v`` (d, n) are the records'
+    coordinates, in the order of their rows.  ``known`` is about how many records' worth of information they have, which
+    is public.
     """
 
     reference: Normal
@@ -169,7 +160,7 @@ class Part:
     def sizes(self) -> tuple[int, ...]:
         """Of beta, delta, lambda, kappa, eta, theta."""
         d = self.d
-        bent = (d - 1, d - 1, self.varying.shape[1] * d) if self.curved else (0, 0, 0)
+        bent = (d - 1, d - 1, self.varying.shape[1] * (d - 1)) if self.curved else (0, 0, 0)
         return self.W.shape[1] * d, d, d * (d - 1) // 2, *bent
 
     @cached_property
@@ -185,8 +176,7 @@ class Part:
     @property
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about: from n a at the reference."""
-        of_theta = np.resize([1] * (self.d - 1) + [2], self.sizes[5])  # log spreads come last
-        information = np.concatenate([np.repeat((1, 2, 1, 2, 2), self.sizes[:5]), of_theta])
+        information = np.repeat((1, 2, 1, 2, 2, 1), self.sizes)
         return np.asarray((information * self.known + self.precision) ** -0.5)
 
     @property
@@ -208,12 +198,12 @@ class Part:
         return np.repeat(far, self.sizes)
 
     def split(self, point: Floats) -> tuple[Floats, Form, Floats]:
-        """Beta (r, d), the form, and theta (s, d)."""
+        """Beta (r, d), the form, and theta (s, d - 1)."""
         d, ends = self.d, self.ends
         lam = np.zeros((d, d))
         lam[self.below] = point[ends[1] : ends[2]]
         form = Form(point[ends[0] : ends[1]], lam, point[ends[2] : ends[3]], point[ends[3] : ends[4]])
-        theta = point[ends[4] :].reshape(-1, max(d, 1))
+        theta = point[ends[4] :].reshape(-1, max(d - 1, 1))
         return point[: ends[0]].reshape(self.W.shape[1], d), form, theta
 
     def some(self, share: float, rng: np.random.Generator) -> Part:
@@ -269,8 +259,7 @@ class Part:
         if not self.curved:
             return Normal(B, L, **straight(*B.shape))
         own = np.exp(-form.delta[-1])  # in its own sd; the kernel's are in the reference's
-        added = self.reference.with_predictors + self.Q @ self.varying @ theta
-        return Normal(B, L, form.kappa * own, form.eta, added[:, :-1] * own, added[:, -1])
+        return Normal(B, L, form.kappa * own, form.eta, (self.reference.slope + self.Q @ self.varying @ theta) * own)
 
 
 @dataclass(frozen=True, repr=False)
@@ -491,7 +480,7 @@ def clipped_target(
     Q = whitening(X, known) if simulated is None else whitening(simulated, np.ones(len(simulated)))
     W, G = np.ascontiguousarray(X @ Q), len(X)
     log_odds = None if reference.zero is None else X @ reference.zero
-    slope = X @ reference.with_predictors if curved else np.empty((G, 0))
+    slope = X @ reference.slope
     C = apart_from_mean(W, known)
     if G > MANY_ROWS and simulated is None:  # rows with records, without C_B, then groups of rows with C_B alone
         group = np.zeros(G, dtype=np.intp) if places is None else places.cell * places.K + places.category
@@ -556,7 +545,7 @@ def apart_from_mean(W: Floats, size: Floats) -> Floats:
 
 
 def slope_sd(C: Floats) -> float:
-    """Prior standard deviation of an element of theta: slope and log spread in a row of mean leverage have SLOPE_SD."""
+    """Prior standard deviation of an element of theta: the slope in a row of mean leverage has SLOPE_SD."""
     return float(SLOPE_SD / np.sqrt(max(C.shape[1], 1)))
 
 
@@ -567,8 +556,8 @@ def _log_density(v: Floats, reference: Normal, slope: Floats, curved: bool) -> F
     before, last = v[:, :-1], v[:, -1]
     if not curved:
         return np.asarray(-(v**2).sum(axis=1) / 2)
-    log_spread = before @ reference.eta + slope[:, -1]
-    centre = (before**2 - 1) @ reference.kappa + (slope[:, :-1] * before).sum(axis=1)
+    log_spread = before @ reference.eta
+    centre = (before**2 - 1) @ reference.kappa + (slope * before).sum(axis=1)
     return np.asarray(-(before**2).sum(axis=1) / 2 - log_spread - ((last - centre) / np.exp(log_spread)) ** 2 / 2)
 
 

@@ -1,14 +1,13 @@
 """The clamped log likelihood ratio of records against a reference, and its expectation under the reference.
 
 In coordinates in which the reference is standard normal (see :mod:`.clipped_fit`) a record is v = (v_1, ..., v_d), one
-coordinate an outcome and the survey weight w last, where it is modelled.  With innovations
+coordinate an outcome and the survey weight last, where it is modelled.  With innovations
 
-    e_j = (v_j - mu_j - sum_{k<j} lambda_jk e_k) / exp(delta_j)
-    e_w = (v_w - mu_w - sum_k [(lambda_wk + s_k) e_k + kappa_k (e_k^2 - 1)]) / exp(delta_w + h + sum_k eta_k e_k)
+    e_j = (v_j - mu_j - sum_{k<j} lambda_jk e_k) / exp(delta_j)                                         outcomes
+    e_w = (v_w - mu_w - sum_k [(lambda_wk + s_k) e_k + kappa_k (e_k^2 - 1)]) / exp(delta_w + sum_k eta_k e_k)   weight
 
-its log density is -sum e^2 / 2 - sum delta - h - sum eta e, up to a constant, and l is that less the same at the
-reference (mu = 0, lambda = 0, delta = 0, and the reference's own s, h, kappa and eta).  mu, the slopes s and the log
-spread h go with the predictors.
+its log density is -sum e^2 / 2 - sum delta - sum eta e, up to a constant, and l is that less the same at the reference
+(mu = 0, lambda = 0, delta = 0, and the reference's own s, kappa and eta).  mu and the slopes s go with the predictors.
 A record adds a (clamp(l, -B, B) - C_B) to the log target, with
 
     C_B(mu) = E_ref clip(e^l, e^-B, e^B).
@@ -137,9 +136,9 @@ def _last_of_block(start: Codes, first: int) -> int:
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _to_records(
     mu: Floats, slope: Floats, offset: Floats, lam: Floats, start: Codes, first: int, end: int, at: int, n: int,
-    means: Floats, slopes: Floats, log_spread: Floats, log_odds: Floats,
+    means: Floats, slopes: Floats, log_odds: Floats,
 ) -> None:  # fmt: skip
-    """What rows have, at n records from ``at`` on: means (d, n), the last one's coefficients (d - 1, n), h, offset."""
+    """What rows have, at n records from ``at`` on: means (d, n), the last one's coefficients (d - 1, n), offset."""
     d = mu.shape[1]
     for row in range(first, end):
         here, there = max(start[row] - at, 0), min(start[row + 1] - at, n)
@@ -147,28 +146,24 @@ def _to_records(
             means[j, here:there] = mu[row, j]
         for k in range(d - 1):
             slopes[k, here:there] = lam[d - 1, k] + (slope[row, k] if slope.shape[1] > 0 else 0.0)
-        log_spread[here:there] = slope[row, d - 1] if slope.shape[1] > 0 else 0.0
         log_odds[here:there] = offset[row]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
 def _to_rows(
-    J0: Floats, pull: Floats, wider: Floats, adjoint: Floats, e: Floats, start: Codes, first: int, end: int, at: int,
-    n: int, g_mu: Floats, g_slope: Floats, g_offset: Floats,
+    J0: Floats, pull: Floats, adjoint: Floats, e: Floats, start: Codes, first: int, end: int, at: int, n: int,
+    g_mu: Floats, g_slope: Floats, g_offset: Floats,
 ) -> None:  # fmt: skip
     """Add the gradients of records to those of their rows."""
     last = g_mu.shape[1] - 1
     for row in range(first, end):
         here, there = max(start[row] - at, 0), min(start[row + 1] - at, n)
-        mass = pulled = widened = 0.0
+        mass = pulled = 0.0
         for i in range(here, there):
             mass += J0[i]
             pulled += pull[i]
-            widened += wider[i]
         g_offset[row] += mass
         g_mu[row, last] += pulled
-        if g_slope.shape[1] > 0:
-            g_slope[row, last] += widened
         for k in range(last):
             back = sloped = 0.0
             for i in range(here, there):
@@ -186,12 +181,11 @@ def _innovations(
 ) -> None:  # fmt: skip
     """Of n records: all but the last innovation (d - 1, n), half their sum of squares, the last one's mean and spread.
 
-    ``log_spread`` holds what goes with the predictors.
     Loops over records are innermost here and below, and without branches, so that they become vector instructions.
     """
     last = means.shape[0] - 1
     for i in range(n):
-        half[i], mean[i], log_spread[i] = 0.0, means[last, i], log_spread[i] + form.delta[last]
+        half[i], mean[i], log_spread[i] = 0.0, means[last, i], form.delta[last]
     for j in range(last):
         inverse = math.exp(-form.delta[j])
         for i in range(n):
@@ -218,8 +212,8 @@ def _add_gradient(
 ) -> None:  # fmt: skip
     """Add the gradient of log p, integrated over the last innovation with moments J0, J1, J2 (n,), of n records.
 
-    A record's own moments are 1, e_d and e_d^2.  J1 becomes the gradient of the last mean, J2 that of its log spread,
-    ``adjoint`` (d - 1, n) is filled with those of the other means.
+    A record's own moments are 1, e_d and e_d^2.  J1 becomes the gradient of the last mean, ``adjoint`` (d - 1, n) is
+    filled with those of the others.
     """
     last, curved = len(form.delta) - 1, form.kappa.size > 0
     mass = changed = 0.0
@@ -269,9 +263,8 @@ def clipped_ratio(
     ----------
     mu : float array (G, d)
         Means in each of the distinct predictor rows.
-    slope, slope_ref : float arrays (G, d)
-        What a row adds to the last coordinate's coefficients and, in the last column, to its log spread, and to the
-        reference's; no columns where it is straight.
+    slope, slope_ref : float arrays (G, d - 1)
+        What a row adds to the last coordinate's coefficients, and to the reference's; no columns where it is straight.
     offset : float array (G,)
         Log of how many times as probable the row's category is as under the reference; 0 where nothing is a category.
     form, reference : Form
@@ -286,7 +279,7 @@ def clipped_ratio(
     tempering : float array (G,)
         What C_B of each row counts: the sum of ``a`` over the records with the public predictors of the row, times the
         reference's probability of the row's category.
-    g_mu, g_slope, g_offset, g : float arrays (G, d), (G, d), (G,); Form
+    g_mu, g_slope, g_offset, g : float arrays (G, d), (G, d - 1), (G,); Form
         Filled with the gradient of mu, of slope, of offset, and of the form.
 
     Returns
@@ -312,7 +305,7 @@ def clipped_ratio(
         end = _last_of_block(start, first)
         for at in range(start[first], start[end], PIECE):
             n = min(PIECE, start[end] - at)
-            _to_records(mu, slope, offset, form.lam, start, first, end, at, n, means, slopes, log_spread, log_odds)
+            _to_records(mu, slope, offset, form.lam, start, first, end, at, n, means, slopes, log_odds)
             _innovations(v, at, n, means, slopes, form, e, half, mean, per_spread, log_spread)
             for i in range(n):
                 x = (v[last, at + i] - mean[i]) * per_spread[i]
@@ -324,13 +317,11 @@ def clipped_ratio(
                 J1[i] = a[at + i] * x if inside else 0.0
                 J2[i] = a[at + i] * x * x if inside else 0.0
             _add_gradient(n, J0, J1, J2, e, per_spread, slopes, form, adjoint, g)
-            _to_rows(J0, J1, J2, adjoint, e, start, first, end, at, n, g_mu, g_slope, g_offset)
+            _to_rows(J0, J1, adjoint, e, start, first, end, at, n, g_mu, g_slope, g_offset)
         first = end
 
     rows = most // Q  # of a block, at the most
-    tiled, weight, at_ref, spread_ref, factor = (
-        np.empty((last, rows * Q)), np.empty(rows * Q), np.empty(most), np.empty(most), np.empty(most)
-    )  # fmt: skip
+    tiled, at_ref, factor, weight = np.empty((last, rows * Q)), np.empty(most), np.empty(most), np.empty(rows * Q)
     centre, log_spread_ref, half_ref = np.zeros(rows * Q), np.zeros(rows * Q), np.zeros(rows * Q)  # of the reference
     for i in range(rows * Q):
         weight[i] = weights[i % Q]
@@ -344,20 +335,18 @@ def clipped_ratio(
     while first < G:  # C_B
         end = _last_of_block(of_nodes, first)
         at, n = of_nodes[first], of_nodes[end] - of_nodes[first]
-        _to_records(mu, slope, offset, form.lam, of_nodes, first, end, at, n, means, slopes, log_spread, log_odds)
+        _to_records(mu, slope, offset, form.lam, of_nodes, first, end, at, n, means, slopes, log_odds)
         _innovations(tiled, 0, n, means, slopes, form, e, half, mean, per_spread, log_spread)
-        at_ref[:n], spread_ref[:n] = centre[:n], log_spread_ref[:n]
+        at_ref[:n] = centre[:n]
         for row in range(first, end):
             for i in range(of_nodes[row] - of_nodes[first], of_nodes[row + 1] - of_nodes[first]):
                 factor[i] = -tempering[row] * weight[i]
-                if slope_ref.shape[1] > 0:
-                    spread_ref[i] += slope_ref[row, last]
-                    for k in range(last):
-                        at_ref[i] += slope_ref[row, k] * tiled[k, i]
+                for k in range(slope_ref.shape[1]):
+                    at_ref[i] += slope_ref[row, k] * tiled[k, i]
         for i in range(n):
             # With x standard normal the innovation is alpha + rho x, and l = c0 + c1 x + c2 x^2.
             A = log_odds[i] - sum_delta - half[i] + half_ref[i]
-            alpha, log_rho = (at_ref[i] - mean[i]) * per_spread[i], spread_ref[i] - log_spread[i]
+            alpha, log_rho = (at_ref[i] - mean[i]) * per_spread[i], log_spread_ref[i] - log_spread[i]
             rho = _exp(log_rho)
             c0, c1, c2 = A + log_rho - 0.5 * alpha * alpha, -alpha * rho, 0.5 * (1 - rho * rho)
             c2 = c2 if c2 != 0 else TINY
@@ -368,7 +357,7 @@ def clipped_ratio(
             J0[i], J1[i], J2[i] = scale * (L0 - K0), scale * (L1 - K1), scale * (L2 - K2)
             total += factor[i] * (high * above + low * below) + J0[i]
         _add_gradient(n, J0, J1, J2, e, per_spread, slopes, form, adjoint, g)
-        _to_rows(J0, J1, J2, adjoint, e, of_nodes, first, end, at, n, g_mu, g_slope, g_offset)
+        _to_rows(J0, J1, adjoint, e, of_nodes, first, end, at, n, g_mu, g_slope, g_offset)
         first = end
     return total if undefined == 0 else np.nan
 
