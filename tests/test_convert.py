@@ -97,7 +97,7 @@ def test_csv_with_commas_and_with_semicolons(tmp_path):
 
 
 @given(st.lists(st.sampled_from([*"1x-", "01", "1,5", "1.000", "1.234,5", "2.5", "", "true", "1e3", "-7"]), min_size=1))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_column_is_what_all_its_values_are(tmp_path, values):
     for separator in ",;":
         quoted = [f'"{value}"' if "," in value else value for value in values]

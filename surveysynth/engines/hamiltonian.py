@@ -78,12 +78,12 @@ def sample_chains(
     divergences : int
         Trajectories after the warm-up whose energy was not kept.
     """
-    settle = 0 if pilot is None else SETTLE
-    streams, count = rng.spawn(len(starts)), steps(len(starts) * (warmup + settle + draws))
+    discarded = warmup + (0 if pilot is None else SETTLE)
+    streams, count = rng.spawn(len(starts)), steps(len(starts) * (discarded + draws))
     with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as threads:
         runs = [
             threads.submit(
-                _chain, target(), pilot and pilot(), start, scale, groups, stream, warmup, settle, draws, count
+                _chain, target(), pilot and pilot(), start, scale, groups, stream, warmup, discarded, draws, count
             )
             for start, stream in zip(starts, streams, strict=True)
         ]
@@ -99,21 +99,21 @@ def _chain(
     groups: tuple[int, int],
     rng: np.random.Generator,
     warmup: int,
-    settle: int,
+    discarded: int,
     draws: int,
     count: Callable[[], None],
 ) -> tuple[Floats, int]:
-    here, first = pilot or target, warmup + settle
+    here = pilot or target
     position, (value, gradient) = start, here(start)
     kept, visited, divergences = np.empty((draws, start.size)), list[Floats](), 0
     root = np.diag(scale)
     adaptation, measured = _DualAveraging(np.log(0.5)), (warmup // 5, 2 * warmup // 5, 7 * warmup // 10)
-    for i in range(first + draws):
+    for i in range(discarded + draws):
         count()
-        if settle and i == warmup:
+        if pilot is not None and i == warmup:
             here, (value, gradient) = target, target(position)
             adaptation = _DualAveraging(adaptation.mean_log_step)
-        step = np.exp(adaptation.log_step if i < first else adaptation.mean_log_step)
+        step = np.exp(adaptation.log_step if i < discarded else adaptation.mean_log_step)
         leaps = 1 + int(rng.uniform(0, LONGEST) / step)
         momentum = rng.standard_normal(start.size)
         energy = value - momentum @ momentum / 2
@@ -122,8 +122,8 @@ def _chain(
         accepted = float(np.exp(min(change, 0.0)))
         if rng.uniform() < accepted:
             position, value, gradient = there, proposed, proposed_gradient
-        if i >= first:
-            kept[i - first] = position
+        if i >= discarded:
+            kept[i - discarded] = position
             divergences += int(np.isfinite(proposed) and change < -DIVERGED)
             continue
         adaptation.update(accepted)

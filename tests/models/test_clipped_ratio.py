@@ -182,32 +182,6 @@ def test_its_expectation_is_largest_at_the_truth_whatever_the_reference(B, centr
         assert np.abs(alone - [centre, np.log(sd)]).max() > 0.05
 
 
-def test_chains_sample_a_correlated_normal_and_stay_within_bounds():
-    """Means, covariances and a half normal's quantiles, within Monte Carlo error."""
-    L = np.array([[1.0, 0, 0], [0.8, 0.5, 0], [-0.3, 0.2, 2.0]])
-    precision = np.linalg.inv(L @ L.T)
-
-    def normal():
-        return lambda x: (float(-x @ precision @ x / 2), -precision @ x)
-
-    rng = np.random.default_rng(6)
-    values, divergences = sample_chains(normal, [np.zeros(3)] * 4, np.ones(3), rng, warmup=300, draws=1000)
-    found = diagnose({"x": values}, divergences)
-    flat, scale = values.reshape(-1, 3), np.sqrt(np.diag(L @ L.T))
-    assert found.failures == ()
-    np.testing.assert_array_less(np.abs(flat.mean(axis=0)) / scale, 4 / found.ess_bulk**0.5)
-    correlation = (L @ L.T) / np.outer(scale, scale)
-    np.testing.assert_allclose(np.cov((flat / scale).T), correlation, atol=6 / found.ess_bulk**0.5)
-
-    def half():
-        return lambda x: (float(-x[0] ** 2 / 2) if x[0] > 0 else -np.inf, -x)
-
-    values, _ = sample_chains(half, [np.ones(1)] * 4, np.ones(1), rng, warmup=300, draws=1000)
-    assert values.min() > 0
-    shares = [(values < norm.ppf(0.5 + p / 2)).mean() for p in (0.1, 0.5, 0.9)]
-    np.testing.assert_allclose(shares, [0.1, 0.5, 0.9], atol=4 * 0.5 / 500**0.5)
-
-
 def one_number(y, a, B=1.0):
     """The target of numbers around a standard normal reference, and the same by plain quadrature on a grid."""
     one, reference = np.ones((1, 1)), Density(np.zeros((1, 1)), np.eye(1), **straight(1, 1))
@@ -253,6 +227,17 @@ def test_a_rival_mode_loses_at_least_the_gap_that_refusals_go_by(B, gap):
         tops = np.all([score >= around[1 + i : 42 + i, 1 + j : 24 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=0)
         best, *rivals = np.sort(score[tops])[::-1]
         assert all(best - rival >= gap for rival in rivals)
+
+
+def test_the_gradient_is_that_of_the_value_where_a_row_has_more_records_than_are_taken_at_a_time():
+    rng, n, G = np.random.default_rng(2), 5000, 4
+    X, pattern = np.column_stack([np.ones(G), np.arange(G)]), rng.integers(0, G, n)
+    reference = Density(np.zeros((2, 2)), np.eye(2), **straight(2, 2))
+    target = clipped_target(X, pattern, rng.standard_normal((n, 2)), reference, np.full(n, 0.4), 1.4, (0.1, 4.0), True)
+    point, at = target.starts(2, rng)[1], target.function()
+    step = 1e-5 * np.eye(point.size)
+    sides = np.array([at(point + e)[0] - at(point - e)[0] for e in step]) / 2e-5
+    np.testing.assert_allclose(at(point)[1], sides, rtol=2e-3, atol=0.05)  # kinks of the clamp, and of the rule for C_B
 
 
 def with_categories(category, y, a=0.2, B=1.0):
