@@ -53,7 +53,7 @@ def tempered_chains(
     ----------
     target : ClippedTarget or ClippedOutcome
     n : int
-        Records.
+        Records, or points that they lie on.
     sampler : Sampler
     groups : (int, int)
         As for :func:`surveysynth.engines.hamiltonian.sample_chains`.

@@ -51,6 +51,7 @@ shared_release <- local({
   made <- NULL
   function() {
     if (is.null(made)) {
+      need_python()
       design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
       made <<- synthesize(design, quick, epsilon = 9, m = 3, population_total = 6194, mechanism = pseudo_posterior(),
                           seed = 1)

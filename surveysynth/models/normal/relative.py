@@ -234,7 +234,7 @@ class RelativeRegression(Relative[J]):
             self._bent(records), _places(records), records.zero, present, records.simulated,
         )  # fmt: skip
         groups = target.Q.shape[1], target.parts[0].d
-        points, chain, diagnostics = tempered_chains(target, records.n, sampler, groups)
+        points, chain, diagnostics = tempered_chains(target, target.n, sampler, groups)
         drawn = as_draws([target.density(point) for point in points])
         return replace(drawn, chain=chain, diagnostics=diagnostics)
 

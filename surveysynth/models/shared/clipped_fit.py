@@ -26,6 +26,7 @@ from scipy.special import expit, log_softmax
 
 from ...engines.hamiltonian import Target
 from .clipped_ratio import Form, clipped_offset, clipped_ratio, extremes, rule
+from .public_grid import crowded, on_grid
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -132,8 +133,8 @@ class Part:
 
     ``W`` (rows, r) are the whitened predictor rows, ``slope`` (rows, d - 1) the reference's slopes there, ``varying``
     (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.  ``v`` (d, n) are the records'
-    coordinates, in the order of their rows.  ``known`` is about how many records' worth of information they have, which
-    is public.
+    coordinates, in the order of their rows, and ``a`` (n,) their tempering; of very many records, those of the points
+    of a public grid.  ``known`` is about how many records' worth of information they have, which is public.
     """
 
     reference: Normal
@@ -286,6 +287,11 @@ class ClippedTarget:
     def W(self) -> Floats:
         """Whitened predictor rows."""
         return self.parts[0].W
+
+    @property
+    def n(self) -> int:
+        """Records, or points of the grid that they lie on."""
+        return sum(len(part.a) for part in self.parts)
 
     @property
     def tempering(self) -> Floats:
@@ -502,14 +508,17 @@ def clipped_target(
         size = np.bincount(pattern[chosen], minlength=len(W))
         start = np.concatenate([[0], np.cumsum(size)]).astype(np.intp)
         own = slope if curved else np.empty((len(W), 0))
-        mean, v, log_ref = X @ normal.B, np.empty((len(normal.L), chosen.size)), np.empty(chosen.size)
+        mean, v, of_records = X @ normal.B, np.empty((len(normal.L), chosen.size)), counted[chosen]
         for first in range(0, chosen.size, RECORDS):
             block = slice(first, first + RECORDS)
-            row = pattern[chosen[block]]
-            v[:, block] = np.linalg.solve(normal.L, (Y[chosen[block], columns] - mean[row]).T)
-            log_ref[block] = _log_density(v[:, block].T, normal, own[row], curved)
+            v[:, block] = np.linalg.solve(normal.L, (Y[chosen[block], columns] - mean[pattern[chosen[block]]]).T)
+        if crowded(chosen.size, G, len(v)):
+            v, of_records, start = on_grid(v, of_records, start)
+        row = np.repeat(np.arange(len(W)), np.diff(start))
+        blocks = [slice(first, first + RECORDS) for first in range(0, row.size, RECORDS)] or [slice(0)]
+        log_ref = np.concatenate([_log_density(v[:, at].T, normal, own[row[at]], curved) for at in blocks])
         counts = tempering * share
-        return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, counted[chosen], start, counts, about)
+        return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about)
 
     if zero is None or log_odds is None or reference.zero is None:
         about = float(tempering.sum()) if simulated is None else known_of(a, simulated)

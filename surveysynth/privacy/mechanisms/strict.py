@@ -45,7 +45,7 @@ PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies betwe
 SECONDS, PER_RECORD, PER_ROW = 8.0, 1e-4, 6e-3  # of a release, in all, a record, and a row of predictors of its own
 FIRST_CLAMP = 2.0
 FIRST_LEAST, FIRST_PER_PARAMETER, FIRST_SHARE = 0.25, 27.0, 0.3  # epsilon of the first draw; its share of the whole
-FIRST_RECORDS = 200_000  # of the first draw, at the most: they say to .01 where the file lies, which is near enough
+FIRST_RECORDS = 100_000  # of the first draw, at the most: they say to .02 where the file lies, which is near enough
 MEASURED = (
     "log densities of records are measured against a reference ({}), clamped to plus or minus {:.3g}, and multiplied "
     "by {:.3g}; the expectation of the clamped ratio under the reference is subtracted, which makes the fit "
