@@ -8,16 +8,22 @@
 # The "confidential" file is drawn from a real population, 29,501 workers of a US Census 2000 extract, so that in the
 # end we can compare with the truth. An agency cannot.
 #
-# Run it as a script (`python vignettes/first_release.py`), or as a notebook in an editor that knows `# %%` cells.
+# Run it as a notebook, in an editor that knows `# %%` cells or by `jupytext --to notebook`.
 
 # %%
 import tempfile
+from html import escape
 from pathlib import Path
+
+import pandas as pd
+from great_tables import GT
+from IPython.display import HTML, SVG
 
 import surveysynth as ss
 from surveysynth.datasets.census import census_sample, census_workers
 
 SEED = 2000  # so that this document stays the same; a release for publication has no seed
+folder = tempfile.TemporaryDirectory()
 
 # %% [markdown]
 # ## The design
@@ -29,8 +35,15 @@ SEED = 2000  # so that this document stays the same; a release for publication h
 # %%
 design = census_sample(n=2000, seed=SEED)
 print(design)
+
+# %%
 confidential = ss.estimate(design, "income", by="education", statistic="mean")
-print(confidential.round(1).to_string(index=False))
+numbers = ["estimate", "se", "ci_low", "ci_high"]
+(
+    GT(confidential[["education", *numbers, "df", "n"]], rowname_col="education")
+    .tab_header("Mean weekly income", "of the confidential sample, in dollars")
+    .fmt_number(numbers, decimals=0).fmt_integer(["df", "n"])
+)  # fmt: skip
 
 # %% [markdown]
 # Points and standard errors are those of R: `svyby(~income, ~education, design, svymean)` on
@@ -53,7 +66,12 @@ print(plan)
 
 # %%
 costs = ss.privacy_cost(design, "income ~ division + education")
-print(costs.pivot(index="epsilon", columns="m", values="se_ratio").round(2).to_string(na_rep="refused"))
+ratios = costs.pivot(index="epsilon", columns="m", values="se_ratio").rename(columns="m = {}".format)
+(
+    GT(ratios.reset_index(), rowname_col="epsilon")
+    .tab_header("What an epsilon buys", "expected standard error of a mean, over that of the file; m data sets")
+    .tab_stubhead("epsilon").fmt_number(decimals=2).sub_missing(missing_text="refused")
+)  # fmt: skip
 
 # %%
 plan = plan.set(epsilon=5, population_total=29_501, bounds=(0, 20_000), zeros=False, title="Weekly income of workers")
@@ -89,9 +107,22 @@ print(release.privacy)
 # %%
 table = release.tables(by=["division", "education"], min_cell=15, cv_limit=0.1)
 means = table[(table["statistic"] == "mean") & (table["division"] == "all")]
-print(means.drop(columns=["division", "outcome"]).round(1).to_string(index=False))
-print()
-print(table.loc[table["flag"] != "", "flag"].value_counts().to_string())
+(
+    GT(means[["education", *numbers, "df", "n", "flag"]], rowname_col="education")
+    .tab_header("Mean weekly income", "of the release, in dollars")
+    .fmt_number(numbers, decimals=0).fmt_integer(["df", "n"])
+)  # fmt: skip
+
+# %% [markdown]
+# `write_tables` makes what an office prints: a workbook, or a page with titles, symbols, notes and what privacy cost.
+# The figure is made of the same numbers; the words for those who do not see it are in a text file beside it.
+
+# %%
+page = release.write_tables(Path(folder.name) / "income.html", by="education", cv_limit=0.1)
+HTML(f'<iframe srcdoc="{escape(page.read_text(encoding="utf-8"))}" width="100%" height="600"></iframe>')
+
+# %%
+SVG(release.plot(Path(folder.name) / "income.svg", by="education"))
 
 # %% [markdown]
 # ## Is it any good?
@@ -100,20 +131,33 @@ print(table.loc[table["flag"] != "", "flag"].value_counts().to_string())
 
 # %%
 side = plan.compare(release).cells
-print(side.groupby("statistic").agg(holds=("holds", "mean"), se_ratio=("se_ratio", "median")).round(2).to_string())
+held = side.groupby("statistic").agg(cells=("holds", "size"), holds=("holds", "mean"), se_ratio=("se_ratio", "median"))
+(
+    GT(held.reset_index(), rowname_col="statistic")
+    .tab_header("The release beside the file", "of all cells by division, by education and of all")
+    .cols_label(holds="intervals that hold the file's estimate", se_ratio="standard error over the file's, median")
+    .fmt_percent("holds", decimals=0).fmt_number("se_ratio", decimals=2)
+)  # fmt: skip
 
 # %% [markdown]
 # Only here do we know the population.
 
 # %%
 truth = census_workers().groupby("education", observed=True)["income"].mean()
-for level, value in truth.items():
-    c = confidential[confidential["education"] == level].iloc[0]
-    r = means[means["education"] == level].iloc[0]
-    print(
-        f"{level:>18}: population {value:6.0f}, confidential {c.estimate:6.0f} (se {c.se:3.0f}), "
-        f"released {r.estimate:6.0f}, 95% interval {r.ci_low:6.0f} to {r.ci_high:6.0f}"
-    )
+beside = pd.DataFrame({
+    "population": truth,
+    "confidential": confidential.set_index("education")["estimate"],
+    "se": confidential.set_index("education")["se"],
+    "released": means.set_index("education")["estimate"],
+    "ci_low": means.set_index("education")["ci_low"],
+    "ci_high": means.set_index("education")["ci_high"],
+}).loc[truth.index]  # fmt: skip
+(
+    GT(beside.rename_axis("education").reset_index(), rowname_col="education")
+    .tab_header("Mean weekly income", "of the population, the sample and the release, in dollars")
+    .tab_spanner("95% interval of the release", ["ci_low", "ci_high"])
+    .cols_label(se="its se", ci_low="from", ci_high="to").fmt_number(decimals=0)
+)  # fmt: skip
 
 # %% [markdown]
 # One release is one draw. Over 90 samples, intervals of means by education and by division hold .936 and .954 of the
@@ -129,13 +173,14 @@ for level, value in truth.items():
 # row order and the unused draws, and only its owner can open it.
 
 # %%
-with tempfile.TemporaryDirectory() as folder:
-    path = plan.write(release, Path(folder) / "income-2000")
-    for file in sorted(path.rglob("*")):
-        if file.is_file():
-            print(f"{file.relative_to(path)!s:32} {file.stat().st_size:>9,} bytes")
-    back = ss.read_release(path)
-    print(back)
+path = plan.write(release, Path(folder.name) / "income-2000")
+files = sorted(file for file in path.rglob("*") if file.is_file())
+GT(pd.DataFrame({"file": [str(f.relative_to(path)) for f in files], "bytes": [f.stat().st_size for f in files]})
+   ).fmt_integer("bytes")  # fmt: skip
+
+# %%
+print(ss.read_release(path))
+folder.cleanup()
 
 # %% [markdown]
 # From here an R user goes on with `read_release()` of the package in `r_bridge/`, and any reader with the csv files:

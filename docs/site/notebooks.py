@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
+from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -36,9 +38,17 @@ def executed(text: str) -> NotebookNode:
 
 
 def said(notebook: NotebookNode) -> str:
-    """All that its cells printed."""
+    """All that its cells printed, and the text of the tables that they show: a line a row, a space between cells."""
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
-    return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
+    return "".join(_text(output) for output in outputs)
+
+
+def _text(output: NotebookNode) -> str:
+    if output.output_type == "stream":
+        return str(output.text) if output.name == "stdout" else ""
+    shown = output.get("data", {}).get("text/html", "")
+    rows = re.findall(r"<(?:tr|caption)\b.*?</(?:tr|caption)>", shown, re.S)
+    return "".join(" ".join(unescape(re.sub(r"<[^>]*>", " ", row)).split()) + "\n" for row in rows)
 
 
 def _kept(text: str) -> Path:

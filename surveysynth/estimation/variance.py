@@ -117,6 +117,8 @@ def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Flo
     def held(groups: Codes) -> Codes:
         """How many of the groups hold records of each domain."""
         size = int(groups.max()) + 1
+        if size == len(groups):  # every record is one
+            return np.bincount(domain[inside], None, domains)
         return np.bincount(occurring(domain[inside] * size + groups[inside], domains * size)[0] // size, None, domains)
 
     return np.asarray(held(first.unit) - held(first.stratum), dtype=np.float64)

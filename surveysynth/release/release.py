@@ -41,7 +41,9 @@ from .model_variance import drawn_again
 from .printed import printed
 from .suppression import flag
 
-REDRAWN = 24  # times that noise is drawn again, for its variance
+# Times that noise is drawn again, for its variance, which falls as 1 / n over that of a mean: from so many records on it
+# is .4% of it with an epsilon of 1, so that few times do.
+REDRAWN, OF_MANY, MANY = 24, 4, 100_000
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -589,7 +591,7 @@ class Release:
         elsewhere = self.method.get("elsewhere", {})
         rng, first = np.random.default_rng(0), self.datasets[0]  # public: every reader has the same table
         designs = []
-        for _ in range(REDRAWN):
+        for _ in range(REDRAWN if first.n < MANY else OF_MANY):
             columns = {
                 outcome: under_other_noise(t, first.numeric(outcome), rng, zeros=elsewhere.get(outcome) == 0)
                 for outcome, t in scores.items()
