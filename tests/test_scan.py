@@ -124,6 +124,18 @@ def test_the_release_is_that_of_the_design_in_memory(folder, mechanism):
     assert not {"note", "late", "age"} & set(scanned._scan._read)
 
 
+def test_a_plan_reads_only_the_columns_in_use(folder, tmp_path):
+    survey().to_csv(tmp_path / "f.csv", index=False)
+    said = {"model.formula": "income ~ region + sex", "privacy.mechanism": "pseudo-posterior", "privacy.epsilon": 12.0,
+            "privacy.population_total": 160_000.0}  # fmt: skip
+    ss.Plan.draft(tmp_path / "f.csv", guess=False, set=said, **ROLES).save(tmp_path / "plan.toml")
+    expected = ss.Plan.read(tmp_path / "plan.toml")
+    for file in (folder / "3", folder / "1" / "part-00.parquet"):
+        read = ss.Plan.read(tmp_path / "plan.toml", set={"survey.file": str(file)})
+        assert str(read) == str(expected)
+        assert not {"note", "late", "age"} & set(read.design._scan._read)
+
+
 @pytest.mark.parametrize(
     ("roles", "message"),
     [

@@ -41,8 +41,8 @@ from .model_variance import drawn_again
 from .printed import printed
 from .suppression import flag
 
-# Times that noise is drawn again, for its variance, which falls as 1 / n over that of a mean: from so many records on it
-# is .4% of it with an epsilon of 1, so that few times do.
+# Times that noise is drawn again, for its variance. Over that of a mean it falls as 1 / n, and with so many records and
+# an epsilon of 1 it is .4% of it: then few times do.
 REDRAWN, OF_MANY, MANY = 24, 4, 100_000
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 

@@ -218,7 +218,10 @@ class Plan:
         settings = settings.set({f"survey.{role}": column for role, column in free.items()})
         if guess and settings.release.folder == "release":
             settings = settings.set({"release.folder": f"{Path(file).name.split('.')[0]}-release"})
-        design = _design_of(frame, labels, settings) if _readable(settings) else None
+        design = None
+        if _readable(settings):
+            headings = settings.tables.labels or {}
+            design = SurveyDesign(frame, labels=labels, **_roles_of(settings)).labelled(headings)
         plan = cls._made(settings, design, Path())
         for column in plan.settings.tables.by or ():
             if str(column) not in map(str, frame.columns):
@@ -283,10 +286,13 @@ class Plan:
             survey = settings.survey
             if survey.file is None:
                 raise InputError("the plan names no file: fill in survey.file")
-            frame, labels = read_labelled(
-                self._folder / survey.file, **{name: getattr(survey, name) for name in READING}
-            )
-            self._design = _design_of(frame, labels, settings)
+            file, how = self._folder / survey.file, {name: getattr(survey, name) for name in READING}
+            if (file.is_dir() or file.suffix.lower() == ".parquet") and not any(how.values()):
+                design = SurveyDesign.scan(file, **_roles_of(settings))
+            else:
+                frame, labels = read_labelled(file, **how)
+                design = SurveyDesign(frame, labels=labels, **_roles_of(settings))
+            self._design = design.labelled(settings.tables.labels or {})
         return self._design
 
     def check(self, *, inside: bool = False) -> Outlook:
@@ -364,7 +370,7 @@ class Plan:
         if foretold := of_weights(self.settings, self.design, synthesizer):
             warnings.warn(foretold, stacklevel=2)
         columns = [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
-        derived = check_derived(self.settings.edits.derive, self.design.frame[columns].reset_index(drop=True))
+        derived = check_derived(self.settings.edits.derive, self.design.select(columns).reset_index(drop=True))
         ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
         if ledger is not None and epsilon is not None:
             ledger.check(epsilon)  # before the work of a fit
@@ -666,7 +672,7 @@ class Plan:
 
     def _refuse_labelled(self, model: Synthesizer) -> None:
         """Refuse outcomes whose numbers have labels, such as -9 for "refused", about which the plan says nothing."""
-        labelled = self.design.frame.attrs.get(LABELLED, {})
+        labelled = self.design.select([]).attrs.get(LABELLED, {})
         for outcome in model.outcomes:
             if outcome in labelled and outcome not in model.categorical and self.settings.survey.missing_codes is None:
                 codes = listing_of(labelled[outcome])
@@ -711,11 +717,10 @@ def _placed(settings: Settings, entries: Mapping[str, Any]) -> dict[str, Any]:
     return {places[name]: value for name, value in entries.items()}
 
 
-def _design_of(frame: pd.DataFrame, labels: Mapping[str, str], settings: Settings) -> SurveyDesign:
-    """The design of a file that was read."""
+def _roles_of(settings: Settings) -> dict[str, Any]:
+    """The roles of columns that the plan names."""
     roles = {role: getattr(settings.survey, role) for role in ROLES}
-    given = {role: column for role, column in roles.items() if column is not None}
-    return SurveyDesign(frame, labels=labels, **given).labelled(settings.tables.labels or {})
+    return {role: column for role, column in roles.items() if column is not None}
 
 
 def _readable(settings: Settings) -> bool:

@@ -45,7 +45,9 @@ class Section(BaseModel):
 class Survey(Section):
     """The confidential file, and how the sample was drawn."""
 
-    file: str | None = Field(None, description="csv, parquet, Stata, SPSS or SAS; as seen from this file's folder")
+    file: str | None = Field(
+        None, description="csv, parquet, or a folder of such, Stata, SPSS or SAS; as seen from this file's folder"
+    )
     weights: str | None = Field(None, description="column of survey weights")
     probs: str | None = Field(None, description="column of inclusion probabilities, instead of weights")
     strata: str | None = Field(None, description="column of strata")
