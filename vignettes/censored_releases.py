@@ -22,6 +22,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from great_tables import GT
 
 import surveysynth as ss
 from surveysynth.studies import ecdf_differences
@@ -92,7 +93,11 @@ for name, fit in fits.items():
     touched = fit.weighted.invocations
     weight = f"{fit.weighted.alpha.mean():.2f}"
     rows.append((name, fit.kind, f"{fit.delta:.2f}", weight, "" if touched is None else f"{touched:,}"))
-print(pd.DataFrame(rows, columns=["mechanism", "kind", "Delta", "mean weight", "touched"]).to_string(index=False))
+(
+    GT(pd.DataFrame(rows, columns=["mechanism", "kind", "Delta", "mean weight", "touched"]), rowname_col="mechanism")
+    .tab_header("What each mechanism takes", "epsilon 8, two files")
+    .cols_align("right", ["Delta", "mean weight", "touched"])
+)  # fmt: skip
 
 # %% [markdown]
 # "Touched" are the households that Weighted-e left out, or whose contribution is at the clamp in one posterior draw
@@ -163,7 +168,11 @@ for name, release in releases.items():
     largest, squared = np.mean([ecdf_differences(own, y) for y in files], axis=0)
     numbers = [f"{np.mean([statistic(y) for y in files]):.3f}" for statistic in STATISTICS]
     rows.append((name, f"{largest:.3f}", f"{squared:.5f}", *numbers))
-print(pd.DataFrame(rows, columns=["", "max ECDF", "avg ECDF", "mean", "median", "q15", "q90"]).to_string(index=False))
+NAMES = ["of", "max ECDF", "avg ECDF", "mean", "median", "q15", "q90"]
+(
+    GT(pd.DataFrame(rows, columns=NAMES), rowname_col="of").cols_align("right", NAMES[1:])
+    .tab_header("Distance from the file, and its statistics", "share of income that is rent; means of two files")
+)  # fmt: skip
 
 # %% [markdown]
 # The model is right: the shares were drawn from it. What the first five lose, they lose to privacy: weights and clamp
@@ -179,7 +188,11 @@ table = pd.DataFrame({"the file": by})
 for name in fits:
     means = releases[name].tables(by="landlord", statistic="mean").set_index("landlord")["estimate"]
     table[name] = means[by.index].astype(float)
-print(table.T.round(3).to_string())
+landlords = table.T.rename_axis(index="of", columns=None).reset_index()
+(
+    GT(landlords, rowname_col="of").fmt_number(decimals=3)
+    .tab_header("Mean share of income that is rent", "by landlord")
+)  # fmt: skip
 
 # %% [markdown]
 # A histogram would have the mean of the whole in each row. The clamp alone draws the groups together most.

@@ -15,6 +15,8 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from great_tables import GT
+from IPython.display import display
 
 import surveysynth as ss
 
@@ -27,10 +29,11 @@ EPSILON = 10.8
 DOMAINS = ["race", "highbp"]
 
 
-def show(table, digits=2):
-    """Print a table as an editor would: rounded, without the index."""
-    shown = {c: f"{{:,.{0 if c.startswith('n') else digits}f}}".format for c in table if table[c].dtype.kind in "if"}
-    print(table.to_string(index=False, formatters=shown))
+def show(table, title, subtitle=None, digits=2):
+    """A table as an editor would print it: numbers rounded."""
+    whole = [c for c in table if c.startswith("n")]
+    real = [c for c in table if c not in whole and pd.api.types.is_float_dtype(table[c])]
+    display(GT(table).tab_header(title, subtitle).fmt_integer(whole).fmt_number(real, decimals=digits))
 
 
 def report(release, *words):
@@ -59,7 +62,7 @@ def beside(table):
 
 
 ignored = loose.tables(by=DOMAINS, statistic="mean")
-show(beside(ignored))
+show(beside(ignored), "Mean zinc, micrograms per 100 ml", "clusters ignored")
 report(loose, "clusters ignored")
 
 # %% [markdown]
@@ -79,7 +82,7 @@ report(loose, "clusters ignored")
 fit = ss.fit(nhanes, model, epsilon=EPSILON, m=3, seed=SEED, mechanism=ss.PseudoPosterior())
 release = fit.release()
 modelled = release.tables(by=DOMAINS, statistic="mean")
-show(beside(modelled))
+show(beside(modelled), "Mean zinc, micrograms per 100 ml", "with effects of PSUs")
 
 # %% [markdown]
 # What should the ratio be? Let u be the variance that the estimate of one file has by that file's strata, PSUs and
@@ -98,7 +101,7 @@ u, b = files["u"].mean().to_numpy(), files["estimate"].var().to_numpy()
 inside = own[[*DOMAINS, "n", "se"]].assign(**{"sqrt u": np.sqrt(u), "sqrt b": np.sqrt(b)})
 for m in (3, 5, 10):
     inside[f"m = {m}"] = np.sqrt(u + b / m) / own["se"]
-show(inside)
+show(inside, "What a standard error holds, and how long it is with m files", "m = ...: over the survey's own")
 print("sqrt(1 + 2 / m):", ", ".join(f"{np.sqrt(1 + 2 / m):.2f} for m = {m}" for m in (3, 5, 10)))
 
 # %% [markdown]
@@ -161,7 +164,10 @@ share = of_known(ss.estimate(known, "highbp", by=["known", "race"], statistic="p
 released = second.tables(by="race", outcome="highbp", statistic="proportion")
 share, released = (t[t["category"] == "1"].reset_index(drop=True) for t in (share, released))
 numbers = {"share": share["estimate"], "se": share["se"], "released": released["estimate"], "its se": released["se"]}
-show(share[["race", "n"]].assign(**{name: 100 * column for name, column in numbers.items()}), 1)
+show(
+    share[["race", "n"]].assign(**{name: 100 * column for name, column in numbers.items()}),
+    "Persons with high blood pressure, percent", digits=1,
+)  # fmt: skip
 
 # %% [markdown]
 # The order of the large races is kept; race 3 is anybody's guess, before and after. But shares tend to come out too
@@ -195,7 +201,7 @@ for k, synthetic in enumerate(third.datasets, 1):
     table[f"n, file {k}"] = [*persons, persons.sum()]
 count = third.tables(by="race", statistic="count").reset_index(drop=True)
 numbers = {"millions": people["estimate"], "se": people["se"], "released": count["estimate"], "its se": count["se"]}
-show(table.assign(**{name: column / 1e6 for name, column in numbers.items()}))
+show(table.assign(**{name: column / 1e6 for name, column in numbers.items()}), "Persons by race", "in millions")
 
 # %% [markdown]
 # Nobody's race is in the files, and the numbers change from file to file. Compare the first release: there the count of
@@ -226,7 +232,9 @@ for epsilon in (10.8, 24, 48):
     ask = {"epsilon": epsilon, "m": 3, "seed": SEED}
     left = [ss.privacy_cost(homes, income, unit=unit, **ask).mean_alpha for unit in (None, "household")]
     rows.append((f"{epsilon:g}", *left))
-show(pd.DataFrame(rows, columns=["epsilon", "a person", "a household"]))
+show(
+    pd.DataFrame(rows, columns=["epsilon", "a person", "a household"]), "Mean privacy weight", "where epsilon protects"
+)
 fourth = ss.synthesize(homes, income, epsilon=24, m=3, unit="household", seed=SEED, mechanism=ss.PseudoPosterior())
 report(fourth, "add or remove", "replace")
 

@@ -22,6 +22,8 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from great_tables import GT
+from IPython.display import display
 from statsmodels.datasets import randhie
 
 import surveysynth as ss
@@ -34,9 +36,13 @@ SHORT = {"chains": 2, "warmup": 250, "draws": 400, "tolerance": 0.03, "seed": SE
 LONGER = {"chains": 3, "warmup": 400, "draws": 800, "seed": SEED}  # to release, one file from each chain
 
 
-def show(table, digits=2):
-    """Print a table as an editor would: rounded, without the index."""
-    print(table.to_string(index=False, float_format=f"{{:,.{digits}f}}".format, na_rep=""))
+def show(table, title, subtitle=None, digits=2):
+    """A table as an editor would print it: numbers rounded."""
+    table = table.rename(columns={"": "of"})
+    whole, real = ([c for c in table if table[c].dtype.kind == kind] for kind in "if")
+    shown = GT(table).tab_header(title, subtitle).fmt_integer(whole).fmt_number(real, decimals=digits)
+    shown = shown.sub_missing(missing_text="")
+    display(shown.cols_label(of="") if "of" in table else shown)
 
 
 def report(release, *words):
@@ -101,7 +107,7 @@ for model in (ss.PoissonRegression("visits", PREDICTORS), ss.NegativeBinomialReg
     counts = files(fit)
     found = {"variance": np.mean([y.var() for y in counts]), "Delta": fit.delta, "epsilon": 2 * M * fit.delta}
     rows.append({"": model.name} | statistics(counts) | found)
-show(pd.DataFrame(rows))
+show(pd.DataFrame(rows), "Visits in the file, and in synthetic ones")
 
 # %% [markdown]
 # Take the negative binomial. Poisson has the mean right and nothing else: a fifth of the people without a visit, a
@@ -162,8 +168,8 @@ def row_of(name, fit, **how):
 
 
 def compare(rows):
-    """Print such rows, and the file's own below them."""
-    show(pd.DataFrame([*rows, {"": "the file", "steps": ""} | of_file]))
+    """Such rows, and the file's own below them."""
+    show(pd.DataFrame([*rows, {"": "the file", "steps": ""} | of_file]), "Privacy weights, and what the files are like")
 
 
 flat = {name: fit.reweighted(9, tolerance=0.03) for name, fit in once.items()}
@@ -235,7 +241,10 @@ report(release, "Privacy of", "Asymptotic", "public predictors", "privacy weight
 
 # %%
 own = ss.estimate(design, "visits", by="plan", statistic="mean")[["plan", "n", "estimate", "se"]]
-show(own.merge(release.tables(by="plan", statistic="mean")[RELEASED], on="plan", suffixes=("", " released")))
+show(
+    own.merge(release.tables(by="plan", statistic="mean")[RELEASED], on="plan", suffixes=("", " released")),
+    "Mean visits by plan", "of the sample, and released",
+)  # fmt: skip
 
 # %% [markdown]
 # The theory behind "asymptotic" wants the share of records with alpha < 1 to vanish as n grows. Does it? The same
@@ -246,8 +255,7 @@ rows = []
 for size in (500, 2_000, 8_000):
     cost = ss.privacy_cost(survey(size), nb, epsilon=TIGHT, m=M, reweight=True, **SHORT)
     rows.append({"n": f"{size:,}", "mean alpha": cost.mean_alpha, "alpha < 1": cost.weighted_down})
-print(f"epsilon {TIGHT}, re-weighted")
-show(pd.DataFrame(rows))
+show(pd.DataFrame(rows), "Privacy weights by size of the sample", f"epsilon {TIGHT}, re-weighted")
 print(f"5 visits or more: {(population['visits'] >= 5).mean():.1%} of the population")
 
 # %% [markdown]
@@ -277,7 +285,10 @@ report(joint, "Privacy of", "log of the survey weight", "mean of the survey weig
 sums = population.groupby("plan")["visits"].sum()
 own = ss.estimate(unequal, "visits", by="plan", statistic="total")[["plan", "estimate", "se"]]
 own.insert(1, "truth", own["plan"].map({**sums, "all": sums.sum()}))
-show(own.merge(joint.tables(by="plan", statistic="total")[RELEASED], on="plan", suffixes=("", " released")), 0)
+show(
+    own.merge(joint.tables(by="plan", statistic="total")[RELEASED], on="plan", suffixes=("", " released")),
+    "Visits by plan", "truth, sample and release", digits=0,
+)  # fmt: skip
 
 # %% [markdown]
 # The survey's estimates are near the truth, as its weights are right. Released totals tend to be 5 to 11% low

@@ -10,8 +10,10 @@
 # %%
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from great_tables import GT
 
 import surveysynth as ss
 from surveysynth import studies as evaluate
@@ -43,8 +45,26 @@ for delta in (5.4, 2.7, 1.8, 1.08, 0.9, 0.6):
                 left = np.nan
             row[f"{name}, n = {n:,}"] = left
     rows.append(row)
-print("Mean alpha: the share of the file that is left")
-print(pd.DataFrame(rows).to_string(index=False, float_format="{:.2f}".format, na_rep="refused"))
+left = pd.DataFrame(rows)
+shares = list(left)[2:]
+(
+    GT(left, rowname_col="Delta").tab_stubhead("Delta")
+    .tab_header("Mean alpha", "the share of the file that is left")
+    .fmt_number(shares, decimals=2).sub_missing(shares, missing_text="refused")
+)  # fmt: skip
+
+# %%
+figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
+for share, marker in zip(shares, "osv^", strict=True):
+    axes.plot(left["Delta"].astype(float), left[share], marker=marker, label=share)
+axes.set(
+    xscale="log", ylim=(0, 1.05), xlabel="Delta (epsilon = 2 Delta for each file)", ylabel="mean alpha",
+    title="The cliff: below it the privacy weights leave little of the file",
+)  # fmt: skip
+axes.set_xticks(left["Delta"].astype(float), left["Delta"], minor=False)
+axes.minorticks_off()
+axes.legend(frameon=False)
+plt.show()
 
 # %% [markdown]
 # There is a cliff near Delta = 1, with 10,000 records too. Narrowed by the weights, the density in the middle of the
@@ -68,7 +88,12 @@ shown = summary[summary["setting"] == "debias"].join(own, on=[*BY, "statistic"])
 shown["length"] = shown["ci_length"] / shown["own_length"]
 shown["RMSE"] = shown["rmse_ratio"]
 table = shown.groupby(["statistic", "method", "m", "epsilon"])[["coverage", "length", "RMSE"]].mean()
-print(table.round(2).reset_index().to_string(index=False))
+(
+    GT(table.reset_index().assign(method=lambda t: t["method"].str.upper()), groupname_col="statistic",
+       rowname_col="method")
+    .tab_header("Intervals over 27 domains", "means; length and RMSE over those of the confidential sample")
+    .fmt_number(["epsilon"], decimals=1).fmt_number(["coverage", "length", "RMSE"], decimals=2)
+)  # fmt: skip
 
 # %% [markdown]
 # With the same epsilon of 10.8 for all m, of 40 (`--methods fbs,fbp --delta 1.08,1.8,2.7,5.4 -m 1,2,3,5`, FBS with
@@ -122,8 +147,12 @@ for seed in range(SEED, SEED + 3):
                 setting = "debias" if debias else "as fitted"
                 errors.append({"model": name, "scale": scale, "setting": setting, "error": 100 * (mean / truth - 1)})
 table = pd.DataFrame(errors).pivot_table("error", "model", ["scale", "setting"], sort=False)
-print("Error of the total mean in percent, mean of three samples")
-print((table.round(1) + 0.0).to_string())
+flat = table.set_axis([f"{scale}, {setting}" for scale, setting in table], axis=1)
+chart = GT(flat.reset_index(), rowname_col="model").fmt_number(decimals=1, force_sign=True)
+for scale in ("log", "normal scores"):
+    own = [name for name in flat if name.startswith(scale)]
+    chart = chart.tab_spanner(scale, own).cols_label({name: name.partition(", ")[2] for name in own})
+chart.tab_header("Error of the mean of all, in percent", "means of three samples")
 
 # %% [markdown]
 # Of 100 (`--methods fbs,fbp --population skewed`) the intervals of means on the log scale cover, as fitted and with

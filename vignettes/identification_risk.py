@@ -20,7 +20,10 @@
 # stays the same. A release for publication has none.
 
 # %%
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
+from great_tables import GT
 
 import surveysynth as ss
 
@@ -31,9 +34,11 @@ SHORT = {"m": MANY, "chains": 2, "warmup": 80, "draws": 120, "seed": SEED}  # wi
 PASS = ["rhat", "ess_bulk", "ess_tail"]  # short chains; a real release runs longer ones, and accepts nothing
 
 
-def show(table, digits=2):
-    """Print a table as an editor would: rounded."""
-    print(table.to_string(float_format=f"{{:,.{digits}f}}".format, na_rep=""))
+def show(table, title, subtitle=None, digits=2):
+    """A table as an editor would print it, numbers rounded."""
+    shown = table.rename_axis(index="of").reset_index()
+    real = [name for name in table if pd.api.types.is_float_dtype(table[name])]
+    return GT(shown, rowname_col="of").tab_header(title, subtitle).fmt_number(real, decimals=digits)
 
 
 households = ss.datasets.consumer_units(600, seed=SEED).assign(weight=1.0)
@@ -64,7 +69,10 @@ def files(mechanism):
 
 
 plain, synthesizer = files(ss.PseudoPosterior(c1=1e9))  # a huge c1: no privacy weights
-show(model.components_of(plain.records, plain.weighted.posterior).head(4))
+show(
+    model.components_of(plain.records, plain.weighted.posterior).head(4), "The largest components",
+    "shares of households with an income; the rest on the working scale",
+)  # fmt: skip
 
 # %% [markdown]
 # Each line is one component: its share of the households with an income, and where it is on the working scale. The
@@ -96,7 +104,18 @@ def profile(risk):
     })  # fmt: skip
 
 
-show(profile(risk))
+show(profile(risk), "Risk of identification", "600 households")
+
+# %%
+figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
+for name, line in zip(risk, ["-", "--", ":"], strict=True):
+    axes.plot(np.linspace(0, 100, len(risk)), np.sort(risk[name]), line, linewidth=2, label=name)
+axes.set(
+    xlabel="percent of households with a smaller risk", ylabel="risk", ylim=(0, 1),
+    title="The file itself, top-coded, and synthetic files",
+)  # fmt: skip
+axes.legend(frameon=False)
+plt.show()
 
 # %% [markdown]
 # Top-coding takes the largest incomes away and leaves nearly everybody else as easy to find as before.
@@ -115,7 +134,9 @@ for name, release in {"marginal": marginal, "pairwise": pairwise}.items():
     risk[name] = ss.identification_risk(households, release, **INTRUDER)
     alpha = release.internal["records"]["alpha"]
     print(f"{name}: privacy weights from {alpha.min():.2f} to {alpha.max():.2f}, mean {alpha.mean():.2f}")
-show(profile(risk))
+
+# %%
+show(profile(risk), "Risk of identification", "with privacy weights from the risk, too")
 
 # %% [markdown]
 # The weights are near 1 here, since a synthetic file of this model is safe to begin with: a record's own synthetic
@@ -140,7 +161,7 @@ paper = ss.Mixture(
 followed = ss.synthesize(design, paper, mechanism=ss.PseudoPosterior(c1=1e9), accept_diagnostics=PASS, **SHORT)
 print(followed)
 risk["given the record"] = ss.identification_risk(households, followed, **INTRUDER)
-show(profile(risk[["synthesizer", "given the record"]]))
+show(profile(risk[["synthesizer", "given the record"]]), "Risk of identification")
 
 # %% [markdown]
 # ## 4. Who got worse
@@ -167,7 +188,10 @@ def statistics(y):
 kept = {"data": statistics(income)}
 for name, release in {"synthesizer": synthesizer, "marginal": marginal, "pairwise": pairwise}.items():
     kept[name] = pd.DataFrame([statistics(d.frame["income"]) for d in release.datasets]).mean()
-show(pd.DataFrame(kept).T)
+show(
+    pd.DataFrame(kept).T.assign(zeros=lambda t: 100 * t["zeros"]).rename(columns={"zeros": "% zeros"}),
+    "Household income, dollars", "means over the synthetic files", digits=0,
+)  # fmt: skip
 
 # %% [markdown]
 # ## 6. A release with a rule
@@ -193,7 +217,12 @@ released = ss.synthesize(
 print(released)
 print(*(line.strip() for line in str(released.privacy).splitlines() if "passed a rule" in line))
 table = released.tables(by="tenure", outcome="income")
-show(table.loc[table["statistic"] == "mean", ["tenure", "estimate", "se"]].set_index("tenure"), 0)
+
+# %%
+show(
+    table.loc[table["statistic"] == "mean", ["tenure", "estimate", "se"]].set_index("tenure"),
+    "Mean household income by tenure", "of the release, in dollars", digits=0,
+)  # fmt: skip
 
 # %% [markdown]
 # One file (m = 1) shows each record once: either its synthetic income is near or it is not, so that the risk of some

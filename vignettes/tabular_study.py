@@ -11,14 +11,15 @@
 # Whoever knows the seed can undo the randomness, so a seeded release says that it is not for publication.
 # The noise of Laplace tables has no seed: those figures differ a little from run to run.
 #
-# Run it as a script (`python vignettes/tabular_study.py`, under a minute), or as a notebook in an editor that knows
-# `# %%` cells.
+# Run it as a notebook, in an editor that knows `# %%` cells or by `jupytext --to notebook`.
 
 # %%
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from great_tables import GT
+from IPython.display import display
 from scipy.stats import chi2, norm
 
 import surveysynth as ss
@@ -30,11 +31,15 @@ SEED = 2024
 BY = ["field", "gender"]
 EPSILON, M = 10.8, 3  # the paper: a Lipschitz bound of 1.8 for each of three files
 
-pd.set_option("display.width", 120, "display.max_columns", 20)
 
 
-def show(table, decimals=0):
-    print(table.to_string(index=False, na_rep="", float_format=f"{{:,.{decimals}f}}".format))
+def show(table, title, subtitle=None, digits=0):
+    """A table as an editor would print it: numbers rounded."""
+    table = table.rename(columns={"": "of"})
+    whole, real = ([c for c in table if table[c].dtype.kind == kind] for kind in "if")
+    shown = GT(table).tab_header(title, subtitle).fmt_integer(whole).fmt_number(real, decimals=digits)
+    shown = shown.sub_missing(missing_text="")
+    display(shown.cols_label(of="") if "of" in table else shown)
 
 
 # %% [markdown]
@@ -108,7 +113,7 @@ bounds = pd.DataFrame(
         for (name, done), printed in zip(fits.items(), (8.89, 9.92), strict=True)
     ]
 )
-show(bounds, 2)
+show(bounds, "Bounds and privacy weights", "printed in the paper, and here", digits=2)
 
 # %% [markdown]
 # FBP's bound is the larger one. Its density has a factor 1 / pi, which adds to the risk of a record far out if its
@@ -142,7 +147,7 @@ for name, (frame, w) in weights.items():
             "mean salary without weights": frame["salary"].mean(),
         }
     )
-show(pd.DataFrame(rows))
+show(pd.DataFrame(rows), "Weights of the files", "and the mean salary of who forgets them")
 
 # %% [markdown]
 # The weights of the files span half the range of the sample's. FBS's salaries need them; FBP's are at the level of the
@@ -163,11 +168,10 @@ tables = {name: release.tables(by=BY) for name, release in releases.items()}
 truths = population.truths[population.truths["gender"] == "all"]
 for statistic in ("count", "mean"):
     truth = truths[truths["statistic"] == statistic]
-    print(f"{statistic}s" if statistic == "count" else "\nmean salaries")
     columns = {"field": truth["field"], "population": [f"{t:,.0f}" for t in truth["truth"]]}
     columns |= {"sample": by_field(confidential, statistic)}
     columns |= {name: by_field(table, statistic) for name, table in tables.items()}
-    print(pd.DataFrame(columns).to_string(index=False))
+    show(pd.DataFrame(columns), "Persons by field" if statistic == "count" else "Mean salaries by field, dollars")
 
 # %% [markdown]
 # ## The same budget, spent on Laplace noise
@@ -221,7 +225,7 @@ estimates = pd.concat([table.assign(method=name) for name, table in made.items()
 ratios = evaluate.rmse_ratios(estimates, BY)
 five = ratios.groupby(["statistic", "method"])["rmse_ratio"].quantile([0, 0.25, 0.5, 0.75, 1]).unstack()
 five.columns = ["least", "quarter", "median", "three quarters", "most"]
-print(five.round(2).to_string())
+show(five.reset_index(), "RMSE over that of the sample", "over the domains", digits=2)
 
 # %% [markdown]
 # A budget for 88 answers can be spent better: on fewer replicates, or on a model of the variance. So look at the points
@@ -250,8 +254,7 @@ fields = printed[printed["gender"] == "all"]
 both = [f"{p:,.0f} / {h:,.0f}" for p, h in zip(fields["paper_ci_length"], fields["ci_length"], strict=True)]
 lengths = fields.assign(length=both, block=fields["block"].str.replace("_", " "))
 lengths = lengths.pivot_table("length", "field", "block", aggfunc="first", sort=False)
-print("Length of the intervals for fields, printed / here")
-print(lengths.rename_axis(index=None, columns="field").to_string())
+show(lengths.rename_axis(columns=None).reset_index(), "Length of the intervals for fields", "printed / here")
 
 # %%
 rows = []
@@ -264,7 +267,7 @@ for block, part in printed.groupby("block", sort=False):
             "coverage here": part["coverage"].mean(),
         }
     )
-show(pd.DataFrame(rows), 3)
+show(pd.DataFrame(rows), "Intervals in 24 domains", "printed in the paper, and here", digits=3)
 
 # %% [markdown]
 # Of 400, lengths over the printed ones are 0.972 (FBS counts), 0.994 (FBP counts), 0.976 (FBS means) and 0.967 (FBP
@@ -336,7 +339,7 @@ for setting, part in fbp[fbp["setting"] != "debias"].groupby("setting", sort=Fal
             "RMSE over the sample's": f"{part['rmse_ratio'].mean():.2f}",
         }
     )
-print(pd.DataFrame(rows).to_string(index=False))
+show(pd.DataFrame(rows), "Means of one field, and of 27 domains")
 
 # %% [markdown]
 # Of 400: field 7's bias is -2,346 people of 18,131 in the paper's form and -61 in ours, its coverage 0.50 and 0.89 (its
@@ -366,7 +369,7 @@ rows = [
     {"": "fit without privacy weights", **spreads(**full.weighted.posterior.values)},
     {"": "fit with privacy weights", **spreads(**private)},
 ]
-show(pd.DataFrame(rows), 3)
+show(pd.DataFrame(rows), "Standard deviations and correlation", digits=3)
 
 # %% [markdown]
 # What follows for means depends on the design. With s the variance of log salary and c its covariance with log weight,
@@ -404,7 +407,10 @@ corrected = done.synthesizer.debias_draws(
     debias=True,
 ).values
 eight = {name: values[draws] for name, values in private.items()}
-show(pd.DataFrame([{"": "eight draws", **spreads(**eight)}, {"": "corrected", **spreads(**corrected)}]), 3)
+show(
+    pd.DataFrame([{"": "eight draws", **spreads(**eight)}, {"": "corrected", **spreads(**corrected)}]),
+    "Standard deviations and correlation", digits=3,
+)  # fmt: skip
 
 # %% [markdown]
 # The package goes one step further than this kappa: a record's risk is a maximum over posterior draws, which is larger
@@ -436,8 +442,7 @@ of_means = of_means.unstack("domains")
 order = [("fbs", "paper"), ("fbs", "debias"), ("fbp", "default"), ("fbp", "debias")]
 for measure, what in {"bias_percent": "Bias of means, percent of the truth", "coverage": "Coverage of means"}.items():
     table = of_means[measure][["cells", "fields", "genders", "total"]]
-    print(what)
-    print(table.loc[order].rename_axis(columns=None).reset_index().round(2).to_string(index=False))
+    show(table.loc[order].rename_axis(columns=None).reset_index(), what, digits=2)
 
 # %% [markdown]
 # (FBS's own setting is the paper's, so it is called "paper".) Of 400: the bias of the total mean is +2.4% (FBS) and
@@ -471,7 +476,7 @@ for name, part in public.items():
             "coverage": f"{mean['coverage']:.2f}",
         }
     )
-print(pd.DataFrame(rows).to_string(index=False))
+show(pd.DataFrame(rows), "Counts of 16 cells")
 
 # %% [markdown]
 # (These cells are covered nearly always: the sample is systematic in the order of the frame, which holds the shares of
