@@ -477,7 +477,8 @@ def _of_sizes(settings: Settings, design: SurveyDesign, outcome: str) -> list[st
     for what, columns in groups.items():
         if not columns or (what == "PSUs" and not design.clustered):
             continue
-        of = pd.DataFrame({"y": y, "unit": design.select(columns).groupby(columns, sort=False).ngroup()}).groupby("unit")["y"]
+        unit = design.select(columns).groupby(columns, sort=False).ngroup()
+        of = pd.DataFrame({"y": y, "unit": unit}).groupby("unit")["y"]
         size, mean = of.size().to_numpy(), of.mean().to_numpy()
         if len(np.unique(size)) < 2 or len(size) < FEW:
             continue

@@ -436,15 +436,18 @@ def _long_enough(
 ) -> Draws:
     """Draws from chains that passed, or, where those asked for did not, from chains four times as long.
 
-    ``present`` (n,) is 0 for records that are blanked; what is public of them stays.
+    First draws have chains sixteen times as long, too: under their small epsilon a chain may give up the records of a
+    rare level for a while, and passes only when it has done so often.  ``present`` (n,) is 0 for records that are
+    blanked; what is public of them stays.
     """
     model, sampler = pseudo.model, pseudo.sampler
     assert isinstance(model, Relative)  # as check_model sees to
-    draws = model.clipped(pseudo.records, reference, tempering, clamp, sampler, first=first, present=present)
-    if not draws.failures:
-        return draws
-    longer = replace(sampler, warmup=LONGER * sampler.warmup, draws=LONGER * sampler.draws)
-    return model.clipped(pseudo.records, reference, tempering, clamp, longer, first=first, present=present)
+    for times in (1, LONGER, LONGER**2) if first else (1, LONGER):
+        longer = replace(sampler, warmup=times * sampler.warmup, draws=times * sampler.draws)
+        draws = model.clipped(pseudo.records, reference, tempering, clamp, longer, first=first, present=present)
+        if not draws.failures:
+            break
+    return draws
 
 
 def _enough_records(pseudo: PseudoLikelihood) -> Codes:
@@ -468,8 +471,9 @@ def _refuse_failed(draws: Draws) -> None:
     """Refuse to go on from chains that do not agree."""
     if draws.failures:
         raise PrivacyError(
-            f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), in chains {LONGER} "
-            "times as long, too, so nothing is released. Where the predictors nearly determine the survey weight, "
-            "declare it, weight='public' (surveysynth check --inside says whether they do). Else use fewer predictors, "
-            "merge rare levels, ask for a larger epsilon, or give Strict(reference=...), which needs no first draw"
+            f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), in chains "
+            f"{LONGER**2} times as long, too, so nothing is released. Where the predictors nearly determine the survey "
+            "weight, declare it, weight='public' (surveysynth check --inside says whether they do). Else use fewer "
+            "predictors, merge rare levels, ask for a larger epsilon, or give Strict(reference=...), which needs no first "
+            "draw"
         )
