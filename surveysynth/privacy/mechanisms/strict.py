@@ -474,6 +474,6 @@ def _refuse_failed(draws: Draws) -> None:
             f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), in chains "
             f"{LONGER**2} times as long, too, so nothing is released. Where the predictors nearly determine the survey "
             "weight, declare it, weight='public' (surveysynth check --inside says whether they do). Else use fewer "
-            "predictors, merge rare levels, ask for a larger epsilon, or give Strict(reference=...), which needs no first "
-            "draw"
+            "predictors, merge rare levels, ask for a larger epsilon, or give Strict(reference=...), which needs no "
+            "first draw"
         )
