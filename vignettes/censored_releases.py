@@ -16,7 +16,8 @@
 #
 # The file is made up: a simple random sample of 2,000 of 400,000 tenant households, and the share of income that goes
 # into rent. A share lies between 0 and 1, so the model is `BetaRegression`, and the paper's own example is of this
-# kind. The runs have a seed, so that the page stays the same. A release for publication has none.
+# kind. The runs have a seed, so that the page stays the same, except for the histogram, which takes none. A release for
+# publication has none.
 
 # %%
 import matplotlib.pyplot as plt
@@ -67,8 +68,7 @@ print(f"no privacy weights: Lipschitz bound {loose.delta:.1f}, epsilon {loose.ep
 
 # %% [markdown]
 # Who adds that much? The households that pay next to nothing: the density is high there, and rises without end
-# towards
-# 0. Households with very large shares come next.
+# towards 0. Households with very large shares come next.
 #
 # ## 2. Five mechanisms, one epsilon
 #
@@ -88,20 +88,36 @@ fits = {
     "Censored(weighted=True)": ss.fit(file, model, mechanism=ss.Censored(weighted=True), **budget),
     "policy=": ss.fit(file, policy=policy, **asked),
 }
-rows = []
-for name, fit in fits.items():
-    touched = fit.weighted.invocations
-    weight = f"{fit.weighted.alpha.mean():.2f}"
-    rows.append((name, fit.kind, f"{fit.delta:.2f}", weight, "" if touched is None else f"{touched:,}"))
+rows = [(name, f.kind, f.delta, f.weighted.alpha.mean(), f.weighted.invocations) for name, f in fits.items()]
+taken = pd.DataFrame(rows, columns=["mechanism", "kind", "Delta", "weight", "touched"]).astype({"touched": "Int64"})
 (
-    GT(pd.DataFrame(rows, columns=["mechanism", "kind", "Delta", "mean weight", "touched"]), rowname_col="mechanism")
-    .tab_header("What each mechanism takes", "epsilon 8, two files")
-    .cols_align("right", ["Delta", "mean weight", "touched"])
+    GT(taken, rowname_col="mechanism").tab_stubhead("mechanism")
+    .tab_header("What each mechanism takes", f"epsilon {EPSILON}, {M} files, {n:,} households")
+    .cols_label(kind="guarantee", weight="mean weight", touched="households touched").cols_align("left", "kind")
+    .fmt_number(["Delta", "weight"], decimals=2).fmt_integer("touched").sub_missing(missing_text="")
 )  # fmt: skip
 
+# %%
+figure, panels = plt.subplots(1, 4, figsize=(9.5, 3.2), layout="constrained", sharex=True, sharey=True)
+weighting = ["PseudoPosterior()", "WeightedE()", "Censored(weighted=True)", "policy="]
+for axes, name in zip(panels, weighting, strict=True):
+    axes.plot(100 * own.clip(lower=1e-5), fits[name].weighted.alpha, ".", color="#0b6fa4", alpha=0.3, mec="none")
+    axes.set_title(name, fontsize=9)
+    axes.set(xscale="log", xlim=(0.0008, 110), ylim=(-0.03, 1.03))
+    axes.set_xticks([0.001, 0.1, 10], ["0.001", "0.1", "10"])
+    axes.minorticks_off()
+    axes.spines[["top", "right"]].set_visible(False)
+panels[0].set_ylabel("privacy weight")
+figure.supxlabel("share of income that is rent, percent; 0.001 stands for less, too", fontsize=10)
+figure.suptitle("Privacy weights of the households: three bands, one for each landlord")
+plt.show()
+
 # %% [markdown]
-# "Touched" are the households that Weighted-e left out, or whose contribution is at the clamp in one posterior draw
-# or more. (Of the clamp alone, this is the count that comes to the paper's printed numbers.) Three things to see:
+# The picture leaves out the mechanism that weighs all households alike. The smallest shares lose most of their weight,
+# and then the largest. Weighted-e gives 0 to those it leaves out: small shares, but not the smallest, whose weights
+# were low enough already. "Touched" are the households that Weighted-e left out, or whose contribution is at the clamp
+# in one posterior draw or more. (Of the clamp alone, this is the count that comes to the paper's printed numbers.)
+# Three things to see:
 #
 # - Delta of the first two was **found**: it is the largest contribution in 4,000 draws, on this file. Delta of the
 #   others was **set**: it is the clamp, whatever the file and however many draws.
@@ -123,10 +139,16 @@ held = {
     "linear": (ss.PseudoPosterior(map="linear", c1=0.5), None),
     "inverse": (ss.PseudoPosterior(c1=fits["PseudoPosterior()"].weighted.c1), EPSILON),
 }
+spent = {}
 for name, (mechanism, epsilon) in held.items():
     two = [ss.fit(d, model, mechanism=mechanism, epsilon=epsilon, m=M, **asked).delta for d in (file, neighbour)]
-    print(f"{name:<8} epsilon {2 * M * two[0]:.2f} without the household, {2 * M * two[1]:.2f} with it")
-print(f"the clamp: epsilon {2 * M * fits['Censored()'].delta:.2f} with and without")
+    spent[f"pseudo posterior, {name} map"] = [2 * M * delta for delta in two]
+spent["the clamp"] = 2 * [2 * M * fits["Censored()"].delta]
+(
+    GT(pd.DataFrame(spent, index=["without", "with"]).T.rename_axis("of").reset_index(), rowname_col="of")
+    .tab_header("Epsilon of the same two files", "without and with one household more").fmt_number(decimals=2)
+    .cols_label({"with": "with it", "without": "without the household"})
+)  # fmt: skip
 
 # %% [markdown]
 # Under the linear map the new household is the riskiest, and the scale of risk runs up to it. So everybody else looks
@@ -161,17 +183,23 @@ for name, release in releases.items():
 many = {"population_total": N, "bounds": (0, 1), "epsilon": EPSILON, "m": M}
 for bins, label in ((8, "histogram, log(n) bins"), (45, "histogram, sqrt(n) bins")):
     releases[label] = ss.perturbed_histogram(file, "share", bins=bins, **many)
-STATISTICS = [np.mean, np.median, lambda y: np.quantile(y, 0.15), lambda y: np.quantile(y, 0.9)]
-rows = [("the file", "", "", *(f"{statistic(own):.3f}" for statistic in STATISTICS))]
+STATISTICS = {
+    "mean": np.mean, "median": np.median,
+    "q15": lambda y: np.quantile(y, 0.15), "q90": lambda y: np.quantile(y, 0.9),
+}  # fmt: skip
+rows = [{"of": "the file", **{name: statistic(own) for name, statistic in STATISTICS.items()}}]
 for name, release in releases.items():
     files = [synthetic.numeric("share") for synthetic in release.datasets]
     largest, squared = np.mean([ecdf_differences(own, y) for y in files], axis=0)
-    numbers = [f"{np.mean([statistic(y) for y in files]):.3f}" for statistic in STATISTICS]
-    rows.append((name, f"{largest:.3f}", f"{squared:.5f}", *numbers))
-NAMES = ["of", "max ECDF", "avg ECDF", "mean", "median", "q15", "q90"]
+    numbers = {key: np.mean([statistic(y) for y in files]) for key, statistic in STATISTICS.items()}
+    rows.append({"of": name, "largest": largest, "squared": squared, **numbers})
+distances = pd.DataFrame(rows)[["of", "largest", "squared", *STATISTICS]]
 (
-    GT(pd.DataFrame(rows, columns=NAMES), rowname_col="of").cols_align("right", NAMES[1:])
-    .tab_header("Distance from the file, and its statistics", "share of income that is rent; means of two files")
+    GT(distances, rowname_col="of")
+    .tab_header("Share of income that is rent", "distance from the file, and statistics; means of two files")
+    .tab_spanner("distance of the ECDF", ["largest", "squared"])
+    .cols_label(squared="mean square", q15="15% quantile", q90="90% quantile")
+    .fmt_number(decimals=3).fmt_number("squared", decimals=5).sub_missing(missing_text="")
 )  # fmt: skip
 
 # %% [markdown]
@@ -198,21 +226,28 @@ landlords = table.T.rename_axis(index="of", columns=None).reset_index()
 # A histogram would have the mean of the whole in each row. The clamp alone draws the groups together most.
 #
 # The distances as a picture: the empirical distribution of a synthetic file less that of the file. A flat line at 0
-# would be a perfect copy.
+# would be a perfect copy. Grey lines are the other mechanisms.
 
 # %%
-figure, ax = plt.subplots(figsize=(8.5, 4.6), layout="constrained")
 grid = np.linspace(0, 0.9, 400)
-colors = ["#0b6fa4", "#5fb0d9", "#d9820f", "#2a8c55", "#1c4f33", "#7a5195", "#b78fcf"]
-for color, (name, release) in zip(colors, releases.items(), strict=True):
-    y = release.datasets[0].numeric("share")
-    apart = [(y <= x).mean() - (own <= x).mean() for x in grid]
-    ax.plot(grid, apart, color=color, lw=1.6, label=name)
-ax.axhline(0, color="#7f7f7f", lw=1)
-ax.set_xlabel("share of income")
-ax.set_ylabel("ECDF of a synthetic file less the file's")
-ax.spines[["top", "right"]].set_visible(False)
-legend = figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+apart = {
+    name: [100 * ((release.datasets[0].numeric("share") <= x).mean() - (own <= x).mean()) for x in grid]
+    for name, release in releases.items()
+}
+figure, panels = plt.subplots(2, 4, figsize=(9, 4.6), layout="constrained", sharex=True, sharey=True)
+for axes, name in zip(panels.flat, apart, strict=False):
+    for other in apart.values():
+        axes.plot(100 * grid, other, color="#d0d0d0", lw=0.8)
+    axes.plot(100 * grid, apart[name], color="#0b6fa4", lw=1.8)
+    axes.axhline(0, color="black", lw=0.8)
+    axes.set_title(name, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+panels[1, 3].set_visible(False)
+panels[0, 3].tick_params(labelbottom=True)
+figure.suptitle("Empirical distribution of one synthetic file less that of the file")
+figure.supxlabel("share of income that is rent, percent", fontsize=10)
+figure.supylabel("percentage points", fontsize=10)
+plt.show()
 
 # %% [markdown]
 # ## 5. A policy

@@ -31,6 +31,7 @@ SEED = 2024
 MANY = 10  # synthetic files behind a risk; the paper has 20
 KNOWN = ["age_group", "urban", "marital"]
 SHORT = {"m": MANY, "chains": 2, "warmup": 80, "draws": 120, "seed": SEED}  # will do to compare
+LOOKS = {"data": ("#7f7f7f", "-"), "top-coded": ("#d9820f", "--"), "synthesizer": ("#0b6fa4", "-.")}
 PASS = ["rhat", "ess_bulk", "ess_tail"]  # short chains; a real release runs longer ones, and accepts nothing
 
 
@@ -69,9 +70,13 @@ def files(mechanism):
 
 
 plain, synthesizer = files(ss.PseudoPosterior(c1=1e9))  # a huge c1: no privacy weights
-show(
-    model.components_of(plain.records, plain.weighted.posterior).head(4), "The largest components",
-    "shares of households with an income; the rest on the working scale",
+components = model.components_of(plain.records, plain.weighted.posterior).head(4).reset_index(drop=True)
+shares = ["share", "share_low", "share_high"]
+(
+    show(components.set_axis(components.index + 1), "The largest components", "of households with an income")
+    .tab_stubhead("component").fmt_percent(shares, decimals=1).tab_spanner("95% interval", shares[1:])
+    .tab_spanner("on the working scale", ["location", "sd"])
+    .cols_label(share_low="from", share_high="to", sd="standard deviation")
 )  # fmt: skip
 
 # %% [markdown]
@@ -99,21 +104,25 @@ risk = pd.DataFrame({
 
 def profile(risk):
     """Where the risks lie."""
-    return pd.DataFrame({
-        "mean": risk.mean(), "q90": risk.quantile(0.9), "largest": risk.max(), "above 0.5": (risk > 0.5).sum(),
+    table = pd.DataFrame({
+        "mean": risk.mean(), "q90": risk.quantile(0.9), "largest": risk.max(), "above": (risk > 0.5).sum(),
     })  # fmt: skip
+    return show(table, "Risk of identification", "of 600 households, from 0 to 1").cols_label(
+        q90="90% quantile", above="households above 0.5"
+    )
 
 
-show(profile(risk), "Risk of identification", "600 households")
+profile(risk)
 
 # %%
-figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
-for name, line in zip(risk, ["-", "--", ":"], strict=True):
-    axes.plot(np.linspace(0, 100, len(risk)), np.sort(risk[name]), line, linewidth=2, label=name)
+figure, axes = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
+for name, (color, line) in LOOKS.items():
+    axes.plot(np.linspace(0, 100, len(risk)), np.sort(risk[name]), line, color=color, lw=2, label=name)
 axes.set(
-    xlabel="percent of households with a smaller risk", ylabel="risk", ylim=(0, 1),
-    title="The file itself, top-coded, and synthetic files",
+    xlabel="households in the order of their risk, percent", ylabel="risk of identification", ylim=(0, 1),
+    title="The file itself, the file top-coded, and synthetic files",
 )  # fmt: skip
+axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
 
@@ -136,7 +145,7 @@ for name, release in {"marginal": marginal, "pairwise": pairwise}.items():
     print(f"{name}: privacy weights from {alpha.min():.2f} to {alpha.max():.2f}, mean {alpha.mean():.2f}")
 
 # %%
-show(profile(risk), "Risk of identification", "with privacy weights from the risk, too")
+profile(risk)
 
 # %% [markdown]
 # The weights are near 1 here, since a synthetic file of this model is safe to begin with: a record's own synthetic
@@ -161,7 +170,7 @@ paper = ss.Mixture(
 followed = ss.synthesize(design, paper, mechanism=ss.PseudoPosterior(c1=1e9), accept_diagnostics=PASS, **SHORT)
 print(followed)
 risk["given the record"] = ss.identification_risk(households, followed, **INTRUDER)
-show(profile(risk[["synthesizer", "given the record"]]), "Risk of identification")
+profile(risk[["synthesizer", "given the record"]])
 
 # %% [markdown]
 # ## 4. Who got worse
@@ -175,22 +184,41 @@ rose = {"chance alone": again, "marginal": risk["marginal"], "pairwise": risk["p
 for name, values in rose.items():
     print(f"{name}: {(values > risk['synthesizer'] + 0.25).sum()} records rose by more than 0.25")
 
+# %%
+figure, panels = plt.subplots(1, 3, figsize=(8.5, 3.3), layout="constrained", sharex=True, sharey=True)
+for axes, (name, values) in zip(panels, rose.items(), strict=True):
+    more = values > risk["synthesizer"] + 0.25
+    axes.plot([0, 0.6], [0, 0.6], color="#7f7f7f", lw=1)
+    axes.plot([0, 0.35], [0.25, 0.6], "--", color="#7f7f7f", lw=1)
+    axes.plot(risk["synthesizer"][~more], values[~more], ".", color="#0b6fa4", alpha=0.35, mec="none")
+    axes.plot(risk["synthesizer"][more], values[more], "^", color="#d9820f", ms=5)
+    axes.set(title=name, xlim=(-0.02, 0.6), ylim=(-0.02, 0.6))
+    axes.spines[["top", "right"]].set_visible(False)
+panels[0].set_ylabel("risk in the new files")
+panels[1].set_xlabel("risk in the synthesizer's files")
+figure.suptitle("Risks before and after; triangles rose by more than 0.25")
+plt.show()
+
 # %% [markdown]
+# On the solid line nothing changed. The two weighted sets were drawn with the seed of the synthesizer's files, and so
+# share most of their chance. With the next seed 10 and 13 records rose, about as many as by chance alone. So nothing
+# here says that the weights moved risk to others.
+#
 # ## 5. What is left of the statistics
 
 
 # %%
 def statistics(y):
-    """Mean, median and 90% quantile."""
+    """Mean, median, 90% quantile and share of zeros."""
     return {"mean": y.mean(), "median": y.median(), "q90": y.quantile(0.9), "zeros": (y == 0).mean()}
 
 
 kept = {"data": statistics(income)}
 for name, release in {"synthesizer": synthesizer, "marginal": marginal, "pairwise": pairwise}.items():
     kept[name] = pd.DataFrame([statistics(d.frame["income"]) for d in release.datasets]).mean()
-show(
-    pd.DataFrame(kept).T.assign(zeros=lambda t: 100 * t["zeros"]).rename(columns={"zeros": "% zeros"}),
-    "Household income, dollars", "means over the synthetic files", digits=0,
+(
+    show(pd.DataFrame(kept).T, "Household income, dollars", "of the file, and means over ten synthetic files", digits=0)
+    .fmt_percent("zeros", decimals=1).cols_label(q90="90% quantile", zeros="without income")
 )  # fmt: skip
 
 # %% [markdown]
@@ -222,7 +250,7 @@ table = released.tables(by="tenure", outcome="income")
 show(
     table.loc[table["statistic"] == "mean", ["tenure", "estimate", "se"]].set_index("tenure"),
     "Mean household income by tenure", "of the release, in dollars", digits=0,
-)  # fmt: skip
+).cols_label(se="standard error")  # fmt: skip
 
 # %% [markdown]
 # One file (m = 1) shows each record once: either its synthetic income is near or it is not, so that the risk of some
