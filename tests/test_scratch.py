@@ -16,12 +16,13 @@ from surveysynth.engines import get_engine, scratch
 
 CANARY = "31337.1234"
 RUN = f"""
-import subprocess, sys
+import signal, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from surveysynth.engines import cmdstan, get_engine, scratch
 
 scratch.MEMORY = Path("nowhere")
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
 WRITE = "import os, sys, time; open(sys.argv[1] + '/draws.csv', 'w').write('{CANARY}'); print(os.getpid(), flush=True)"
 
 class Compiled:

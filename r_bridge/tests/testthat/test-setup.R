@@ -1,3 +1,5 @@
+own <- as.character(utils::packageVersion("surveysynth"))
+
 session <- bridge$session
 
 # A Python of the tests' own, which notes what it is told; pip makes it have surveysynth.
@@ -10,7 +12,7 @@ make_python <- function(folder, has = "none", unfit = "") {
     "  '-m venv') echo \"$@\" >> \"$log\"; mkdir -p \"$3/bin\"; cp \"$0\" \"$3/bin/python\" ;;",
     "  '-m pip') echo \"$@\" >> \"$log\"; [ \"$4\" != broken ] && touch \"$here/installed\" ;;",
     paste0("  '-c import sys, importlib.util'*) echo \"base ", unfit, "\" ;;"),
-    paste0("  *) if [ -e \"$here/installed\" ]; then echo surveysynth 0.1.0; else echo surveysynth ", has, "; fi ;;"),
+    paste0("  *) if [ -e \"$here/installed\" ]; then echo surveysynth ", own, "; else echo surveysynth ", has, "; fi ;;"),
     "esac"
   ), file)
   Sys.chmod(file, "755")
@@ -34,10 +36,10 @@ in_home <- function(code) {
 
 test_that("the first Python that has surveysynth is taken, in the order that is documented", {
   in_home(function(home, log) {
-    first <- make_python(file.path(home, "a"), "0.1.0")
-    second <- make_python(file.path(home, "b"), "0.1.7")
+    first <- make_python(file.path(home, "a"), own)
+    second <- make_python(file.path(home, "b"), sub("[0-9]+$", "7", own))
     lacking <- make_python(file.path(home, "c"))
-    third <- make_python(file.path(home, "r-surveysynth"), "0.1.0")
+    third <- make_python(file.path(home, "r-surveysynth"), own)
     set <- function(a, b, quiet = TRUE) {
       hush <- if (quiet) suppressMessages else identity
       with_env(c(SURVEYSYNTH_PYTHON = a, RETICULATE_PYTHON = b), hush(surveysynth_setup()))
@@ -58,13 +60,13 @@ test_that("the first Python that has surveysynth is taken, in the order that is 
 
 test_that("a Python that is named and cannot be used is an error, and no other is taken", {
   in_home(function(home, log) {
-    good <- make_python(file.path(home, "a"), "0.1.0")
-    make_python(file.path(home, "r-surveysynth"), "0.1.0")
+    good <- make_python(file.path(home, "a"), own)
+    make_python(file.path(home, "r-surveysynth"), own)
     with_env(c(SURVEYSYNTH_PYTHON = good), {
       setup <- function(...) suppressMessages(surveysynth_setup(..., ask = FALSE))
       expect_error(setup("/nonexistent"), "the Python that you name, /nonexistent, is not there")
       expect_error(setup(home), "is a folder; name the interpreter in it \\(bin/python\\)")
-      expect_error(setup(make_python(file.path(home, "b"), "0.2.0")), "has surveysynth 0.2.0")
+      expect_error(setup(make_python(file.path(home, "b"), "99.0")), "has surveysynth 99.0")
       expect_error(setup(make_python(file.path(home, "c"), "none")), "say where the Python package is")
     })
     expect_null(session$python)
@@ -73,8 +75,8 @@ test_that("a Python that is named and cannot be used is an error, and no other i
 
 test_that("a version that does not match is named", {
   in_home(function(home, log) {
-    expect_identical(bridge$fault_of(make_python(file.path(home, "a"), "0.2.0")),
-                     "has surveysynth 0.2.0, and this R package is 0.1.0: update the older one")
+    expect_identical(bridge$fault_of(make_python(file.path(home, "a"), "99.0")),
+                     paste0("has surveysynth 99.0, and this R package is ", own, ": update the older one"))
     expect_identical(bridge$fault_of(make_python(file.path(home, "b"), "")), "cannot be run")
   })
 })
