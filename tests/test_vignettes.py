@@ -30,7 +30,7 @@ SAYS = {  # at least this, whatever the draws
         "clusters ignored: the design has PSUs ('psuid', within which",
         "sqrt(1 + 2 / m): 1.29 for m = 3",
         "highbp: 2 categories, multinomial within 3 cells",
-        "all 9,189  37.1 1.5",
+        "all 9,189 37.1 1.5",
         "add or remove all records of one 'household'",
         "epsilon 10.8: the privacy weights leave too little",
         "which PSUs there are, and how many records each has, is public",
