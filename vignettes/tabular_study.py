@@ -16,6 +16,7 @@
 # %%
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from great_tables import GT
@@ -226,6 +227,18 @@ ratios = evaluate.rmse_ratios(estimates, BY)
 five = ratios.groupby(["statistic", "method"])["rmse_ratio"].quantile([0, 0.25, 0.5, 0.75, 1]).unstack()
 five.columns = ["least", "quarter", "median", "three quarters", "most"]
 show(five.reset_index(), "RMSE over that of the sample", "over the domains", digits=2)
+
+# %%
+figure, both = plt.subplots(1, 2, figsize=(8, 2.6), layout="constrained", sharey=True)
+for axes, (statistic, rows) in zip(both, five.groupby("statistic"), strict=True):
+    for place, (_, row) in enumerate(rows.iloc[::-1].iterrows()):
+        axes.plot(row[["least", "most"]], [place, place], color="#0b6fa4", linewidth=1)
+        axes.plot(row[["quarter", "three quarters"]], [place, place], color="#0b6fa4", linewidth=5)
+        axes.plot(row["median"], place, "ko", markersize=4)
+    axes.axvline(1, color="grey", linewidth=0.8)
+    axes.set(xscale="log", xlabel="RMSE over that of the sample", title=f"{statistic}s of domains")
+    axes.set_yticks(range(len(rows)), rows.index.get_level_values("method")[::-1])
+plt.show()
 
 # %% [markdown]
 # A budget for 88 answers can be spent better: on fewer replicates, or on a model of the variance. So look at the points
