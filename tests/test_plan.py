@@ -289,6 +289,19 @@ def test_counts_that_the_design_fixes_are_no_matter_of_intervals(tmp_path: Path)
     assert "count: 4 fixed by design, or without an interval" in str(found)
 
 
+def test_a_public_total_that_is_not_the_sum_of_the_weights_is_no_miss(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    file = pd.DataFrame({"region": np.repeat(["a", "b"], 100), "income": rng.lognormal(9, 0.5, 200), "weight": 20.5})
+    design = ss.SurveyDesign(file, weights="weight", strata="region")
+    known = {**quick(epsilon=200), "population_total": {"a": 2100, "b": 2000}}  # the weights sum to 2,050 each
+    plan = ss.Plan(design, "income ~ region", by="region", **known, weight="public")
+    found = plan.compare(plan.release(seed=3))
+    counts = found.cells.query("statistic == 'count'")
+    assert sorted(counts["estimate_release"]) == pytest.approx([2000, 2100, 4100])
+    assert counts["holds"].isna().all() and counts["std_diff"].isna().all()
+    assert "off by" not in str(found).split("mean of income")[0]
+
+
 def test_a_cell_without_an_interval_is_neither_held_nor_missed(survey: Path) -> None:
     plan = ss.Plan.draft(survey, formula=FORMULA, by=["education"], **quick(epsilon=200))
     release = plan.release(seed=3)

@@ -284,12 +284,24 @@ estimates_of <- function(result) {
   if (is.matrix(q)) q <- stats::setNames(as.vector(q), outer(rownames(q), colnames(q), paste, sep = ":"))
   if (!is.numeric(q) || !is.numeric(u) || length(q) != nrow(u)) {
     refuse("a result of class ", class(result)[1], " has no coef() and vcov() to combine",
-           if (inherits(result, "svyby")) "; svyby() has them with vartype = \"se\"",
-           if (inherits(result, "htest")) "; a difference of groups has them in svyglm(y ~ group, design)")
+           instead_of(result))
   }
   if (is.null(names(q))) names(q) <- paste0("V", seq_along(q))
   if (inherits(result, "svyby") && is.null(attr(result, "var"))) u[row(u) != col(u)] <- NA
   statistic_of(stats::setNames(as.vector(q), names(q)), u)
+}
+
+# What to combine in its place.
+instead_of <- function(result) {
+  if (inherits(result, "svyby")) return("; svyby() has them with vartype = \"se\"")
+  if (inherits(result, "table")) {
+    return("; counts of a table have them in svytotal(~interaction(a, b), design), shares in svymean()")
+  }
+  if (inherits(result, "htest")) {
+    return(paste0("; test what has them: a difference of groups in svyglm(y ~ group, design), several coefficients at ",
+                  "once by wald_test()"))
+  }
+  if (is.numeric(result)) "; combine the estimates themselves, and take confint() or SE() of what comes out" else ""
 }
 
 statistic_of <- function(q, u) {

@@ -82,6 +82,7 @@ row_wise <- function(expression, frame, caller, name) {
 
 # A release whose column named by `where` is the condition: that of a one-sided formula is derived.
 meeting <- function(release, where) {
+  where <- tryCatch(where, error = function(e) refuse("where is a formula, with ~ before the condition: where = ~ age >= 65"))
   if (!inherits(where, "formula") || is.name(one_sided(where))) return(list(release = release, where = one_name(where)))
   condition <- list(expression = one_sided(where), caller = environment(where))
   name <- deparse1(condition$expression) # as titles say it

@@ -54,6 +54,7 @@
 #' verify_ledger(budget, release)
 #' unlink(file)
 ledger <- function(path, survey, cap = NULL, create = FALSE) {
+  if (missing(survey)) refuse("name the survey: ledger(path, \"schools\"); what is about the same people is under one name")
   path <- path.expand(path)
   ask_python("ledger", ledger = make("Ledger", "ledger", path = path, survey = survey, cap = cap, create = create))
   make("Ledger", "ledger", path = normalizePath(path), survey = survey, class = "surveysynth_ledger")

@@ -20,7 +20,7 @@
 #' release
 #' combine_release(with_release(release, survey::svyby(~income, ~region, design, survey::svymean)))
 read_release <- function(path) {
-  folder <- public_folder(path)
+  folder <- public_folder(check_folder(path))
   file <- file.path(folder, "manifest.json")
   if (!file.exists(file)) {
     refuse(sQuote(path), " is not a release: it has no public/manifest.json")
@@ -199,7 +199,9 @@ write_release <- function(release, path, by = NULL, format = c("csv", "parquet")
 
 #' @rdname write_release
 #' @export
-resume_release <- function(path) read_release(ask_python("resume_release", path = path.expand(path))$said)
+resume_release <- function(path) {
+  read_release(ask_python("resume_release", path = path.expand(check_folder(path)))$said)
+}
 
 check_release <- function(release) {
   if (!inherits(release, "surveysynth_release")) {
@@ -207,6 +209,17 @@ check_release <- function(release) {
   }
   invisible(release)
 }
+
+# R's own errors about what is no path quote it, and a design or a release holds records.
+check_folder <- function(path) {
+  if (!is.character(path) || length(path) != 1 || is.na(path)) {
+    refuse("path names the folder of a release, such as \"release\", not ", what_is(path),
+           if (inherits(path, "surveysynth_release")) ": write_release(release, path) makes the folder")
+  }
+  path
+}
+
+what_is <- function(x) if (inherits(x, "surveysynth_release")) "a release" else paste("an object of class", class(x)[1])
 
 # Columns by name or as a one-sided formula, as a list for Python.
 names_of <- function(columns) {

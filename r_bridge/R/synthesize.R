@@ -28,7 +28,7 @@
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
 #' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()],
 #'   [gamma_regression()], [multinomial_regression()], [mixture()], several [in_sequence()], or [python_model()], one of
-#'   your own.
+#'   your own. A formula, `salary ~ field + gender`, is [fbs()] of it.
 #' @param epsilon Privacy budget of the whole release. Under [strict()], [censored()] or a policy for files that differ by
 #'   one record's confidential values taken out, as n is public there; else by one record added or removed.
 #' @param m Number of synthetic data sets; default 3, and 3 to 5 under [strict()], by epsilon.
@@ -211,6 +211,7 @@ verdict_on <- function(share) {
 # The arguments that synthesize() and privacy_cost() share and that need translation; `known` are columns of a rule.
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
                             policy = NULL, known = NULL) {
+  if (inherits(synthesizer, "formula")) synthesizer <- fbs(synthesizer)
   if (is.null(policy) && !inherits(synthesizer, "surveysynth_synthesizer")) {
     refuse("the second argument is a model, such as fbs(salary ~ field + gender)",
            if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy =")

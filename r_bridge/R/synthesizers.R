@@ -378,7 +378,8 @@ outcome_columns <- function(side) {
     if (category) part[[2]] else part
   })
   if (!all(vapply(columns, is.name, NA))) {
-    refuse("an outcome is a column, which the formula has by its name, or factor() of one: say transform = for its scale")
+    refuse("an outcome is a column, which the formula has by its name, or factor() of one: say transform = for its ",
+           "scale. Several outcomes are cbind(salary, hours)")
   }
   vapply(columns, as.character, "")
 }
@@ -612,6 +613,9 @@ weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 
 #' per_instance()
 #' per_instance(delta = 1e-6)
 per_instance <- function(delta = 1e-5, alpha_0 = 1, epsilon = NULL) {
+  if (!is.numeric(delta) || length(delta) != 1 || !isTRUE(delta > 0 && delta < 1)) {
+    refuse("delta is a probability between 0 and 1, such as 1e-5")
+  }
   make("PerInstance", "per_instance", delta = delta, alpha_0 = alpha_0, epsilon = epsilon,
        class = "surveysynth_mechanism")
 }

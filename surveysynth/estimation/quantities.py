@@ -92,7 +92,8 @@ def quantities(
     """
     known, said = get_args(Statistic), statistics[0] if len(statistics) == 1 else list(statistics)
     if not statistics or not set(statistics) <= set(known):
-        raise InputError(f"statistic={said!r} is not one of {', '.join(known)}, or a list of them")
+        median = "; the median is statistic='quantile'" if {"median", "quantiles"} & set(statistics) else ""
+        raise InputError(f"statistic={said!r} is not one of {', '.join(known)}, or a list of them{median}")
     if not outcomes and set(statistics) - {"count"}:
         raise InputError(f"statistic={said!r} needs an outcome")
     if missing not in ("fail", "drop"):

@@ -300,7 +300,9 @@ def _cells(
     outside = pd.Series(np.maximum(both["ci_low"] - both["estimate"], both["estimate"] - both["ci_high"]))
     near = ROUNDING * both["estimate"].abs()
     apart = both["estimate_release"] - both["estimate"]
-    fixed = (apart.abs() <= near) & (both["se_release"] <= near)  # by design, as public totals
+    exact = both["se_release"] <= ROUNDING * both["estimate_release"].abs()
+    total = (both["statistic"] == "count") & (both["estimate_release"] > 0)  # public, and perhaps not the file's own
+    fixed = exact & (total | (apart.abs() <= near))
     se = both["se"].where(both["se"] > near)
     table = both.assign(
         std_diff=apart / se,

@@ -32,7 +32,7 @@ from ..design.replicates.preston import preston
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.combining import Combined, interval
-from ..estimation.tables import TOTAL, Partition, headings, partitions_of
+from ..estimation.tables import FIXED, TOTAL, Partition, headings, partitions_of
 from ..noise import laplace
 from ..privacy.accounting.ledger import Ledger
 from ..validation import as_list, positive, rows
@@ -229,7 +229,8 @@ def laplace_tables(
     parts = []
     for name, (estimate, v) in (_strict_estimates if box else _local_estimates)(noisy, A, boot).items():
         df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), design.degf).astype(np.float64)
-        both = Combined(estimate, np.sqrt(v), df)
+        se = np.sqrt(v)
+        both = Combined(estimate, np.where(se <= FIXED * np.abs(estimate), 0.0, se), df)  # less is rounding
         low, high = interval(both)
         part = labels.assign(statistic="mean" if name else "count", outcome=name)
         parts.append(part.assign(estimate=estimate, se=both.se, df=df, ci_low=low, ci_high=high, n=n))

@@ -150,6 +150,8 @@ test_that("what cannot be combined is refused", {
   expect_error(combine_release(with(release, svychisq(~ g + s))), "class htest has no coef\\(\\) and vcov\\(\\)")
   expect_error(combine_release(with(release, svyby(~y, ~s, FUN = svymean, vartype = "ci"))), "vartype = \"se\"")
   expect_error(combine_release(with(release, svyttest(y ~ s))), "svyglm\\(y ~ group, design\\)")
+  expect_error(combine_release(with(release, svytable(~ g + s))), "svytotal\\(~interaction\\(a, b\\), design\\)")
+  expect_error(combine_release(with_release(release, confint(svymean(~y, design)))), "combine the estimates themselves")
   expect_error(with_release(release$designs, svymean(~y, design)), "a release is what")
 })
 

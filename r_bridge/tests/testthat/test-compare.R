@@ -18,7 +18,7 @@ test_that("a release is compared with the file, whose estimates are those of the
 
 test_that("what cannot be compared is refused", {
   need_python()
-  expect_error(compare_release(strat, strat), "a design with a release")
+  expect_error(compare_release(strat, strat), "compare_release\\(design, release\\)")
   release <- read_release(system.file("example-release", package = "surveysynth"))
   expect_error(compare_release(strat, release))
 })

@@ -173,6 +173,13 @@ test_that("a release and its designs show themselves in names of the file", {
 
 test_that("a folder that is no release is refused", {
   expect_error(read_release(tempdir()), "not a release")
+  release <- read_release(system.file("example-release", package = "surveysynth"))
+  said <- expect_no_warning(expect_error(read_release(release), "not a release: write_release\\(release, path\\)"))
+  expect_lt(nchar(conditionMessage(said)), 150) # R's own words would quote the records
+  expect_error(resume_release(apistrat), "not an object of class data.frame")
+  expect_error(public_dossier(release, tempfile()), "path names the folder of a release")
+  expect_error(dossier(release, strat, tempfile()), "path names the folder of a release")
+  expect_error(dossier("nowhere", strat, strat), "out names a new folder, not an object of class survey.design2")
 })
 
 test_that("a release that was made here and one that was read are the same but for the way", {

@@ -98,6 +98,14 @@ test_that("a design of srvyr has its frame taken as it is, and is answered by pl
   expect_identical(inherits(release$designs[[1]], "tbl_svy"), isNamespaceLoaded("srvyr"))
 })
 
+test_that("a formula in the place of the model is fbs() of it", {
+  need_python()
+  made <- function(model) {
+    synthesize(strat, model, 60, m = 2, population_total = 6194, mechanism = pseudo_posterior(), seed = 3)$designs[[1]]$variables
+  }
+  expect_identical(made(api00 ~ stype), made(fbs(api00 ~ stype)))
+})
+
 test_that("refusals of the design, of columns and of models come before anything is done", {
   expect_error(synthesize(subset(strat, awards == "Yes"), quick, 9), "a subset of a design")
   expect_error(synthesize(strat, fbs(api00 ~ nowhere), 9), "no column .nowhere.")
