@@ -66,7 +66,7 @@
 #'   information. Not under [strict()] or [censored()]. How much they keep is printed, for you and not for publication.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
 #' @param tolerance How far below `epsilon` the result may stay, as a share of it.
-#' @param chains,warmup,draws Settings of the sampler; `NULL`: the mechanism's own, 1,000 each, under [strict()] 300 and 1,000.
+#' @param chains,warmup,draws Settings of the sampler; `NULL`: the mechanism's own, 1,000 each, under [strict()] 300 and 600.
 #' @param seed For tests only: whoever knows the seed can undo the randomness, and the release says that it is not for
 #'   publication. Without it randomness comes from the operating system; R's `set.seed()` has no influence on it.
 #' @param edits Public rules that every synthetic record is to obey, conditions on columns as Python writes them:

@@ -18,9 +18,6 @@ Codes = NDArray[np.intp]
 RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
 # Of more records some warm up: so many at the least, and one in so many.
 MANY, PILOT, ONE_IN = 10_000, 5_000, 20
-# Above so many there are fewer draws, in inverse proportion, and this share of those asked for at the least: with 400
-# of 1,000 a chain the R-hat of 59 parameters was above 1.02 in 2 of 10 fits.
-ALL_DRAWS, LEAST_SHARE = 20_000, 0.6
 
 
 class Clipped(Protocol):
@@ -59,12 +56,11 @@ def tempered_chains(
         As for :func:`surveysynth.engines.hamiltonian.sample_chains`.
     """
     starts = target.starts(sampler.chains, sampler.rng)
-    pilot, draws = None, sampler.draws
+    pilot = None
     if n > MANY:
         pilot = target.some(max(PILOT, n / ONE_IN) / n, sampler.rng).function
-        draws = min(draws, int(draws * max(LEAST_SHARE, ALL_DRAWS / n)))
     values, divergences = sample_chains(
-        target.function, starts, target.scale, sampler.rng, warmup=sampler.warmup, draws=draws, groups=groups,
+        target.function, starts, target.scale, sampler.rng, warmup=sampler.warmup, draws=sampler.draws, groups=groups,
         pilot=pilot,
     )  # fmt: skip
     diagnostics = replace(diagnose({"parameters": values}, divergences), rhat_limit=RHAT_LIMIT)

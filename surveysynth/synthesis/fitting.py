@@ -143,7 +143,7 @@ def fit(
     tolerance : float
         How far below epsilon the result may stay, as a share of it.
     chains, warmup, draws : int
-        Sampler settings; the default is the mechanism's: 1,000 each, under ``Strict`` 300 and 1,000.
+        Sampler settings; the default is the mechanism's: 1,000 each, under ``Strict`` 300 and 600.
     seed : int, optional
         For tests only: a seeded run is marked "reproducible, not for publication".
 
