@@ -51,7 +51,7 @@ class Budget:
             return 1.0
         bound = (self.epsilon - self.apart) / (2 * self.m)
         while self.spent(bound) > self.epsilon:
-            bound = math.nextafter(bound, 0)
+            bound = math.nextafter(bound, -math.inf)  # it is negative where the other parts are more than epsilon
         return bound
 
     @property

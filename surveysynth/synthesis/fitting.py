@@ -234,7 +234,7 @@ def _scored(
 ) -> Synthesizer:  # fmt: skip
     """The model on private normal scores of the file, under a part of the budget."""
     if isinstance(synthesizer, Sequential):
-        given = bounds if isinstance(bounds, Mapping) else dict.fromkeys(synthesizer.outcomes, bounds)
+        given = bounds if isinstance(bounds, Mapping) else dict.fromkeys(synthesizer.numeric, bounds)
         files = [design, *(
             SurveyDesign(file, **design.roles(), labels=design.labels) if synthesizer.applies else design
             for _, file, _ in synthesizer.files(design.frame)

@@ -319,6 +319,14 @@ def test_a_strict_release_of_outcomes_of_five_kinds():
     assert "means and standard deviations of the predictors" not in said
 
 
+def test_one_pair_of_bounds_is_for_the_amounts_of_a_sequence():
+    frame = make_frame(300)
+    models = ["income ~ region", ss.MultinomialRegression("C(activity) ~ income")]
+    # the histogram of incomes is what is short of epsilon, not a scale that categories would need
+    with pytest.raises(ss.PrivacyError, match="histogram of this file's income"):
+        ss.fit(ss.SurveyDesign(frame, weights="w"), models, epsilon=0.05, bounds=(1000, 1e6), population_total=15_000)
+
+
 @pytest.mark.slow
 def test_a_pseudo_posterior_of_categories_and_counts_in_sequence():
     frame = make_frame(1500)

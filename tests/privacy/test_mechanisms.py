@@ -434,6 +434,17 @@ def test_m_draws_at_the_clamp_never_exceed_epsilon_by_rounding(epsilon, m):
     assert 2 * np.nextafter(np.nextafter(bound, 9e9), 9e9) * m > epsilon
 
 
+@settings(derandomize=True)
+@given(
+    epsilon=st.floats(0.001, 50), m=st.integers(1, 20), parts=st.lists(st.floats(0.0001, 30), min_size=1, max_size=4)
+)
+@example(epsilon=0.025, m=5, parts=[0.0005, 0.04])  # the parts are more than epsilon: the search once had no end
+def test_the_draws_have_what_other_parts_leave_of_epsilon_and_a_negative_rest_where_that_is_nothing(epsilon, m, parts):
+    budget = Budget(epsilon, m, tuple(("part", part) for part in parts))
+    assert budget.spent(budget.bound) <= epsilon
+    assert 2 * m * budget.bound == pytest.approx(epsilon - sum(parts), abs=1e-12 * (epsilon + sum(parts)))
+
+
 def test_a_strict_release_accepts_no_failed_chains(strict):
     with pytest.raises(ss.InputError, match="exact draws"):
         strict.release(accept_diagnostics=["rhat"])
