@@ -1,4 +1,4 @@
-"""Tests that two categorical variables are independent, on a survey design (R's ``svychisq``).
+"""Tests that two categorical variables are independent: on a survey design (R's ``svychisq``), or on m data sets.
 
 With estimated proportions p of the r x c cells, their covariance V, and contrasts C of the interaction, Pearson's
 statistic of n records, X2 = n sum (p - p_r p_c)^2 / (p_r p_c), is distributed as sum_j delta_j chi2_1. The delta_j
@@ -11,6 +11,8 @@ are the eigenvalues of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -26,11 +28,10 @@ from .joint import with_covariance
 from .quantities import Quantity
 from .tables import Partition, check_designs
 from .variance import degrees_of_freedom
-from .wald import Test, f_test
+from .wald import Test, f_test, wald
 
 Statistic = Literal["F", "chi-square", "Wald", "adjusted Wald"]
 Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 
 def independence_test(
@@ -69,30 +70,90 @@ def independence_test(
     check_designs([design])
     one_of(statistic, get_args(Statistic), "statistic")
     one_of(missing, ("fail", "drop"), "missing")
-    codes = [_codes(design, name, missing) for name in (row, column)]
-    present = (codes[0] >= 0) & (codes[1] >= 0) & (design.weights > 0)
-    (r, i), (c, j) = ((int(code.max()) + 1, code) for code in codes)
-    cell = np.where(present, i * c + j, -1)
-    kind = "total" if "Wald" in statistic else "mean"
-    values = [np.where(present, cell == k, np.nan).astype(np.float64) for k in range(r * c)]
-    quantities = [Quantity("total" if kind == "total" else "mean", row, y) for y in values]
-    inside = np.where(present, 0, -1)
-    estimate, V = with_covariance(design, quantities, Partition(pd.DataFrame(index=[0]), inside))
-    nu = float(degrees_of_freedom(design, inside, 1)[0]) if not present.all() else float(design.degf)
-    if kind == "total":
-        return _wald(estimate.reshape(r, c), V, nu, statistic)
-    return _pearson(estimate.reshape(r, c), V, int(present.sum()), nu, statistic)
+    levels = _levels([design], row, missing), _levels([design], column, missing)
+    if "Wald" in statistic:
+        N, V, _, nu = _table(design, (row, column), levels, "total")
+        Y, covariance = _interaction(N, V)
+        _refuse_singular(covariance, N, "use statistic='F'")
+        return _wald(Y, covariance, nu, statistic)
+    p, V, n, nu = _table(design, (row, column), levels, "mean")
+    return _pearson(p, V, n, nu, statistic)
 
 
-def _codes(design: SurveyDesign, name: str, missing: str) -> Codes:
-    values = design.column(name)
-    gone = values.isna().to_numpy()
-    if missing == "fail" and gone.any():
-        raise InputError(f"column {name!r} is missing in {rows(gone)}; fill it in, or say missing='drop'")
-    code, levels = pd.factorize(values, sort=True)
+def independence_tests(
+    designs: Sequence[SurveyDesign], row: str, column: str, *, missing: str = "fail",
+    redrawn: Sequence[SurveyDesign] = (),
+) -> Test:  # fmt: skip
+    """Test that two categorical columns are independent, on m synthetic data sets.
+
+    Wald's test of the (r - 1) (c - 1) differences between cells and what independence expects there (Koch, Freeman and
+    Freeman 1975), combined by the rule of Reiter (2005, section 2).  Pearson's statistic has no such rule.
+
+    Parameters
+    ----------
+    designs : sequence of SurveyDesign
+        The m data sets; a category may be in some of them only.
+    row, column : str
+    missing : {"fail", "drop"}
+    redrawn : sequence of SurveyDesign
+        A data set under other noise, which moves all data sets together.
+
+    Raises
+    ------
+    InputError
+        As :func:`independence_test`.
+    """
+    levels = _levels(designs, row, missing), _levels(designs, column, missing)
+    tables = [_table(design, (row, column), levels, "total") for design in designs]
+    Y, U = (np.array(part) for part in zip(*(_interaction(N, V) for N, V, _, _ in tables), strict=True))
+    _refuse_singular(U.mean(axis=0), tables[0][0], "merge categories")
+    again = [_table(design, (row, column), levels, "total")[:2] for design in redrawn]
+    noise = np.atleast_2d(np.cov([_interaction(N, V)[0] for N, V in again], rowvar=False)) if again else None
+    test = wald(Y, U, min(nu for _, _, _, nu in tables), noise)
+    return replace(test, method="Wald test of independence in synthetic data sets")
+
+
+ROUNDING = 1e-9  # standard error over the largest cell that is rounding
+
+
+def _refuse_singular(covariance: Floats, N: Floats, advice: str) -> None:
+    tiny = (ROUNDING * N.max()) ** 2
+    if np.linalg.matrix_rank(covariance, hermitian=True) < len(covariance) or covariance.diagonal().min() < tiny:
+        raise InputError(
+            "the covariance matrix of the table is singular: there are too few PSUs for its cells, or empty cells; "
+            + advice
+        )
+
+
+def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Index:
+    """Categories that any of the data sets has."""
+    for design in designs:
+        gone = design.column(name).isna().to_numpy()
+        if missing == "fail" and gone.any():
+            raise InputError(f"column {name!r} is missing in {rows(gone)}; fill it in, or say missing='drop'")
+    levels = pd.factorize(pd.concat([design.column(name).astype(object) for design in designs]), sort=True)[1]
     if len(levels) < 2:
         raise InputError(f"column {name!r} has one category in all records; independence is of two or more")
-    return np.asarray(code, dtype=np.intp)
+    return pd.Index(levels)
+
+
+def _table(
+    design: SurveyDesign, names: tuple[str, str], levels: tuple[pd.Index, pd.Index], kind: Literal["total", "mean"]
+) -> tuple[Floats, Floats, int, float]:  # fmt: skip
+    """Counts or shares of the cells (r, c), their covariance, records, and degrees of freedom."""
+    i, j = (
+        np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)
+        for name, known in zip(names, levels, strict=True)
+    )
+    present = (i >= 0) & (j >= 0) & (design.weights > 0)
+    r, c = (len(known) for known in levels)
+    cell = np.where(present, i * c + j, -1)
+    values = [np.where(present, cell == k, np.nan).astype(np.float64) for k in range(r * c)]
+    inside = np.where(present, 0, -1)
+    partition = Partition(pd.DataFrame(index=[0]), inside)
+    estimate, V = with_covariance(design, [Quantity(kind, names[0], y) for y in values], partition)
+    nu = float(degrees_of_freedom(design, inside, 1)[0]) if not present.all() else float(design.degf)
+    return estimate.reshape(r, c), V, int(present.sum()), nu
 
 
 def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> Test:
@@ -113,7 +174,8 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
     return f_test(X2 / trace, d, d * nu, "Rao-Scott test of independence")
 
 
-def _wald(N: Floats, V: Floats, nu: float, statistic: Statistic) -> Test:
+def _interaction(N: Floats, V: Floats) -> tuple[Floats, Floats]:
+    """Cells N_ij less R_i S_j / N, but for the first row and column, and their covariance."""
     r, c = N.shape
     whole, i, j = N.sum(), *np.divmod(np.arange(r * c), c)
     R, S = N.sum(axis=1), N.sum(axis=0)
@@ -122,14 +184,12 @@ def _wald(N: Floats, V: Floats, nu: float, statistic: Statistic) -> Test:
     J += (R[i] * S[j])[:, None] / whole**2
     Y = (N - np.outer(R, S) / whole).ravel()
     use = (i > 0) & (j > 0)
-    covariance = (J @ V @ J.T)[np.ix_(use, use)]
-    if np.linalg.matrix_rank(covariance, hermitian=True) < use.sum():
-        raise InputError(
-            "the covariance matrix of the table is singular: there are too few PSUs for its cells, or empty cells; "
-            "use statistic='F'"
-        )
-    k = float(use.sum())
-    W = float(Y[use] @ np.linalg.solve(covariance, Y[use]))
+    return Y[use], (J @ V @ J.T)[np.ix_(use, use)]
+
+
+def _wald(Y: Floats, covariance: Floats, nu: float, statistic: Statistic) -> Test:
+    k = float(Y.size)
+    W = float(Y @ np.linalg.solve(covariance, Y))
     if statistic == "Wald":
         return f_test(W / k, k, nu, "Wald test of independence")
     return f_test(W * (nu - k + 1) / (k * nu), k, nu - k + 1, "adjusted Wald test of independence")

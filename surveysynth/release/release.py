@@ -18,6 +18,7 @@ from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.any_estimator import Estimator, combined
+from ..estimation.association import independence_tests
 from ..estimation.design_effects import Deff
 from ..estimation.differences import differences
 from ..estimation.families import Family
@@ -27,6 +28,7 @@ from ..estimation.margins import margins
 from ..estimation.moments import correlations_of, covariances, deviations_of
 from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
+from ..estimation.wald import Test
 from ..models.as_json import from_json
 from ..models.sequential import MISSING
 from ..models.shared.normal_scores import under_other_noise
@@ -431,6 +433,38 @@ class Release:
         moving = {*self.categorical, *self.derived}
         noise = self.redrawn if asked != ["count"] or moving & set(names) else ()
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=noise)
+
+    def independence_test(self, row: str, column: str) -> Test:
+        """Test that two categorical columns are independent in the population, combined over the m data sets.
+
+        Wald's test; Pearson's statistic, and Rao and Scott's corrections of it, have no combining rule.
+
+        Parameters
+        ----------
+        row, column : str
+            Predictors, outcomes that are categories, or derived columns.
+
+        Returns
+        -------
+        Test
+            F, by Reiter's (2005, section 2) rule for partially synthetic data.
+
+        Raises
+        ------
+        InputError
+            As :meth:`tables`; a column with one category; too few records or PSUs for the cells.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> release.independence_test("field", "gender").method
+        'Wald test of independence in synthetic data sets'
+        """
+        names = self._preserved([row, column])
+        self._check_functions(names)
+        noise = self.redrawn if {*self.categorical, *self.derived} & set(names) else ()
+        return independence_tests(self.count_designs(), row, column, missing=self._missing, redrawn=noise)
 
     def predictive_margins(
         self, formula: str, group: str, family: Family = "gaussian", *, offset: str | None = None

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 from test_taylor import CLUS1, CLUS2, NHANES, STRAT, svydesign
 
 from surveysynth import (
@@ -20,6 +21,7 @@ from surveysynth import (
     standard_deviations,
     with_replicates,
 )
+from surveysynth.estimation.association import independence_tests
 from surveysynth.estimation.joint import jointly
 from surveysynth.estimation.margins import margins
 from surveysynth.estimation.moments import covariances
@@ -112,6 +114,46 @@ def test_independence_equals_svychisq(surveys, columns, statistic, r):
     parameters = [ours.df] if statistic == "chi-square" else [ours.df, ours.ddf]
     np.testing.assert_allclose(parameters, np.array(r.r("as.numeric(test$parameter)")), rtol=1e-8)
     np.testing.assert_allclose(ours.p, r.r("as.numeric(test$p.value)")[0], rtol=1e-7, atol=1e-14)
+
+
+def test_independence_in_equal_data_sets_is_that_of_one_of_them(surveys, r):
+    r.r("test <- svychisq(~stype + awards, design, statistic = 'Wald')")
+    ours = independence_tests([surveys] * 3, "stype", "awards")
+    np.testing.assert_allclose(ours.statistic, r.r("as.numeric(test$statistic)")[0], rtol=1e-8)
+    np.testing.assert_allclose(ours.p, r.r("as.numeric(test$p.value)")[0], rtol=1e-7, atol=1e-14)
+    assert "independence in synthetic data sets" in repr(ours)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("slope", "least", "most"), [(0.0, 0.03, 0.075), (0.45, 0.75, 1.0)])
+def test_independence_is_rejected_in_five_percent_of_synthetic_files_where_it_holds(slope, least, most):
+    """Categories are redrawn from Dirichlet posteriors of their shares in each group of one column, which is public."""
+    rng, p = np.random.default_rng(11), []
+    for _ in range(400):
+        group = np.repeat(["a", "b", "c"], [150, 200, 250])
+        up = expit(slope * (group == "c"))  # 400 runs: 5% has a standard error of 1.1%
+        y = np.where(rng.random(600) < 0.3, "z", np.where(rng.random(600) < up, "x", "y"))
+        files = []
+        for _ in range(4):
+            new = y.copy()
+            for level in "abc":
+                here = group == level
+                counts = [(y[here] == value).sum() for value in "xyz"]
+                new[here] = rng.choice(list("xyz"), here.sum(), p=rng.dirichlet(np.array(counts) + 0.5))
+            files.append(SurveyDesign(pd.DataFrame({"g": group, "y": new, "w": 7.0}), weights="w"))
+        p.append(independence_tests(files, "g", "y").p)
+    assert least < np.mean(np.array(p) < 0.05) < most
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_independence_of_a_release_has_categories_that_one_file_lacks(alike):
+    frame = pd.DataFrame({"g": ["a", "b"] * 60, "y": ["x", "x", "y", "y", "z", "z"] * 20, "w": 3.0})
+    lacks = frame.assign(y=frame["y"].replace("z", "x"))
+    files = [SurveyDesign(f, weights="w") for f in (frame, lacks, frame)]
+    assert independence_tests(files, "g", "y").df == 2
+    with pytest.raises(InputError, match="merge categories"):
+        psu = np.arange(120) % 2 if alike else np.arange(120) // 60  # alike: without any variance but rounding
+        independence_tests([SurveyDesign(frame.assign(psu=psu), weights="w", psu="psu")] * 2, "y", "g")
 
 
 @pytest.mark.parametrize("statistic", ["F", "Wald"])
