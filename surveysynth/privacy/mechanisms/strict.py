@@ -336,7 +336,12 @@ def shared(budget: Budget, share: float) -> Budget:
 
 def tempered(bound: float, clamp: float, *, confidential: bool) -> float:
     """a: b / B, or, where C_B is confidential, as it lies between e^-B and 1 + e^-B, 2 b / (2 B + 1)."""
-    return 2 * bound / (2 * clamp + 1) if confidential else bound / clamp
+    if confidential:
+        return 2 * bound / (2 * clamp + 1)
+    a = bound / clamp
+    while clamp * a > bound:  # by rounding, and the draws would spend more than epsilon
+        a = math.nextafter(a, -math.inf)
+    return a
 
 
 def least_first(parameters: int, n: int, budget: Budget, *, tailed: bool) -> float:
