@@ -29,8 +29,10 @@
 #' beside$cells
 #' }
 compare_release <- function(design, release, by = NULL, statistic = NULL, quantiles = 0.5) {
-  if (!inherits(release, "surveysynth_release")) refuse("the second argument of compare_release() is a release, after the confidential design: ",
+  if (!inherits(release, "surveysynth_release")) {
+    refuse("the second argument of compare_release() is a release, after the confidential design: ",
            "compare_release(design, release)")
+  }
   parts <- design_parts(design)
   by <- names_of(by)
   columns <- c(unlist(release$manifest[c("public_predictors", "synthesized")]), intersect(by, names(parts$frame)))

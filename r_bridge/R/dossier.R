@@ -22,7 +22,7 @@
 #' list.files(out)
 #' unlink(out, recursive = TRUE)
 dossier <- function(path, design, out, by = NULL, ledger = NULL) {
-  out <- check_out(out)
+  check_path(out, "out names a new folder")
   release <- read_release(path)
   parts <- design_parts(design)
   by <- names_of(by)
@@ -30,7 +30,7 @@ dossier <- function(path, design, out, by = NULL, ledger = NULL) {
   check_there(columns, names(parts$frame))
   in_folder(function(folder) {
     ask_python(
-      "dossier", path = path.expand(path), out = out, by = by,
+      "dossier", path = path.expand(path), out = path.expand(out), by = by,
       design = design_for_python(parts, columns, folder), ledger = if (!is.null(ledger)) check_ledger(ledger)
     )
   })
@@ -40,12 +40,7 @@ dossier <- function(path, design, out, by = NULL, ledger = NULL) {
 #' @rdname dossier
 #' @export
 public_dossier <- function(path, out) {
-  out <- check_out(out)
-  ask_python("public_dossier", path = path.expand(check_folder(path)), out = out)
+  check_path(out, "out names a new folder")
+  ask_python("public_dossier", path = path.expand(check_folder(path)), out = path.expand(out))
   invisible(out)
-}
-
-check_out <- function(out) {
-  if (!is.character(out) || length(out) != 1 || is.na(out)) refuse("out names a new folder, not ", what_is(out))
-  path.expand(out)
 }

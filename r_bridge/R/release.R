@@ -210,16 +210,17 @@ check_release <- function(release) {
   invisible(release)
 }
 
-# R's own errors about what is no path quote it, and a design or a release holds records.
 check_folder <- function(path) {
-  if (!is.character(path) || length(path) != 1 || is.na(path)) {
-    refuse("path names the folder of a release, such as \"release\", not ", what_is(path),
-           if (inherits(path, "surveysynth_release")) ": write_release(release, path) makes the folder")
-  }
-  path
+  check_path(path, "path names the folder of a release, such as \"release\"",
+             ": write_release(release, path) makes the folder")
 }
 
-what_is <- function(x) if (inherits(x, "surveysynth_release")) "a release" else paste("an object of class", class(x)[1])
+# R's own errors about what is no path quote it, and a design or a release holds records.
+check_path <- function(path, said, of_release = "") {
+  if (inherits(path, "surveysynth_release")) refuse(said, ", not a release", of_release)
+  if (!is.character(path) || length(path) != 1 || is.na(path)) refuse(said, ", not an object of class ", class(path)[1])
+  path
+}
 
 # Columns by name or as a one-sided formula, as a list for Python.
 names_of <- function(columns) {
