@@ -125,9 +125,12 @@ def test_independence_in_equal_data_sets_is_that_of_one_of_them(surveys, r):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("slope", "least", "most"), [(0.0, 0.03, 0.075), (0.45, 0.75, 1.0)])
+@pytest.mark.parametrize(("slope", "least", "most"), [(0.0, 0.03, 0.075), (0.8, 0.72, 0.9)])
 def test_independence_is_rejected_in_five_percent_of_synthetic_files_where_it_holds(slope, least, most):
-    """Categories are redrawn from Dirichlet posteriors of their shares in each group of one column, which is public."""
+    """Categories are redrawn from Dirichlet posteriors of their shares in each group of one column, which is public.
+
+    At the slope .8 Pearson's noncentrality is 15.1, over 1 + 1/m 12.1, with 4 degrees of freedom: a power of .79.
+    """
     rng, p = np.random.default_rng(11), []
     for _ in range(400):
         group = np.repeat(["a", "b", "c"], [150, 200, 250])
