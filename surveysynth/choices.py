@@ -17,7 +17,9 @@ Allocation = Literal["prior", "posterior"]  # what the component of a synthetic 
 SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]
 Between = Literal["files", "model"]  # where the variance between data sets comes from
-StudyPopulation = Literal["workers", "households", "workers-psu", "households-psu", "persons", "visits"]
+StudyPopulation = Literal[
+    "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings"
+]
 StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "per-instance", "laplace"]
 AuditMechanism = Literal["strict", "strict-history", "per-instance"]  # the second is beside an earlier release
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about

@@ -177,7 +177,8 @@ def coverage_command(
     population: Annotated[
         StudyPopulation | None,
         _simulated(
-            "workers (default), households (R's laeken), either in PSUs (workers-psu), persons by household, visits."
+            "workers (default), households (R's laeken), either in PSUs (workers-psu), persons by household, visits "
+            "(counts), shares (beta), earnings (gamma)."
         ),
     ] = None,
     n: Annotated[Sequence[int] | None, by_commas("Sample sizes, by commas; default 2000.", whole_numbers)] = None,

@@ -1,4 +1,4 @@
-"""Real populations that samples are drawn from: census workers, households, their members, two stages, or one's own."""
+"""Real populations that samples are drawn from: workers, households, their members, counts, shares, one's own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from ...design.formula import formula_columns
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation import estimate
+from ...models.base import Synthesizer
+from ...models.beta.model import BetaRegression
+from ...models.counts.model import NegativeBinomialRegression
+from ...models.gamma import GammaRegression
 from ...validation import one_of
 
 Floats = NDArray[np.float64]
@@ -50,8 +54,8 @@ class RealPopulation:
         Units of every PSU in a sample: a number, or the column that holds it.
     unit : str, optional
         Column of the units that epsilon protects, where these are groups of records.
-    counts : bool
-        Whether the outcome is a count, of which the model is a negative binomial regression.
+    model : Synthesizer, optional
+        Of an outcome that is no amount for FBS: a regression of counts, shares or gamma amounts, which has the bounds.
     """
 
     name: str
@@ -63,7 +67,7 @@ class RealPopulation:
     psu: str | None = None
     take: int | str = TAKE
     unit: str | None = None
-    counts: bool = False
+    model: Synthesizer | None = None
 
     @property
     def outcome(self) -> str:
@@ -142,12 +146,7 @@ def persons() -> RealPopulation:
     RError
         R, rpy2 or laeken is not there.
     """
-    pays = "rowSums(eusilc[eusilc$age >= 16, grep('^py', names(eusilc))], na.rm = TRUE)"
-    adults = _eusilc(
-        f"cbind(eusilc[eusilc$age >= 16, c('db030', 'db040', 'rb090')], income = {pays})",
-        db030="numeric", db040="character", rb090="character", income="numeric",
-    )  # fmt: skip
-    earners = adults[adults["income"] > 0]
+    earners = _earners()
     rng = np.random.default_rng(POPULATION_SEED)
     drawn = pd.DataFrame({"db030": rng.choice(earners["db030"].unique(), HOUSEHOLDS // 2)})
     drawn = drawn.reset_index(names="household")
@@ -160,6 +159,16 @@ def persons() -> RealPopulation:
         "persons", frame[columns], "income ~ sex + region", (0, 200_000), "region", "size", "household", "members",
         unit="household",
     )  # fmt: skip
+
+
+def _earners() -> pd.DataFrame:
+    """Of 16 years and more, with an income of their own."""
+    pays = "rowSums(eusilc[eusilc$age >= 16, grep('^py', names(eusilc))], na.rm = TRUE)"
+    adults = _eusilc(
+        f"cbind(eusilc[eusilc$age >= 16, c('db030', 'db040', 'rb090')], income = {pays})",
+        db030="numeric", db040="character", rb090="character", income="numeric",
+    )  # fmt: skip
+    return adults[adults["income"] > 0]
 
 
 def _eusilc(rows: str, **kinds: str) -> pd.DataFrame:
@@ -195,7 +204,62 @@ def visits() -> RealPopulation:
         "health": health, "plan": pd.cut(read["lncoins"], COINSURANCE, labels=PLANS).astype(str),
         "visits": read["mdvis"].astype(np.int64), "size": (1 + 0.3 * np.log1p(read["mdvis"])) * noise,
     })  # fmt: skip
-    return RealPopulation("visits", frame, "visits ~ health + plan", (0, 100), "plan", "size", counts=True)
+    formula, bounds = "visits ~ health + plan", (0, 100)
+    model = NegativeBinomialRegression(formula, bounds=bounds)
+    return RealPopulation("visits", frame, formula, bounds, "plan", "size", model=model)
+
+
+def shares() -> RealPopulation:
+    """What part of a household's income the first adult with one has: 30,000 of 3,443 with two such members or more.
+
+    Of laeken's eusilc, resampled with replacement.  The weight is public, as a beta regression has no density of it.
+
+    Raises
+    ------
+    RError
+        R, rpy2 or laeken is not there.
+    """
+    earners = _earners()
+    of = earners.groupby("db030", sort=True)
+    first, whole = of.first(), of["income"].sum()
+    several = (of.size() >= 2).to_numpy()
+    part = (first["income"] / whole)[several].to_numpy()
+    frame = pd.DataFrame({
+        "region": first["db040"][several].to_numpy(), "sex": first["rb090"][several].to_numpy(), "share": part,
+    })  # fmt: skip
+    frame, noise = _resampled(frame)
+    frame["size"] = np.exp(0.4 * noise)
+    formula, bounds = "share ~ sex + region", (0, 1)
+    model = BetaRegression(formula, bounds=bounds, weight="public")
+    return RealPopulation("shares", frame, formula, bounds, "region", "size", model=model)
+
+
+def earnings() -> RealPopulation:
+    """A year's pay of 30,000 employees, resampled with replacement from the 6,460 of laeken's eusilc.
+
+    The measure of size goes with the square root of pay, and with noise.
+
+    Raises
+    ------
+    RError
+        R, rpy2 or laeken is not there.
+    """
+    paid = _eusilc("eusilc[which(eusilc$age >= 16 & eusilc$py010n > 0), ]", db040="character", rb090="character",
+                   pl030="numeric", py010n="numeric")  # fmt: skip
+    job = np.select([paid["pl030"] == 1, paid["pl030"] == 2], ["full time", "part time"], "other")
+    pay = paid["py010n"].to_numpy()
+    frame, noise = _resampled(pd.DataFrame({"region": paid["db040"], "sex": paid["rb090"], "job": job, "pay": pay}))
+    frame["size"] = np.sqrt(frame["pay"]) * np.exp(0.2 * noise)
+    formula, bounds = "pay ~ sex + job", (0, 200_000)
+    model = GammaRegression(formula, bounds=bounds)
+    return RealPopulation("earnings", frame, formula, bounds, "job", "size", model=model)
+
+
+def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
+    """So many of them as there are households in the population, and noise for their measure of size."""
+    rng = np.random.default_rng(POPULATION_SEED)
+    drawn = rows.sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
+    return drawn, rng.standard_normal(HOUSEHOLDS)
 
 
 def in_psus(population: RealPopulation) -> RealPopulation:
@@ -220,6 +284,8 @@ POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
     "households-psu": lambda: in_psus(households()),
     "persons": persons,
     "visits": visits,
+    "shares": shares,
+    "earnings": earnings,
 }
 
 

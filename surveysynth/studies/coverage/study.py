@@ -20,7 +20,6 @@ from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation import estimate
 from ...models.base import Synthesizer
-from ...models.counts.model import NegativeBinomialRegression
 from ...models.normal.fbs import FBS
 from ...models.shared.transforms import AsinhTransform
 from ...privacy.mechanisms import PseudoPosterior, Strict
@@ -88,21 +87,26 @@ def of_release(release: Release, between: Between = "files") -> Tables:
 def of_strict(release: Release, population: RealPopulation) -> list[tuple[str, Tables]]:
     """Tables with the variance between data sets from the files, and, of FBS, from the model."""
     from_files = "", of_release(release)
-    return [from_files] if population.counts else [from_files, (BY_MODEL, of_release(release, "model"))]
+    return [from_files] if population.model is not None else [from_files, (BY_MODEL, of_release(release, "model"))]
 
 
 def _model(population: RealPopulation) -> Synthesizer | str:
     """Of a strict release."""
     if population.unit is not None:  # a weight of the whole unit
         return FBS(population.formula, weight="public")
-    return NegativeBinomialRegression(population.formula) if population.counts else population.formula
+    return population.model or population.formula
+
+
+def _bounds(population: RealPopulation) -> tuple[float, float] | None:
+    """Those that the model has not got."""
+    return population.bounds if population.model is None else None
 
 
 def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
     """Without history: scores and a first draw are paid for."""
     p = cell.population
     done = fit(
-        design, _model(p), epsilon=cell.epsilon, bounds=p.bounds, population_total=len(p.frame), unit=p.unit,
+        design, _model(p), epsilon=cell.epsilon, bounds=_bounds(p), population_total=len(p.frame), unit=p.unit,
         seed=seed,
     )  # fmt: skip
     return of_strict(done.release(), p)
@@ -113,7 +117,9 @@ def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequenc
     p = cell.population
     earlier = p.sample(cell.n, seed_of(seed, LAST_YEAR))
     total = len(p.frame)
-    last = fit(earlier, _model(p), epsilon=OF_HISTORY, bounds=p.bounds, population_total=total, seed=seed).release()
+    last = fit(
+        earlier, _model(p), epsilon=OF_HISTORY, bounds=_bounds(p), population_total=total, seed=seed
+    ).release()
     done = fit(
         design, _model(p), epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
     )  # fmt: skip
@@ -160,10 +166,10 @@ def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str,
 
 
 def _plain(cell: Cell, prior: Any) -> Synthesizer:
-    """FBS as in the papers, on a scale on which zeros have a place; of counts the papers' regression of these."""
+    """FBS as in the papers, on a scale on which zeros have a place; of other outcomes the regression of these."""
     p = cell.population
-    if p.counts:
-        return NegativeBinomialRegression(p.formula)
+    if p.model is not None:
+        return p.model
     scale = p.bounds[1] / LOG_SCALE**2
     return FBS(p.formula, prior=prior, transform=AsinhTransform(scale=scale))
 
