@@ -61,8 +61,9 @@ def sample_chains(
         The log density is -inf where there is none.
     starts : sequence of float arrays (p,)
         One a chain, where the density is positive.
-    scale : float array (p,)
-        About how far the density reaches in each direction, before the chains have seen it.
+    scale : float array (p,) or (p, p)
+        About how far the density reaches in each direction, before the chains have seen it; or a factor of its
+        covariance, whose columns are then the directions.
     rng : numpy.random.Generator
         Every chain gets a stream of its own.
     warmup, draws : int
@@ -106,7 +107,7 @@ def _chain(
     here = pilot or target
     position, (value, gradient) = start, here(start)
     kept, visited, divergences = np.empty((draws, start.size)), list[Floats](), 0
-    root = np.diag(scale)
+    root = np.diag(scale) if scale.ndim == 1 else scale
     adaptation, measured = _DualAveraging(np.log(0.5)), (warmup // 5, 2 * warmup // 5, 7 * warmup // 10)
     for i in range(discarded + draws):
         count()
@@ -157,6 +158,9 @@ def _root(visited: Floats, scale: Floats, groups: tuple[int, int]) -> Floats:
     Groups have one correlation, and variances that are drawn towards those of all groups.
     """
     n, (many, size) = len(visited), groups
+    if scale.ndim > 1:
+        variance = np.linalg.solve(scale, visited.T).var(axis=1)
+        return np.asarray(scale * np.sqrt((n * variance + 10) / (n + 10)))
     root = np.diag(np.sqrt((n * visited.var(axis=0) + 10 * scale**2) / (n + 10)))
     if many:
         centred = (visited - visited.mean(axis=0))[:, : many * size].reshape(-1, size)

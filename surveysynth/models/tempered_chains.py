@@ -25,7 +25,7 @@ class Clipped(Protocol):
 
     @property
     def scale(self) -> Floats:
-        """Public standard deviations of the parameters, about: (p,)."""
+        """Public standard deviations of the parameters, about, (p,), or a factor of their covariance, (p, p)."""
         ...
 
     def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:

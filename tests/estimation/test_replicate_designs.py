@@ -1,7 +1,6 @@
 """Estimates from replicate weights against R's svrepdesign."""
 
 import pickle
-import time
 
 import numpy as np
 import pandas as pd
@@ -149,7 +148,7 @@ def test_every_statistic_has_replicates(r_frame):
 
 @pytest.mark.slow
 def test_a_design_of_a_thousand_replicate_columns():
-    """50,000 records in 6,760 domains: what R's users complain of. No time is asserted, but it is seconds."""
+    """50,000 records in 6,760 domains: what R's users complain of."""
     rng = np.random.default_rng(3)
     n = 50_000
     base = pd.DataFrame({"g": rng.integers(0, 6760, n), "y": rng.normal(50, 9, n), "w": rng.uniform(1, 9, n)})
@@ -157,9 +156,7 @@ def test_a_design_of_a_thousand_replicate_columns():
     names = [f"r{i}" for i in range(1000)]
     frame = pd.concat([base, pd.DataFrame(factors, columns=names)], axis=1)
     design = SurveyDesign(frame, weights="w", replicate_weights=names)
-    start = time.perf_counter()
     table = estimate(design, "y", "g", "total")
-    assert time.perf_counter() - start < 120
     z, code = (base["w"] * base["y"]).to_numpy(), base["g"].to_numpy()
     one = table[table["g"] == 17].iloc[0]
     squares = [(frame.loc[code == 17, name] @ base.loc[code == 17, "y"] - z[code == 17].sum()) ** 2 for name in names]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numba as nb
 import numpy as np
@@ -42,8 +44,12 @@ class GivenReplicates(Replicates):
 
     def _block(self, replicates: slice, records: Records) -> Floats:
         """A part of the columns, each in a row."""
-        parts = [column.to_numpy()[records] for column in self.columns[replicates]]
-        return np.stack(parts, dtype=np.float64)
+        return np.array([values[records] for values in self._values[replicates]], dtype=np.float64)
+
+    @cached_property
+    def _values(self) -> list[NDArray[Any]]:
+        """The columns without their index; domains ask for them thousands of times."""
+        return [column.to_numpy() for column in self.columns]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
         out, z = np.zeros((self.R, domains)), z / _divisors(self.weights)
@@ -54,10 +60,11 @@ class GivenReplicates(Replicates):
         return out
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
-        ratio, gram = weights / _divisors(self.weights), np.zeros((self.R, self.R))
+        ratio = weights / _divisors(self.weights)
         records, step = np.arange(ratio.size)[inside], max(1, BLOCK // self.R)
         if records.size < self.R:
             return _rank(_gram(self._block(slice(None), records) * ratio[records])) - 1
+        gram = np.zeros((self.R, self.R))
         for start in range(0, records.size, step):
             part = records[start : start + step]
             gram += _gram((self._block(slice(None), part) * ratio[part]).T)

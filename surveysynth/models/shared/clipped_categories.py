@@ -31,8 +31,8 @@ Codes = NDArray[np.intp]
 class ClippedCategories:
     """The log target of a file: a point holds psi (rank, K - 1), row by row.
 
-    ``row``, ``category`` and ``a`` (n,) are the records', ``tempering`` (rows,) what C_B of each row counts, ``known``
-    how many records' worth of information there is, ``sd`` the prior standard deviation in a row of mean leverage.
+    ``row``, ``category`` and ``a`` (n,) are the records', ``tempering`` (rows,) what C_B of each row counts,
+    ``information`` that of psi, about, which is public, ``sd`` the prior standard deviation in a row of mean leverage.
     """
 
     X: Floats
@@ -43,7 +43,7 @@ class ClippedCategories:
     a: Floats
     tempering: Floats
     B: float
-    known: float
+    information: Floats
     sd: float
 
     @property
@@ -54,7 +54,7 @@ class ClippedCategories:
     @property
     def contrasts(self) -> Floats:
         """Orthonormal contrasts between categories: (K, K - 1)."""
-        return np.asarray(np.linalg.qr(np.column_stack([np.ones(self.K), np.eye(self.K)[:, 1:]]))[0][:, 1:])
+        return contrasts_of(self.K)
 
     @property
     def prior_sd(self) -> float:
@@ -63,8 +63,9 @@ class ClippedCategories:
 
     @property
     def scale(self) -> Floats:
-        """Public standard deviations of the parameters, about: those of even shares."""
-        return np.full(self.Q.shape[1] * (self.K - 1), (self.known / self.K + self.prior_sd**-2) ** -0.5)
+        """A factor of the parameters' covariance, about, which is public."""
+        precision = self.information + self.prior_sd**-2 * np.eye(len(self.information))
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(precision)).T)
 
     def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:
         """Where chains start: at the reference, and spread around it; nothing of the file decides."""
@@ -128,12 +129,28 @@ def clipped_categories(
     counted = a if present is None else a * present
     of_rows = np.bincount(row, a if simulated is None else counted, len(X)).astype(np.float64)
     size = np.bincount(row, minlength=len(X)).astype(np.float64)
-    Q = whitening(X, size) if simulated is None else whitening(simulated, np.ones(len(simulated)))
-    return ClippedCategories(X, reference, Q, row, category, counted, of_rows, B, known_of(a, simulated), PRIOR_SD)
+    rows, sizes = (X, size) if simulated is None else (simulated, np.ones(len(simulated)))
+    Q = whitening(rows, sizes)
+    information = known_of(a, simulated) * _information(rows @ Q, sizes, rows @ reference)
+    return ClippedCategories(X, reference, Q, row, category, counted, of_rows, B, information, PRIOR_SD)
 
 
 def pseudo_categories(X: Floats, row: Codes, category: Codes, K: int, alpha: Floats, sd: float) -> ClippedCategories:
     """The log pseudo posterior of a file under privacy weights alpha (n,)."""
     Q = whitening(X, np.bincount(row, minlength=len(X)).astype(np.float64))
     even = np.zeros((X.shape[1], K))
-    return ClippedCategories(X, even, Q, row, category, alpha, np.zeros(len(X)), np.inf, float(alpha.sum()), sd)
+    information = alpha.sum() / K * np.eye(Q.shape[1] * (K - 1))
+    return ClippedCategories(X, even, Q, row, category, alpha, np.zeros(len(X)), np.inf, information, sd)
+
+
+def contrasts_of(K: int) -> Floats:
+    """Orthonormal contrasts between categories: (K, K - 1)."""
+    return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
+
+
+def _information(W: Floats, size: Floats, log_odds: Floats) -> Floats:
+    """Of a record about psi, on average: that of w psi C' under log odds (rows, K)."""
+    K, p = log_odds.shape[1], np.exp(log_softmax(log_odds, axis=1))
+    C, share = contrasts_of(K), size / size.sum()
+    of_row = np.einsum("gk,kc,kd->gcd", p, C, C) - np.einsum("gk,kc,gl,ld->gcd", p, C, p, C)
+    return np.asarray(np.einsum("g,gr,gs,gcd->rcsd", share, W, W, of_row, optimize=True)).reshape(W.shape[1] * (K - 1), -1)

@@ -124,7 +124,7 @@ def _between_roots(c0: float, c1: float, c2: float, alpha: float, rho: float) ->
     return real * (below_right - below_left), mass, real * (at_first - at_last), second
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
 def _last_of_block(start: Codes, first: int) -> int:
     """The row after the last one of a block: so many rows that they have about BLOCK records, one at the least."""
     end = first + 1
@@ -133,7 +133,7 @@ def _last_of_block(start: Codes, first: int) -> int:
     return end
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
 def _to_records(
     mu: Floats, slope: Floats, offset: Floats, lam: Floats, start: Codes, first: int, end: int, at: int, n: int,
     means: Floats, slopes: Floats, log_odds: Floats,
@@ -149,7 +149,7 @@ def _to_records(
         log_odds[here:there] = offset[row]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
 def _to_rows(
     J0: Floats, pull: Floats, adjoint: Floats, e: Floats, start: Codes, first: int, end: int, at: int, n: int,
     g_mu: Floats, g_slope: Floats, g_offset: Floats,
@@ -174,7 +174,7 @@ def _to_rows(
                 g_slope[row, k] += sloped
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
 def _innovations(
     v: Floats, at: int, n: int, means: Floats, slopes: Floats, form: Form, e: Floats, half: Floats, mean: Floats,
     per_spread: Floats, log_spread: Floats,
@@ -205,7 +205,7 @@ def _innovations(
         per_spread[i] = _exp(-log_spread[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
 def _add_gradient(
     n: int, J0: Floats, J1: Floats, J2: Floats, e: Floats, per_spread: Floats, slopes: Floats, form: Form,
     adjoint: Floats, g: Form,
