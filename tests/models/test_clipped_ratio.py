@@ -1,5 +1,9 @@
 """The clamped log likelihood ratio: its value, its gradient, C_B, and that its maximum is the truth."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -432,3 +436,30 @@ def test_slopes_that_go_with_predictors_are_found_beside_a_reference_that_has_no
     slopes = found.L[1, 0] + found.L[1, 1] * (X @ found.slope)[:, 0]
     np.testing.assert_allclose(slopes, [-0.35, 0.0, 0.3], atol=4 * 1.5 * (3 / n) ** 0.5)
     assert found.kappa[0] * found.L[1, 1] == pytest.approx(0.1, abs=4 * 1.5 / n**0.5)
+
+
+KERNEL = """
+import numpy as np
+from surveysynth.models.shared.clipped_ratio import Form, clipped_ratio, rule
+
+rng, n, d = np.random.default_rng(3), 500, 2
+form = Form(*(rng.normal(0, 0.1, size) for size in (d, (d, d), 1, 1)))
+g, reference = Form.zeros(d, curved=True), Form.zeros(d, curved=True)
+v, a, mu = rng.normal(size=(d, n)), rng.uniform(size=n), rng.normal(0, 0.2, (3, d))
+slope, none = rng.normal(0, 0.1, (3, 1)), np.zeros((3, 1))
+start, gradients = np.array([0, 100, 300, n]), (np.empty((3, d)), np.empty((3, 1)), np.empty(3))
+value = clipped_ratio(
+    mu, slope, np.zeros(3), form, none, reference, 1.4, *rule(d - 1, 0.4), v, -(v**2).sum(axis=0) / 2, a, start,
+    np.array([50.0, 100, 100]), *gradients, g,
+)
+print(value.hex(), *(x.hex() for part in (*gradients, *g) for x in part.ravel().tolist()))
+"""
+
+
+@pytest.mark.slow
+def test_the_process_that_compiles_it_finds_the_same_to_the_last_bit(tmp_path):
+    """Parts that are compiled apart were rounded another way than where they are read, as one, by later processes."""
+    where = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = [sys.executable, "-c", KERNEL]
+    compiled, read = (subprocess.run(run, env=where, check=True, capture_output=True).stdout for _ in range(2))
+    assert len(compiled.split()) == 21 and compiled == read
