@@ -221,12 +221,13 @@ def test_standard_errors_are_the_spread_over_samples(eusilc):
 def test_differences_of_quantiles_have_the_spread_over_samples(eusilc):
     """Households with both sexes: medians of men and women are correlated, which the difference must hold."""
     rng, samples = np.random.default_rng(2), 400
-    households = [part for _, part in eusilc.groupby("db030")]
+    households = list(eusilc.reset_index(drop=True).groupby("db030").indices.values())
     found = np.empty((samples, 2))
     apart = np.empty(samples)
     for i in range(samples):
         drawn = [households[k] for k in rng.choice(len(households), 400)]
-        frame = pd.concat([part.assign(home=k, w=1.0) for k, part in enumerate(drawn)], ignore_index=True)
+        home = np.repeat(np.arange(400), [len(rows) for rows in drawn])
+        frame = eusilc.iloc[np.concatenate(drawn)].reset_index(drop=True).assign(home=home, w=1.0)
         design = SurveyDesign(frame, weights="w", psu="home")
         gap = difference(design, "eqIncome", statistic="quantile", between={"rb090": ("male", "female")})
         found[i] = gap[["estimate", "se"]].iloc[0]

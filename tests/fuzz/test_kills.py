@@ -18,7 +18,7 @@ from tests.fuzz.strategies import TIMES
 
 pytestmark = pytest.mark.slow
 
-KILLS = 25 * TIMES  # by each of two signals
+KILLS = 15 * TIMES  # by each of two signals
 SIGNALS = [signal.SIGKILL, signal.SIGTERM]
 STOPPED = (0, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
 

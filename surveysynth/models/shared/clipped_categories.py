@@ -153,4 +153,5 @@ def _information(W: Floats, size: Floats, log_odds: Floats) -> Floats:
     K, p = log_odds.shape[1], np.exp(log_softmax(log_odds, axis=1))
     C, share = contrasts_of(K), size / size.sum()
     of_row = np.einsum("gk,kc,kd->gcd", p, C, C) - np.einsum("gk,kc,gl,ld->gcd", p, C, p, C)
-    return np.asarray(np.einsum("g,gr,gs,gcd->rcsd", share, W, W, of_row, optimize=True)).reshape(W.shape[1] * (K - 1), -1)
+    whole = np.einsum("g,gr,gs,gcd->rcsd", share, W, W, of_row, optimize=True)
+    return np.asarray(whole).reshape(W.shape[1] * (K - 1), -1)
