@@ -53,7 +53,7 @@ def test_nothing_that_sets_a_scale_knows_how_many_are_asked(kind):
     found = []
     for share in (0.2, 0.9):
         target = target_of(kind, x, y, 0.3, present=(rng.random(30) < share).astype(float))
-        found.append(np.concatenate([target.scale, *target.starts(2, np.random.default_rng(1))]))
+        found.append(np.concatenate([target.scale.ravel(), *target.starts(2, np.random.default_rng(1))]))
     np.testing.assert_array_equal(*found)
 
 
