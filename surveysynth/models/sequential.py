@@ -315,7 +315,9 @@ class Sequential(LeaveOneOut[SequentialRecords]):
             raise ModelError("models in sequence protect single records: leave unit= out")
         X, row, columns = self.predictor_rows(design, clusters, constants)
         first = self.models[0].prepare(design, "ignore", mean_weight, constants)
-        mean = mean_weight or float(design.weights.mean())
+        mean = float(design.weights.mean())
+        if first.public_weights is None:
+            mean = mean_weight or mean  # which modelled weights are relative to, too
         others, later, asked = list[Records](), list[Later](), [np.ones(design.n, dtype=bool)]
         for model, file, there in self.files(_with_log_weight(design.frame, design.weights / mean)):
             weighted = SurveyDesign(_standing_in(model, file, there), **design.roles(), labels=design.labels)
@@ -372,7 +374,9 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         first, *others = self.models
         made = first.simulate(public.first, drawn[0], rng)
         frame = public.frame.iloc[public.place].reset_index(drop=True).assign(**first.columns_of(made))
-        frame = _with_log_weight(frame, made.weights / made.weights.mean())
+        # Modelled weights are relative to the mean that the fit had, and not to that of what was drawn.
+        relative = made.weights if public.first.public_weights is None else made.weights / made.weights.mean()
+        frame = _with_log_weight(frame, relative)
         for model, later, draw in zip(others, public.later, drawn[1:], strict=False):
             there = self._whom(model, frame)
             if there.all():

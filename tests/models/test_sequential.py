@@ -38,6 +38,18 @@ def sampler(draws=200, seed=1):
     return Sampler(None, np.random.default_rng(seed), 1, 0, draws)
 
 
+@pytest.mark.parametrize("times", [0.6, 1.8])
+def test_what_the_weight_is_measured_by_changes_no_outcome(times):
+    """The public mean weight, N / n, may be far from the file's: intercepts take that up, also in what is simulated."""
+    design, model = make_design(), ss.Sequential([FIRST, SECOND])
+    drawn = []
+    for mean in (None, times * design.weights.mean()):
+        records = model.prepare(design, "ignore", mean)
+        draw = model.fit(records, np.ones(design.n), sampler()).some([7])
+        drawn.append(model.simulate(records.public, draw, np.random.default_rng(3)).outcomes)
+    np.testing.assert_allclose(*drawn, rtol=1e-8)
+
+
 def test_draws_of_a_model_whose_chains_ran_longer_are_thinned_evenly():
     design, model = make_design(), ss.Sequential([FIRST, SECOND])
     records = model.prepare(design)
