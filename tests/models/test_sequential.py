@@ -40,14 +40,22 @@ def sampler(draws=200, seed=1):
 
 @pytest.mark.parametrize("times", [0.6, 1.8])
 def test_what_the_weight_is_measured_by_changes_no_outcome(times):
-    """The public mean weight, N / n, may be far from the file's: intercepts take that up, also in what is simulated."""
+    """The public mean weight, N / n, may be far from the file's: two intercepts take that up, and nothing else."""
     design, model = make_design(), ss.Sequential([FIRST, SECOND])
-    drawn = []
-    for mean in (None, times * design.weights.mean()):
-        records = model.prepare(design, "ignore", mean)
-        draw = model.fit(records, np.ones(design.n), sampler()).some([7])
-        drawn.append(model.simulate(records.public, draw, np.random.default_rng(3)).outcomes)
-    np.testing.assert_allclose(*drawn, rtol=1e-8)
+    records = model.prepare(design, "ignore")
+    draw = model.fit(records, np.ones(design.n), sampler()).some([7])
+    other = model.prepare(design, "ignore", times * design.weights.mean())
+    first, second = draw["0.B"].copy(), draw["1.B"].copy()
+    first[0, 0, 1] -= np.log(times)  # of the log weight
+    second[0, 0, 0] += np.log(times) * second[0, -1, 0]  # the last column is the log weight
+    moved = draw.some([0], {**draw.values, "0.B": first, "1.B": second})
+    np.testing.assert_allclose(
+        model.log_density(other, moved), model.log_density(records, draw), rtol=1e-8
+    )  # fmt: skip
+    made, again = (
+        model.simulate(of.public, values, np.random.default_rng(3)) for of, values in ((records, draw), (other, moved))
+    )
+    np.testing.assert_allclose(again.outcomes, made.outcomes, rtol=1e-8)
 
 
 def test_draws_of_a_model_whose_chains_ran_longer_are_thinned_evenly():
