@@ -32,7 +32,7 @@ Codes = NDArray[np.intp]
 MOST_BIAS = 0.5  # of a linear predictor, that is taken off
 # Variance of the log weight given the outcome over that of a first draw's reference, .64: samples with probability
 # proportional to a size that goes with the outcome have .04.  C_B is in closed form there, however small.
-WIDE = 0.01, 4.0
+WIDE_WEIGHT = 0.01, 4.0
 REFERENCE_PRIOR = (
     "prior: coefficients of K whitened predictors ~ N(those of the reference, 4 / (K I)), I a record's "
     "information about its linear predictor there; the log of the shape ~ N(that of the reference, 1), of a first draw "
@@ -222,8 +222,8 @@ class RelativeOutcome(RelativeRows[S]):
             groups = alike(X @ whitening(X, size), of_rows, np.zeros(G, dtype=np.intp))
         target = clipped_outcome(
             self.family, self.broad if first else self.family, X, records.row, self.values(records), records.log_w,
-            self._outcome(reference), tempering, clamp, WIDE if first else NARROW, groups, first=first, present=present,
-            simulated=records.simulated,
+            self._outcome(reference), tempering, clamp, WIDE_WEIGHT if first else NARROW, groups, first=first,
+            present=present, simulated=records.simulated,
         )  # fmt: skip
         points, chain, diagnostics = tempered_chains(target, records.n, sampler)
         return replace(self.as_draws([target.outcome(p) for p in points]), chain=chain, diagnostics=diagnostics)

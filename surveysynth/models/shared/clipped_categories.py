@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from ...engines.hamiltonian import Target
-from .clipped_fit import PRIOR_SD, known_of, whitening
+from .clipped_fit import PRIOR_SD, contrasts_of, known_of, whitening
 from .clipped_ratio import clipped_offset
 
 Floats = NDArray[np.float64]
@@ -141,11 +141,6 @@ def pseudo_categories(X: Floats, row: Codes, category: Codes, K: int, alpha: Flo
     even = np.zeros((X.shape[1], K))
     information = alpha.sum() / K * np.eye(Q.shape[1] * (K - 1))
     return ClippedCategories(X, even, Q, row, category, alpha, np.zeros(len(X)), np.inf, information, sd)
-
-
-def contrasts_of(K: int) -> Floats:
-    """Orthonormal contrasts between categories: (K, K - 1)."""
-    return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
 
 
 def _information(W: Floats, size: Floats, log_odds: Floats) -> Floats:

@@ -123,8 +123,7 @@ class Places:
     @cached_property
     def contrasts(self) -> Floats:
         """Orthonormal contrasts between categories: (K, K - 1)."""
-        K = self.K
-        return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
+        return contrasts_of(self.K)
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -397,6 +396,11 @@ class ClippedTarget:
             return density
         zero = self.reference.zero + self.Q @ psi
         return replace(density, zero=zero, B_zero=of_zeros[0].B, L_zero=of_zeros[0].L)
+
+
+def contrasts_of(K: int) -> Floats:
+    """Orthonormal contrasts between categories: (K, K - 1)."""
+    return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
 
 
 def alike(W: Floats, tempering: Floats, group: Codes) -> list[Codes]:
