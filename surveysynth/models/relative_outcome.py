@@ -109,12 +109,64 @@ class RelativeRows(OneOutcome[S], Relative[S]):
         return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
 
 
-class RelativeOutcome(RelativeRows[S]):
-    """Draws of a linear predictor, a shape, and the weight's regression, measured against a reference of that form."""
+class BoundedRows(RelativeRows[S]):
+    """With public bounds, which are all that is public of where the outcome lies, and cost nothing."""
 
     bounds: tuple[float, float] | None
 
     tailed = True
+
+    def _check_relative(self) -> None:
+        """Refuse, on construction, what is no bound and no declaration of a weight."""
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        self._check_weight()
+
+    def held(self, y: Floats) -> Floats:
+        """Values moved to the public bounds under the strict mechanism."""
+        return np.clip(y, *self.bounds) if self.strict and self.bounds is not None else y
+
+    def _with(self, bounds: Any, *, strict: bool) -> Self:
+        made = replace(self, bounds=bounds)  # type: ignore[type-var]  # subclasses are dataclasses
+        made.__dict__["strict"] = strict
+        return made
+
+    def _check_bounded(self) -> None:
+        """Refuse a broad reference without bounds."""
+        if self.unscaled:
+            raise InputError(
+                f"without a reference nothing public says where {self.outcome} lies: give public bounds=(lowest, "
+                "highest), or Strict(reference=...)"
+            )
+
+    @property
+    def unscaled(self) -> tuple[str, ...]:
+        """The outcome, where there are no bounds."""
+        return () if self.bounds is not None else self.outcomes
+
+    def on_scale_of(self, earlier: Synthesizer[Any]) -> Self:
+        """Within the bounds of the earlier one, unless there are own ones."""
+        if not isinstance(earlier, BoundedRows) or self.bounds is not None:
+            return self
+        return self._with(earlier.bounds, strict=self.strict)
+
+    def scored(
+        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None,
+        *, some: bool = False,
+    ) -> Self:  # fmt: skip
+        """Within public bounds, which cost nothing."""
+        if self.bounds is not None:
+            raise InputError(f"bounds are given twice, to {type(self).__name__} and beside it; leave one of them out")
+        if isinstance(bounds, Mapping):
+            if set(bounds) != set(self.outcomes):
+                raise InputError(f"bounds= names other columns than the outcome: {self.outcome}")
+            bounds = bounds[self.outcome]
+        return self._with(bounds, strict=self.strict)
+
+
+class RelativeOutcome(BoundedRows[S]):
+    """Draws of a linear predictor, a shape, and the weight's regression, measured against a reference of that form."""
+
     shape: ClassVar[str | None]  # what draws call the shape; None where there is none
     broad_shape: ClassVar[str]  # what a broad reference calls it
 
@@ -132,46 +184,7 @@ class RelativeOutcome(RelativeRows[S]):
     def broad_outcome(self) -> tuple[float, float]:
         """Linear predictor and log shape of a reference that is made from public facts alone."""
 
-    def _check_relative(self) -> None:
-        """Refuse, on construction, what is no bound and no declaration of a weight."""
-        if self.bounds is not None:
-            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
-        self._check_weight()
-
-    def held(self, y: Floats) -> Floats:
-        """Values moved to the public bounds under the strict mechanism."""
-        return np.clip(y, *self.bounds) if self.strict and self.bounds is not None else y
-
     # ---- the contract
-
-    def _with(self, bounds: Any, *, strict: bool) -> Self:
-        made = replace(self, bounds=bounds)  # type: ignore[type-var]  # subclasses are dataclasses
-        made.__dict__["strict"] = strict
-        return made
-
-    @property
-    def unscaled(self) -> tuple[str, ...]:
-        """The outcome, where there are no bounds."""
-        return () if self.bounds is not None else self.outcomes
-
-    def on_scale_of(self, earlier: Synthesizer[Any]) -> Self:
-        """Within the bounds of the earlier one, unless there are own ones."""
-        if not isinstance(earlier, RelativeOutcome) or self.bounds is not None:
-            return self
-        return self._with(earlier.bounds, strict=self.strict)
-
-    def scored(
-        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None,
-        *, some: bool = False,
-    ) -> Self:  # fmt: skip
-        """Within public bounds, which cost nothing."""
-        if self.bounds is not None:
-            raise InputError(f"bounds are given twice, to {type(self).__name__} and beside it; leave one of them out")
-        if isinstance(bounds, Mapping):
-            if set(bounds) != set(self.outcomes):
-                raise InputError(f"bounds= names other columns than the outcome: {self.outcome}")
-            bounds = bounds[self.outcome]
-        return self._with(bounds, strict=self.strict)
 
     def dimensions(self, records: S) -> tuple[int, int]:
         """Outcome and weight; coefficients, the shape, and the weight's regression."""
@@ -188,11 +201,7 @@ class RelativeOutcome(RelativeRows[S]):
 
     def broad_reference(self, records: S) -> Draws:
         """One linear predictor for all, a wide density, and a log weight as most surveys have it."""
-        if self.unscaled:
-            raise InputError(
-                f"without a reference nothing public says where {self.outcome} lies: give public bounds=(lowest, "
-                "highest), or Strict(reference=...)"
-            )
+        self._check_bounded()
         eta, log_shape = self.broad_outcome()
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
         if records.simulated is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -42,8 +43,9 @@ class Clipped(Protocol):
 
 
 def tempered_chains(
-    target: Clipped, n: int, sampler: Sampler, groups: tuple[int, int] = (0, 1)
-) -> tuple[Floats, Codes, Diagnostics]:
+    target: Clipped, n: int, sampler: Sampler, groups: tuple[int, int] = (0, 1),
+    watched: Callable[[Floats], Floats] | None = None,
+) -> tuple[Floats, Codes, Diagnostics]:  # fmt: skip
     """Points of all chains, one after the other (S, p), the chain of each, and what says whether they agree.
 
     Parameters
@@ -54,6 +56,8 @@ def tempered_chains(
     sampler : Sampler
     groups : (int, int)
         As for :func:`surveysynth.engines.hamiltonian.sample_chains`.
+    watched : function, optional
+        Makes of points (S, p) what chains are to agree on (S, .); by default they are to agree on the points.
     """
     starts = target.starts(sampler.chains, sampler.rng)
     pilot = None
@@ -63,6 +67,8 @@ def tempered_chains(
         target.function, starts, target.scale, sampler.rng, warmup=sampler.warmup, draws=sampler.draws, groups=groups,
         pilot=pilot,
     )  # fmt: skip
-    diagnostics = replace(diagnose({"parameters": values}, divergences), rhat_limit=RHAT_LIMIT)
+    points = values.reshape(-1, values.shape[-1])
+    compared = values if watched is None else watched(points).reshape(*values.shape[:2], -1)
+    diagnostics = replace(diagnose({"parameters": compared}, divergences), rhat_limit=RHAT_LIMIT)
     chain = np.repeat(np.arange(values.shape[0]), values.shape[1])
-    return values.reshape(-1, values.shape[-1]), chain, diagnostics
+    return points, chain, diagnostics

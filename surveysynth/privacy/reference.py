@@ -197,8 +197,10 @@ class Reference:
             )
         values = {name: value[None] for name, value in self.values.items()}
         order = [self.columns.index(c) for c in public.columns]
-        for name in values.keys() & {"B", "zero", "B_zero", "b", "slope"}:
+        for name in values.keys() & {"B", "zero", "B_zero", "slope"}:
             values[name] = values[name][:, order]
+        if "b" in values:
+            values["b"] = values["b"][..., order]
         if "c" in values:  # the last is that of the outcome
             values["c"] = values["c"][:, [*order, -1]]
         return Draws(values, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "reference", "")

@@ -20,14 +20,14 @@ confidential one, unless the paper's ``allocation="posterior"`` is asked for.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import cpu_count
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, ndtr
+from scipy.special import expit, log_expit, ndtr, ndtri
 
 from ...choices import Allocation, Clusters
 from ...design.survey_design import SurveyDesign
@@ -35,14 +35,16 @@ from ...engines import Diagnostics
 from ...engines.base import diagnose
 from ...errors import InputError, ModelError
 from ...validation import positive, rows, whole
-from ..base import PUBLIC_WEIGHT, Boundable, present, said_of_numbers
+from ..base import Boundable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
-from ..one_outcome import OneOutcome, checked_bounds, standardized
 from ..records import Public
-from ..shared.predictors import Constants, with_unit_size
+from ..relative_outcome import BoundedRows
+from ..shared.predictors import Constants, predictor_rows, with_unit_size
 from ..shared.row_density import blocks
 from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
+from ..tempered_chains import tempered_chains
 from .chain import ODDS_SD, run_chain, start, zero_odds
+from .clipped import Components, as_draws, clipped_mixture
 from .components import Between, components_given, drawn, matched, responsibilities
 from .density import log_densities
 from .records import MixtureRecords
@@ -57,7 +59,17 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # of the file, where the synthet
 WATCHED = 1000  # draws of a chain that the synthetic distribution is computed for
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
 MOST_LEAST_SD = 10.0
+COMPONENTS, STRICT_COMPONENTS = 20, 2
+# Of a broad reference's components over its standard deviation, a sixth of the bounds' distance on the working scale.
+BROAD_SD, ROOM = 0.8, 1.5  # and over least_sd, at the least
+LEAST_EXCESS = 0.01  # of a reference's standard deviations over the least one
+FEW = -2.0  # log odds of a zero there
 
+REFERENCE_PRIOR = (
+    "prior: coefficients of K whitened predictors ~ N(those of the reference's component, 4 / K times its variance); "
+    "logs of shares and of standard deviations above the least one ~ N(those of the reference, 1 and 1/4), of a first "
+    "draw N(., 9/4)"
+)
 PRIORS: dict[str, str] = {
     "common": (
         "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(mean, D^2), mean ~ "
@@ -71,7 +83,7 @@ PRIORS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
+class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     """Synthesizer of one continuous outcome of any shape: a mixture of regressions on public predictors.
 
     Parameters
@@ -88,8 +100,9 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     zeros : bool
         Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.  That
         there are such values is then public.
-    components : int
-        K.  Too many is right: those that are not needed have no share, and are where new ones come from.
+    components : int, optional
+        K, by default 20.  Too many is right: those that are not needed have no share, and are where new ones come from.
+        Under ``Strict`` by default 2: there each one costs accuracy, K (p + 2) - 1 parameters with p predictors.
     prior : {"common", "paper"}
         Whether coefficients of the components have a common mean that is estimated, or mean 0 as in
         Hu, Savitsky & Williams (2022b, eq. 5).
@@ -108,6 +121,9 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         in either case).  **There is no epsilon for the latter**, and a release says so.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
+    weight : "public", optional
+        Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
+        function of the predictors.  Under ``Strict``, where a mixture has no density of it, it is to be declared.
 
     Raises
     ------
@@ -125,7 +141,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     Examples
     --------
     >>> model = ss.Mixture("income ~ region", transform=ss.AsinhTransform(scale=1000), zeros=True)
-    >>> model.outcomes, model.components
+    >>> model.outcomes, model.K
     (('income',), 20)
     """
 
@@ -133,7 +149,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     predictors: str = "1"
     transform: str | Transform = "log"
     zeros: bool = False
-    components: int = 20
+    components: int | None = None
     prior: Prior = "common"
     a_gamma: float = 1.0
     b_gamma: float = 1.0
@@ -141,12 +157,15 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     bounds: tuple[float, float] | None = None
     allocation: Allocation = "prior"
     missing: Literal["fail", "drop"] = "fail"
+    weight: Literal["public"] | None = None
 
     name: ClassVar[str] = "Mixture"
 
     def __post_init__(self) -> None:
         self._check()
-        whole(self.components, "components")
+        self._check_relative()
+        if self.components is not None:
+            whole(self.components, "components")
         for number in ("a_gamma", "b_gamma", "least_sd"):
             positive(getattr(self, number), number)
         if self.least_sd > MOST_LEAST_SD:
@@ -154,8 +173,6 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
                 f"least_sd is above {MOST_LEAST_SD:g}: priors are made for a working scale on which values differ by a "
                 "few units. Choose a larger scale= of the transform"
             )
-        if self.bounds is not None:
-            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
         if not isinstance(self.zeros, bool):
             raise InputError("zeros must be True or False")
         for option, values in (("prior", list(PRIORS)), ("allocation", ["prior", "posterior"])):
@@ -166,6 +183,11 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
                 "transform must be 'log', surveysynth.AsinhTransform(scale=...) or "
                 "surveysynth.IdentityTransform(scale=...)"
             )
+
+    @property
+    def K(self) -> int:
+        """How many components there are at most."""
+        return self.components or (STRICT_COMPONENTS if self.strict else COMPONENTS)
 
     @property
     def _scale(self) -> Transform:
@@ -211,20 +233,27 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         ------
         InputError
             A missing outcome, or one that has no image on the working scale; missing predictors; a formula that
-            cannot be evaluated or has no intercept; PSUs or strata without ``"ignore"``.
+            cannot be evaluated or has no intercept; PSUs or strata without ``"ignore"``; under ``Strict`` bounds
+            that have no such image, and a weight that is not declared public.
         ModelError
             A constant outcome; a weight that is nearly public; an outcome that is nearly proportional to a size measure
             that is no predictor.
         """
-        values = present(design, self.outcome)
+        asked_for = present(design, self.outcome)
+        zero = (asked_for == 0) if self.zeros else np.zeros(design.n, dtype=bool)
+        values = self.held(asked_for)
         if self.bounds is not None:
+            if self.strict and np.isinf(self._limits[0]):
+                raise InputError(
+                    f"the lower bound of {self.outcome!r} has no {self._scale.describe().split()[0]}: name one above "
+                    "0, or use transform=surveysynth.AsinhTransform(scale=...)"
+                )
             beyond = (values < self.bounds[0]) | (values > self.bounds[1])
             if beyond.any():
                 raise InputError(
                     f"outcome {self.outcome!r} is beyond the bounds in {rows(beyond)}: name wider ones, which are not "
                     "chosen by looking at the file"
                 )
-        zero = (values == 0) if self.zeros else np.zeros(design.n, dtype=bool)
         y = np.where(zero, 0.0, self._scale.forward(np.where(zero, 1.0, values)))
         if not np.isfinite(y).all():
             asked = "transform=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative"
@@ -234,6 +263,22 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
                 f"outcome {self.outcome!r} has no {self._scale.describe().split()[0]} in {rows(~np.isfinite(y))}; "
                 f"use {asked}"
             )
+        if not self.strict:  # where nothing of the file decides
+            self._check_variation(y, zero)
+        X, pattern, columns = self.predictor_rows(design, clusters, constants)
+        public, log_w = self.survey_weights(design, X, pattern, mean_weight)
+        if self.strict and log_w is not None:
+            raise InputError(
+                "under Strict() a mixture models the outcome alone, not the weight: declare that the weight is public, "
+                "weight='public', let the mixture be a later model in sequence, which is given the weight, or use FBS"
+            )
+        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
+        return MixtureRecords(
+            row=pattern, y=y, zero=zero, log_w=log_w, public_weights=public, **self.standardized(X, pattern, columns)
+        )  # fmt: skip
+
+    def _check_variation(self, y: Floats, zero: NDArray[np.bool_]) -> None:
+        """Refuse an outcome that has no zeros where some are said (InputError), or is constant (ModelError)."""
         if self.zeros and not zero.any():
             raise InputError(f"zeros=True, but outcome {self.outcome!r} is never exactly 0: leave zeros out")
         if zero.any() and not zero.all() and np.ptp(y[~zero]) == 0:
@@ -245,13 +290,6 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             raise ModelError(
                 f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
             )
-        X, pattern, columns = self.predictor_rows(design, clusters, constants)
-        public, log_w = self.survey_weights(design, X, pattern, mean_weight)
-        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
-        return MixtureRecords(
-            row=pattern, y=y, zero=zero, log_w=log_w, public_weights=public,
-            **standardized(X, pattern, columns),
-        )  # fmt: skip
 
     # ---- fits
 
@@ -288,7 +326,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
         def chain(rng: np.random.Generator) -> dict[str, Floats]:
             own = kernel._replace(part=kernel.part.copy(), part0=kernel.part0.copy())
-            state = start(own, self.components, rng)
+            state = start(own, self.K, rng)
             fill(own, state)
             return run_chain(own, state, odds, sampler, rng)
 
@@ -359,6 +397,68 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
                 mixed = (log_weight[:, :-1] + c[:-1, -1] * mean) @ share
                 out[at, -1] = size @ (other * mixed + (1 - other) * log_weight[:, -1])
         return out
+
+    # ---- beside a reference
+
+    def dimensions(self, records: MixtureRecords) -> tuple[int, int]:
+        """One; regressions, standard deviations and shares of the components, and the log odds of zeros."""
+        X = records.X if records.simulated is None else records.simulated
+        return 1, self._parameters(int(np.linalg.matrix_rank(X)))
+
+    def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
+        """As :meth:`Relative.expected_dimensions`."""
+        return 1, self._parameters(int(np.linalg.matrix_rank(predictor_rows(design, self.predictors, None)[0])))
+
+    def _parameters(self, rank: int) -> int:
+        return self.K * (rank + 2) - 1 + rank * self.zeros
+
+    def broad_reference(self, records: MixtureRecords) -> Draws:
+        """Components that lie side by side between the bounds, alike in every predictor row."""
+        self._check_bounded()
+        low, high = self._limits
+        sd = (high - low) / 6
+        intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
+        if records.simulated is not None:
+            intercept = (np.array(records.columns) == "Intercept").astype(np.float64)
+        places = (low + high) / 2 + sd * ndtri((np.arange(self.K) + 0.5) / self.K)
+        each = np.full(self.K, max(BROAD_SD * sd, ROOM * self.least_sd))
+        share = np.full(self.K, 1 / self.K)
+        return as_draws([Components(share, np.outer(places, intercept), each, FEW * intercept if self.zeros else None)])
+
+    def pooled(self, draws: Draws) -> Draws:
+        """The draw that is nearest to the middle, in what does not depend on the order of components."""
+        share, b, sd = (draws[name] for name in ("share", "b", "sd"))
+        mean = np.einsum("sk,skr->sr", share, b)
+        within = np.einsum("sk,sk->s", share, sd**2 + (b[..., 0] - mean[:, :1]) ** 2)
+        summary = np.column_stack([mean, np.log(within), *([draws["zero"]] if self.zeros else [])])
+        off = (summary - np.median(summary, axis=0)) / (summary.std(axis=0) + 1e-12)
+        return draws.some([int((off**2).sum(axis=1).argmin())])
+
+    def clipped(
+        self, records: MixtureRecords, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *,
+        first: bool, present: Floats | None = None,
+    ) -> Draws:  # fmt: skip
+        """Draw the components: see :mod:`.clipped`.
+
+        Raises
+        ------
+        InputError
+            The reference has another number of components, or zeros where the model has none.
+        """
+        values = {name: value[0] for name, value in reference.values.items()}
+        if len(values["share"]) != self.K or ("zero" in values) != self.zeros:
+            raise InputError(
+                f"the reference has {len(values['share'])} components, zeros={'zero' in values}; the model "
+                f"{self.K}, zeros={self.zeros}: use the reference's own model, reference.synthesizer"
+            )
+        sd = np.maximum(values["sd"], self.least_sd * (1 + LEAST_EXCESS))
+        target = clipped_mixture(
+            records.X, records.row, records.y, records.zero,
+            Components(values["share"], values["b"], sd, values.get("zero")), tempering, clamp, self.least_sd,
+            first=first, present=present, simulated=records.simulated,
+        )  # fmt: skip
+        points, chain, diagnostics = tempered_chains(target, records.n, sampler, watched=target.watched)
+        return replace(as_draws([target.components(p) for p in points]), chain=chain, diagnostics=diagnostics)
 
     # ---- densities
 
@@ -465,9 +565,10 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         return {
-            "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors, "prior": self.prior,
+            "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors,
+            "prior": "reference" if self.strict else self.prior,
             "mixture": {
-                "components": self.components, "a_gamma": self.a_gamma, "b_gamma": self.b_gamma,
+                "components": self.K, "a_gamma": self.a_gamma, "b_gamma": self.b_gamma,
                 "least_sd": self.least_sd, "zeros": self.zeros, "bounds": self.bounds, "allocation": self.allocation,
             },
             "transform": [self.measure],
@@ -477,17 +578,16 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def assumptions(self, public: Public) -> list[str]:
         """What Mixture takes as given, in sentences."""
         said = [
-            f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.components} normal "
+            f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.K} normal "
             f"regressions on the scale: {self._scale.describe()}; residual standard deviations are at least "
             f"{self.least_sd:g}, a public number",
-            f"prior {self.prior}: {PRIORS[self.prior]}; residual standard deviations ~ half-t(3, 0, 1); shares ~ "
-            f"Dirichlet(gamma / {self.components}), gamma ~ Gamma({self.a_gamma:g}, {self.b_gamma:g}). The means and "
-            "standard deviations are those of the predictors of all records, which are public and held fixed",
+            REFERENCE_PRIOR if self.strict else self._said_of_prior(),
         ]
         if self.zeros:
+            own = "" if self.strict else f" (coefficients ~ N(0, {ODDS_SD:g}^2))"
             said.append(
-                "an outcome of exactly 0 has a probability of its own, whose log odds are linear in the predictors "
-                f"(coefficients ~ N(0, {ODDS_SD:g}^2)); that there are zeros is public"
+                "an outcome of exactly 0 has a probability of its own, whose log odds are linear in the predictors"
+                f"{own}; that there are zeros is public"
             )
         if self.bounds is not None:
             said.append(
@@ -496,7 +596,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             )
         said += said_of_numbers(public)
         if public.public_weights is not None:
-            said.append(PUBLIC_WEIGHT)
+            said.append(self.said_of_public_weight)
         else:
             said.append(
                 "the log of the survey weight is normal in each component given the predictors and the outcome on its "
@@ -504,5 +604,9 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             )
         return said
 
-
-# ---- chains
+    def _said_of_prior(self) -> str:
+        return (
+            f"prior {self.prior}: {PRIORS[self.prior]}; residual standard deviations ~ half-t(3, 0, 1); shares ~ "
+            f"Dirichlet(gamma / {self.K}), gamma ~ Gamma({self.a_gamma:g}, {self.b_gamma:g}). The means and "
+            "standard deviations are those of the predictors of all records, which are public and held fixed"
+        )

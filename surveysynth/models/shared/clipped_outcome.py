@@ -220,7 +220,7 @@ class ClippedOutcome:
             if not np.isfinite(value) or not np.isfinite(ratio).all():
                 return -np.inf, point
             if self.nodes is not None:
-                expected, of_nodes = _expected(ratio[many:], *self.nodes[1:], self.part.B)
+                expected, of_nodes = expected_ratio(ratio[many:], *self.nodes[1:], self.part.B)
                 value -= expected
                 of_ratio = np.concatenate([of_ratio, -of_nodes])
             (gc, gp, gq), gh = _sums(at.row, at.t1, at.t2, at.value, of_ratio, rows, V)
@@ -382,7 +382,7 @@ def _sums(row: Codes, t1: Floats, t2: Floats, value: Codes, g: Floats, rows: int
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def _expected(
+def expected_ratio(
     ratio: Floats, cells: bool, start: Codes, mass: Floats, counted: Floats, B: float
 ) -> tuple[float, Floats]:
     """Sum over rows of what C_B of each counts, C_B <= 1 + e^-B, and its derivatives in the log ratios at the nodes.

@@ -1,0 +1,349 @@
+"""The target of the strict mechanism for a mixture of regressions.
+
+    log p(y | row) = log(1 - rho) + log sum_k pi_k N(y; x b_k, s_k^2),   or log rho of a zero,   logit rho = x d,
+
+rho = 0 where zeros have no probability of their own.  With parameters of the reference and whitened predictors X Q
+
+    b_k = b_ref,k + s_ref,k Q beta_k,   s_k = s_0 + 2 (s_ref,k - s_0) / (1 + e^{-2 t_k}),
+    pi = pi_0 + (1 - K pi_0) softmax(log(pi_ref - pi_0) + C theta),   d = d_ref + Q delta,
+
+s_0 the least standard deviation, pi_0 = .5 / K the least share, and C (K, K - 1) orthonormal contrasts.  The prior is
+public: beta_k and delta ~ N(0, 4 / rank), t_k and theta normal around 0, wider of a first draw.  Its centre is what
+tells components apart.  No share is less than pi_0, and no component becomes twice as wide as the reference's: one that
+the file does not need would be anywhere, and means of amounts with it.
+
+C_B is an expectation over the outcome under the reference.  Between limits of public cells the log ratio is taken to
+be linear; a zero is a value of its own.  C_B is held at 1 + e^-B at the most, which it is below but for the error of
+cells: so that it is bounded where predictors are confidential, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, ndtr, softmax
+
+from ..._version import __version__
+from ...engines.base import Diagnostics
+from ...engines.hamiltonian import Target
+from ..draws import Draws
+from ..shared.clipped_fit import MANY_ROWS, PRIOR_SD, alike, contrasts_of, known_of, whitening
+from ..shared.clipped_outcome import CELLS, PER_ROOT, Nodes, expected_ratio
+from .mathematics import HALF_LOG_2PI
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+LEAST_SHARE = 0.5  # of what all components alike would have
+SD_SD = {True: 1.5, False: 0.5}  # prior standard deviation of t_k: of a first draw, and of the others
+SHARE_SD = {True: 1.5, False: 1.0}  # of theta
+REACH = 5.0  # standard deviations of a component that its cells cover
+ZEROS = 0.1  # a record's information about the log odds of a zero, about
+
+
+@dataclass(frozen=True)
+class Components:
+    """Parameters of a mixture.
+
+    Attributes
+    ----------
+    share : float array (K,)
+    b : float array (K, P)
+    sd : float array (K,)
+    zero : float array (P,), optional
+        Of the log odds of a zero, where it has a probability of its own.
+    """
+
+    share: Floats
+    b: Floats
+    sd: Floats
+    zero: Floats | None = None
+
+
+def least_share(K: int) -> float:
+    """Of any one of so many components; one alone has all."""
+    return LEAST_SHARE / K if K > 1 else 0.0
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class Places:
+    """Values in predictor rows, of records and of nodes: row, value, and whether it is a zero of its own."""
+
+    row: Codes
+    y: Floats
+    zero: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, repr=False)
+class ClippedMixture:
+    """The log target of a file: a point holds beta (K, rank) row by row, t (K,), theta (K - 1,) and delta (rank,).
+
+    ``X`` (rows, P) are the predictor rows of records and of nodes; ``at`` holds the records first and then the nodes,
+    ``a`` (n,) is of the records.  ``X_scale`` and ``size`` are rows, and how much each counts, that set scales.
+    """
+
+    reference: Components
+    X: Floats
+    Q: Floats
+    at: Places
+    a: Floats
+    nodes: Nodes
+    B: float
+    least_sd: float
+    known: float
+    first: bool
+    X_scale: Floats
+    size: Floats
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Of beta, t, theta and delta."""
+        K, rank = len(self.reference.share), self.Q.shape[1]
+        return K * rank, K, K - 1, 0 if self.reference.zero is None else rank
+
+    @cached_property
+    def prior_sd(self) -> Floats:
+        """Prior standard deviations of a point: (p,)."""
+        of_rows = PRIOR_SD / np.sqrt(self.Q.shape[1])
+        return np.repeat([of_rows, SD_SD[self.first], SHARE_SD[self.first], of_rows], self.sizes)
+
+    @property
+    def scale(self) -> Floats:
+        """Public standard deviations of the parameters, about: of components that are apart."""
+        share = self.reference.share
+        K, rank, (_, _, contrasts, zeros) = len(share), self.Q.shape[1], self.sizes
+        information = [np.repeat(share, rank), 2 * share, np.full(contrasts, 0.5 / K), np.full(zeros, ZEROS)]
+        return np.asarray((self.known * np.concatenate(information) + self.prior_sd**-2) ** -0.5)
+
+    def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:
+        """Where chains start: at the reference, and spread around it; nothing of the file decides."""
+        spread = 0.15 * self.prior_sd
+        return [spread * rng.uniform(-1, 1, spread.size) * (chain > 0) for chain in range(chains)]
+
+    def some(self, share: float, rng: np.random.Generator) -> ClippedMixture:
+        """A share of the records, at random, each of which counts for those that are left out; C_B as of all."""
+        n = len(self.a)
+        kept = np.concatenate([np.flatnonzero(rng.random(n) < share), np.arange(n, len(self.at.row))])
+        at = Places(self.at.row[kept], self.at.y[kept], self.at.zero[kept])
+        records = kept[kept < n]
+        return replace(self, at=at, a=self.a[records] / share, nodes=self.nodes._replace(first=len(records)))
+
+    def components(self, point: Floats) -> Components:
+        """A point's parameters."""
+        beta, t, theta, delta = np.split(point, np.cumsum(self.sizes)[:-1])
+        of, K = self.reference, len(self.reference.share)
+        least = least_share(K)
+        share = least + (1 - K * least) * softmax(np.log(of.share - least) + contrasts_of(K) @ theta)
+        b = of.b + of.sd[:, None] * (beta.reshape(K, -1) @ self.Q.T)
+        sd = self.least_sd + 2 * (of.sd - self.least_sd) * expit(2 * t)
+        return Components(share, b, sd, None if of.zero is None else of.zero + self.Q @ delta)
+
+    def function(self) -> Target:
+        """The log target and its gradient, with memory of its own: one a chain."""
+        of, at, n, B, least, a = self.reference, self.at, len(self.a), self.B, self.least_sd, self.a
+        K = len(of.share)
+        W, C, least_of = np.ascontiguousarray(self.X @ self.Q), contrasts_of(K), least_share(K)
+        mean_ref, zeros = self.X @ of.b.T, of.zero is not None
+        odds_ref = np.zeros(len(W)) if of.zero is None else self.X @ of.zero
+        nothing, precision = np.zeros(len(W)), self.prior_sd**-2
+
+        def of_zero(odds: Floats) -> tuple[Floats, Floats]:
+            return (log_expit(odds), log_expit(-odds)) if zeros else (nothing, nothing)
+
+        logs_ref = _logs(at.row, at.y, at.zero, mean_ref, np.log(of.share), of.sd, *of_zero(odds_ref))[0]
+
+        def target(point: Floats) -> tuple[float, Floats]:
+            beta, t, theta, delta = np.split(point, np.cumsum(self.sizes)[:-1])
+            mean = mean_ref + of.sd * (W @ beta.reshape(len(of.sd), -1).T)
+            half = expit(2 * t)
+            sd = least + 2 * (of.sd - least) * half
+            q = softmax(np.log(of.share - least_of) + C @ theta)
+            share = least_of + (1 - K * least_of) * q
+            odds = odds_ref + W @ delta if zeros else odds_ref
+            logs, parts = _logs(at.row, at.y, at.zero, mean, np.log(share), sd, *of_zero(odds))
+            ratio = logs - logs_ref
+            if not np.isfinite(ratio).all():
+                return -np.inf, point
+            expected, of_nodes = expected_ratio(ratio[n:], *self.nodes[1:], B)
+            own = ratio[:n]
+            value = float(a @ np.clip(own, -B, B)) - expected - float(precision @ point**2) / 2
+            slope = np.concatenate([a * (np.abs(own) < B), -of_nodes])
+            of_mean, of_sd, of_share, of_others, of_zeros = _slopes(at.row, at.y, at.zero, mean, sd, parts, slope)
+            above = of_share * (share - least_of) / share
+            gradient = [
+                ((of_mean * of.sd).T @ W).ravel(),
+                of_sd * 2 * (sd - least) / sd * (1 - half),
+                C.T @ (above - q * above.sum()),
+            ]
+            if zeros:
+                rho = expit(odds)
+                gradient.append(W.T @ (of_zeros * (1 - rho) - of_others * rho))
+            return value, np.concatenate(gradient) - precision * point
+
+        return target
+
+    def watched(self, points: Floats) -> Floats:
+        """What does not depend on the order of components, of points (S, p): (S, .).
+
+        Of rows of mean predictors means, the variance within components, zeros, and the distribution at places that
+        are public.
+        """
+        of, row = self.reference, np.average(self.X_scale, axis=0, weights=self.size)
+        centre = float(of.share @ (of.b @ row))
+        wide = np.sqrt(float(of.share @ (of.sd**2 + (of.b @ row - centre) ** 2)))
+        at = centre + wide * np.array([-1.5, -0.5, 0.0, 0.5, 1.5])
+
+        def summary(point: Floats) -> Floats:
+            now = self.components(point)
+            below = ndtr((at[:, None] - now.b @ row) / now.sd) @ now.share
+            odds = [] if now.zero is None else [now.zero]
+            return np.concatenate([now.share @ now.b, [now.share @ now.sd**2], below, *odds])
+
+        return np.array([summary(point) for point in points])
+
+
+def clipped_mixture(
+    X: Floats, row: Codes, y: Floats, zero: NDArray[np.bool_], reference: Components, a: Floats, B: float,
+    least_sd: float, *, first: bool, present: Floats | None = None, simulated: Floats | None = None,
+) -> ClippedMixture:  # fmt: skip
+    """The target of a file.
+
+    Parameters
+    ----------
+    X : float array (G, P)
+        Distinct predictor rows.
+    row : int array (n,)
+        Each record's.
+    y : float array (n,)
+        On the working scale.
+    zero : bool array (n,)
+        Whether the outcome is a zero that has a probability of its own; y is 0 there.
+    reference : Components
+    a : float array (n,)
+        Tempering.
+    B : float
+    least_sd : float
+        Below the reference's standard deviations.
+    first : bool
+        Whether the target is that of a first draw.
+    present : float array (n,), optional
+        1, or 0 where the outcome is blanked: a C_B that is public counts such a record as before.
+    simulated : float array (N, P), optional
+        Predictor rows of a simulated file, where predictors are confidential: see
+        :func:`surveysynth.models.shared.clipped_fit.clipped_target`.
+    """
+    counted = a if present is None else a * present
+    of_rows, size = (
+        np.bincount(row, of, len(X)).astype(np.float64) for of in (a if simulated is None else counted, np.ones(len(a)))
+    )
+    X_scale, size = (X, size) if simulated is None else (simulated, np.ones(len(simulated)))
+    Q, known = whitening(X_scale, size), known_of(a, simulated)
+    of_nodes, tempering = X, of_rows
+    if len(X) > MANY_ROWS and simulated is None:
+        groups, weight = alike(X @ Q, of_rows, np.zeros(len(X), dtype=np.intp)), of_rows + 1e-12
+        of_nodes = np.array([np.average(X[g], axis=0, weights=weight[g]) for g in groups])
+        tempering = np.array([of_rows[g].sum() for g in groups])
+    there, mass, start = reference_nodes(reference, of_nodes, known)
+    at = Places(
+        np.concatenate([row, there.row + len(X)]).astype(np.intp), np.concatenate([y, there.y]),
+        np.concatenate([zero, there.zero]),
+    )  # fmt: skip
+    return ClippedMixture(
+        reference, np.concatenate([X, of_nodes]), Q, at, counted, Nodes(len(row), True, start, mass, tempering), B,
+        least_sd, known, first, X_scale, size,
+    )  # fmt: skip
+
+
+def reference_nodes(reference: Components, X: Floats, known: float) -> tuple[Places, Floats, Codes]:
+    """Limits of cells in rows X (G, P), what the reference gives to the cell that each begins, where rows start.
+
+    Outer cells reach to infinity.  A zero comes after the last limit, twice: as the limits of a cell of one value.
+    """
+    G, mean = len(X), X @ reference.b.T
+    low = (mean - REACH * reference.sd).min(axis=1)
+    high = (mean + REACH * reference.sd).max(axis=1)
+    Q = max(CELLS, int(PER_ROOT * np.sqrt(known)))
+    y = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, Q + 1)
+    below = np.einsum("gqk,k->gq", ndtr((y[:, :, None] - mean[:, None, :]) / reference.sd), reference.share)
+    below[:, 0], below[:, -1] = 0.0, 1.0
+    mass, zero = np.zeros((G, Q + 1)), np.zeros((G, Q + 1), dtype=np.bool_)
+    mass[:, :-1] = np.diff(below, axis=1)
+    if reference.zero is not None:
+        rho = expit(X @ reference.zero)
+        mass *= (1 - rho)[:, None]
+        mass = np.column_stack([mass, rho, np.zeros(G)])
+        y = np.column_stack([y, np.zeros((G, 2))])
+        zero = np.column_stack([zero, np.ones((G, 2), dtype=np.bool_)])
+    start = np.arange(G + 1, dtype=np.intp) * y.shape[1]
+    return Places(np.repeat(np.arange(G), y.shape[1]), y.ravel(), zero.ravel()), mass.ravel(), start
+
+
+def as_draws(components: Sequence[Components]) -> Draws:
+    """Draws of parameters, one a mixture."""
+    values = {name: np.array([getattr(each, name) for each in components]) for name in ("share", "b", "sd")}
+    if components[0].zero is not None:
+        values["zero"] = np.array([each.zero for each in components])
+    none = np.zeros(len(components), dtype=np.intp)
+    return Draws(values, none, Diagnostics(exact=True), "surveysynth", __version__)
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _logs(
+    row: Codes, y: Floats, zero: NDArray[np.bool_], mean: Floats, log_share: Floats, sd: Floats, log_zero: Floats,
+    log_other: Floats,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Log density of every place, and the probabilities of the components given its value (places, K)."""
+    K = sd.size
+    out, parts = np.empty(row.size), np.zeros((row.size, K))
+    constant = log_share - np.log(sd) - HALF_LOG_2PI
+    for i in range(row.size):
+        g = row[i]
+        if zero[i]:
+            out[i] = log_zero[g]
+            continue
+        largest = -np.inf
+        for k in range(K):
+            z = (y[i] - mean[g, k]) / sd[k]
+            parts[i, k] = constant[k] - 0.5 * z * z
+            largest = max(largest, parts[i, k])
+        total = 0.0
+        for k in range(K):
+            parts[i, k] = np.exp(parts[i, k] - largest)
+            total += parts[i, k]
+        for k in range(K):
+            parts[i, k] /= total
+        out[i] = log_other[g] + largest + np.log(total)
+    return out, parts
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _slopes(
+    row: Codes, y: Floats, zero: NDArray[np.bool_], mean: Floats, sd: Floats, parts: Floats, slope: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Derivatives of the sum of log densities, each times ``slope``.
+
+    In the means (rows, K), the log standard deviations (K,) and the log shares (K,) before they add up to one; and the
+    sums of ``slope`` over values that are no zeros (rows,), and over zeros (rows,).
+    """
+    K = sd.size
+    of_mean, of_sd, of_share = np.zeros(mean.shape), np.zeros(K), np.zeros(K)
+    others, zeros = np.zeros(len(mean)), np.zeros(len(mean))
+    for i in range(row.size):
+        g, s = row[i], slope[i]
+        if s == 0:
+            continue
+        if zero[i]:
+            zeros[g] += s
+            continue
+        others[g] += s
+        for k in range(K):
+            z, part = (y[i] - mean[g, k]) / sd[k], s * parts[i, k]
+            of_mean[g, k] += part * z / sd[k]
+            of_sd[k] += part * (z * z - 1)
+            of_share[k] += part
+    return of_mean, of_sd, of_share, others, zeros
