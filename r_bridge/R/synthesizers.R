@@ -221,8 +221,9 @@ python_model <- function(file, outcome, predictors = NULL) {
 #'
 #' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal in each
 #' component, given the predictors and the outcome, and smoothed weights are released. There are no effects of sampling
-#' units, and strata must be among the predictors. It can be fitted under [censored()]; there is no `debias`. On a
-#' log scale the wide components of a mixture occasionally produce amounts beyond any real one: give `bounds`.
+#' units, and strata must be among the predictors. It can be fitted under [censored()], and under [strict()] with
+#' `weight = "public"` and bounds; there is no `debias`. On a log scale the wide components of a mixture occasionally
+#' produce amounts beyond any real one: give `bounds`.
 #'
 #' @param outcome The confidential number that is synthesized, by name; or a formula, `income ~ age + sex`, and then
 #'   no `predictors`.
@@ -230,7 +231,7 @@ python_model <- function(file, outcome, predictors = NULL) {
 #' @param transform The scale of the regressions: `"log"`, [asinh_transform()] or [identity_transform()].
 #' @param zeros Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.
 #'   That there are zeros is then public.
-#' @param components How many components there are at most.
+#' @param components How many components there are at most: 20, under [strict()] 2, where each costs accuracy.
 #' @param prior `"common"`: coefficients of the components have a mean that they share and that is estimated;
 #'   `"paper"`: mean 0, as in eq. 5 of Hu, Savitsky & Williams (2022b).
 #' @param a_gamma,b_gamma Shape and rate of the gamma prior of the concentration (eq. 4 of the paper, which prints no
@@ -238,11 +239,13 @@ python_model <- function(file, outcome, predictors = NULL) {
 #' @param least_sd Least residual standard deviation of a component, on the scale of `transform`; public. It bounds the
 #'   density, which values that many records share would drive to infinity.
 #' @param bounds Public limits of the outcome, chosen without looking at the file: synthetic values beyond are drawn
-#'   again. `NULL` for none.
+#'   again. `NULL` for none. Under [strict()] values of the file that are beyond are moved to them.
 #' @param allocation What the component of a synthetic record is drawn from: `"prior"`, the shares alone; or
 #'   `"posterior"`, its distribution given the confidential value of that same record (eq. 7 of the paper). **No epsilon
 #'   holds for the latter**: name none. Its release, by `mechanism = pseudo_posterior(c1 = )`, says that it has no
 #'   guarantee.
+#' @param weight `"public"` declares that the survey weight is public: it is kept and published. Under [strict()] it has
+#'   to be declared.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
 #'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
@@ -250,9 +253,9 @@ python_model <- function(file, outcome, predictors = NULL) {
 #' @examples
 #' mixture(income ~ age + sex, bounds = c(1, 1e7))
 #' mixture("income", ~ age, transform = asinh_transform(1000), zeros = TRUE)
-mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE, components = 20,
+mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE, components = NULL,
                     prior = c("common", "paper"), a_gamma = 1, b_gamma = 1, least_sd = 0.3, bounds = NULL,
-                    allocation = c("prior", "posterior"), missing = c("fail", "drop")) {
+                    allocation = c("prior", "posterior"), missing = c("fail", "drop"), weight = NULL) {
   if (!is.null(bounds)) {
     if (length(bounds) != 2 || !is.numeric(bounds)) {
       refuse("bounds are two numbers, lowest and highest, which are public: bounds = c(1, 1e7); or NULL")
@@ -262,7 +265,8 @@ mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE
   one_number(
     synthesizer("Mixture", outcome, predictors, zeros = zeros, components = components, prior = match.arg(prior),
                 a_gamma = a_gamma, b_gamma = b_gamma, least_sd = least_sd, bounds = bounds,
-                allocation = match.arg(allocation), missing = match.arg(missing), transform = transform),
+                allocation = match.arg(allocation), missing = match.arg(missing), transform = transform,
+                weight = weight),
     "a mixture synthesizes one number: mixture(income ~ age + sex)"
   )
 }

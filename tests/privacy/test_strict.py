@@ -179,7 +179,7 @@ def test_the_expected_accuracy_names_what_would_be_refused():
 @pytest.mark.parametrize(
     ("synthesizer", "settings", "message"),
     [
-        (ss.Mixture("income ~ gender"), {}, "Mixture is not fitted under Strict"),
+        (ss.Mixture("income ~ gender", weight="public"), {}, "nothing public says where income lies"),
         (ss.GammaRegression("income ~ gender"), {}, "nothing public says where income lies"),
         (ss.GammaRegression("income ~ gender", bounds=(1, 9)), {"bounds": (1, 9)}, "bounds are given twice"),
         (model(), {"accept_diagnostics": ["rhat"]}, "leave accept_diagnostics out"),
@@ -188,7 +188,7 @@ def test_the_expected_accuracy_names_what_would_be_refused():
         (model(), {"population_total": None}, "a strict guarantee needs population_total="),
         (ss.FBS("income ~ gender"), {}, "nothing public says where income lies"),
         (model(), {"bounds": (0, 1e6)}, "leave one of them out"),
-        (ss.Mixture("income ~ gender"), {"bounds": (0, 1), "mechanism": None}, "not fitted under Strict"),
+        (ss.Mixture("income ~ gender", weight="public"), {"bounds": (0, 1)}, "lower bound of 'income' has no log"),
         (ss.FBS("income ~ gender"), {"bounds": (5, 5)}, "bounds of 'income' are two public numbers"),
         (ss.FBS("income ~ gender"), {"bounds": {"wage": (0, 5)}}, "other columns than the numeric outcomes: income"),
     ],
@@ -237,18 +237,6 @@ def test_what_the_default_needs_is_said_at_the_door(settings, lacking):
         name.split("=")[0] + "=" for name in lacking
     ]
     assert all(name in said for name in lacking) and "mechanism=PseudoPosterior()" in said
-
-
-@pytest.mark.parametrize(
-    ("model", "names"),
-    [
-        (ss.Mixture("income", "gender"), "mechanism=Censored(), which is strict, too, or"),
-    ],
-)
-def test_a_model_that_cannot_be_strict_names_the_mechanisms_that_it_has(model, names):
-    with pytest.raises(ss.ModelError, match="is not fitted under Strict") as refused:
-        ss.synthesize(make_design(), model, epsilon=5, population_total=2e4)
-    assert names in str(refused.value)
 
 
 @pytest.mark.slow

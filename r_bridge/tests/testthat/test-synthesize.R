@@ -144,9 +144,9 @@ test_that("without a mechanism releases are strict, and what that needs is said 
   expect_match(said(fbs(api00 ~ stype), population_total = 6194, bounds = c(200, 1000)), "Give epsilon, for the whole",
                fixed = TRUE)
   expect_match(said(negbin(enroll ~ stype), 9), "; bounds = c(lowest, highest) of enroll, public, or an ", fixed = TRUE)
-  expect_match(said(mixture(api00 ~ stype), 9), "mixture() is not fitted under strict(): use fbs()", fixed = TRUE)
-  expect_match(said(mixture(api00 ~ stype), 9),
-               "or say mechanism = censored(), which is strict, too, or mechanism = pseudo_posterior()", fixed = TRUE)
+  expect_match(said(mixture(api00 ~ stype), 9), "; bounds = c(lowest, highest) of api00, public, or an ", fixed = TRUE)
+  expect_match(said(mixture(api00 ~ stype, bounds = c(200, 1000)), 9, population_total = 6194),
+               "weight = \"public\"", fixed = TRUE)
   expect_match(said(beta_regression(api00 ~ stype, bounds = c(200, 1000)), 9, population_total = 6194),
                "weight = \"public\"", fixed = TRUE)
 })

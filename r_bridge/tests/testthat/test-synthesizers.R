@@ -12,7 +12,7 @@ test_that("a model can be written in three ways", {
   expect_equal(negbin(y ~ a + b)$arguments, negbin("y", c("a", "b"))$arguments)
   shows(negbin(y ~ a + b), "NegativeBinomialRegression: y ~ a + b\nprior = \"paper\", missing = \"fail\"")
   expect_equal(mixture(y ~ a + b)$arguments, mixture("y", c("a", "b"))$arguments)
-  shows(mixture(y ~ a), "Mixture: y ~ a\ntransform = \"log\", zeros = FALSE, components = 20, prior = \"common\",")
+  shows(mixture(y ~ a), "Mixture: y ~ a\ntransform = \"log\", zeros = FALSE, prior = \"common\",")
   shows(mixture("y", ~ 1, transform = asinh_transform(9), bounds = c(-5, 1e3), allocation = "posterior"),
         "asinh_transform(scale = 9)")
   shows(gamma_regression(y ~ a), "GammaRegression: y ~ a\nmissing = \"fail\"")

@@ -12,9 +12,8 @@ public: beta_k and delta ~ N(0, 4 / rank), t_k and theta normal around 0, wider 
 tells components apart.  No share is less than pi_0, and no component becomes twice as wide as the reference's: one that
 the file does not need would be anywhere, and means of amounts with it.
 
-C_B is an expectation over the outcome under the reference.  Between limits of public cells the log ratio is taken to
-be linear; a zero is a value of its own.  C_B is held at 1 + e^-B at the most, which it is below but for the error of
-cells: so that it is bounded where predictors are confidential, too.
+C_B is an expectation over the outcome under the reference, at public nodes.  It is held at 1 + e^-B at the most, which
+it is below but for their error: so that it is bounded where predictors are confidential, too.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from ...engines.base import Diagnostics
 from ...engines.hamiltonian import Target
 from ..draws import Draws
 from ..shared.clipped_fit import MANY_ROWS, PRIOR_SD, alike, contrasts_of, known_of, whitening
-from ..shared.clipped_outcome import CELLS, PER_ROOT, Nodes, expected_ratio
-from .mathematics import HALF_LOG_2PI
+from ..shared.clipped_outcome import Nodes, expected_ratio
+from .mathematics import HALF_LOG_2PI, exp_of, log_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -42,8 +41,12 @@ Codes = NDArray[np.intp]
 LEAST_SHARE = 0.5  # of what all components alike would have
 SD_SD = {True: 1.5, False: 0.5}  # prior standard deviation of t_k: of a first draw, and of the others
 SHARE_SD = {True: 1.5, False: 1.0}  # of theta
-REACH = 5.0  # standard deviations of a component that its cells cover
+REACH = 5.0  # standard deviations of a component that its nodes cover
+# Of all rows together for each root of the records' worth of information, and of a row at the least.  A node that meets
+# the clamp is a kink, which moves the maximum; the nodes of rows lie differently, so that with many rows fewer do.
+PER_ROOT, LEAST_NODES = 100.0, 40
 ZEROS = 0.1  # a record's information about the log odds of a zero, about
+GOLDEN = (np.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -254,33 +257,30 @@ def clipped_mixture(
         np.concatenate([zero, there.zero]),
     )  # fmt: skip
     return ClippedMixture(
-        reference, np.concatenate([X, of_nodes]), Q, at, counted, Nodes(len(row), True, start, mass, tempering), B,
+        reference, np.concatenate([X, of_nodes]), Q, at, counted, Nodes(len(row), False, start, mass, tempering), B,
         least_sd, known, first, X_scale, size,
     )  # fmt: skip
 
 
 def reference_nodes(reference: Components, X: Floats, known: float) -> tuple[Places, Floats, Codes]:
-    """Limits of cells in rows X (G, P), what the reference gives to the cell that each begins, where rows start.
+    """Equally spaced values in rows X (G, P), their weights under the reference, and where rows start.
 
-    Outer cells reach to infinity.  A zero comes after the last limit, twice: as the limits of a cell of one value.
+    Of smooth functions such sums are next to exact.  A zero comes last.
     """
     G, mean = len(X), X @ reference.b.T
-    low = (mean - REACH * reference.sd).min(axis=1)
-    high = (mean + REACH * reference.sd).max(axis=1)
-    Q = max(CELLS, int(PER_ROOT * np.sqrt(known)))
-    y = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, Q + 1)
-    below = np.einsum("gqk,k->gq", ndtr((y[:, :, None] - mean[:, None, :]) / reference.sd), reference.share)
-    below[:, 0], below[:, -1] = 0.0, 1.0
-    mass, zero = np.zeros((G, Q + 1)), np.zeros((G, Q + 1), dtype=np.bool_)
-    mass[:, :-1] = np.diff(below, axis=1)
+    many = max(LEAST_NODES, int(PER_ROOT * np.sqrt(known) / G))
+    offset = (np.arange(G)[:, None] * GOLDEN) % 1
+    low = (mean - REACH * reference.sd).min(axis=1, keepdims=True)
+    high = (mean + REACH * reference.sd).max(axis=1, keepdims=True)
+    y = low + (high - low) * (np.arange(many) + offset) / many
+    density = np.exp(-0.5 * ((y[:, :, None] - mean[:, None, :]) / reference.sd) ** 2) @ (reference.share / reference.sd)
+    mass, zero = density / density.sum(axis=1, keepdims=True), np.zeros((G, many), dtype=np.bool_)
     if reference.zero is not None:
-        rho = expit(X @ reference.zero)
-        mass *= (1 - rho)[:, None]
-        mass = np.column_stack([mass, rho, np.zeros(G)])
-        y = np.column_stack([y, np.zeros((G, 2))])
-        zero = np.column_stack([zero, np.ones((G, 2), dtype=np.bool_)])
-    start = np.arange(G + 1, dtype=np.intp) * y.shape[1]
-    return Places(np.repeat(np.arange(G), y.shape[1]), y.ravel(), zero.ravel()), mass.ravel(), start
+        rho = expit(X @ reference.zero)[:, None]
+        y, mass = np.hstack([y, np.zeros((G, 1))]), np.hstack([mass * (1 - rho), rho])
+        zero = np.hstack([zero, np.ones((G, 1), dtype=np.bool_)])
+    row, start = np.repeat(np.arange(G), y.shape[1]), np.arange(G + 1, dtype=np.intp) * y.shape[1]
+    return Places(row, y.ravel(), zero.ravel()), mass.ravel(), start
 
 
 def as_draws(components: Sequence[Components]) -> Draws:
@@ -297,28 +297,31 @@ def _logs(
     row: Codes, y: Floats, zero: NDArray[np.bool_], mean: Floats, log_share: Floats, sd: Floats, log_zero: Floats,
     log_other: Floats,
 ) -> tuple[Floats, Floats]:  # fmt: skip
-    """Log density of every place, and the probabilities of the components given its value (places, K)."""
-    K = sd.size
-    out, parts = np.empty(row.size), np.zeros((row.size, K))
-    constant = log_share - np.log(sd) - HALF_LOG_2PI
-    for i in range(row.size):
-        g = row[i]
-        if zero[i]:
-            out[i] = log_zero[g]
-            continue
+    """Log density of every place, and the probabilities of the components given a value that is no zero (places, K)."""
+    n, K = row.size, sd.size
+    out, below, parts = np.empty(n), np.empty(n * K), np.empty(n * K)
+    constant, inverse = log_share - np.log(sd) - HALF_LOG_2PI, 1 / sd
+    for i in range(n):
         largest = -np.inf
         for k in range(K):
-            z = (y[i] - mean[g, k]) / sd[k]
-            parts[i, k] = constant[k] - 0.5 * z * z
-            largest = max(largest, parts[i, k])
-        total = 0.0
+            z = (y[i] - mean[row[i], k]) * inverse[k]
+            below[i * K + k] = constant[k] - 0.5 * z * z
+            largest = max(largest, below[i * K + k])
         for k in range(K):
-            parts[i, k] = np.exp(parts[i, k] - largest)
-            total += parts[i, k]
+            below[i * K + k] -= largest
+        out[i] = largest
+    exp_of(below, parts)
+    total, logs = np.empty(n), np.empty(n)
+    for i in range(n):
+        total[i] = 0.0
         for k in range(K):
-            parts[i, k] /= total
-        out[i] = log_other[g] + largest + np.log(total)
-    return out, parts
+            total[i] += parts[i * K + k]
+        for k in range(K):
+            parts[i * K + k] /= total[i]
+    log_of(total, logs)
+    for i in range(n):
+        out[i] = log_zero[row[i]] if zero[i] else out[i] + logs[i] + log_other[row[i]]
+    return out, parts.reshape((n, K))
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
