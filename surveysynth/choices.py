@@ -18,7 +18,7 @@ SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]
 Between = Literal["files", "model"]  # where the variance between data sets comes from
 StudyPopulation = Literal[
-    "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings"
+    "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults"
 ]
 StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "per-instance", "laplace"]
 AuditMechanism = Literal["strict", "strict-history", "per-instance"]  # the second is beside an earlier release

@@ -1,4 +1,4 @@
-"""Real populations that samples are drawn from: workers, households, their members, counts, shares, one's own."""
+"""Real populations that samples are drawn from: workers, households, their members, counts, shares, pay, one's own."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from ...models.base import Synthesizer
 from ...models.beta.model import BetaRegression
 from ...models.counts.model import NegativeBinomialRegression
 from ...models.gamma import GammaRegression
+from ...models.mixture.model import Mixture
 from ...validation import one_of
 
 Floats = NDArray[np.float64]
 
 STATISTICS = ("mean", "total", "count")
 POPULATION_SEED = 2026  # a population that is resampled is one population, whatever the seed of a study
-HOUSEHOLDS, AGES = 30_000, [0, 35, 50, 65, 120]
+HOUSEHOLDS, AGES, ADULTS = 30_000, [0, 35, 50, 65, 120], [16, 30, 45, 60, 120]
 PSU, TAKE = 40, 20  # units of a made-up PSU, and of these in a sample
 ALIKE = 3.0  # noise, over the outcome's spread, by which units are sorted into PSUs: their icc is about .07
 ONE = "weight of one unit"
@@ -55,7 +56,8 @@ class RealPopulation:
     unit : str, optional
         Column of the units that epsilon protects, where these are groups of records.
     model : Synthesizer, optional
-        Of an outcome that is no amount for FBS: a regression of counts, shares or gamma amounts, which has the bounds.
+        Of an outcome that is no amount for FBS: a regression of counts, shares or gamma amounts, or a mixture.  It has
+        the bounds.
     """
 
     name: str
@@ -255,6 +257,27 @@ def earnings() -> RealPopulation:
     return RealPopulation("earnings", frame, formula, bounds, "job", "size", model=model)
 
 
+def adults() -> RealPopulation:
+    """A year's pay of 30,000 of 16 years and more, of whom half have none: resampled from 11,500 or so of eusilc.
+
+    Pay below 100 euros is taken to be that.  The weight is public, as a strict mixture has no density of it.
+
+    Raises
+    ------
+    RError
+        R, rpy2 or laeken is not there.
+    """
+    read = _eusilc("eusilc[which(eusilc$age >= 16), ]", rb090="character", age="numeric", py010n="numeric")
+    pay, (low, high) = read["py010n"].fillna(0).to_numpy(), (100, 200_000)
+    age = pd.cut(read["age"], ADULTS, right=False).astype(str)
+    rows = pd.DataFrame({"sex": read["rb090"], "age": age, "pay": np.where(pay > 0, pay.clip(low, high), 0.0)})
+    frame, noise = _resampled(rows)
+    frame["size"] = np.exp(0.4 * noise)
+    formula = "pay ~ sex + age"
+    model = Mixture(formula, zeros=True, bounds=(low, high), weight="public")
+    return RealPopulation("adults", frame, formula, (low, high), "age", "size", model=model)
+
+
 def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
     """So many of them as there are households in the population, and noise for their measure of size."""
     rng = np.random.default_rng(POPULATION_SEED)
@@ -286,6 +309,7 @@ POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
     "visits": visits,
     "shares": shares,
     "earnings": earnings,
+    "adults": adults,
 }
 
 
