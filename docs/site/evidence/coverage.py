@@ -75,12 +75,19 @@ table("households", "mean")
 table("households", "count")
 
 # %% [markdown]
-# ## Counts
+# ## Counts, shares and positive amounts
 #
-# Visits to a doctor, which are not quite negative binomial.
+# Visits to a doctor, which are not quite negative binomial; shares of a household's income, by a beta regression; and
+# pay by a gamma regression, whose one shape is wrong for some jobs, with privacy and without.
 
 # %% tags=["hide-input"]
 table("visits", "mean")
+
+# %% tags=["hide-input"]
+table("shares", "mean")
+
+# %% tags=["hide-input"]
+table("earnings", "mean")
 
 # %% [markdown]
 # ## How far off, and how long
