@@ -566,6 +566,7 @@ class Relative(Synthesizer[R]):
         """The same from predictors and labels alone, before outcomes and weights are looked at; at most that many."""
 
     later_files: bool = True  # whether later files can be measured against a release: the model can be written down
+    may_be_later: bool = True  # in a sequence, where predictors are confidential, and C_B is bounded with the ratio
     scored_by_bounds: bool = False  # bounds make normal scores of the file, at a cost; else they are all that is used
     tailed: bool = False  # log ratios grow with the outcome without limit: no normal scores take its tail out
 

@@ -1,4 +1,4 @@
-"""Models of one outcome measured against a reference: what the strict mechanism asks of counts, beta and gamma."""
+"""Models of one outcome measured against a reference: what the strict mechanism asks of those with bounds."""
 
 from __future__ import annotations
 

@@ -444,7 +444,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     def check_relative(self) -> None:
         """Refuse later models whose records cannot be measured against a reference one by one (ModelError)."""
         for model in self.models[1:]:
-            if not isinstance(model, Relative) or len(model.outcomes) > 1:
+            if not isinstance(model, Relative) or not model.may_be_later or len(model.outcomes) > 1:
                 raise ModelError(
                     f"{model.name} of {', '.join(model.outcomes)} cannot be a later model under Strict(), where these "
                     "have one outcome each and a clamp that is bounded: FBS of an amount, or a regression of a count, "
@@ -530,6 +530,8 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
     """A later model, with the log of the weight among its predictors."""
     if not hasattr(model, "weight") or model.name == "FBP":
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
+    if model.from_records:
+        raise ModelError("allocation='posterior' is of a mixture by itself, and has no epsilon: leave it out")
     if model.weight == "curved":
         raise InputError("later models take the weight as given: leave weight='curved' out, but for the first")
     if model.categorical and not isinstance(model, MultinomialRegression):

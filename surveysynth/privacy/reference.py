@@ -202,7 +202,7 @@ class Reference:
         if "b" in values:
             values["b"] = values["b"][..., order]
         if "c" in values:  # the last is that of the outcome
-            values["c"] = values["c"][:, [*order, -1]]
+            values["c"] = values["c"][..., [*order, -1]]
         return Draws(values, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "reference", "")
 
     def __repr__(self) -> str:

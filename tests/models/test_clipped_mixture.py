@@ -253,17 +253,74 @@ def test_a_release_is_the_reference_of_the_next_one(release, tmp_path):
         )  # fmt: skip
 
 
-@pytest.mark.slow
-def test_a_mixture_may_be_a_later_model_in_sequence():
+def test_a_mixture_is_no_later_model_under_strict_and_one_of_its_own_under_others():
+    """What its C_B is evaluated at hangs on all predictor rows, which therefore are to be public."""
     models = [ss.GammaRegression("positive ~ region", bounds=(300, 500_000)),
               ss.Mixture("pay ~ region + log(positive)", zeros=True, bounds=(300, 500_000))]  # fmt: skip
-    few = design("other", n=500)
-    settings = STRICT | {"bounds": None, "epsilon": 60, "m": 2, "population_total": 90_000}
-    made = ss.synthesize(few, ss.Sequential(models), **settings)
+    with pytest.raises(ss.ModelError, match="Mixture of pay cannot be a later model under Strict"):
+        ss.synthesize(design("other"), ss.Sequential(models), **(STRICT | {"bounds": None}))
+    with pytest.raises(ss.ModelError, match="allocation='posterior' is of a mixture by itself"):
+        ss.Sequential([models[0], replace(models[1], allocation="posterior")])
+
+
+@pytest.mark.slow
+def test_a_pseudo_posterior_has_a_mixture_later_in_a_sequence():
+    later = ss.Mixture("pay ~ region + log(positive)", zeros=True, components=3)
+    models = [ss.GammaRegression("positive ~ region"), later]
+    of = design("other", n=400)
+    made = ss.synthesize(
+        of, ss.Sequential(models), epsilon=2000, m=2, population_total=70_000, seed=2, mechanism=ss.PseudoPosterior(),
+        accept_diagnostics=["rhat", "ess_bulk", "ess_tail", "divergences", "information"],
+    )  # fmt: skip
     table = made.tables(by=["region"], statistic="mean")
     table = table[table["outcome"] == "pay"].reset_index(drop=True)
-    own = ss.estimate(few, "pay", ["region"], "mean")
+    own = ss.estimate(of, "pay", ["region"], "mean")
+    assert np.abs((table["estimate"] - own["estimate"]) / np.hypot(table["se"], own["se"])).max() < 4
+
+
+@pytest.mark.slow
+def test_a_public_file_is_a_reference():
+    public = ss.SurveyDesign(frame(seed=9), weights="w")
+    model = ss.Mixture("pay ~ region + sex", zeros=True, weight="public", bounds=(300, 500_000))
+    reference = ss.Reference.from_public(public, model, source="a public file")
+    release = ss.synthesize(design(), model, **(STRICT | {"bounds": None}), mechanism=ss.Strict(reference=reference))
+    table = release.tables(by=["region"], statistic="mean")
+    own = ss.estimate(design(), "pay", ["region"], "mean")
     assert np.abs((table["estimate"] - own["estimate"]) / table["se"]).max() < 4
+
+
+def test_a_reference_has_room_for_what_comes_after():
+    """Of a fit whose shares know no least one; draws that have room stay as they are."""
+    model = ss.Mixture("pay ~ 1", bounds=(300, 500_000)).under_reference()
+    near = module.as_draws([Components(np.array([0.001, 0.999]), np.zeros((2, 1)), np.array([0.3, 1.0]))])
+    made = model._with_room(near)
+    assert made["share"].sum() == pytest.approx(1) and made["share"].min() > module.least_share(2)
+    assert made["sd"].min() > model.least_sd
+    roomy = module.as_draws([Components(np.array([0.6, 0.4]), np.zeros((2, 1)), np.array([0.5, 1.0]))])
+    for name in ("share", "sd"):
+        assert model._with_room(roomy)[name] == pytest.approx(roomy[name])
+
+
+@pytest.mark.parametrize("K", [1, 3])
+def test_other_numbers_of_components_have_gradients_too(K):
+    rng = np.random.default_rng(4)
+    of = Components(np.full(K, 1 / K), np.column_stack([np.arange(8.0, 8 + K), np.zeros(K)]), np.full(K, 0.7))
+    row = rng.integers(0, 3, 50)
+    target = made(of, row, *drawn(of, row, rng), np.full(50, 0.3))
+    at, point = target.function(), target.starts(2, rng)[1]
+    numeric = [(at(point + e)[0] - at(point - e)[0]) / 2e-5 for e in 1e-5 * np.eye(point.size)]
+    assert at(point)[1] == pytest.approx(numeric, rel=1e-5, abs=1e-4)
+
+
+def test_some_of_the_records_stand_for_all():
+    """On average over what is left out, and with C_B as of all."""
+    row, y, zero, rng = file(WITH_ZEROS, n=2000)
+    target = made(WITH_ZEROS, row, y, zero, np.full(2000, 0.3))
+    point = target.starts(2, rng)[1]
+    of = [target.some(0.5, rng).function() for _ in range(60)]
+    change = np.array([at(point)[0] - at(0 * point)[0] for at in of])
+    whole = target.function()(point)[0] - target.function()(0 * point)[0]
+    assert np.abs(change.mean() - whole) < 4 * change.std() / 60**0.5
 
 
 @pytest.mark.parametrize(
@@ -274,6 +331,8 @@ def test_a_mixture_may_be_a_later_model_in_sequence():
         (ss.Mixture("pay ~ region", zeros=True), {"weights": "other"}, "a mixture models the outcome alone"),
         (ss.Mixture("pay ~ region", weight="public", components=9), {"epsilon": 2.0}, "44 parameters"),
         (ss.Mixture("pay ~ region", weight="public"), {"bounds": None}, "of pay, public"),
+        (ss.Mixture("pay ~ region", zeros=True, weight="public", bounds=(300, 5e4)),
+         {"mechanism": ss.PseudoPosterior(), "bounds": None}, "beyond the bounds"),
         (ss.Mixture("pay ~ region", weight="public", missing="drop"), {}, "fill these records in"),
         (ss.Mixture("pay ~ region", weight="public", allocation="posterior"), {}, "no epsilon holds for it"),
     ],
@@ -293,6 +352,11 @@ def test_values_beyond_the_bounds_are_moved_and_decide_nothing():
         changed.loc[3, "pay"] = value
         records.append(model.prepare(ss.SurveyDesign(changed, weights="w"), "ignore", 200.0))
     assert np.array_equal(records[0].y, records[1].y) and records[0].y.max() == np.log(5e5)
+
+
+def test_zeros_of_their_own_are_not_beyond_bounds():
+    model = ss.Mixture("pay ~ region", zeros=True, bounds=(20, 5e6))
+    assert model.prepare(design(), "ignore", 200.0).zero.any()
 
 
 def test_a_constant_outcome_is_not_told_apart():

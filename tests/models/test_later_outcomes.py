@@ -14,7 +14,6 @@ from surveysynth.models.beta.family import BetaFamily
 from surveysynth.models.counts.family import CountFamily
 from surveysynth.models.draws import Sampler
 from surveysynth.models.gamma import GammaFamily
-from surveysynth.models.mixture.clipped import Components, clipped_mixture
 from surveysynth.models.shared.clipped_categories import clipped_categories
 from surveysynth.models.shared.clipped_fit import Density, clipped_target, straight
 from surveysynth.models.shared.clipped_outcome import Outcome, clipped_outcome
@@ -28,13 +27,7 @@ ONE = {  # family, the reference's family, reference, truth, extreme values
     "beta": (BETA, BETA, Outcome(np.array([0.1, -0.1]), np.log(3.0)), ([-0.2, 0.3], 5.0), (1e-6, 1 - 1e-6)),
     "gamma": (GAMMA, GAMMA, Outcome(np.array([0.5, 0.2]), np.log(1.2)), ([0.8, 0.4], 2.0), (1e-6, 1e9)),
 }
-KINDS = [*ONE, "zeros", "categories", "mixture"]
-MIXED = Components(
-    np.array([0.4, 0.6]), np.array([[-1.0, 0.1], [1.0, 0.0]]), np.array([0.6, 0.5]), np.array([-0.5, 0.2])
-)  # fmt: skip
-TRUE_MIXED = Components(
-    np.array([0.5, 0.5]), np.array([[-1.3, 0.2], [1.2, 0.1]]), np.array([0.5, 0.6]), np.array([-1.0, 0.5])
-)  # fmt: skip
+KINDS = [*ONE, "zeros", "categories"]
 SHARES = np.array([[0.3, 0.0, -0.3], [0.0, 0.2, -0.2]])  # the reference's coefficients of log odds
 
 
@@ -44,9 +37,6 @@ def target_of(kind, x, y, a, B=1.0, present=None, simulated=SIMULATED):
     beside = {"present": present, "simulated": simulated}
     if kind == "categories":
         return clipped_categories(X, row, y.astype(int), SHARES, a, B, **beside)
-    if kind == "mixture":
-        y, zero = np.log(np.where(y == 0, 1.0, y)), y == 0
-        return clipped_mixture(X, row, y, zero, MIXED, a, B, 0.1, first=False, **beside)
     if kind == "zeros":
         none = {"B_zero": np.empty((2, 0)), "L_zero": np.empty((0, 0))}
         reference = Density(
@@ -66,11 +56,6 @@ def drawn(kind, x, rng):
         return (rng.random(len(x))[:, None] > p.cumsum(axis=1)[:, :-1]).sum(axis=1)
     if kind == "zeros":
         amount = np.exp(0.5 + 0.3 * x + 0.8 * rng.standard_normal(len(x)))
-        return np.where(rng.random(len(x)) < expit(-1 + 0.5 * x), 0.0, amount)
-    if kind == "mixture":
-        k = (rng.random(len(x)) < TRUE_MIXED.share[1]).astype(int)
-        b, sd = TRUE_MIXED.b[k], TRUE_MIXED.sd[k]
-        amount = np.exp(b[:, 0] + b[:, 1] * x + sd * rng.standard_normal(len(x)))
         return np.where(rng.random(len(x)) < expit(-1 + 0.5 * x), 0.0, amount)
     (b, shape) = ONE[kind][3]
     mean = b[0] + b[1] * x
@@ -95,8 +80,7 @@ def small_file(kind, a, B, many):
     points = rng.choice([0.3, 1.0, 3.0], (many, 1)) * rng.uniform(-1, 1, (many, size))
     if kind == "zeros":
         points[:, 2] = rng.uniform(-0.4, 0.4, many)  # of the log standard deviation, within its limits
-    far = (0.0, 1e-9, 1e9)
-    extremes = {"zeros": far, "mixture": far, "categories": (0, 2)}.get(kind) or ONE[kind][4]
+    extremes = {"zeros": (0.0, 1e-9, 1e9), "categories": (0, 2)}.get(kind) or ONE[kind][4]
     return x, y, points, extremes
 
 
@@ -186,11 +170,6 @@ def test_with_confidential_predictors_the_maximum_is_at_the_truth(kind):
         np.testing.assert_allclose(found.B[:, 0], [0.5, 0.3], atol=se * 0.8 * 2**0.5)
         np.testing.assert_allclose(found.zero, [-1, 0.5], atol=se / 0.2**0.5)
         assert found.L[0, 0] == pytest.approx(0.8, abs=se)
-        return
-    if kind == "mixture":
-        found = target.components(point)
-        for name, sd in (("b", 0.6 / 0.3), ("sd", 1.0), ("share", 1.0), ("zero", 0.2**-0.5)):
-            np.testing.assert_allclose(getattr(found, name), getattr(TRUE_MIXED, name), atol=se * sd)
         return
     family, _, _, (b, shape), _ = ONE[kind]
     found = target.outcome(point)

@@ -7,13 +7,12 @@ rho = 0 where zeros have no probability of their own.  With parameters of the re
     b_k = b_ref,k + s_ref,k Q beta_k,   s_k = s_0 + 2 (s_ref,k - s_0) / (1 + e^{-2 t_k}),
     pi = pi_0 + (1 - K pi_0) softmax(log(pi_ref - pi_0) + C theta),   d = d_ref + Q delta,
 
-s_0 the least standard deviation, pi_0 = .5 / K the least share, and C (K, K - 1) orthonormal contrasts.  The prior is
+s_0 the least standard deviation, pi_0 = .2 / K the least share, and C (K, K - 1) orthonormal contrasts.  The prior is
 public: beta_k and delta ~ N(0, 4 / rank), t_k and theta normal around 0, wider of a first draw.  Its centre is what
 tells components apart.  No share is less than pi_0, and no component becomes twice as wide as the reference's: one that
 the file does not need would be anywhere, and means of amounts with it.
 
-C_B is an expectation over the outcome under the reference, at public nodes.  It is held at 1 + e^-B at the most, which
-it is below but for their error: so that it is bounded where predictors are confidential, too.
+C_B is an expectation over the outcome under the reference, at public nodes: predictors are public.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from ..._version import __version__
 from ...engines.base import Diagnostics
 from ...engines.hamiltonian import Target
 from ..draws import Draws
-from ..shared.clipped_fit import MANY_ROWS, PRIOR_SD, alike, contrasts_of, known_of, whitening
+from ..shared.clipped_fit import MANY_ROWS, PRIOR_SD, alike, contrasts_of, whitening
 from ..shared.clipped_outcome import Nodes, expected_ratio
 from .mathematics import HALF_LOG_2PI, exp_of, log_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-LEAST_SHARE = 0.5  # of what all components alike would have
+LEAST_SHARE = 0.2  # of what all components alike would have
 SD_SD = {True: 1.5, False: 0.5}  # prior standard deviation of t_k: of a first draw, and of the others
 SHARE_SD = {True: 1.5, False: 1.0}  # of theta
 REACH = 5.0  # standard deviations of a component that its nodes cover
@@ -47,6 +46,8 @@ REACH = 5.0  # standard deviations of a component that its nodes cover
 PER_ROOT, LEAST_NODES = 100.0, 40
 ZEROS = 0.1  # a record's information about the log odds of a zero, about
 GOLDEN = (np.sqrt(5) - 1) / 2
+WATCHED, PLACES = 4, np.array([-1.5, -0.5, 0.0, 0.5, 1.5])  # rows, and standard deviations from the reference's mean
+FARTHEST = 1e100  # standard deviations: no record takes the density away
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class ClippedMixture:
     """The log target of a file: a point holds beta (K, rank) row by row, t (K,), theta (K - 1,) and delta (rank,).
 
     ``X`` (rows, P) are the predictor rows of records and of nodes; ``at`` holds the records first and then the nodes,
-    ``a`` (n,) is of the records.  ``X_scale`` and ``size`` are rows, and how much each counts, that set scales.
+    ``a`` (n,) is of the records.
     """
 
     reference: Components
@@ -100,8 +101,7 @@ class ClippedMixture:
     least_sd: float
     known: float
     first: bool
-    X_scale: Floats
-    size: Floats
+    watched_rows: Floats  # (., P)
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -193,26 +193,26 @@ class ClippedMixture:
     def watched(self, points: Floats) -> Floats:
         """What does not depend on the order of components, of points (S, p): (S, .).
 
-        Of rows of mean predictors means, the variance within components, zeros, and the distribution at places that
-        are public.
+        Of some public rows the distribution at public places; mean coefficients, the variance within components, and
+        the log odds of zeros.
         """
-        of, row = self.reference, np.average(self.X_scale, axis=0, weights=self.size)
-        centre = float(of.share @ (of.b @ row))
-        wide = np.sqrt(float(of.share @ (of.sd**2 + (of.b @ row - centre) ** 2)))
-        at = centre + wide * np.array([-1.5, -0.5, 0.0, 0.5, 1.5])
+        of, rows = self.reference, self.watched_rows
+        centre = (rows @ of.b.T) @ of.share
+        wide = np.sqrt((of.sd**2 + (rows @ of.b.T - centre[:, None]) ** 2) @ of.share)
+        at = centre[:, None] + wide[:, None] * PLACES
 
         def summary(point: Floats) -> Floats:
             now = self.components(point)
-            below = ndtr((at[:, None] - now.b @ row) / now.sd) @ now.share
+            below = ndtr((at[:, :, None] - (rows @ now.b.T)[:, None, :]) / now.sd) @ now.share
             odds = [] if now.zero is None else [now.zero]
-            return np.concatenate([now.share @ now.b, [now.share @ now.sd**2], below, *odds])
+            return np.concatenate([now.share @ now.b, [now.share @ now.sd**2], below.ravel(), *odds])
 
         return np.array([summary(point) for point in points])
 
 
 def clipped_mixture(
     X: Floats, row: Codes, y: Floats, zero: NDArray[np.bool_], reference: Components, a: Floats, B: float,
-    least_sd: float, *, first: bool, present: Floats | None = None, simulated: Floats | None = None,
+    least_sd: float, *, first: bool, present: Floats | None = None,
 ) -> ClippedMixture:  # fmt: skip
     """The target of a file.
 
@@ -236,29 +236,23 @@ def clipped_mixture(
         Whether the target is that of a first draw.
     present : float array (n,), optional
         1, or 0 where the outcome is blanked: a C_B that is public counts such a record as before.
-    simulated : float array (N, P), optional
-        Predictor rows of a simulated file, where predictors are confidential: see
-        :func:`surveysynth.models.shared.clipped_fit.clipped_target`.
     """
     counted = a if present is None else a * present
-    of_rows, size = (
-        np.bincount(row, of, len(X)).astype(np.float64) for of in (a if simulated is None else counted, np.ones(len(a)))
-    )
-    X_scale, size = (X, size) if simulated is None else (simulated, np.ones(len(simulated)))
-    Q, known = whitening(X_scale, size), known_of(a, simulated)
-    of_nodes, tempering = X, of_rows
-    if len(X) > MANY_ROWS and simulated is None:
-        groups, weight = alike(X @ Q, of_rows, np.zeros(len(X), dtype=np.intp)), of_rows + 1e-12
+    tempering, size = (np.bincount(row, of, len(X)).astype(np.float64) for of in (a, np.ones(len(a))))
+    Q, known, of_nodes = whitening(X, size), float(a.sum()), X
+    if len(X) > MANY_ROWS:
+        groups, weight = alike(X @ Q, tempering, np.zeros(len(X), dtype=np.intp)), tempering + 1e-12
         of_nodes = np.array([np.average(X[g], axis=0, weights=weight[g]) for g in groups])
-        tempering = np.array([of_rows[g].sum() for g in groups])
+        tempering = np.array([tempering[g].sum() for g in groups])
     there, mass, start = reference_nodes(reference, of_nodes, known)
     at = Places(
         np.concatenate([row, there.row + len(X)]).astype(np.intp), np.concatenate([y, there.y]),
         np.concatenate([zero, there.zero]),
     )  # fmt: skip
+    some = np.unique(np.linspace(0, len(of_nodes) - 1, WATCHED).astype(int))
     return ClippedMixture(
         reference, np.concatenate([X, of_nodes]), Q, at, counted, Nodes(len(row), False, start, mass, tempering), B,
-        least_sd, known, first, X_scale, size,
+        least_sd, known, first, of_nodes[some],
     )  # fmt: skip
 
 
@@ -304,7 +298,7 @@ def _logs(
     for i in range(n):
         largest = -np.inf
         for k in range(K):
-            z = (y[i] - mean[row[i], k]) * inverse[k]
+            z = min(max((y[i] - mean[row[i], k]) * inverse[k], -FARTHEST), FARTHEST)
             below[i * K + k] = constant[k] - 0.5 * z * z
             largest = max(largest, below[i * K + k])
         for k in range(K):

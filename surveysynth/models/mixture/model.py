@@ -38,13 +38,13 @@ from ...validation import positive, rows, whole
 from ..base import Boundable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
-from ..relative_outcome import BoundedRows
+from ..relative_outcome import WITHIN, BoundedRows
 from ..shared.predictors import Constants, predictor_rows, with_unit_size
 from ..shared.row_density import blocks
 from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 from ..tempered_chains import tempered_chains
 from .chain import ODDS_SD, run_chain, start, zero_odds
-from .clipped import Components, as_draws, clipped_mixture
+from .clipped import Components, as_draws, clipped_mixture, least_share
 from .components import Between, components_given, drawn, matched, responsibilities
 from .density import log_densities
 from .records import MixtureRecords
@@ -61,14 +61,19 @@ LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a comp
 MOST_LEAST_SD = 10.0
 COMPONENTS, STRICT_COMPONENTS = 20, 2
 # Of a broad reference's components over its standard deviation, a sixth of the bounds' distance on the working scale.
-BROAD_SD, ROOM = 0.8, 1.5  # and over least_sd, at the least
-LEAST_EXCESS = 0.01  # of a reference's standard deviations over the least one
+BROAD_SD, OVER_LEAST = 0.8, 1.5  # and over least_sd, at the least
+LEAST_EXCESS = 0.2  # of a reference's standard deviations and shares over the least ones
 FEW = -2.0  # log odds of a zero there
 
 REFERENCE_PRIOR = (
-    "prior: coefficients of K whitened predictors ~ N(those of the reference's component, 4 / K times its variance); "
-    "logs of shares and of standard deviations above the least one ~ N(those of the reference, 1 and 1/4), of a first "
-    "draw N(., 9/4)"
+    "prior: of each component coefficients of p whitened predictors ~ N(those of the reference's, 4 / p times its "
+    "variance), and likewise those of the log odds of zeros; the standard deviation is between the least one and twice "
+    "the reference's, and the logit of its place there ~ N(0, 1), of a first draw N(0, 9); no share is below {:g}, and "
+    "contrasts of the logs of shares above that ~ N(those of the reference, 1), of a first draw N(., 9/4)"
+)
+MODES = (
+    "the public test for rival modes is that of one curve: a mixture can have others, when components change places or "
+    "two humps share one; no epsilon hangs on them, but chains may visit one alone"
 )
 PRIORS: dict[str, str] = {
     "common": (
@@ -102,7 +107,8 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         there are such values is then public.
     components : int, optional
         K, by default 20.  Too many is right: those that are not needed have no share, and are where new ones come from.
-        Under ``Strict`` by default 2: there each one costs accuracy, K (p + 2) - 1 parameters with p predictors.
+        Under ``Strict`` by default 2: there each one costs accuracy, K (p + 2) - 1 parameters with p predictors, and
+        none has a share below .2 / K: a smaller hump comes out larger.
     prior : {"common", "paper"}
         Whether coefficients of the components have a common mean that is estimated, or mean 0 as in
         Hu, Savitsky & Williams (2022b, eq. 5).
@@ -114,7 +120,8 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     bounds : (low, high), optional
         Public limits of the outcome, in its own unit, of synthetic values too: on a log scale the wide
         components of a mixture occasionally produce amounts beyond any real one.  They then come from the truncated
-        mixture.
+        mixture.  Values of the file beyond them are refused; under ``Strict``, which needs bounds, they are moved to
+        them.
     allocation : {"prior", "posterior"}
         What the component of a synthetic record is drawn from: from the shares alone, or from its distribution given
         the confidential value of that very record (eq. 7 of the paper; whether it is zero is drawn from the predictors
@@ -160,6 +167,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     weight: Literal["public"] | None = None
 
     name: ClassVar[str] = "Mixture"
+    may_be_later = False  # what C_B is evaluated at hangs on all predictor rows, which therefore are public
 
     def __post_init__(self) -> None:
         self._check()
@@ -242,13 +250,15 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         asked_for = present(design, self.outcome)
         zero = (asked_for == 0) if self.zeros else np.zeros(design.n, dtype=bool)
         values = self.held(asked_for)
+        if self.strict and self.bounds is None:
+            raise InputError(f"give Mixture public bounds=(lowest, highest) of {self.outcome}: values are held within")
         if self.bounds is not None:
             if self.strict and np.isinf(self._limits[0]):
                 raise InputError(
                     f"the lower bound of {self.outcome!r} has no {self._scale.describe().split()[0]}: name one above "
                     "0, or use transform=surveysynth.AsinhTransform(scale=...)"
                 )
-            beyond = (values < self.bounds[0]) | (values > self.bounds[1])
+            beyond = ~zero & ((values < self.bounds[0]) | (values > self.bounds[1]))
             if beyond.any():
                 raise InputError(
                     f"outcome {self.outcome!r} is beyond the bounds in {rows(beyond)}: name wider ones, which are not "
@@ -402,8 +412,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
 
     def dimensions(self, records: MixtureRecords) -> tuple[int, int]:
         """One; regressions, standard deviations and shares of the components, and the log odds of zeros."""
-        X = records.X if records.simulated is None else records.simulated
-        return 1, self._parameters(int(np.linalg.matrix_rank(X)))
+        return 1, self._parameters(int(np.linalg.matrix_rank(records.X)))
 
     def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
         """As :meth:`Relative.expected_dimensions`."""
@@ -418,10 +427,8 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         low, high = self._limits
         sd = (high - low) / 6
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
-        if records.simulated is not None:
-            intercept = (np.array(records.columns) == "Intercept").astype(np.float64)
         places = (low + high) / 2 + sd * ndtri((np.arange(self.K) + 0.5) / self.K)
-        each = np.full(self.K, max(BROAD_SD * sd, ROOM * self.least_sd))
+        each = np.full(self.K, max(BROAD_SD * sd, OVER_LEAST * self.least_sd))
         share = np.full(self.K, 1 / self.K)
         return as_draws([Components(share, np.outer(places, intercept), each, FEW * intercept if self.zeros else None)])
 
@@ -432,7 +439,26 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         within = np.einsum("sk,sk->s", share, sd**2 + (b[..., 0] - mean[:, :1]) ** 2)
         summary = np.column_stack([mean, np.log(within), *([draws["zero"]] if self.zeros else [])])
         off = (summary - np.median(summary, axis=0)) / (summary.std(axis=0) + 1e-12)
-        return draws.some([int((off**2).sum(axis=1).argmin())])
+        chosen = draws.some([int((off**2).sum(axis=1).argmin())])
+        names: list[str] = ["share", "b", "sd", *(["zero"] if self.zeros else [])]
+        return replace(chosen, values={name: chosen[name] for name in names})
+
+    def unprotected(self, records: MixtureRecords, sampler: Sampler) -> Draws:
+        """With as many components as under the strict mechanism."""
+        few = replace(self, components=self.components or STRICT_COMPONENTS)
+        return few.to_original_scale(records, few.fit(records, np.ones(records.n), sampler))
+
+    def log_ratio_to(self, reference: Draws, records: MixtureRecords, draws: Draws) -> Floats:
+        """Of the reference as :meth:`clipped` takes it."""
+        return super().log_ratio_to(self._with_room(reference), records, draws)
+
+    def _with_room(self, reference: Draws) -> Draws:
+        """The reference with shares and standard deviations above the least ones, which what comes after moves from."""
+        least = least_share(self.K)
+        share = np.maximum(reference["share"], least * (1 + LEAST_EXCESS))
+        share = least + (1 - self.K * least) * (share - least) / (share - least).sum(axis=1, keepdims=True)
+        sd = np.maximum(reference["sd"], self.least_sd * (1 + LEAST_EXCESS))
+        return replace(reference, values=reference.values | {"share": share, "sd": sd})
 
     def clipped(
         self, records: MixtureRecords, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *,
@@ -451,11 +477,11 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
                 f"the reference has {len(values['share'])} components, zeros={'zero' in values}; the model "
                 f"{self.K}, zeros={self.zeros}: use the reference's own model, reference.synthesizer"
             )
-        sd = np.maximum(values["sd"], self.least_sd * (1 + LEAST_EXCESS))
+        values |= {name: self._with_room(reference)[name][0] for name in ("share", "sd")}
+        of = Components(values["share"], values["b"], values["sd"], values.get("zero"))
         target = clipped_mixture(
-            records.X, records.row, records.y, records.zero,
-            Components(values["share"], values["b"], sd, values.get("zero")), tempering, clamp, self.least_sd,
-            first=first, present=present, simulated=records.simulated,
+            records.X, records.row, records.y, records.zero, of, tempering, clamp, self.least_sd, first=first,
+            present=present,
         )  # fmt: skip
         points, chain, diagnostics = tempered_chains(target, records.n, sampler, watched=target.watched)
         return replace(as_draws([target.components(p) for p in points]), chain=chain, diagnostics=diagnostics)
@@ -581,7 +607,8 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
             f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.K} normal "
             f"regressions on the scale: {self._scale.describe()}; residual standard deviations are at least "
             f"{self.least_sd:g}, a public number",
-            REFERENCE_PRIOR if self.strict else self._said_of_prior(),
+            REFERENCE_PRIOR.format(least_share(self.K)) if self.strict else self._said_of_prior(),
+            *([MODES] if self.strict else []),
         ]
         if self.zeros:
             own = "" if self.strict else f" (coefficients ~ N(0, {ODDS_SD:g}^2))"
@@ -589,7 +616,9 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
                 "an outcome of exactly 0 has a probability of its own, whose log odds are linear in the predictors"
                 f"{own}; that there are zeros is public"
             )
-        if self.bounds is not None:
+        if self.bounds is not None and self.strict:
+            said.append(WITHIN.format(*self.bounds))
+        elif self.bounds is not None:
             said.append(
                 f"the outcome lies between {self.bounds[0]:,.10g} and {self.bounds[1]:,.10g}, which is public and was "
                 "not found by looking at the file; synthetic values are from the mixture between them"
