@@ -218,7 +218,6 @@ def test_densities_of_these_tests_are_those_of_the_model():
         ([FIRST, FIRST], ss.InputError, "income: an outcome of two models"),
         ([SECOND, FIRST], ss.InputError, "FBS of rent is given income, which no earlier model has"),
         ([FIRST, ss.FBP("rent ~ income")], ss.ModelError, "FBP cannot take the weight as given"),
-        ([FIRST, ss.Mixture("rent ~ income")], ss.ModelError, "Mixture cannot take the weight as given"),
         ([FIRST, ss.FBS("C(job) ~ region")], ss.ModelError, "job: categories of FBS belong to the first model"),
         ([FIRST, ss.FBS("rent ~ region", prior="flat", weight="curved")], ss.InputError, "weight='curved'"),
     ],

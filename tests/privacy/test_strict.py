@@ -179,7 +179,7 @@ def test_the_expected_accuracy_names_what_would_be_refused():
 @pytest.mark.parametrize(
     ("synthesizer", "settings", "message"),
     [
-        (ss.Mixture("income ~ gender", weight="public"), {}, "nothing public says where income lies"),
+        (ss.Mixture("income ~ gender", weight="public"), {}, "give Mixture public bounds="),
         (ss.GammaRegression("income ~ gender"), {}, "nothing public says where income lies"),
         (ss.GammaRegression("income ~ gender", bounds=(1, 9)), {"bounds": (1, 9)}, "bounds are given twice"),
         (model(), {"accept_diagnostics": ["rhat"]}, "leave accept_diagnostics out"),
