@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -65,9 +66,16 @@ def file(folder):
     save(make_frame().replace("NA", "n/a."))  # NA is a missing value in a csv file
 
 
+KEPT = {}  # the folder of a release that is made once
+
+
 @pytest.fixture
-def released(file, run):
-    assert run(*words())[0] == 0
+def released(file, run, tmp_path_factory):
+    if not KEPT:
+        assert run(*words())[0] == 0
+        KEPT["folder"] = shutil.copytree("release", tmp_path_factory.mktemp("kept") / "release")
+    else:
+        shutil.copytree(KEPT["folder"], "release")
     return Path("release")
 
 

@@ -34,9 +34,8 @@ SAME = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "FBS" else pytest.param(name, marks=pytest.mark.slow) for name in SAME]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAME)
 def test_the_same_release_from_r_and_from_python(rscript, r, tmp_path, name):
     in_r, model = SAME[name]
     rscript(SYNTHESIZE.replace("{synthesizer}", in_r), tmp_path)

@@ -36,7 +36,12 @@ def both(design, *asked, other="onepass", **more):
     return theirs
 
 
-@pytest.fixture(scope="module", params=SCENARIOS)
+FEW = "nhanes2", "srs fpc", "strat by stratum", "clus1 fpc", "clus2 fpc", "clus2 missing"  # of every kind
+
+
+@pytest.fixture(
+    scope="module", params=[n if n in FEW else pytest.param(n, marks=pytest.mark.slow) for n in SCENARIOS]
+)
 def real(request, r, r_frame):
     """A real file, its design, an outcome with missing values in some of them, and two by columns."""
     dataset, made, roles, outcome, by = SCENARIOS[request.param]

@@ -274,7 +274,9 @@ def audited(file, mechanism_of, epsilon, number, player=one_posterior, relation=
     return found, all(games["agreed"].all() for games in sides.values())
 
 
-@pytest.mark.parametrize("planted", ["x100", "heavy", "two-modes"])
+@pytest.mark.parametrize(
+    "planted", ["x100", *(pytest.param(planted, marks=pytest.mark.slow) for planted in ("heavy", "two-modes"))]
+)
 def test_the_per_instance_bound_holds_of_its_file(planted):
     found, _ = audited(files.plant(own(201), planted), lambda side: ss.PerInstance(), 1.0, 20_000, with_and_without)
     assert found.lower <= 1 < found.most

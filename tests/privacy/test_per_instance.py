@@ -168,7 +168,7 @@ def test_bounds_do_not_depend_on_scale_location_or_coordinates():
 # ---- the bound
 
 
-@pytest.mark.parametrize("delta", [0.05, 0.01])
+@pytest.mark.parametrize("delta", [0.05, pytest.param(0.01, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("D", [1, 2, 3])
 def test_the_bound_holds_under_both_exact_posteriors_for_every_record(D, delta):
     worst = 0.0
