@@ -128,7 +128,7 @@ def test_nodes_have_the_probabilities_of_the_reference_and_a_zero_has_its_own():
     below = np.bincount(at.row[low], mass[low], 3)
     mean = X @ REFERENCE.b.T
     expected = (stats.norm.cdf((9.0 - mean) / REFERENCE.sd) @ REFERENCE.share) * (1 - expit(X @ WITH_ZEROS.zero))
-    assert below == pytest.approx(expected, abs=0.03)  # of the node that is next to 9, all
+    assert below == pytest.approx(expected, abs=0.03)  # of the nodes that are next to 9, all
 
 
 # ---- what one record can do

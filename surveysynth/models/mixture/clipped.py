@@ -41,9 +41,10 @@ LEAST_SHARE = 0.2  # of what all components alike would have
 SD_SD = {True: 1.5, False: 0.5}  # prior standard deviation of t_k: of a first draw, and of the others
 SHARE_SD = {True: 1.5, False: 1.0}  # of theta
 REACH = 5.0  # standard deviations of a component that its nodes cover
-# Of all rows together for each root of the records' worth of information, and of a row at the least.  A node that meets
-# the clamp is a kink, which moves the maximum; the nodes of rows lie differently, so that with many rows fewer do.
-PER_ROOT, LEAST_NODES = 100.0, 40
+# Of all rows together for each root of the records' worth of information, and of a component in a row at the least.  A
+# node that meets the clamp is a kink, which moves the maximum; those of rows lie differently, so that with many rows
+# fewer do.
+PER_ROOT, LEAST_NODES = 100.0, 20
 ZEROS = 0.1  # a record's information about the log odds of a zero, about
 GOLDEN = (np.sqrt(5) - 1) / 2
 WATCHED, PLACES = 4, np.array([-1.5, -0.5, 0.0, 0.5, 1.5])  # rows, and standard deviations from the reference's mean
@@ -257,18 +258,19 @@ def clipped_mixture(
 
 
 def reference_nodes(reference: Components, X: Floats, known: float) -> tuple[Places, Floats, Codes]:
-    """Equally spaced values in rows X (G, P), their weights under the reference, and where rows start.
+    """Values in rows X (G, P), their weights under the reference, and where rows start.
 
-    Of smooth functions such sums are next to exact.  A zero comes last.
+    Equally spaced values of each component: of smooth functions such sums are next to exact.  A zero comes last.
     """
-    G, mean = len(X), X @ reference.b.T
-    many = max(LEAST_NODES, int(PER_ROOT * np.sqrt(known) / G))
+    G, K, mean = len(X), len(reference.share), X @ reference.b.T
+    many = max(LEAST_NODES, int(PER_ROOT * np.sqrt(known) / (G * K)))
     offset = (np.arange(G)[:, None] * GOLDEN) % 1
-    low = (mean - REACH * reference.sd).min(axis=1, keepdims=True)
-    high = (mean + REACH * reference.sd).max(axis=1, keepdims=True)
-    y = low + (high - low) * (np.arange(many) + offset) / many
-    density = np.exp(-0.5 * ((y[:, :, None] - mean[:, None, :]) / reference.sd) ** 2) @ (reference.share / reference.sd)
-    mass, zero = density / density.sum(axis=1, keepdims=True), np.zeros((G, many), dtype=np.bool_)
+    z = REACH * (2 * (np.arange(many) + offset) / many - 1)
+    weight = np.exp(-(z**2) / 2)
+    weight /= weight.sum(axis=1, keepdims=True)
+    y = (mean[:, :, None] + reference.sd[:, None] * z[:, None, :]).reshape(G, -1)
+    mass = (reference.share[:, None] * weight[:, None, :]).reshape(G, -1)
+    zero = np.zeros(y.shape, dtype=np.bool_)
     if reference.zero is not None:
         rho = expit(X @ reference.zero)[:, None]
         y, mass = np.hstack([y, np.zeros((G, 1))]), np.hstack([mass * (1 - rho), rho])
