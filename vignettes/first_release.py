@@ -160,8 +160,8 @@ beside = pd.DataFrame({
 )  # fmt: skip
 
 # %% [markdown]
-# One release is one draw. Over 100 samples, intervals of means by education and by division hold .938 and .946 of the
-# truths, where those of the confidential samples hold .930 and .902 (`docs/strict.md`, which also says where this
+# One release is one draw. Over 200 samples, intervals of means by education and by division hold .930 and .953 of the
+# truths, where those of the confidential samples hold .931 and .904 (`docs/strict.md`, which also says where this
 # fails).
 #
 # The papers' own mechanism is `mechanism="pseudo-posterior"`. Its guarantee is asymptotic, and at an epsilon this small
