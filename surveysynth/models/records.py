@@ -83,6 +83,13 @@ class Records(Public):
         return replace(self, **taken)
 
 
+def intercept_of(records: Records) -> Floats:
+    """Coefficients of a predictor that is 1 in every row: (K,); of confidential rows by the name of the column."""
+    if records.simulated is not None:
+        return (np.array(records.columns) == "Intercept").astype(np.float64)
+    return np.asarray(np.linalg.pinv(records.X).sum(axis=1))
+
+
 def _some(value: Any, chosen: Codes) -> Any:
     if value is None:
         return None

@@ -18,7 +18,7 @@ from ..errors import InputError, ModelError
 from .base import DECLARED_WEIGHT, PUBLIC_WEIGHT, Relative, Synthesizer
 from .draws import Draws, Sampler
 from .one_outcome import OneOutcome, Standardized, checked_bounds
-from .records import Public
+from .records import Public, intercept_of
 from .shared.clipped_fit import MANY_ROWS, NARROW, WEIGHT_CENTRE, WEIGHT_SD, alike, whitening
 from .shared.clipped_outcome import Family, Outcome, clipped_outcome
 from .shared.predictors import LOG_WEIGHT, Constants, predictor_rows, with_column
@@ -203,9 +203,7 @@ class RelativeOutcome(BoundedRows[S]):
         """One linear predictor for all, a wide density, and a log weight as most surveys have it."""
         self._check_bounded()
         eta, log_shape = self.broad_outcome()
-        intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
-        if records.simulated is not None:
-            intercept = (np.array(records.columns) == "Intercept").astype(np.float64)
+        intercept = intercept_of(records)
         modelled = records.log_w is not None
         c = np.append(WEIGHT_CENTRE * intercept, 0.0) if modelled else None
         return self.as_draws([Outcome(eta * intercept, log_shape, c, WEIGHT_SD)], broad=True)

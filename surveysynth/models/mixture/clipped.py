@@ -30,7 +30,7 @@ from ..._version import __version__
 from ...engines.base import Diagnostics
 from ...engines.hamiltonian import Target
 from ..draws import Draws
-from ..shared.clipped_fit import MANY_ROWS, PRIOR_SD, alike, contrasts_of, whitening
+from ..shared.clipped_fit import MANY_ROWS, PRIOR_SD, alike, contrasts_of, means_of, whitening
 from ..shared.clipped_outcome import Nodes, expected_ratio
 from .mathematics import HALF_LOG_2PI, exp_of, log_of
 
@@ -150,26 +150,22 @@ class ClippedMixture:
     def function(self) -> Target:
         """The log target and its gradient, with memory of its own: one a chain."""
         of, at, n, B, least, a = self.reference, self.at, len(self.a), self.B, self.least_sd, self.a
-        K = len(of.share)
-        W, C, least_of = np.ascontiguousarray(self.X @ self.Q), contrasts_of(K), least_share(K)
-        mean_ref, zeros = self.X @ of.b.T, of.zero is not None
-        odds_ref = np.zeros(len(W)) if of.zero is None else self.X @ of.zero
-        nothing, precision = np.zeros(len(W)), self.prior_sd**-2
+        K, X = len(of.share), self.X
+        W, C, least_of = np.ascontiguousarray(X @ self.Q), contrasts_of(K), least_share(K)
+        nothing, precision = np.zeros(len(X)), self.prior_sd**-2
 
-        def of_zero(odds: Floats) -> tuple[Floats, Floats]:
-            return (log_expit(odds), log_expit(-odds)) if zeros else (nothing, nothing)
+        def densities(now: Components) -> tuple[Floats, Floats, Floats]:
+            mean, of_zeros = X @ now.b.T, (nothing, nothing)
+            if now.zero is not None:
+                odds = X @ now.zero
+                of_zeros = log_expit(odds), log_expit(-odds)
+            return mean, *_logs(at.row, at.y, at.zero, mean, np.log(now.share), now.sd, *of_zeros)
 
-        logs_ref = _logs(at.row, at.y, at.zero, mean_ref, np.log(of.share), of.sd, *of_zero(odds_ref))[0]
+        logs_ref = densities(of)[1]
 
         def target(point: Floats) -> tuple[float, Floats]:
-            beta, t, theta, delta = np.split(point, np.cumsum(self.sizes)[:-1])
-            mean = mean_ref + of.sd * (W @ beta.reshape(len(of.sd), -1).T)
-            half = expit(2 * t)
-            sd = least + 2 * (of.sd - least) * half
-            q = softmax(np.log(of.share - least_of) + C @ theta)
-            share = least_of + (1 - K * least_of) * q
-            odds = odds_ref + W @ delta if zeros else odds_ref
-            logs, parts = _logs(at.row, at.y, at.zero, mean, np.log(share), sd, *of_zero(odds))
+            now = self.components(point)
+            mean, logs, parts = densities(now)
             ratio = logs - logs_ref
             if not np.isfinite(ratio).all():
                 return -np.inf, point
@@ -177,15 +173,16 @@ class ClippedMixture:
             own = ratio[:n]
             value = float(a @ np.clip(own, -B, B)) - expected - float(precision @ point**2) / 2
             slope = np.concatenate([a * (np.abs(own) < B), -of_nodes])
-            of_mean, of_sd, of_share, of_others, of_zeros = _slopes(at.row, at.y, at.zero, mean, sd, parts, slope)
-            above = of_share * (share - least_of) / share
+            of_mean, of_sd, of_share, of_others, of_zeros = _slopes(at.row, at.y, at.zero, mean, now.sd, parts, slope)
+            above_sd, above_share = now.sd - least, now.share - least_of
+            above = of_share * above_share / now.share
             gradient = [
                 ((of_mean * of.sd).T @ W).ravel(),
-                of_sd * 2 * (sd - least) / sd * (1 - half),
-                C.T @ (above - q * above.sum()),
+                of_sd * 2 * above_sd / now.sd * (1 - above_sd / (2 * (of.sd - least))),
+                C.T @ (above - above_share / (1 - K * least_of) * above.sum()),
             ]
-            if zeros:
-                rho = expit(odds)
+            if now.zero is not None:
+                rho = expit(X @ now.zero)
                 gradient.append(W.T @ (of_zeros * (1 - rho) - of_others * rho))
             return value, np.concatenate(gradient) - precision * point
 
@@ -242,9 +239,8 @@ def clipped_mixture(
     tempering, size = (np.bincount(row, of, len(X)).astype(np.float64) for of in (a, np.ones(len(a))))
     Q, known, of_nodes = whitening(X, size), float(a.sum()), X
     if len(X) > MANY_ROWS:
-        groups, weight = alike(X @ Q, tempering, np.zeros(len(X), dtype=np.intp)), tempering + 1e-12
-        of_nodes = np.array([np.average(X[g], axis=0, weights=weight[g]) for g in groups])
-        tempering = np.array([tempering[g].sum() for g in groups])
+        groups = alike(X @ Q, tempering, np.zeros(len(X), dtype=np.intp))
+        of_nodes, tempering = means_of(groups, X, tempering)
     there, mass, start = reference_nodes(reference, of_nodes, known)
     at = Places(
         np.concatenate([row, there.row + len(X)]).astype(np.intp), np.concatenate([y, there.y]),

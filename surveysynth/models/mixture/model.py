@@ -37,7 +37,7 @@ from ...errors import InputError, ModelError
 from ...validation import positive, rows, whole
 from ..base import Boundable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
-from ..records import Public
+from ..records import Public, intercept_of
 from ..relative_outcome import WITHIN, BoundedRows
 from ..shared.predictors import Constants, predictor_rows, with_unit_size
 from ..shared.row_density import blocks
@@ -426,7 +426,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         self._check_bounded()
         low, high = self._limits
         sd = (high - low) / 6
-        intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
+        intercept = intercept_of(records)
         places = (low + high) / 2 + sd * ndtri((np.arange(self.K) + 0.5) / self.K)
         each = np.full(self.K, max(BROAD_SD * sd, OVER_LEAST * self.least_sd))
         share = np.full(self.K, 1 / self.K)
@@ -477,7 +477,8 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
                 f"the reference has {len(values['share'])} components, zeros={'zero' in values}; the model "
                 f"{self.K}, zeros={self.zeros}: use the reference's own model, reference.synthesizer"
             )
-        values |= {name: self._with_room(reference)[name][0] for name in ("share", "sd")}
+        room = self._with_room(reference)
+        values |= {name: room[name][0] for name in ("share", "sd")}
         of = Components(values["share"], values["b"], values["sd"], values.get("zero"))
         target = clipped_mixture(
             records.X, records.row, records.y, records.zero, of, tempering, clamp, self.least_sd, first=first,

@@ -18,6 +18,7 @@ from ...engines.base import Diagnostics
 from ...errors import InputError, ModelError
 from ..base import Relative, Synthesizer
 from ..draws import Draws, Sampler
+from ..records import intercept_of
 from ..shared.clipped_fit import (
     NARROW,
     WEIGHT_CENTRE,
@@ -151,9 +152,7 @@ class RelativeRegression(Relative[J]):
         centre = np.zeros(sd.size)
         if records.log_w is not None:
             centre[-1], sd[-1] = WEIGHT_CENTRE, WEIGHT_SD
-        intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1))
-        if records.simulated is not None:
-            intercept = (np.array(records.columns) == "Intercept").astype(np.float64)
+        intercept = intercept_of(records)
         of = records.categories
         shares = None if of is None else np.full((of.cells, of.K), -np.log(of.K))
         normal = Normal(np.outer(intercept, centre), np.diag(sd), **straight(intercept.size, sd.size))

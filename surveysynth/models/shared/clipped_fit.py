@@ -16,7 +16,7 @@ probability of it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -427,6 +427,13 @@ def alike(W: Floats, tempering: Floats, group: Codes) -> list[Codes]:
             groups.append(half)
             spread.append(squares(half))
     return groups
+
+
+def means_of(groups: Sequence[Codes], X: Floats, tempering: Floats) -> tuple[Floats, Floats]:
+    """Predictor rows that C_B is evaluated at instead of those of each group, and what each counts."""
+    weight = tempering + 1e-12
+    rows = np.array([np.average(X[g], axis=0, weights=weight[g]) for g in groups])
+    return rows, np.array([tempering[g].sum() for g in groups])
 
 
 def prior_sd(W: Floats) -> float:

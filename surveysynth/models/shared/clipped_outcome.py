@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engines.hamiltonian import Target
-from .clipped_fit import PRIOR_SD, Normal, Part, known_of, straight, whitening
+from .clipped_fit import PRIOR_SD, Normal, Part, known_of, means_of, straight, whitening
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -290,9 +290,7 @@ def clipped_outcome(
     known, log_shape, far = known_of(a, simulated), reference.log_shape, family.farthest
     of_nodes, counted = X, tempering
     if groups is not None:
-        weight = tempering + 1e-12
-        of_nodes = np.array([np.average(X[g], axis=0, weights=weight[g]) for g in groups])
-        counted = np.array([tempering[g].sum() for g in groups])
+        of_nodes, counted = means_of(groups, X, tempering)
     eta = np.clip(of_nodes @ reference.b, -far, far)
     cells = log_w is None and not family.summed
     values, mass = measured.nodes(eta, log_shape, known, cells=cells)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError, ModelError, PrivacyError
-from ...models.base import Relative, Synthesizer
+from ...models.base import Boundable, Relative, Synthesizer
 from ...models.draws import Draws
 from ...models.normal.fbs import FBS
 from ...models.sequential import Sequential, SequentialRecords
@@ -240,9 +240,10 @@ class Strict(Mechanism):
             model.check_relative()
             return
         if not isinstance(model, Relative):
+            censored = "mechanism=Censored(), which is strict, too, or " if isinstance(model, Boundable) else ""
             raise ModelError(
                 f"{model.name} is not fitted under Strict(): use FBS, FBP, Mixture, or a regression of counts, shares "
-                "or positive amounts, or say mechanism=PseudoPosterior(), whose guarantee is asymptotic"
+                f"or positive amounts, or say {censored}mechanism=PseudoPosterior(), whose guarantee is asymptotic"
             )
         if model.missing == "drop":
             raise ModelError(
