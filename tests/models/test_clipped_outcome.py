@@ -125,6 +125,26 @@ def test_the_value_is_that_of_the_densities_one_by_one(name, B):
     assert np.ptp(differences) < exact * a.sum()
 
 
+@pytest.mark.parametrize("reference", [(0.97, 0.0, 0.5), (-0.4, 0.3, 3.0)])
+@pytest.mark.parametrize("B", [1.0, 2.0])
+def test_wide_bins_above_the_public_bound_move_a_maximum_by_less_than_a_tenth_of_a_standard_error(reference, B):
+    of = Outcome(np.array(reference[:2]), np.log(reference[2]))
+    rng = np.random.default_rng(4)
+    row = rng.integers(0, 3, 2000)
+    y = np.minimum(drawn(NB, X[row] @ [-0.5, 0.4], np.log(4.0), rng), 6.0)
+    tops = []
+    for family in (NB, CountFamily(True, 6.0)):
+        target = clipped_outcome(
+            family, family, X, row, y, None, of, np.full(2000, 0.75), B, (0.1, 4.0), None, first=True,
+        )  # fmt: skip
+        at = target.function()
+        found = minimize(lambda p, at=at: tuple(-v for v in at(p)), target.starts(1, rng)[0], jac=True, method="BFGS")
+        tops.append((found.x, len(target.nodes.mass)))
+    (every, many), (few, less) = tops
+    assert less < many
+    assert np.abs((every - few) / np.sqrt(np.diag(found.hess_inv))).max() < 0.1
+
+
 @pytest.mark.parametrize("name", ["beta", "gamma"])
 def test_more_cells_move_a_maximum_by_less_than_a_tenth_of_a_standard_error(name, monkeypatch):
     row, y, _, rng = file(name, n=2000)

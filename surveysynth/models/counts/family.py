@@ -13,15 +13,20 @@ from ..shared.clipped_outcome import Natural
 Floats = NDArray[np.float64]
 
 # Counts up to EXACT are summed one by one; above, those of a bin, a 20th of its counts wide, as its middle: the log
-# ratio hardly bends within it.  The reference has TAIL of its probability beyond the last one.
-EXACT, WIDER, TAIL, MOST = 64, 1.05, 1e-7, 2.0**40
+# ratio hardly bends within it.  Above the public bound, where no record is, bins are half as wide as their first count.
+# The reference has TAIL of its probability beyond the last one.
+EXACT, WIDER, ABOVE, TAIL, MOST = 64, 1.05, 1.5, 1e-7, 2.0**40
 
 
 @dataclass(frozen=True)
 class CountFamily:
-    """Negative binomial (``shaped``) or Poisson counts, log mu linear in the predictors, the shape phi."""
+    """Negative binomial (``shaped``) or Poisson counts, log mu linear in the predictors, the shape phi.
+
+    ``highest`` is the public bound that counts are held at or below.
+    """
 
     shaped: bool
+    highest: float = np.inf
 
     @property
     def farthest(self) -> float:
@@ -71,9 +76,10 @@ class CountFamily:
 
     def nodes(self, eta: Floats, log_shape: float, known: float, *, cells: bool) -> tuple[Floats, Floats]:
         """Counts, the same in every row, and their probabilities: (G, Q)."""
-        starts = np.arange(EXACT + 1, dtype=np.float64)
+        starts = np.arange(min(EXACT, np.floor(self.highest) + 1) + 1, dtype=np.float64)
         while self._beyond(eta, log_shape, starts[-1:]).max() > TAIL and starts[-1] < MOST:
-            starts = np.append(starts, np.ceil(starts[-1] * WIDER))
+            wider = ABOVE if starts[-1] > self.highest else WIDER
+            starts = np.append(starts, np.ceil(starts[-1] * wider))
         beyond = self._beyond(eta, log_shape, starts)
         beyond[beyond < TAIL] = 0.0
         beyond[:, -1] = 0.0

@@ -119,12 +119,17 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
     @property
     def family(self) -> CountFamily:
         """Negative binomial or Poisson."""
-        return CountFamily(self.dispersed)
+        return CountFamily(self.dispersed, self._highest)
 
     @property
     def broad(self) -> CountFamily:
         """Negative binomial: a Poisson density has one width only."""
-        return CountFamily(True)
+        return CountFamily(True, self._highest)
+
+    @property
+    def _highest(self) -> float:
+        """The public bound of counts."""
+        return np.inf if self.bounds is None else self.bounds[1]
 
     def broad_outcome(self) -> tuple[float, float]:
         """A mean in the middle of the bounds, on a log scale, and a dispersion that covers both."""
