@@ -19,7 +19,7 @@ from .base import DECLARED_WEIGHT, PUBLIC_WEIGHT, Relative, Synthesizer
 from .draws import Draws, Sampler
 from .one_outcome import OneOutcome, Standardized, checked_bounds
 from .records import Public, intercept_of
-from .shared.clipped_fit import MANY_ROWS, NARROW, WEIGHT_CENTRE, WEIGHT_SD, alike, whitening
+from .shared.clipped_fit import MANY_ROWS, NARROW, WEIGHT_CENTRE, WEIGHT_SD, WIDE, alike, whitening
 from .shared.clipped_outcome import Family, Outcome, clipped_outcome
 from .shared.predictors import LOG_WEIGHT, Constants, predictor_rows, with_column
 from .shared.public_weights import varies_within
@@ -30,9 +30,6 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 MOST_BIAS = 0.5  # of a linear predictor, that is taken off
-# Variance of the log weight given the outcome over that of a first draw's reference, .64: samples with probability
-# proportional to a size that goes with the outcome have .04.  C_B is in closed form there, however small.
-WIDE_WEIGHT = 0.01, 4.0
 REFERENCE_PRIOR = (
     "prior: coefficients of K whitened predictors ~ N(those of the reference, 4 / (K I)), I a record's "
     "information about its linear predictor there; the log of the shape ~ N(that of the reference, 1), of a first draw "
@@ -229,7 +226,7 @@ class RelativeOutcome(BoundedRows[S]):
             groups = alike(X @ whitening(X, size), of_rows, np.zeros(G, dtype=np.intp))
         target = clipped_outcome(
             self.family, self.broad if first else self.family, X, records.row, self.values(records), records.log_w,
-            self._outcome(reference), tempering, clamp, WIDE_WEIGHT if first else NARROW, groups, first=first,
+            self._outcome(reference), tempering, clamp, WIDE if first else NARROW, groups, first=first,
             present=present, simulated=records.simulated,
         )  # fmt: skip
         points, chain, diagnostics = tempered_chains(target, records.n, sampler)

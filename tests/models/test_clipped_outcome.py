@@ -11,6 +11,7 @@ from surveysynth.models.beta.family import BetaFamily
 from surveysynth.models.counts.family import CountFamily
 from surveysynth.models.gamma import GammaFamily
 from surveysynth.models.shared import clipped_outcome as module
+from surveysynth.models.shared.clipped_fit import WIDE
 from surveysynth.models.shared.clipped_outcome import Outcome, clipped_outcome
 
 X = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
@@ -63,8 +64,7 @@ def made(name, row, y, log_w, a, B, **how):
     family, measured, reference = CASES[name]
     if log_w is not None:
         reference = replace(reference, c=np.array([0.05, 0.0, -0.05]), sigma=0.5)
-    limits = (0.1, 4.0)
-    return clipped_outcome(family, measured, X, row, y, log_w, reference, a, B, limits, None, first=True, **how)
+    return clipped_outcome(family, measured, X, row, y, log_w, reference, a, B, WIDE, None, first=True, **how)
 
 
 PAIRS = [(name, False) for name in CASES] + [(name, True) for name in WITH_WEIGHT]
@@ -135,7 +135,7 @@ def test_wide_bins_above_the_public_bound_move_a_maximum_by_less_than_a_tenth_of
     tops = []
     for family in (NB, CountFamily(True, 6.0)):
         target = clipped_outcome(
-            family, family, X, row, y, None, of, np.full(2000, 0.75), B, (0.1, 4.0), None, first=True,
+            family, family, X, row, y, None, of, np.full(2000, 0.75), B, WIDE, None, first=True,
         )  # fmt: skip
         at = target.function()
         found = minimize(lambda p, at=at: tuple(-v for v in at(p)), target.starts(1, rng)[0], jac=True, method="BFGS")
@@ -198,7 +198,7 @@ def one_row(name, y, a, B):
     reference = Outcome(reference.b[:1], reference.log_shape)
     none = np.zeros(len(y), dtype=np.intp)
     return clipped_outcome(
-        family, measured, np.ones((1, 1)), none, y, None, reference, a, B, (0.1, 4.0), None, first=True
+        family, measured, np.ones((1, 1)), none, y, None, reference, a, B, WIDE, None, first=True
     )
 
 

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from surveysynth.engines.base import diagnose
 from surveysynth.engines.hamiltonian import sample_chains
-from surveysynth.models.shared.clipped_fit import Density, Places, clipped_target, public_rule, straight
+from surveysynth.models.shared.clipped_fit import NARROW, WIDE, Density, Places, clipped_target, public_rule, straight
 from surveysynth.models.shared.clipped_ratio import Form, clipped_ratio, rule
 from surveysynth.privacy.mechanisms.strict import GAP, LEAST_CLAMP
 
@@ -190,13 +190,13 @@ def one_number(y, a, B=1.0):
     """The target of numbers around a standard normal reference, and the same by plain quadrature on a grid."""
     one, reference = np.ones((1, 1)), Density(np.zeros((1, 1)), np.eye(1), **straight(1, 1))
     n = len(y)
-    return clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.full(n, a), B, (0.4, 2.5), False)
+    return clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.full(n, a), B, NARROW, False)
 
 
 @pytest.mark.slow
 def test_of_two_modes_chains_sample_what_the_density_says_whichever_record_decides():
     """Half of the file lies at -2, half at +2, or a record more on one side: chains agree with a grid."""
-    mu, delta = np.meshgrid(np.linspace(-4, 4, 121), np.linspace(*np.log((0.4, 2.5)), 41) / 2, indexing="ij")
+    mu, delta = np.meshgrid(np.linspace(-4, 4, 121), np.linspace(*np.log(NARROW[:2]), 41) / 2, indexing="ij")
     for more in (0, 1):
         y = np.random.default_rng(8).normal(0, 0.3, 40 + more) + np.where(np.arange(40 + more) < 20, 2, -2)
         target = one_number(y, 0.1)
@@ -218,7 +218,7 @@ def test_of_two_modes_chains_sample_what_the_density_says_whichever_record_decid
 def test_a_rival_mode_loses_at_least_the_gap_that_refusals_go_by(B, gap):
     """By quadrature, t errors of 5 degrees of freedom, references up to a standard deviation off."""
     x = np.linspace(-25, 25, 5001)
-    places, spreads = np.linspace(-5, 5, 41), np.linspace(*np.log((0.1, 4)), 23) / 2
+    places, spreads = np.linspace(-5, 5, 41), np.linspace(*np.log(WIDE[:2]), 23) / 2
     for centre, sd in [(0, 1), (0.4, 1.3), (1, 1), (1, 0.8)]:
         true = student.pdf((x - centre) / (sd * 0.6**0.5), 5)
         true /= true.sum()
@@ -237,7 +237,7 @@ def test_the_gradient_is_that_of_the_value_where_a_row_has_more_records_than_are
     rng, n, G = np.random.default_rng(2), 5000, 4
     X, pattern = np.column_stack([np.ones(G), np.arange(G)]), rng.integers(0, G, n)
     reference = Density(np.zeros((2, 2)), np.eye(2), **straight(2, 2))
-    target = clipped_target(X, pattern, rng.standard_normal((n, 2)), reference, np.full(n, 0.4), 1.4, (0.1, 4.0), True)
+    target = clipped_target(X, pattern, rng.standard_normal((n, 2)), reference, np.full(n, 0.4), 1.4, WIDE, True)
     point, at = target.starts(2, rng)[1], target.function()
     step = 1e-5 * np.eye(point.size)
     sides = np.array([at(point + e)[0] - at(point - e)[0] for e in step]) / 2e-5
@@ -251,7 +251,7 @@ def with_categories(category, y, a=0.2, B=1.0):
     places = Places(np.repeat([0, 1], 3), np.tile([0, 1, 2], 2), 3)
     X = np.column_stack([np.ones(6), np.tile([[0, 0], [1, 0], [0, 1]], (2, 1))])
     reference = Density(np.zeros((3, 2)), np.eye(2), **straight(3, 2), log_shares=shares)
-    return clipped_target(X, row * 3 + category, y, reference, np.full(len(y), a), B, (0.4, 2.5), True, places)
+    return clipped_target(X, row * 3 + category, y, reference, np.full(len(y), a), B, NARROW, True, places)
 
 
 def test_with_categories_the_gradient_is_that_of_the_value():
@@ -305,7 +305,7 @@ def with_zeros(zero, y, a=0.2, B=1.0, *, categories=False):
         zero=np.full(K, -0.5), B_zero=np.full((K, 1), 0.2), L_zero=np.full((1, 1), 0.8),
     )  # fmt: skip
     places = Places(np.repeat([0, 1], 3), np.tile([0, 1, 2], 2), 3) if categories else None
-    return clipped_target(X, row, y, reference, np.full(len(y), a), B, (0.4, 2.5), True, places, zero)
+    return clipped_target(X, row, y, reference, np.full(len(y), a), B, NARROW, True, places, zero)
 
 
 @pytest.mark.parametrize("categories", [False, True])
@@ -371,7 +371,7 @@ def test_with_zeros_the_maximum_is_at_the_truth_beside_a_reference_that_is_off(p
         np.zeros((2, d)), np.eye(d), **straight(2, d),
         zero=np.zeros(2), B_zero=np.zeros((2, d - 1)), L_zero=np.eye(d - 1),
     )  # fmt: skip
-    target = clipped_target(X, row, y, reference, np.ones(n), 1.4, (0.1, 4.0), False, None, zero)
+    target = clipped_target(X, row, y, reference, np.ones(n), 1.4, WIDE, False, None, zero)
     function = target.function()
 
     def negative(point):
@@ -407,7 +407,7 @@ def test_the_density_of_a_draw_is_the_one_that_the_target_has():
 
     other = y.copy()
     other[0] = rng.normal(size=2)
-    targets = [clipped_target(X, row, each, reference, np.full(30, 0.3), 1.4, (0.1, 4), True) for each in (y, other)]
+    targets = [clipped_target(X, row, each, reference, np.full(30, 0.3), 1.4, WIDE, True) for each in (y, other)]
     for start in targets[0].starts(8, rng)[1:]:
         density = targets[0].density(start)
         clipped = [np.clip(log_density(each[0], density) - log_density(each[0], reference), -1.4, 1.4)
@@ -425,7 +425,7 @@ def test_slopes_that_go_with_predictors_are_found_beside_a_reference_that_has_no
     e = rng.standard_normal((n, 2))
     y = np.column_stack([0.2 + 1.1 * e[:, 0], own * e[:, 0] + 0.1 * (e[:, 0] ** 2 - 1) + 0.9 * e[:, 1]])
     reference = Density(np.zeros((3, 2)), np.eye(2), **straight(3, 2))
-    target = clipped_target(X, row, y, reference, np.ones(n), 1.4, (0.1, 4.0), True)
+    target = clipped_target(X, row, y, reference, np.ones(n), 1.4, WIDE, True)
     function = target.function()
 
     def negative(point):

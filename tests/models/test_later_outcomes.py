@@ -15,7 +15,7 @@ from surveysynth.models.counts.family import CountFamily
 from surveysynth.models.draws import Sampler
 from surveysynth.models.gamma import GammaFamily
 from surveysynth.models.shared.clipped_categories import clipped_categories
-from surveysynth.models.shared.clipped_fit import Density, clipped_target, straight
+from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target, straight
 from surveysynth.models.shared.clipped_outcome import Outcome, clipped_outcome
 from surveysynth.synthesis.parts import bounds_of_scores
 
@@ -44,9 +44,9 @@ def target_of(kind, x, y, a, B=1.0, present=None, simulated=SIMULATED):
         )  # fmt: skip
         zero = y == 0
         Y = np.where(zero, 0.0, np.log(np.where(zero, 1.0, y)))[:, None]
-        return clipped_target(X, row, Y, reference, a, B, (0.4, 2.5), False, zero=zero, **beside)
+        return clipped_target(X, row, Y, reference, a, B, NARROW, False, zero=zero, **beside)
     family, measured, reference, *_ = ONE[kind]
-    return clipped_outcome(family, measured, X, row, y, None, reference, a, B, (0.4, 2.5), None, first=False, **beside)
+    return clipped_outcome(family, measured, X, row, y, None, reference, a, B, NARROW, None, first=False, **beside)
 
 
 def drawn(kind, x, rng):

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal, norm
 
 import surveysynth as ss
 from surveysynth.models.draws import Sampler
-from surveysynth.models.shared.clipped_fit import Density, clipped_target, straight
+from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target, straight
 from surveysynth.privacy.mechanisms.strict import tempered
 from tests.privacy.test_per_instance import Posterior, log_p, without
 
@@ -279,7 +279,7 @@ def with_confidential_predictors(x, y, a, present=None, simulated=SIMULATED, B=1
     X = np.column_stack([np.ones(len(x)), x])
     reference = Density(np.zeros((2, 1)), np.eye(1), **straight(2, 1))
     return clipped_target(
-        X, np.arange(len(x)), y[:, None], reference, np.full(len(x), a), B, (0.4, 2.5), False, present=present,
+        X, np.arange(len(x)), y[:, None], reference, np.full(len(x), a), B, NARROW, False, present=present,
         simulated=simulated,
     )  # fmt: skip
 

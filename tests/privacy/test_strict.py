@@ -10,7 +10,7 @@ import pytest
 
 import surveysynth as ss
 from surveysynth.models.shared import clipped_fit
-from surveysynth.models.shared.clipped_fit import Density, clipped_target, straight
+from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target, straight
 from surveysynth.privacy.budget import Budget
 from surveysynth.privacy.mechanisms.strict import first_epsilon, refuse_modes, scores_epsilon
 from tests.surveys import make_frame
@@ -47,7 +47,7 @@ def normalized(y, a, B, centre=0.0, with_constant=True):
     """Log of the posterior of (mean, log sd) on a grid within the confined set, from the package's target."""
     one, n = np.ones((1, 1)), len(y)
     reference = Density(np.full((1, 1), centre), np.eye(1), **straight(1, 1))
-    target = clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.asarray(a), B, (0.4, 2.5), False)
+    target = clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.asarray(a), B, NARROW, False)
     if not with_constant:
         target = with_tempering(target, 1e-12)
     at = target.function()
@@ -80,7 +80,7 @@ def test_blanking_one_record_moves_no_probability_by_more_than_epsilon():
     def posterior(y, taking_part):
         one = np.ones((1, 1))
         reference = Density(np.zeros((1, 1)), np.eye(1), **straight(1, 1))
-        target = clipped_target(one, np.zeros(5, dtype=np.intp), y[:, None], reference, a * taking_part, B, (0.4, 2.5),
+        target = clipped_target(one, np.zeros(5, dtype=np.intp), y[:, None], reference, a * taking_part, B, NARROW,
                                 False)  # fmt: skip
         at = with_tempering(target, a.sum()).function()
         log_p = np.array([at(np.array([m, d]))[0] for m in np.linspace(-3, 3, 25) for d in np.linspace(-0.45, 0.45, 7)])

@@ -261,12 +261,13 @@ def test_one_record_moves_the_target_of_a_program_by_no_more_than_is_said(progra
 def test_the_constant_of_a_program_is_that_of_the_package_own_family(program):
     """C_B at public nodes beside the cells of the gamma family, as they move with the parameters."""
     from surveysynth.models.gamma import GammaFamily
+    from surveysynth.models.shared.clipped_fit import NARROW
     from surveysynth.models.shared.clipped_outcome import Outcome, clipped_outcome
 
     target = clipped(program, make_frame(2000))
     own = clipped_outcome(
         GammaFamily(), GammaFamily(), target.records.X, target.records.row, target.records.y, None,
-        Outcome(np.array([4.3, 0.3, 0.6]), np.log(1.5)), target.a, 1.0, (0.4, 2.5), None, first=False,
+        Outcome(np.array([4.3, 0.3, 0.6]), np.log(1.5)), target.a, 1.0, NARROW, None, first=False,
     )  # fmt: skip
     at, sd = own.function(), own._sd
     found = []

@@ -253,7 +253,7 @@ class ClippedOutcome:
 
 def clipped_outcome(
     family: Family, measured: Family, X: Floats, row: Codes, y: Floats, log_w: Floats | None, reference: Outcome,
-    a: Floats, B: float, limits: tuple[float, float], groups: list[Codes] | None, *, first: bool,
+    a: Floats, B: float, limits: tuple[float, float, float], groups: list[Codes] | None, *, first: bool,
     present: Floats | None = None, simulated: Floats | None = None,
 ) -> ClippedOutcome:  # fmt: skip
     """The target of a file.
@@ -273,8 +273,8 @@ def clipped_outcome(
     a : float array (n,)
         Tempering.
     B : float
-    limits : (float, float)
-        Of the weight's variance over the reference's.
+    limits : (float, float, float)
+        :data:`.clipped_fit.WIDE` or ``NARROW``, of the weight's variance over the reference's.
     groups : list of int arrays, optional
         Groups of rows that C_B takes as one, where there are very many; default: each by itself.
     first : bool
