@@ -3,9 +3,9 @@
     python benchmarks/whole_file.py --samples 10 --out whole_file.csv        # goes on where it was stopped
 
 The population is 200,000 households, resampled from the 6,000 of laeken's eusilc, which R reads: region, size, sex and
-age of the first adult (public), what that person does, earners and children (4 stands for 4 and more), five components of
-the household's income, and their total.  Earnings are asked where somebody earns; members are more than children, and no
-fewer than earners and children together.
+age of the first adult (public), what that person does, earners and children (4 stands for 4 and more), five components
+of the household's income, and their total.  Earnings are asked where somebody earns; members are more than children,
+and no fewer than earners and children together.
 """
 
 from __future__ import annotations

@@ -260,7 +260,8 @@ def earnings() -> RealPopulation:
 def adults() -> RealPopulation:
     """A year's pay of 30,000 of 16 years and more, of whom half have none: resampled from 11,500 or so of eusilc.
 
-    Pay below 100 euros is taken to be that.  The weight is public, as a strict mixture has no density of it.
+    Pay below 100 euros is taken to be that.  Samples are simple ones of strata, whose weights are public, as a strict
+    mixture has no density of them.
 
     Raises
     ------
@@ -271,8 +272,8 @@ def adults() -> RealPopulation:
     pay, (low, high) = read["py010n"].fillna(0).to_numpy(), (100, 200_000)
     age = pd.cut(read["age"], ADULTS, right=False).astype(str)
     rows = pd.DataFrame({"sex": read["rb090"], "age": age, "pay": np.where(pay > 0, pay.clip(low, high), 0.0)})
-    frame, noise = _resampled(rows)
-    frame["size"] = np.exp(0.4 * noise)
+    frame, _ = _resampled(rows)
+    frame["size"] = 1.0
     formula = "pay ~ sex + age"
     model = Mixture(formula, zeros=True, bounds=(low, high), weight="public")
     return RealPopulation("adults", frame, formula, (low, high), "age", "size", model=model)
