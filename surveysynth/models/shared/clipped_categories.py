@@ -13,15 +13,16 @@ beside even shares, it is the pseudo posterior: the prior times prod p^a.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
+import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from ...engines.hamiltonian import Target
 from .clipped_fit import PRIOR_SD, contrasts_of, known_of, whitening
-from .clipped_ratio import clipped_offset
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -83,17 +84,14 @@ class ClippedCategories:
         C, W, at_ref = self.contrasts, self.X @ self.Q, self.X @ self.reference
         log_ref = log_softmax(at_ref, axis=1)
         G, K = log_ref.shape
-        counts = np.bincount(self.row * K + self.category, self.a, G * K).astype(np.float64)
-        expected = (self.tempering[:, None] * np.exp(log_ref)).ravel()
+        counts = np.bincount(self.row * K + self.category, self.a, G * K).astype(np.float64).reshape(G, K)
         precision = self.prior_sd**-2
 
         def target(point: Floats) -> tuple[float, Floats]:
-            log_p = log_softmax(at_ref + W @ point.reshape(-1, K - 1) @ C.T, axis=1)
-            value, _, of_ratio = clipped_offset((log_p - log_ref).ravel(), counts, expected, self.B, point)
+            log_odds = at_ref + W @ (point.reshape(-1, K - 1) @ C.T)
+            value, of_log_odds = _clipped(log_odds, log_ref, counts, self.tempering, self.B)
             if not np.isfinite(value):
                 return -np.inf, point
-            direct = of_ratio.reshape(G, K)
-            of_log_odds = direct - np.exp(log_p) * direct.sum(axis=1, keepdims=True)
             gradient = (W.T @ (of_log_odds @ C)).ravel() - precision * point
             return value - precision * float(point @ point) / 2, gradient
 
@@ -102,6 +100,42 @@ class ClippedCategories:
     def coefficients(self, point: Floats) -> Floats:
         """Of log odds, which add up to 0 over the categories but for those of the reference: (P, K)."""
         return np.asarray(self.reference + self.Q @ point.reshape(-1, self.K - 1) @ self.contrasts.T)
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _clipped(
+    log_odds: Floats, log_ref: Floats, counts: Floats, tempering: Floats, B: float
+) -> tuple[float, Floats]:  # fmt: skip
+    """Sum over rows and categories of what counts times the clamped log ratio is, less C_B; slope in the log odds.
+
+    All are (rows, K), ``tempering`` (rows,).
+    """
+    G, K = log_odds.shape
+    total, slope, p = 0.0, np.empty((G, K)), np.empty(K)
+    low, high = math.exp(-B), math.exp(B)
+    for g in range(G):
+        largest, mass, whole = -math.inf, 0.0, 0.0
+        for k in range(K):
+            largest = max(largest, log_odds[g, k])
+        for k in range(K):
+            p[k] = math.exp(log_odds[g, k] - largest)
+            mass += p[k]
+        log_mass = largest + math.log(mass)
+        for k in range(K):
+            p[k] /= mass
+            ratio = log_odds[g, k] - log_mass - log_ref[g, k]
+            total += counts[g, k] * min(max(ratio, -B), B) if counts[g, k] != 0 else 0.0
+            if -B < ratio < B:
+                expected = tempering[g] * p[k]  # the reference's probability times e^l
+                slope[g, k] = counts[g, k] - expected
+            else:
+                clipped = math.exp(log_ref[g, k]) * (high if ratio > 0 else low)
+                expected, slope[g, k] = tempering[g] * clipped if tempering[g] != 0 else 0.0, 0.0
+            total -= expected
+            whole += slope[g, k]
+        for k in range(K):
+            slope[g, k] -= p[k] * whole
+    return total, slope
 
 
 def clipped_categories(
