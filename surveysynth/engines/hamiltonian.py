@@ -155,18 +155,19 @@ def _leapfrog(
 def _root(visited: Floats, scale: Floats, groups: tuple[int, int]) -> Floats:
     """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``.
 
-    Groups have one correlation, and variances that are drawn towards those of all groups.
+    Where there are groups, they have one correlation, and variances that are drawn towards those of all groups.
     """
     n, (many, size) = len(visited), groups
-    if scale.ndim > 1:
-        variance = np.linalg.solve(scale, visited.T).var(axis=1)
-        return np.asarray(scale * np.sqrt((n * variance + 10) / (n + 10)))
-    root = np.diag(np.sqrt((n * visited.var(axis=0) + 10 * scale**2) / (n + 10)))
-    if many:
-        centred = (visited - visited.mean(axis=0))[:, : many * size].reshape(-1, size)
-        prior = 10 * np.diag((scale[: many * size].reshape(many, size) ** 2).mean(axis=0))
-        alike = (centred.T @ centred + prior) / (len(centred) + 10)
-        common, own = np.diag(alike), visited[:, : many * size].var(axis=0).reshape(many, size)
-        stretch = np.sqrt((n * own + ALIKE * common) / ((n + ALIKE) * common)).ravel()
-        root[: many * size, : many * size] = stretch[:, None] * np.kron(np.eye(many), np.linalg.cholesky(alike))
+    factor, centred = np.diag(scale) if scale.ndim == 1 else scale, visited - visited.mean(axis=0)
+    root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
+    if not many:
+        apart = np.linalg.solve(root, centred.T)
+        towards = 10 + len(root) / 2
+        return np.asarray(root @ np.linalg.cholesky((apart @ apart.T + towards * np.eye(len(root))) / (n + towards)))
+    parts = centred[:, : many * size].reshape(-1, size)
+    prior = 10 * np.diag((scale[: many * size].reshape(many, size) ** 2).mean(axis=0))
+    alike = (parts.T @ parts + prior) / (len(parts) + 10)
+    common, own = np.diag(alike), visited[:, : many * size].var(axis=0).reshape(many, size)
+    stretch = np.sqrt((n * own + ALIKE * common) / ((n + ALIKE) * common)).ravel()
+    root[: many * size, : many * size] = stretch[:, None] * np.kron(np.eye(many), np.linalg.cholesky(alike))
     return root
