@@ -81,26 +81,27 @@ def strict() -> ss.Sequential:
         amount("pensions", "region"), category("earners", "log(pensions + 1000)"),
         category("activity", "earners + log(pensions + 1000)"), category("children", "earners + C(activity)"),
         amount("earnings", "earners + children"), amount("business", "earners + log(earnings + 1000)"),
-        amount("benefits", "earners + children + log(pensions + 1000)"),
+        amount("benefits", "C(activity) + earners + children + log(pensions + 1000)"),
         amount("capital", "log(earnings + 1000) + log(pensions + 1000)"),
     ], applies=APPLIES, elsewhere=NONE)  # fmt: skip
 
 
 def pseudo() -> ss.Sequential:
-    """The same outcomes; whether there is an amount is a category, and amounts are asked of those who have one."""
+    """The same outcomes, a count first; whether there is an amount is a category, and amounts are of those with one."""
     models: list[ss.Synthesizer] = [
-        ss.NegativeBinomialRegression("earners ~ region + age + sex + members"),
-        ss.MultinomialRegression("C(activity) ~ age + sex + earners"),
+        ss.NegativeBinomialRegression(f"earners ~ {GIVEN} + region"),
+        ss.MultinomialRegression(f"C(activity) ~ {GIVEN} + earners"),
+        ss.MultinomialRegression(f"C(children) ~ {GIVEN} + earners + C(activity)"),
     ]
-    before = {"earnings": "earners", "business": "earners", "pensions": "C(activity) + earners",
-              "benefits": "earners", "capital": "log(earnings + 1000)"}  # fmt: skip
+    before = {"pensions": "C(activity) + earners", "earnings": "earners + children",
+              "business": "earners + log(earnings + 1000)", "benefits": "earners + children + log(pensions + 1000)",
+              "capital": "log(earnings + 1000) + log(pensions + 1000)"}  # fmt: skip
     for name, more in before.items():
         models += [
             ss.MultinomialRegression(f"C(has_{name}) ~ {GIVEN} + {more}"),
             ss.FBS(f"{name} ~ {GIVEN} + {more}", prior="flat"),
         ]
-    models.append(ss.NegativeBinomialRegression("children ~ age + members + earners"))
-    applies = {name: f"has_{name} == 'yes'" for name in COMPONENTS} | {"children": "members > 1"}
+    applies = {name: f"has_{name} == 'yes'" for name in COMPONENTS}
     return ss.Sequential(models, applies=applies, elsewhere=dict.fromkeys(applies, 0))
 
 
@@ -215,10 +216,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--samples", type=int, default=10)
     parser.add_argument("--first", type=int, default=1, help="seed of the first sample")
-    parser.add_argument("--n", type=int, default=2000)
+    parser.add_argument("--n", type=int, default=12_000)
     parser.add_argument("--epsilon", type=float, default=10.8)
-    parser.add_argument("--m", type=int, default=2)
-    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--m", type=int, default=4)
+    parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--mechanisms", default="strict,pseudo")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
