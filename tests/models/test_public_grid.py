@@ -8,32 +8,47 @@ from scipy.optimize import minimize
 
 from surveysynth.models.shared import clipped_fit
 from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target, straight
-from surveysynth.models.shared.public_grid import LIMIT, STEP, crowded, on_grid
+from surveysynth.models.shared.public_grid import REACH, STEP, added_variance, crowded, on_grid
 
-N, CLAMP, A = 210_000, 1.4, 0.2
+N, CLAMP, A = 210_000, {2: 1.4, 3: 1.8}, 0.2
 
 
 @settings(max_examples=50, deadline=None)
-@given(d=st.sampled_from([1, 2]), seed=st.integers(0, 2**32 - 1), G=st.integers(1, 4))
+@given(d=st.sampled_from([1, 2, 3]), seed=st.integers(0, 2**32 - 1), G=st.integers(1, 4))
 def test_points_keep_what_rows_count_and_where_they_lie(d, seed, G):
     rng = np.random.default_rng(seed)
     start = np.concatenate([[0], np.sort(rng.integers(0, 300, G - 1)), [300]])  # some rows may have no record
     v, a = rng.normal(0, 1.5, (d, 300)), rng.uniform(0, 2, 300)
     points, counts, begins = on_grid(v, a, start)
-    np.testing.assert_allclose(points / STEP, np.round(points / STEP), atol=1e-9)
+    far = np.abs(points).max(axis=0) > REACH[d]
+    np.testing.assert_allclose(points[:, ~far] / STEP[d], np.round(points[:, ~far] / STEP[d]), atol=1e-9)
     for row in range(G):
         own, there = slice(start[row], start[row + 1]), slice(begins[row], begins[row + 1])
         np.testing.assert_allclose(counts[there].sum(), a[own].sum(), rtol=1e-12)
         np.testing.assert_allclose(points[:, there] @ counts[there], v[:, own] @ a[own], rtol=1e-9, atol=1e-9)
-        share = v[:, own] / STEP - np.floor(v[:, own] / STEP)  # of the way to the next point: a Bernoulli's variance
-        wider = (v[:, own] ** 2 + STEP**2 * share * (1 - share)) @ a[own]
+        share = v[:, own] / STEP[d] - np.floor(v[:, own] / STEP[d])  # of the way to the next point
+        share[:, np.abs(v[:, own]).max(axis=0) > REACH[d]] = 0
+        # Of a record that counts at two points the variance is a Bernoulli variable's.
+        wider = (v[:, own] ** 2 + STEP[d] ** 2 * share * (1 - share)) @ a[own]
         np.testing.assert_allclose(points[:, there] ** 2 @ counts[there], wider, rtol=1e-9, atol=1e-9)
 
 
-def test_what_lies_far_is_moved_to_the_limit():
-    points, counts, _ = on_grid(np.array([[-1e9, 1e9, LIMIT]]), np.array([1.0, 2.0, 4.0]), np.array([0, 3]))
-    np.testing.assert_allclose(points, [[-LIMIT, LIMIT]])
-    np.testing.assert_allclose(counts, [1, 6])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_what_lies_far_stays_where_it_is_and_what_lies_at_the_end_is_a_point(d):
+    v = np.zeros((d, 4))
+    v[0] = [-1e9, REACH[d], 2 * REACH[d], REACH[d]]
+    points, counts, begins = on_grid(v, np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 2, 4]))
+    np.testing.assert_allclose(points[0], [REACH[d], -1e9, REACH[d], 2 * REACH[d]])
+    np.testing.assert_allclose(counts, [2, 1, 4, 3])
+    assert begins.tolist() == [0, 2, 4]
+
+
+def test_the_variance_of_a_coordinate_grows_by_what_is_said_and_no_covariance_does():
+    rng = np.random.default_rng(5)
+    v = np.array([[1, 0, 0], [0.6, 0.8, 0], [0.2, -0.3, 0.9]]) @ np.clip(rng.standard_normal((3, 400_000)), -1.7, 1.7)
+    points, counts, _ = on_grid(v, np.ones(400_000), np.array([0, 400_000]))
+    grown = np.cov(points, fweights=None, aweights=counts, ddof=0) - np.cov(v, ddof=0)
+    np.testing.assert_allclose(grown, added_variance(3) * np.eye(3), atol=4 * STEP[3] * 0.5 / 400_000**0.5)
 
 
 def test_the_number_of_points_does_not_grow_with_the_records():
@@ -42,43 +57,55 @@ def test_the_number_of_points_does_not_grow_with_the_records():
     assert sizes[1] < 1.5 * sizes[0] < 30_000
 
 
-@pytest.fixture(scope="module")
-def file():
+@pytest.fixture(scope="module", params=[2, 3])
+def file(request):
     """Many records in one row: log amounts with tails and heaps, log weights that bend with them."""
     rng = np.random.default_rng(2)
     y = 0.1 + rng.standard_t(6, N) * 0.8
     y = np.where(rng.random(N) < 0.15, np.round(2 * y) / 2, y)
-    Y = np.column_stack([y, -0.2 + 0.3 * y + 0.1 * y**2 + 0.5 * rng.standard_normal(N)])
-    return np.ones((1, 1)), np.zeros(N, np.intp), Y
+    other = 0.4 * y + 0.7 * rng.standard_normal(N)
+    Y = np.column_stack([y, other, -0.2 + 0.3 * y + 0.1 * y**2 + 0.5 * rng.standard_normal(N)])
+    return np.ones((1, 1)), np.zeros(N, np.intp), Y if request.param == 3 else Y[:, [0, 2]]
 
 
-REFERENCE = Density(B=np.array([[0.15, -0.1]]), L=np.array([[0.9, 0.0], [0.3, 0.55]]), **straight(1, 2))
+REFERENCES = {
+    2: Density(B=np.array([[0.15, -0.1]]), L=np.array([[0.9, 0.0], [0.3, 0.55]]), **straight(1, 2)),
+    3: Density(
+        B=np.array([[0.15, 0.1, -0.1]]), L=np.array([[0.9, 0, 0], [0.3, 0.75, 0], [0.3, 0, 0.55]]), **straight(1, 3)
+    ),
+}
 
 
 def target(file, present=None):
-    return clipped_target(*file, REFERENCE, np.full(N, A), CLAMP, NARROW, True, present=present)
+    d = file[2].shape[1]
+    return clipped_target(*file, REFERENCES[d], np.full(N, A), CLAMP[d], NARROW, True, present=present)
 
 
 def test_a_record_moves_the_target_by_no_more_than_off_the_grid(file):
     X, pattern, Y = file
-    assert crowded(N, 1, 2)
-    far, rng = Y.copy(), np.random.default_rng(3)
-    far[0] = 40.0, -30.0
-    gone = np.ones(N)
+    d = Y.shape[1]
+    assert crowded(N, 1, d)
+    rng, gone = np.random.default_rng(3), np.ones(N)
     gone[0] = 0
-    here, moved, without = target(file), target((X, pattern, far)), target(file, gone)
-    functions, most = [each.function() for each in (here, moved, without)], np.zeros(2)
+    here, without = target(file), target(file, gone)
+    moved = []
+    for value in (40.0, 0.123):
+        far = Y.copy()
+        far[0] = -value
+        far[0, 0] = value
+        moved.append(target((X, pattern, far)))
+    functions, most = [each.function() for each in (here, without, *moved)], np.zeros(2)
     for _ in range(20):
         point = here.starts(1, rng)[0] + 0.3 * rng.standard_normal(here.scale.size)
-        base, replaced, blanked = (f(point)[0] for f in functions)
+        base, blanked, *replaced = (f(point)[0] for f in functions)
         if np.isfinite(base):
-            most = np.maximum(most, [abs(base - blanked), abs(base - replaced)])
-    assert 0 < most[0] <= A * CLAMP * (1 + 1e-6)
-    assert A * CLAMP / 2 < most[1] <= 2 * A * CLAMP * (1 + 1e-6)
+            most = np.maximum(most, [abs(base - blanked), max(abs(base - each) for each in replaced)])
+    assert 0 < most[0] <= A * CLAMP[d] * (1 + 1e-6)
+    assert A * CLAMP[d] / 2 < most[1] <= 2 * A * CLAMP[d] * (1 + 1e-6)
 
 
 def test_the_maximum_is_that_of_the_records(file, monkeypatch):
-    """In posterior standard deviations; the grid adds STEP^2 / 6 to a variance, on average, which is .06 of them."""
+    """In posterior standard deviations, once what the grid adds to variances is taken off."""
     on = target(file)
     monkeypatch.setattr(clipped_fit, "crowded", lambda *_: False)
     off = target(file)
@@ -91,7 +118,13 @@ def test_the_maximum_is_that_of_the_records(file, monkeypatch):
             value, slopes = f(centre + z * scale)
             return -value, -slopes * scale
 
-        return minimize(falling, np.zeros(scale.size), jac=True, method="BFGS").x
+        found = centre + scale * minimize(falling, np.zeros(scale.size), jac=True, method="BFGS").x
+        density = each.estimate(found)
+        covariance = density.L @ density.L.T
+        return density.B[0], covariance, np.concatenate([density.kappa, density.eta])
 
-    away = maximum(on) - maximum(off)
-    assert np.abs(away).max() < 0.2
+    (B, covariance, bent), (B_off, covariance_off, bent_off) = maximum(on), maximum(off)
+    sd, known = np.sqrt(np.diag(covariance_off)), N * A
+    assert (np.abs(B - B_off) / sd).max() < 0.2 / known**0.5
+    assert np.abs((covariance - covariance_off) / np.outer(sd, sd)).max() < 0.3 * (2 / known) ** 0.5
+    assert np.abs(bent - bent_off).max() < 0.3 / known**0.5

@@ -234,7 +234,7 @@ class RelativeRegression(Relative[J]):
         )  # fmt: skip
         groups = target.Q.shape[1], target.parts[0].d
         points, chain, diagnostics = tempered_chains(target, target.n, sampler, groups)
-        drawn = as_draws([target.density(point) for point in points])
+        drawn = as_draws([target.estimate(point) for point in points])
         return replace(drawn, chain=chain, diagnostics=diagnostics)
 
     def log_ratio_to(self, reference: Draws, records: J, draws: Draws) -> Floats:

@@ -26,7 +26,7 @@ from scipy.special import expit, log_softmax
 
 from ...engines.hamiltonian import Target
 from .clipped_ratio import Form, clipped_offset, clipped_ratio, extremes, rule
-from .public_grid import crowded, on_grid
+from .public_grid import added_variance, crowded, on_grid
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -136,7 +136,8 @@ class Part:
     ``W`` (rows, r) are the whitened predictor rows, ``slope`` (rows, d - 1) the reference's slopes there, ``varying``
     (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.  ``v`` (d, n) are the records'
     coordinates, in the order of their rows, and ``a`` (n,) their tempering; of very many records, those of the points
-    of a public grid.  ``known`` is about how many records' worth of information they have, which is public.
+    of a public grid, which adds ``added`` to the variance of each coordinate.  ``known`` is about how many records'
+    worth of information they have, which is public.
     """
 
     reference: Normal
@@ -153,6 +154,7 @@ class Part:
     start: Codes
     tempering: Floats
     known: float
+    added: float = 0.0
 
     @property
     def d(self) -> int:
@@ -254,14 +256,17 @@ class Part:
 
         return part
 
-    def normal(self, point: Floats) -> Normal:
-        """A point's parameters in the file's own units."""
+    def normal(self, point: Floats, added: float = 0.0) -> Normal:
+        """A point's parameters in the file's own units, its variances less what is ``added`` to them."""
         beta, form, theta = self.split(point)
         B = self.reference.B + self.Q @ beta @ self.reference.L.T
-        L = self.reference.L @ (form.lam + np.diag(np.exp(form.delta)))
+        root = form.lam + np.diag(np.exp(form.delta))
+        if added:
+            root = np.linalg.cholesky(root @ root.T - added * np.eye(self.d))
+        L = self.reference.L @ root
         if not self.curved:
             return Normal(B, L, **straight(*B.shape))
-        own = np.exp(-form.delta[-1])  # in its own sd; the kernel's are in the reference's
+        own = 1 / root[-1, -1]  # in its own sd; the kernel's are in the reference's
         return Normal(B, L, form.kappa * own, form.eta, (self.reference.slope + self.Q @ self.varying @ theta) * own)
 
 
@@ -390,10 +395,15 @@ class ClippedTarget:
         of_log = direct - np.exp(shares) * direct.sum(axis=1, keepdims=True)
         return np.asarray(of_log @ self.places.contrasts).ravel()
 
-    def density(self, point: Floats) -> Density:
-        """A point's parameters in the file's own units."""
+    def estimate(self, point: Floats) -> Density:
+        """What a draw says of the file: a point's parameters, less what a public grid adds to variances."""
+        return self.density(point, *(part.added for part in self.parts))
+
+    def density(self, point: Floats, *added: float) -> Density:
+        """A point's parameters in the file's own units, variances of each part less what is added to them."""
         *of_parts, psi, contrasts = self.split(point)
-        numbers, *of_zeros = [part.normal(own) for part, own in zip(self.parts, of_parts, strict=True)]
+        less = added or (0.0,) * len(self.parts)
+        numbers, *of_zeros = [part.normal(own, x) for part, own, x in zip(self.parts, of_parts, less, strict=True)]
         density = Density(**vars(numbers), log_shares=self._log_shares(contrasts), psu=self.reference.psu)
         if self.reference.zero is None:
             return density
@@ -527,13 +537,15 @@ def clipped_target(
         for first in range(0, chosen.size, RECORDS):
             block = slice(first, first + RECORDS)
             v[:, block] = np.linalg.solve(normal.L, (Y[chosen[block], columns] - mean[pattern[chosen[block]]]).T)
+        added = 0.0
         if crowded(chosen.size, G, len(v)):
+            added = added_variance(len(v))
             v, of_records, start = on_grid(v, of_records, start)
         row = np.repeat(np.arange(len(W)), np.diff(start))
         blocks = [slice(first, first + RECORDS) for first in range(0, row.size, RECORDS)] or [slice(0)]
         log_ref = np.concatenate([_log_density(v[:, at].T, normal, own[row[at]], curved) for at in blocks])
         counts = tempering * share
-        return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about)
+        return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about, added)
 
     if zero is None or log_odds is None or reference.zero is None:
         about = float(tempering.sum()) if simulated is None else known_of(a, simulated)
