@@ -344,22 +344,26 @@ class ClippedTarget:
         """The log target and its gradient, with memory of its own: one a chain."""
         functions = [part.function() for part in self.parts]
         rows = len(self.W)
+        measured = None if self.log_odds is None else log_shares_of(self.log_odds)
 
         def target(point: Floats) -> tuple[float, Floats]:
             *of_parts, psi, contrasts = self.split(point)
             shares = self._log_shares(contrasts)
-            log_odds = np.zeros(rows) if self.log_odds is None else self.log_odds + self.W @ psi
+            offset, log_p = self._offset(shares), None
+            if self.log_odds is not None:
+                log_p = log_shares_of(self.log_odds + self.W @ psi)
             total, gradients, of_offset = 0.0, [], np.zeros(rows)
             for k, (function, own) in enumerate(zip(functions, of_parts, strict=True)):
-                value, slopes, g_offset = function(own, self._offset(shares, log_odds, zero=k == 1))
+                more = 0.0 if log_p is None or measured is None else log_p[k] - measured[k]
+                value, slopes, g_offset = function(own, offset + more)
                 if not np.isfinite(value):
                     return -np.inf, point
                 total += value
                 gradients.append(slopes)
                 of_offset += g_offset
-            if self.log_odds is not None:  # the last offset is that of zeros
-                p = expit(log_odds)
-                gradients.append(self.W.T @ (g_offset - p * of_offset) - psi / prior_sd(self.W) ** 2)
+            if log_p is not None:  # the last offset is that of zeros
+                of_odds = g_offset - np.exp(log_p[1]) * of_offset
+                gradients.append(self.W.T @ of_odds - psi / prior_sd(self.W) ** 2)
             if shares is not None:
                 gradients.append(self._of_shares(of_offset, shares) - contrasts / PRIOR_SD**2)
             total -= float((psi**2).sum()) / (2 * prior_sd(self.W) ** 2) + float((contrasts**2).sum()) / (
@@ -369,15 +373,11 @@ class ClippedTarget:
 
         return target
 
-    def _offset(self, shares: Floats | None, log_odds: Floats, *, zero: bool) -> Floats:
-        """Log of how many times as probable each row's category, and zero or not, are as under the reference."""
-        offset = np.zeros(len(self.W))
-        if shares is not None and self.reference.log_shares is not None and self.places is not None:
-            offset += (shares - self.reference.log_shares)[self.places.cell, self.places.category]
-        if self.log_odds is not None:
-            sign = 1 if zero else -1
-            offset += np.logaddexp(0, -sign * self.log_odds) - np.logaddexp(0, -sign * log_odds)
-        return offset
+    def _offset(self, shares: Floats | None) -> Floats:
+        """Log of how many times as probable each row's category is as under the reference."""
+        if shares is None or self.reference.log_shares is None or self.places is None:
+            return np.zeros(len(self.W))
+        return np.asarray((shares - self.reference.log_shares)[self.places.cell, self.places.category])
 
     def _log_shares(self, contrasts: Floats) -> Floats | None:
         """Log shares of categories (cells, K): the reference's plus contrasts, normalized."""
@@ -409,6 +409,12 @@ class ClippedTarget:
             return density
         zero = self.reference.zero + self.Q @ psi
         return replace(density, zero=zero, B_zero=of_zeros[0].B, L_zero=of_zeros[0].L)
+
+
+def log_shares_of(log_odds: Floats) -> tuple[Floats, Floats]:
+    """Logs of 1 - p and of p, of what has these log odds."""
+    beside = np.log(1 + np.exp(-np.abs(log_odds)))
+    return np.minimum(-log_odds, 0) - beside, np.minimum(log_odds, 0) - beside
 
 
 def contrasts_of(K: int) -> Floats:
