@@ -47,7 +47,7 @@ CURVED = (
 )
 REFERENCE_PRIOR = (
     "coefficients of K whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2 / K), the "
-    "covariance flat where, over that of the reference, it lies within public limits"
+    "covariance flat where its eigenvalues, over those of the reference, lie within public limits"
 )
 
 J = TypeVar("J", bound=JointRecords)

@@ -2,8 +2,8 @@
 
 With the reference's B_ref, Sigma_ref = L_ref L_ref' and whitened predictors W = X Q (W'W / n = I) a record's
 coordinates are v = L_ref^-1 (y - B_ref' x) and their means are beta' W: so beta = 0, Lambda = I is the reference.
-The prior is public: beta ~ N(0, 4 / rank), lambda and delta flat where Lambda Lambda' lies within public limits,
-and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2), and its slopes
+The prior is public: beta ~ N(0, 4 / rank), lambda and delta flat where eigenvalues of Lambda Lambda' lie within
+public limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2), and its slopes
 s = s_ref + theta' C' W with theta ~ N(0, .3^2 / (rank - 1)), C' W being what of W adds up to 0.
 
 Zeros, where they are an outcome of their own, and categories k, multinomial within public cells, stand in the same
@@ -40,10 +40,10 @@ CURVATURE_SD, SPREAD_SD = 0.2, 0.12  # of kappa and eta; free, the density has s
 # Of the slope in a row of mean leverage.  In eusilc households large ones have low incomes where the head is of working
 # age and small ones where not: with one slope for all, means of the old were 7% too high, and of Styria 5%.
 SLOPE_SD = 0.3
-# Of the covariance over the reference's, a first draw's and the others': least eigenvalue without the last coordinate,
-# largest of all, least variance of the last one given the others.  C_B is in closed form there, however small it is;
-# weights that nearly follow from the predictors have .06 of the first reference's.
-WIDE, NARROW = (0.1, 4.0, 0.01), (0.4, 2.5, 0.4)
+# Limits of eigenvalues of the covariance over the reference's, a first draw's and the others': from, to, and from where
+# the last coordinate is left out.  Its variance given the others can be smaller, as C_B is in closed form there: of
+# weights that nearly follow from the predictors it is .06 of the first reference's.
+WIDE, NARROW = (0.01, 4.0, 0.1), (0.4, 2.5, 0.4)
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
 MANY_ROWS, NEAR = 256, 1e-3  # beyond so many predictor rows, C_B is that of groups; their mean square, at the least
 RECORDS = 1 << 18  # whose coordinates are computed at a time
@@ -147,7 +147,7 @@ class Part:
     slope: Floats
     varying: Floats
     B: float
-    limits: tuple[float, float, float]  # of Lambda Lambda', as of ``WIDE``
+    limits: tuple[float, float, float]  # of eigenvalues of Lambda Lambda', as ``WIDE``
     v: Floats
     log_ref: Floats
     a: Floats
@@ -231,14 +231,14 @@ class Part:
         g, reference = Form.zeros(d, curved=self.curved), Form.zeros(d, curved=self.curved)
         if self.curved:
             reference = reference._replace(kappa=self.reference.kappa, eta=self.reference.eta)
-        (low, high, narrow), lower = self.limits, self.below
+        (low, high, others), lower = self.limits, self.below
         v, centre, precision = self.v, self.centre, self.precision
         of_slopes = self.W @ self.varying if self.curved else self.slope
 
         def part(point: Floats, offset: Floats) -> tuple[float, Floats, Floats]:
             beta, form, theta = self.split(point)
-            least, largest, last = extremes(form)
-            if not (low <= least and largest <= high and narrow <= last):
+            least, largest, without_last = extremes(form)
+            if not (low <= least and largest <= high and others <= without_last):
                 return -np.inf, point, offset
             value = clipped_ratio(
                 self.W @ beta, self.slope + of_slopes @ theta if self.curved else self.slope, offset, form, self.slope,

@@ -77,14 +77,11 @@ def rule(dimensions: int, step: float) -> tuple[Floats, Floats]:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def extremes(form: Form) -> tuple[float, float, float]:
-    """Of the covariance over the reference's: least eigenvalue of all but the last coordinate, largest of all.
-
-    Third, the variance of the last coordinate given the others.
-    """
+    """Least and largest eigenvalue of the covariance over the reference's; the least without the last coordinate."""
     root, last = form.lam + np.diag(np.exp(form.delta)), len(form.delta) - 1
     covariance = root @ root.T
-    least = np.linalg.eigvalsh(covariance[:last, :last])[0] if last > 0 else np.inf
-    return least, np.linalg.eigvalsh(covariance)[-1], root[last, last] ** 2
+    eigenvalues = np.linalg.eigvalsh(covariance)
+    return eigenvalues[0], eigenvalues[-1], np.linalg.eigvalsh(covariance[:last, :last])[0] if last > 0 else np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE, inline="always")
