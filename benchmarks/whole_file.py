@@ -33,6 +33,12 @@ RULES = ["earners + children <= members", "children < members"]
 APPLIES = {"earnings": "earners > 0", "business": "earners > 0"}
 NONE = dict.fromkeys(APPLIES, 0)
 GIVEN = "age + sex + members + log(members)"
+MORE = {  # that amounts are given, in the order in which they are drawn
+    "pensions": "C(activity) + earners", "earnings": "earners + children",
+    "business": "earners + log(earnings + 1000)",
+    "benefits": "C(activity) + earners + children + log(pensions + 1000)",
+    "capital": "log(earnings + 1000) + log(pensions + 1000)",
+}  # fmt: skip
 
 
 def population() -> pd.DataFrame:
@@ -80,9 +86,7 @@ def strict() -> ss.Sequential:
     return ss.Sequential([
         amount("pensions", "region"), category("earners", "log(pensions + 1000)"),
         category("activity", "earners + log(pensions + 1000)"), category("children", "earners + C(activity)"),
-        amount("earnings", "earners + children"), amount("business", "earners + log(earnings + 1000)"),
-        amount("benefits", "C(activity) + earners + children + log(pensions + 1000)"),
-        amount("capital", "log(earnings + 1000) + log(pensions + 1000)"),
+        *(amount(name, more) for name, more in MORE.items() if name != "pensions"),
     ], applies=APPLIES, elsewhere=NONE)  # fmt: skip
 
 
@@ -93,10 +97,7 @@ def pseudo() -> ss.Sequential:
         ss.MultinomialRegression(f"C(activity) ~ {GIVEN} + earners"),
         ss.MultinomialRegression(f"C(children) ~ {GIVEN} + earners + C(activity)"),
     ]
-    before = {"pensions": "C(activity) + earners", "earnings": "earners + children",
-              "business": "earners + log(earnings + 1000)", "benefits": "earners + children + log(pensions + 1000)",
-              "capital": "log(earnings + 1000) + log(pensions + 1000)"}  # fmt: skip
-    for name, more in before.items():
+    for name, more in MORE.items():
         models += [
             ss.MultinomialRegression(f"C(has_{name}) ~ {GIVEN} + {more}"),
             ss.FBS(f"{name} ~ {GIVEN} + {more}", prior="flat"),

@@ -39,7 +39,8 @@ def test_chains_sample_a_correlated_normal_and_stay_within_bounds():
 
 def test_parameters_that_are_nearly_one_mix_as_well_as_apart():
     """Four normals whose correlations are .98: the metric takes them apart."""
-    precision = np.linalg.inv(np.full((4, 4), 0.98) + 0.02 * np.eye(4))
+    covariance = np.full((4, 4), 0.98) + 0.02 * np.eye(4)
+    precision = np.linalg.inv(covariance)
     rng = np.random.default_rng(3)
     values, divergences = sample_chains(
         lambda: lambda x: (float(-x @ precision @ x / 2), -precision @ x), [np.zeros(4)] * 4, np.ones(4), rng,
@@ -47,7 +48,7 @@ def test_parameters_that_are_nearly_one_mix_as_well_as_apart():
     )  # fmt: skip
     found = diagnose({"x": values}, divergences)
     assert min(found.ess_bulk, found.ess_tail) > 1000
-    np.testing.assert_allclose(np.cov(values.reshape(-1, 4).T), np.full((4, 4), 0.98) + 0.02 * np.eye(4), atol=0.15)
+    np.testing.assert_allclose(np.cov(values.reshape(-1, 4).T), covariance, atol=0.15)
 
 
 def of_gammas(shapes, beyond=np.inf):

@@ -47,7 +47,7 @@ def test_the_variance_of_a_coordinate_grows_by_what_is_said_and_no_covariance_do
     rng = np.random.default_rng(5)
     v = np.array([[1, 0, 0], [0.6, 0.8, 0], [0.2, -0.3, 0.9]]) @ np.clip(rng.standard_normal((3, 400_000)), -1.7, 1.7)
     points, counts, _ = on_grid(v, np.ones(400_000), np.array([0, 400_000]))
-    grown = np.cov(points, fweights=None, aweights=counts, ddof=0) - np.cov(v, ddof=0)
+    grown = np.cov(points, aweights=counts, ddof=0) - np.cov(v, ddof=0)
     np.testing.assert_allclose(grown, added_variance(3) * np.eye(3), atol=4 * STEP[3] * 0.5 / 400_000**0.5)
 
 

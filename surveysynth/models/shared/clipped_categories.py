@@ -124,13 +124,12 @@ def _clipped(
         for k in range(K):
             p[k] /= mass
             ratio = log_odds[g, k] - log_mass - log_ref[g, k]
-            total += counts[g, k] * min(max(ratio, -B), B) if counts[g, k] != 0 else 0.0
+            total += counts[g, k] * min(max(ratio, -B), B)
             if -B < ratio < B:
                 expected = tempering[g] * p[k]  # the reference's probability times e^l
                 slope[g, k] = counts[g, k] - expected
             else:
-                clipped = math.exp(log_ref[g, k]) * (high if ratio > 0 else low)
-                expected, slope[g, k] = tempering[g] * clipped if tempering[g] != 0 else 0.0, 0.0
+                expected, slope[g, k] = tempering[g] * math.exp(log_ref[g, k]) * (high if ratio > 0 else low), 0.0
             total -= expected
             whole += slope[g, k]
         for k in range(K):

@@ -53,34 +53,30 @@ def on_grid(v: Floats, a: Floats, start: Codes) -> tuple[Floats, Floats, Codes]:
         The same of the points.
     """
     d = len(v)
-    whole = np.ascontiguousarray(v if d == 3 else np.vstack([np.zeros((3 - d, v.shape[1])), v]))
-    sides = np.ones(3, dtype=np.intp)
-    sides[3 - d :] = round(2 * REACH[d] / STEP[d]) + 1
-    points, counts, begins = _spread(whole, a, start, sides, STEP[d], REACH[d])
-    return np.ascontiguousarray(points[3 - d :]), counts, begins
+    return _spread(v, a, start, round(2 * REACH[d] / STEP[d]) + 1, STEP[d], REACH[d])
 
 
 @njit(cache=True, nogil=True)
 def _spread(
-    v: Floats, a: Floats, start: Codes, sides: Codes, step: float, reach: float
+    v: Floats, a: Floats, start: Codes, side: int, step: float, reach: float
 ) -> tuple[Floats, Floats, Codes]:  # fmt: skip
-    """Of (3, n) coordinates on a grid of so many points each way: one where there is no coordinate."""
-    G = len(start) - 1
+    """On a grid of so many points each way."""
+    d, G = len(v), len(start) - 1
     begins = np.zeros(G + 1, np.intp)
     for row in range(G):
-        grid, far = _row(v, a, start[row], start[row + 1], sides, step, reach)
+        grid, far = _row(v, a, start[row], start[row + 1], side, step, reach)
         begins[row + 1] = begins[row] + np.count_nonzero(grid) + far
-    points, counts = np.empty((3, begins[G])), np.empty(begins[G])
+    points, counts = np.empty((d, begins[G])), np.empty(begins[G])
     for row in range(G):
-        grid, _ = _row(v, a, start[row], start[row + 1], sides, step, reach)
+        grid, _ = _row(v, a, start[row], start[row + 1], side, step, reach)
         at = begins[row]
-        for i in range(sides[0]):
-            for j in range(sides[1]):
-                for k in range(sides[2]):
-                    if grid[i, j, k] != 0:
-                        points[0, at], points[1, at] = _at(i, sides[0], step, reach), _at(j, sides[1], step, reach)
-                        points[2, at], counts[at] = _at(k, sides[2], step, reach), grid[i, j, k]
-                        at += 1
+        for point in range(grid.size):
+            if grid[point] != 0:
+                counts[at], left = grid[point], point
+                for j in range(d - 1, -1, -1):
+                    points[j, at] = left % side * step - reach
+                    left //= side
+                at += 1
         for r in range(start[row], start[row + 1]):
             if not _near(v, r, reach):
                 points[:, at], counts[at] = v[:, r], a[r]
@@ -89,45 +85,32 @@ def _spread(
 
 
 @njit(cache=True, nogil=True)
-def _row(
-    v: Floats, a: Floats, first: int, end: int, sides: Codes, step: float, reach: float
-) -> tuple[Floats, int]:  # fmt: skip
-    """What the records of one row count at every point, and how many of them lie far."""
-    grid, far = np.zeros((sides[0], sides[1], sides[2])), 0
+def _row(v: Floats, a: Floats, first: int, end: int, side: int, step: float, reach: float) -> tuple[Floats, int]:
+    """What the records of one row count at every point, the last coordinate fastest; how many of them lie far."""
+    d, far = len(v), 0
+    grid, below, share = np.zeros(side**d), np.empty(d, np.intp), np.empty(d)
     for r in range(first, end):
         if not _near(v, r, reach):
             far += 1
             continue
-        i, share_i = _place(v[0, r], sides[0], step, reach)
-        j, share_j = _place(v[1, r], sides[1], step, reach)
-        k, share_k = _place(v[2, r], sides[2], step, reach)
-        for x in range(1 + (share_i > 0)):
-            of_i = a[r] * (share_i if x else 1 - share_i)
-            for y in range(1 + (share_j > 0)):
-                of_j = of_i * (share_j if y else 1 - share_j)
-                grid[i + x, j + y, k] += of_j * (1 - share_k)
-                if share_k > 0:
-                    grid[i + x, j + y, k + 1] += of_j * share_k
+        for j in range(d):
+            steps = (v[j, r] + reach) / step
+            below[j] = min(int(steps), side - 2)
+            share[j] = steps - below[j]  # of the way from the point below to the next
+        for corner in range(2**d):
+            point, counted = 0, a[r]
+            for j in range(d):
+                above = corner >> j & 1
+                point = point * side + below[j] + above
+                counted *= share[j] if above else 1 - share[j]
+            grid[point] += counted
     return grid, far
 
 
 @njit(cache=True, nogil=True)
 def _near(v: Floats, record: int, reach: float) -> bool:
     """Whether a record lies on the grid."""
-    return max(abs(v[0, record]), abs(v[1, record]), abs(v[2, record])) <= reach
-
-
-@njit(cache=True, nogil=True)
-def _place(x: float, side: int, step: float, reach: float) -> tuple[int, float]:
-    """The point below a coordinate, and how far it lies from there to the next."""
-    if side == 1:
-        return 0, 0.0
-    steps = (x + reach) / step
-    below = min(int(steps), side - 1)
-    return below, steps - below if below < side - 1 else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _at(point: int, side: int, step: float, reach: float) -> float:
-    """Where a point lies."""
-    return point * step - reach if side > 1 else 0.0
+    near = True
+    for j in range(len(v)):
+        near = near and abs(v[j, record]) <= reach
+    return near
