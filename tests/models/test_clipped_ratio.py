@@ -218,17 +218,17 @@ def test_of_two_modes_chains_sample_what_the_density_says_whichever_record_decid
 def test_a_rival_mode_loses_at_least_the_gap_that_refusals_go_by(B, gap):
     """By quadrature, t errors of 5 degrees of freedom, references up to a standard deviation off."""
     x = np.linspace(-25, 25, 5001)
-    places, spreads = np.linspace(-5, 5, 41), np.linspace(*np.log(WIDE[:2]), 23) / 2
+    places, spreads = np.linspace(-5, 5, 41), np.linspace(*np.log(WIDE[:2]), 37) / 2
     for centre, sd in [(0, 1), (0.4, 1.3), (1, 1), (1, 0.8)]:
         true = student.pdf((x - centre) / (sd * 0.6**0.5), 5)
         true /= true.sum()
-        score = np.empty((41, 23))
+        score = np.empty((41, 37))
         for i, mu in enumerate(places):
             for j, delta in enumerate(spreads):
                 ratio = np.clip(-(((x - mu) / np.exp(delta)) ** 2) / 2 - delta + x**2 / 2, -B, B)
                 score[i, j] = true @ ratio - norm.pdf(x) @ np.exp(ratio) * (x[1] - x[0])
         around = np.pad(score, 1, constant_values=-np.inf)
-        tops = np.all([score >= around[1 + i : 42 + i, 1 + j : 24 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=0)
+        tops = np.all([score >= around[1 + i : 42 + i, 1 + j : 38 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=0)
         best, *rivals = np.sort(score[tops])[::-1]
         assert all(best - rival >= gap for rival in rivals)
 
