@@ -27,6 +27,7 @@ from .tables import (
     headings,
     least_degf,
     present,
+    records_of,
     shared_partitions,
 )
 from .variance import degrees_of_freedom, variances
@@ -162,7 +163,8 @@ def differences(
             ] if moving or same_quantity[0].statistic != "count" else []  # fmt: skip
             parts.append(
                 columns_of(
-                    same_quantity[0], same[0].labels, statistics, results, degf, cell, label,
+                    same_quantity[0], same[0].labels, statistics, results, degf,
+                    np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
                     noise=np.array(noise) if noise else None, interval=interval,
                 )
             )  # fmt: skip
@@ -263,9 +265,10 @@ def _between_designs(
             degf = _welch([one.variance, other.variance], of)
             parts.append(
                 columns_of(
-                    pair[0], first.labels, statistics, [apart], degf, [np.concatenate(cells)], label, interval=interval
+                    pair[0], first.labels, statistics, [apart], degf, records_of(np.concatenate(cells), domains), label,
+                    interval=interval,
                 )
-            )
+            )  # fmt: skip
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(surveys[1].labels | surveys[0].labels, outcomes, names, denominator)

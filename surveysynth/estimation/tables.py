@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list, one_of, rows
 from . import combining
+from .cells import CellMoments
 from .design_effects import Deff, design_effects
 from .estimators import Estimates, choose, estimated, estimator_of, samplics_seconds
 from .intervals import USUAL, Interval, Method
@@ -218,38 +219,83 @@ def tabulate(
     for same_quantity, under_noise, under_model in zip(zip(*ordinary, strict=True), noisy, modelled, strict=True):
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
+        which = [choose(estimator, design, each, seconds) for design, each in zip(surveys, same_quantity, strict=True)]
+        used.update(which)
+        again = (
+            (redrawn if moving or quantity.statistic != "count" else (), under_noise, slice(m, apart)),
+            (of_model, under_model, slice(apart, None)),
+        )
+        files, noise, model = (
+            [Estimand(*each) for each in zip(of, drawn, under, partitions[0][here], strict=True)] if drawn else []
+            for of, drawn, under, here in (
+                (which, surveys, same_quantity, slice(0, m)),
+                *((which[-1:] * len(drawn), drawn, under, here) for drawn, under, here in again),
+            )
+        )
         for same in partitions:
-            results = []
-            for design, each, partition in zip(surveys, same_quantity, same[:m], strict=True):
-                which = choose(estimator, design, each, seconds)
-                used.add(which)
-                results.append(estimator_of(which)(design, each, present(each, partition), len(partition.labels)))
-            cell = [present(*each) for each in zip(same_quantity, same[:m], strict=True)]
-            degf = least_degf(surveys, cell, len(same[0].labels))
-            noise, model = (
-                np.array([
-                    estimated(which, design, each, present(each, partition), len(partition.labels))
-                    for design, each, partition in zip(drawn, under, places, strict=True)
-                ]) if drawn else None
-                for drawn, under, places in (
-                    (redrawn if moving or quantity.statistic != "count" else (), under_noise, same[m:apart]),
-                    (of_model, under_model, same[apart:]),
-                )
-            )  # fmt: skip
+            domains = len(same[0].labels)
+            results = [each.in_domains(there, domains) for each, there in zip(files, same[:m], strict=True)]
+            held = [each.held(there, domains) for each, there in zip(files, same[:m], strict=True)]
             part = columns_of(
-                quantity, same[0].labels, statistics, results, degf, cell,
-                noise=noise, of_model=model, interval=interval,
+                quantity, same[0].labels, statistics, results, np.min([degf for _, degf in held], axis=0),
+                np.min([n for n, _ in held], axis=0), interval=interval,
+                noise=_every(noise, same[m:apart], domains), of_model=_every(model, same[apart:], domains),
             )  # fmt: skip
             if deff:
                 part["deff"] = np.mean([
-                    design_effects(design, each, there, len(same[0].labels), result.variance, deff)
-                    for design, each, there, result in zip(surveys, same_quantity, cell, results, strict=True)
+                    design_effects(design, each, present(each, there), domains, result.variance, deff)
+                    for design, each, there, result in zip(surveys, same_quantity, same[:m], results, strict=True)
                 ], axis=0)  # fmt: skip
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
     return table
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class Estimand:
+    """One quantity in one design, estimated by ``which`` in the domains of partitions that share their cells."""
+
+    which: str
+    design: SurveyDesign
+    quantity: Quantity
+    partition: Partition
+
+    @cached_property
+    def moments(self) -> CellMoments | None:
+        """Those of the cells, where they are enough: then the records are passed once for all partitions."""
+        of_cell = self.partition.of_cell
+        if of_cell is None or self.which != "onepass" or not CellMoments.suit(self.design, self.quantity):
+            return None
+        return CellMoments.of(self.design, self.quantity, self.partition.cell, of_cell.size)
+
+    def in_domains(self, partition: Partition, domains: int) -> Estimates:
+        """Estimates and variances."""
+        if self.moments is not None and partition.of_cell is not None:
+            return self.moments.with_variances(partition.of_cell, domains)
+        return estimator_of(self.which)(self.design, self.quantity, present(self.quantity, partition), domains)
+
+    def alone(self, partition: Partition, domains: int) -> Floats:
+        """Estimates, without variances where that is less work: (domains,)."""
+        if self.moments is not None and partition.of_cell is not None:
+            return self.moments.estimates(partition.of_cell, domains)
+        return estimated(self.which, self.design, self.quantity, present(self.quantity, partition), domains)
+
+    def held(self, partition: Partition, domains: int) -> tuple[NDArray[np.intp], Floats]:
+        """Records and degrees of freedom of each domain: (domains,) each."""
+        if self.moments is not None and partition.of_cell is not None:
+            of_cell = partition.of_cell
+            return self.moments.records(of_cell, domains), self.moments.degrees_of_freedom(of_cell, domains)
+        domain = present(self.quantity, partition)
+        return records_of(domain, domains), degrees_of_freedom(self.design, domain, domains)
+
+
+def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:
+    """Estimates of each, (R, domains); None where there are none."""
+    if not estimands:
+        return None
+    return np.array([each.alone(there, domains) for each, there in zip(estimands, partitions, strict=True)])
 
 
 def headings(
@@ -277,6 +323,11 @@ def present(quantity: Quantity, partition: Partition) -> NDArray[np.intp]:
     return partition.domain if quantity.missing is None else np.where(quantity.missing, -1, partition.domain)
 
 
+def records_of(domain: NDArray[np.intp], domains: int) -> NDArray[np.intp]:
+    """How many each domain has: (domains,)."""
+    return np.bincount(domain + 1, minlength=domains + 1)[1:]
+
+
 def least_degf(designs: Sequence[SurveyDesign], domain: Sequence[NDArray[np.intp]], domains: int) -> Floats:
     """Degrees of freedom of each domain, the least of the m data sets: (domains,)."""
     return np.min([degrees_of_freedom(d, inside, domains) for d, inside in zip(designs, domain, strict=True)], axis=0)
@@ -288,7 +339,7 @@ def columns_of(
     statistics: Sequence[str],
     results: Sequence[Estimates],
     degf: Floats,
-    domain: Sequence[NDArray[np.intp]],
+    n: NDArray[np.intp],
     contrast: str = "",
     noise: NDArray[np.float64] | None = None,
     of_model: NDArray[np.float64] | None = None,
@@ -296,7 +347,7 @@ def columns_of(
 ) -> pd.DataFrame:
     """Rows of a table: one quantity in the domains of one partition, from m data sets.
 
-    ``n`` is the least number of records that a domain has in one of them.
+    ``n`` (domains,) is the least number of records that a domain has in one of them.
     """
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
@@ -315,7 +366,6 @@ def columns_of(
     q = np.where(same_everywhere, q[0], q)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
     both = interval.known_df(combining.combine(q, u, degf, noise, of_model))
-    n = np.min([np.bincount(d + 1, minlength=len(labels) + 1)[1:] for d in domain], axis=0)
     low, high = interval.limits(both)
     if quantity.statistic in ("proportion", "poverty_rate") and not contrast:
         low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")

@@ -549,9 +549,10 @@ def under_other_noise(
     """
     other, moved = scores.redrawn(rng), y.astype(np.float64)
     amount = ~np.isnan(y) & ~((scores.zeros or zeros) & (y == 0))
-    z = scores.forward(y[amount])
-    slope, level = np.polyfit(z, other.forward(y[amount]), 1)
-    moved[amount] = other.inverse(level + slope * z)
+    z, there = scores.forward(y[amount]), other.forward(y[amount])
+    z -= z.mean()
+    slope = z @ there / max(float(z @ z), np.finfo(float).tiny)  # 0 where all amounts are equal
+    moved[amount] = other.inverse(there.mean() + slope * z)
     return moved
 
 

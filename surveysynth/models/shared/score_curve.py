@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PPoly
@@ -18,23 +19,29 @@ def solve(curve: PPoly, z: Floats) -> Floats:
         Cubic pieces, strictly increasing; the first and last are straight.
     z : float array, any shape
     """
-    start, length = curve.x[:-1], np.diff(curve.x)
-    at = curve(curve.x)
-    piece = np.clip(np.searchsorted(at, z, side="right") - 1, 0, start.size - 1)
-    a, b, c, d = (coefficient[piece] for coefficient in curve.c)
-    rest = d - z
-    straight = (piece == 0) | (piece == start.size - 1)
-    step = -rest * (length / np.diff(at))[piece]
-    low, high = np.where(straight, step, 0.0), np.where(straight, step, length[piece])
-    for _ in range(60):  # 4 to 8 are enough; 60 halvings would be without Newton
-        value = ((a * step + b) * step + c) * step + rest
-        low, high = np.where(value <= 0, step, low), np.where(value >= 0, step, high)
-        newton = step - value / ((3 * a * step + 2 * b) * step + c)
-        following = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
-        change, step = np.abs(following - step), following
-        if not (change > 1e-9 * length[piece]).any():  # the error is about its square
-            break
-    return start[piece] + step
+    u = np.empty(z.shape)
+    _solve(curve.x, np.ascontiguousarray(curve.c), curve(curve.x), np.ascontiguousarray(z).ravel(), u.ravel())
+    return u
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def _solve(x: Floats, c: Floats, at: Floats, z: Floats, u: Floats) -> None:
+    """Fill u (n,); ``at`` are the curve's values at x, the limits of its pieces; c (4, pieces) their coefficients."""
+    last = x.size - 2
+    for i in nb.prange(z.size):
+        k = min(max(np.searchsorted(at, z[i], side="right") - 1, 0), last)
+        a, b, slope, rest, length = c[0, k], c[1, k], c[2, k], c[3, k] - z[i], x[k + 1] - x[k]
+        step = -rest * (length / (at[k + 1] - at[k]))
+        low, high = 0.0, length
+        for _ in range(60 if 0 < k < last else 0):  # 4 to 8 are enough; 60 halvings would be without Newton
+            value = ((a * step + b) * step + slope) * step + rest
+            low, high = step if value <= 0 else low, step if value >= 0 else high
+            newton = step - value / ((3 * a * step + 2 * b) * step + slope)
+            following = newton if low <= newton <= high else (low + high) / 2
+            change, step = abs(following - step), following
+            if change <= 1e-9 * length:  # the error is about its square
+                break
+        u[i] = x[k] + step
 
 
 def mid_distribution(u: Floats, w: Floats) -> tuple[Floats, Floats]:

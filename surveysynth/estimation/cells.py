@@ -1,0 +1,210 @@
+"""Totals and ratios of all domains of a table, and their variances, from one pass over the records: by cells.
+
+Where every record is a sampling unit, the variance in a domain follows from sums of its records alone
+(:mod:`.taylor`), and those add up over cells, a table's smallest domains.  With R_c the ratio in cell c,
+
+    a_i = w_i (y_i - R_c x_i),    b_i = w_i x_i,    z_i = [a_i + (R_c - R_d) b_i] / X_d
+
+is the linearized value of a ratio in any domain d that holds the cell: means, squares and products of a and b by cell
+and stratum are all that is needed of the records.  R_c is taken off y first, so that nothing large cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from .estimators import Estimates
+from .quantities import Quantity
+from .taylor import pairs, sums
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Rows = NDArray[np.int32]
+
+BLOCK = 1 << 16  # records that are summed up at a time: the same sums, whatever the number of threads
+MOST = 1 << 22  # sums of blocks that are held at once
+NONE = np.empty(0)
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class CellMoments:
+    """Sums of one quantity by stratum and cell.
+
+    Attributes
+    ----------
+    design : SurveyDesign
+    quantity : Quantity
+    row : int32 array (n,)
+        The pair of each record; those after the last one count nothing.
+    stratum, cell : int arrays (pairs,)
+        Of each pair.
+    """
+
+    design: SurveyDesign
+    quantity: Quantity
+    row: Rows
+    stratum: Codes
+    cell: Codes
+
+    @staticmethod
+    def suit(design: SurveyDesign, quantity: Quantity) -> bool:
+        """Whether the moments of cells are enough for this quantity, in this design."""
+        first, plain = design.stages[0], design.replication is None and design.pps is None and not design.calibrated
+        of_records = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
+        linear = not quantity.distributional and quantity.statistic != "quantile"
+        return plain and of_records and linear and not first.lonely.any()
+
+    @classmethod
+    def of(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> CellMoments:
+        """Of records in cells 0 to ``cells - 1``, -1 for those in none."""
+        missing, strata = quantity.missing, design.stages[0].sampled.size
+        outside = cell < 0 if missing is None else (cell < 0) | missing
+        if outside.any():
+            cell = np.where(outside, cells, cell)
+        if strata == 1:
+            return cls(design, quantity, cell.astype(np.int32), np.zeros(cells, dtype=np.intp), np.arange(cells))
+        place, stratum, row = pairs(cell.astype(np.intp), design.stages[0].stratum, cells + 1, strata)
+        inside = int(np.searchsorted(place, cells))
+        return cls(design, quantity, row.astype(np.int32), stratum[:inside], place[:inside])
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a stratum and a cell."""
+        return len(self.cell)
+
+    @cached_property
+    def _values(self) -> tuple[Floats, Floats, Floats]:
+        """w, y and x; the last two without an element where they are 1 in every record.
+
+        Read only, as compiled code is compiled again for arrays of another kind.
+        """
+        of = [self.design.weights, *(NONE if v is None else v for v in (self.quantity.y, self.quantity.x))]
+        w, y, x = (np.ascontiguousarray(values, dtype=np.float64).view() for values in of)
+        for values in (w, y, x):
+            values.flags.writeable = False
+        return w, y, x
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """Records, and sums of w y and of w x, by pair: (3, pairs)."""
+        return self._over_blocks(_sums_of, 3)
+
+    def _over_blocks(self, of_block: Callable[..., Floats], values: int, *constants: Floats) -> Floats:
+        """So many sums over the records of each pair, block by block: (values, pairs).
+
+        The same whatever the number of threads: a block has BLOCK records, or as many as keep all sums below MOST.
+        """
+        n, columns = len(self.row), (self.row, *self._values)
+        block = max(BLOCK, -(-n * values * self.pairs // MOST))
+
+        def one(first: int) -> Floats:
+            here = (column[first : first + block] for column in columns)
+            return of_block(*here, *constants, np.zeros((values, self.pairs)))
+
+        if n <= block:
+            return one(0)
+        with ThreadPoolExecutor(nb.get_num_threads()) as threads:
+            return np.sum([*threads.map(one, range(0, n, block))], axis=0)
+
+    @property
+    def _divides(self) -> bool:
+        """Whether it is a ratio, and no total."""
+        return self.quantity.statistic not in ("count", "total")
+
+    @cached_property
+    def _ratio(self) -> Floats:
+        """R_c of each pair's cell; 0 of a total, and where there is no denominator: (pairs,)."""
+        if not self._divides:
+            return np.zeros(self.pairs)
+        cells = int(self.cell.max(initial=-1)) + 1
+        total, denominator = (sums(self.cell, of, cells) for of in self._sums[1:])
+        return np.asarray(np.divide(total, denominator, out=np.zeros(cells), where=denominator != 0)[self.cell])
+
+    @cached_property
+    def _moments(self) -> Floats:
+        """Means of a and b, and sums of aa, ab and bb around them, by pair: (5, pairs)."""
+        (n, wy, wx), ratio = self._sums, self._ratio
+        near = np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)  # the means, but for rounding
+        a, b, aa, ab, bb = self._over_blocks(_squares_of, 5, ratio, near)
+        a, b = (a, b) / np.maximum(n, 1)
+        return np.array([near[0] + a, near[1] + b, aa - n * a * a, ab - n * a * b, bb - n * b * b])
+
+    def estimates(self, of_cell: Codes, domains: int) -> Floats:
+        """Estimates in the domains that cells belong to, -1 for none: (domains,)."""
+        return self._estimates(of_cell, domains)[0]
+
+    def _estimates(self, of_cell: Codes, domains: int) -> tuple[Floats, Floats]:
+        """Estimates, and what they were divided by: (domains,) each."""
+        d = of_cell[self.cell]
+        total, denominator = (sums(d[d >= 0], of[d >= 0], domains) for of in self._sums[1:])
+        if not self._divides:
+            return total, np.ones(domains)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(denominator == 0, np.nan, total / denominator), denominator
+
+    def with_variances(self, of_cell: Codes, domains: int) -> Estimates:
+        """Estimates and their variances in the domains that cells belong to, -1 for none."""
+        inside = of_cell[self.cell] >= 0
+        d, stage, n = of_cell[self.cell][inside], self.design.stages[0], self._sums[0, inside]
+        estimate, denominator = self._estimates(of_cell, domains)
+        mean_a, mean_b, aa, ab, bb = self._moments[:, inside]
+        away = self._ratio[inside] - estimate[d] if self._divides else np.zeros(d.size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = (mean_a + away * mean_b) / denominator[d]
+            squares = (aa + 2 * away * ab + away**2 * bb) / denominator[d] ** 2
+        h, domain, row = pairs(self.stratum[inside], d, stage.sampled.size, domains)
+        n_h, f_h, present = stage.sampled[h], stage.fraction[h], sums(row, n, h.size)
+        centre = sums(row, n * mean, h.size) / n_h
+        squares = sums(row, squares + n * (mean - centre[row]) ** 2, h.size) + (n_h - present) * centre**2
+        v = (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0) * squares, 0.0)
+        return Estimates(estimate, np.where(np.isnan(estimate), np.nan, sums(domain, v, domains)))
+
+    def records(self, of_cell: Codes, domains: int) -> Codes:
+        """How many each domain has: (domains,)."""
+        d = of_cell[self.cell]
+        return sums(d[d >= 0], self._sums[0, d >= 0], domains).astype(np.intp)
+
+    def degrees_of_freedom(self, of_cell: Codes, domains: int) -> Floats:
+        """Records less strata that hold some, of each domain: (domains,)."""
+        d = of_cell[self.cell]
+        held = (d >= 0) & (self._sums[0] > 0)
+        strata = np.bincount(pairs(self.stratum[held], d[held], self.design.stages[0].sampled.size, domains)[1],
+                             minlength=domains)  # fmt: skip
+        return np.asarray(self.records(of_cell, domains) - strata, dtype=np.float64)
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def _sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
+    """Records and sums of w y and w x of each pair (3, pairs), added to ``out``; rows beyond the last are left out."""
+    for i in range(row.size):
+        g = row[i]
+        if g < out.shape[1]:
+            out[0, g] += 1
+            out[1, g] += w[i] * y[i] if y.size else w[i]
+            out[2, g] += w[i] * x[i] if x.size else w[i]
+    return out
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def _squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
+    """Sums of a, b, aa, ab and bb of each pair, a and b less what is near their means: (5, pairs), added to ``out``."""
+    for i in range(row.size):
+        g = row[i]
+        if g < out.shape[1]:
+            of_x = x[i] if x.size else 1.0
+            a = w[i] * ((y[i] if y.size else 1.0) - ratio[g] * of_x) - near[0, g]
+            b = w[i] * of_x - near[1, g]
+            out[0, g] += a
+            out[1, g] += b
+            out[2, g] += a * a
+            out[3, g] += a * b
+            out[4, g] += b * b
+    return out
