@@ -97,7 +97,9 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
 
 
 def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
-    """A column as floats, NaN where it is missing; InputError where it is not a number."""
+    """A column as floats, NaN where it is missing, not to be written to; InputError where it is not a number."""
+    if column.dtype == np.dtype(np.float64):  # as it is: to_numeric copies it
+        return column.to_numpy()
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
     types = pd.api.types

@@ -143,8 +143,10 @@ def _write_public(
     plain, heading = "\n".join(document.protected), _heading(release, format, min_cell, printed=bool(printed))
     said = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
     (folder / "report.txt").write_text(said, encoding="utf-8")
-    _write_metadata(release, folder, table, document, format)
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
+    _write_metadata(release, folder, table, document, format, files)
+    files |= {file.name: described(file) for file in sorted(folder.iterdir()) if file.name not in files}
+    files = dict(sorted(files.items()))
     (folder / MANIFEST).write_text(sealed(release.manifest() | {"files": files}), encoding="utf-8")
 
 
@@ -167,16 +169,19 @@ def _write_numbers(frame: pd.DataFrame, file: Path) -> None:
             writer.write(pa.Table.from_pandas(frame.iloc[first : first + ROWS], schema, preserve_index=False))
 
 
-def _write_metadata(release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str) -> None:
-    """What the other files are, for machines."""
+def _write_metadata(
+    release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str,
+    files: dict[str, dict[str, Any]],
+) -> None:  # fmt: skip
+    """What the other files are, for machines; ``files`` is what the manifest says of them."""
     frames = {f"synthetic_{i}.{format}": design.frame for i, design in enumerate(release.datasets, 1)}
     titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
     resources = [
         Resource(
-            path=file.name, title=titles.get(file.name, document.title), sha256=described(file)["sha256"],
-            size=file.stat().st_size, frame=table if file.name == "tables.csv" else frames.get(file.name),
+            path=name, title=titles.get(name, document.title), sha256=said["sha256"],
+            size=(folder / name).stat().st_size, frame=table if name == "tables.csv" else frames.get(name),
         )
-        for file in sorted(folder.iterdir())
+        for name, said in files.items()
     ]  # fmt: skip
     said = {name: str(release.method.get(name, "")) for name in ("source", "contact", "license")}
     about = About(

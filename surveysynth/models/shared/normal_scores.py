@@ -25,7 +25,7 @@ from ...errors import InputError, PrivacyError, guarded
 from ...noise import laplace
 from ...validation import positive, rows, whole
 from .noisy_histogram import BINS, asinh_of, bin_limits, determined, smooth_density
-from .score_curve import effective_size, mid_distribution, solve
+from .score_curve import effective_size, evaluate, mid_distribution, solve
 from .transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 
 Floats = NDArray[np.float64]
@@ -263,7 +263,7 @@ class NormalScores:
         float array (n,)
             Normal scores.
         """
-        return np.asarray(self._curve(self.base.forward(self._within(np.asarray(y, dtype=np.float64)))))
+        return evaluate(self._curve, self.base.forward(self._within(np.asarray(y, dtype=np.float64))))
 
     def inverse(self, z: Floats) -> Floats:
         """The amount whose score is z.

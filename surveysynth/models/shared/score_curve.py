@@ -10,6 +10,22 @@ from scipy.interpolate import PPoly
 Floats = NDArray[np.float64]
 
 
+def evaluate(curve: PPoly, u: Floats) -> Floats:
+    """The curve at u, float array of any shape: as the curve itself gives it, on all cores."""
+    z = np.empty(u.shape)
+    _evaluate(curve.x, np.ascontiguousarray(curve.c), np.ascontiguousarray(u).ravel(), z.ravel())
+    return z
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def _evaluate(x: Floats, c: Floats, u: Floats, z: Floats) -> None:
+    """Fill z (n,) with the curve's values at u; c (4, pieces) are the coefficients of its pieces, x their limits."""
+    for i in nb.prange(u.size):
+        k = min(max(np.searchsorted(x, u[i], side="right") - 1, 0), x.size - 2)
+        step = u[i] - x[k]
+        z[i] = ((c[0, k] * step + c[1, k]) * step + c[2, k]) * step + c[3, k]
+
+
 def solve(curve: PPoly, z: Floats) -> Floats:
     """The u with curve(u) = z: Newton's steps within the piece that holds z, halving where one leaves it.
 
