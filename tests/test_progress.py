@@ -10,7 +10,7 @@ from surveys import make_frame
 
 import surveysynth as ss
 from surveysynth import progress
-from surveysynth.engines.hamiltonian import sample_chains
+from surveysynth.engines.hamiltonian import Chains
 from tests.surveys import PSEUDO
 
 
@@ -66,10 +66,10 @@ def test_chains_count_their_steps(capfd):
     """Every draw of every chain, warm-up included, is one step of the stage."""
     with progress.stages() as say:
         say("draws")
-        sample_chains(
+        Chains(
             lambda: lambda x: (float(-x @ x / 2), -x), [np.zeros(2)] * 3, np.ones(2), np.random.default_rng(1),
-            warmup=20, draws=30,
-        )  # fmt: skip
+            warmup=20,
+        ).draw(30)  # fmt: skip
         stage = progress._stage.get()
         assert (stage.done, stage.total) == (150, 150)
 

@@ -48,11 +48,8 @@ class _DualAveraging:
         self.mean_log_step += self.count**-0.75 * (self.log_step - self.mean_log_step)
 
 
-def sample_chains(
-    target: Callable[[], Target], starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *,
-    warmup: int, draws: int, groups: tuple[int, int] = (0, 1), pilot: Callable[[], Target] | None = None,
-) -> tuple[Floats, int]:  # fmt: skip
-    """Draws of chains that run side by side.
+class Chains:
+    """Chains that run side by side, and go on where they ended.
 
     Parameters
     ----------
@@ -66,75 +63,93 @@ def sample_chains(
         covariance, whose columns are then the directions.
     rng : numpy.random.Generator
         Every chain gets a stream of its own.
-    warmup, draws : int
+    warmup : int
     groups : (int, int)
         So many groups of so many parameters come first whose covariances are alike: the metric estimates one for all.
     pilot : function, optional
         As ``target``, of a density that is cheaper and about as wide: the warm-up is on it, and ``SETTLE`` draws are
         discarded besides.
-
-    Returns
-    -------
-    values : float array (chains, draws, p)
-    divergences : int
-        Trajectories after the warm-up whose energy was not kept.
     """
-    discarded = warmup + (0 if pilot is None else SETTLE)
-    streams, count = rng.spawn(len(starts)), steps(len(starts) * (discarded + draws))
-    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as threads:
-        runs = [
-            threads.submit(
-                _chain, target(), pilot and pilot(), start, scale, groups, stream, warmup, discarded, draws, count
-            )
+
+    def __init__(
+        self, target: Callable[[], Target], starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *,
+        warmup: int, groups: tuple[int, int] = (0, 1), pilot: Callable[[], Target] | None = None,
+    ) -> None:  # fmt: skip
+        streams = rng.spawn(len(starts))
+        self._discarded = warmup + (0 if pilot is None else SETTLE)  # still to be drawn
+        self._chains = [
+            _Chain(target(), pilot and pilot(), start, scale, groups, stream, warmup)
             for start, stream in zip(starts, streams, strict=True)
         ]
-        done = [run.result() for run in runs]
-    return np.array([values for values, _ in done]), sum(diverged for _, diverged in done)
+
+    def draw(self, draws: int) -> tuple[Floats, int]:
+        """So many draws of each chain; warmed up before the first of all.
+
+        Returns
+        -------
+        values : float array (chains, draws, p)
+        divergences : int
+            Trajectories after the warm-up whose energy was not kept.
+        """
+        discarded, self._discarded = self._discarded, 0
+        count = steps(len(self._chains) * (discarded + draws))
+        with ThreadPoolExecutor(min(len(self._chains), os.cpu_count() or 1)) as threads:
+            runs = [threads.submit(chain.draw, discarded, draws, count) for chain in self._chains]
+            done = [run.result() for run in runs]
+        return np.array([values for values, _ in done]), sum(diverged for _, diverged in done)
 
 
-def _chain(
-    target: Target,
-    pilot: Target | None,
-    start: Floats,
-    scale: Floats,
-    groups: tuple[int, int],
-    rng: np.random.Generator,
-    warmup: int,
-    discarded: int,
-    draws: int,
-    count: Callable[[], None],
-) -> tuple[Floats, int]:
-    here = pilot or target
-    position, (value, gradient) = start, here(start)
-    kept, visited, divergences = np.empty((draws, start.size)), list[Floats](), 0
-    root = np.diag(scale) if scale.ndim == 1 else scale
-    adaptation, measured = _DualAveraging(np.log(0.5)), (warmup // 5, 2 * warmup // 5, 7 * warmup // 10)
-    for i in range(discarded + draws):
-        count()
-        if pilot is not None and i == warmup:
-            here, (value, gradient) = target, target(position)
-            adaptation = _DualAveraging(adaptation.mean_log_step)
-        step = np.exp(adaptation.log_step if i < discarded else adaptation.mean_log_step)
-        leaps = 1 + int(rng.uniform(0, LONGEST) / step)
-        momentum = rng.standard_normal(start.size)
-        energy = value - momentum @ momentum / 2
-        there, proposed, proposed_gradient, ended = _leapfrog(here, position, momentum, gradient, root, step, leaps)
-        change = float(proposed - ended @ ended / 2 - energy) if np.isfinite(proposed) else -np.inf
-        accepted = float(np.exp(min(change, 0.0)))
-        if rng.uniform() < accepted:
-            position, value, gradient = there, proposed, proposed_gradient
-        if i >= discarded:
-            kept[i - discarded] = position
-            divergences += int(np.isfinite(proposed) and change < -DIVERGED)
-            continue
-        adaptation.update(accepted)
-        visited.append(position)
-        if i + 1 in measured:
-            if i + 1 > measured[0]:
-                root = _root(np.array(visited), scale, groups)
-                adaptation = _DualAveraging(adaptation.mean_log_step)
-            visited.clear()
-    return kept, divergences
+class _Chain:
+    """Where a chain is, and its step and metric."""
+
+    def __init__(
+        self, target: Target, pilot: Target | None, start: Floats, scale: Floats, groups: tuple[int, int],
+        rng: np.random.Generator, warmup: int,
+    ) -> None:  # fmt: skip
+        self.target, self.here, self.warmup = target, pilot or target, warmup
+        self.scale, self.groups, self.rng = scale, groups, rng
+        self.position, (self.value, self.gradient) = start, self.here(start)
+        self.root = np.diag(scale) if scale.ndim == 1 else scale
+        self.adaptation = _DualAveraging(np.log(0.5))
+
+    def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
+        """Draws after so many that are discarded, in which step and metric are adapted; and divergences."""
+        visited, measured = list[Floats](), (self.warmup // 5, 2 * self.warmup // 5, 7 * self.warmup // 10)
+        for i in range(discarded):
+            count()
+            if i == self.warmup:
+                self.here, (self.value, self.gradient) = self.target, self.target(self.position)
+                self.adaptation = _DualAveraging(self.adaptation.mean_log_step)
+            change, _ = self._move(self.adaptation.log_step)
+            self.adaptation.update(float(np.exp(min(change, 0.0))))
+            visited.append(self.position)
+            if i + 1 in measured:
+                if i + 1 > measured[0]:
+                    self.root = _root(np.array(visited), self.scale, self.groups)
+                    self.adaptation = _DualAveraging(self.adaptation.mean_log_step)
+                visited.clear()
+        kept, divergences = np.empty((draws, self.position.size)), 0
+        for i in range(draws):
+            count()
+            change, inside = self._move(self.adaptation.mean_log_step)
+            kept[i] = self.position
+            divergences += int(inside and change < -DIVERGED)
+        return kept, divergences
+
+    def _move(self, log_step: float) -> tuple[float, bool]:
+        """One trajectory, accepted or not: by how much the energy changed, and whether it stayed within the set."""
+        step = np.exp(log_step)
+        leaps = 1 + int(self.rng.uniform(0, LONGEST) / step)
+        momentum = self.rng.standard_normal(self.position.size)
+        energy = self.value - momentum @ momentum / 2
+        there, proposed, gradient, ended = _leapfrog(
+            self.here, self.position, momentum, self.gradient, self.root, step, leaps
+        )
+        inside = bool(np.isfinite(proposed))
+        change = float(proposed - ended @ ended / 2 - energy) if inside else -np.inf
+        if self.rng.uniform() < np.exp(min(change, 0.0)):
+            self.position, self.value, self.gradient = there, proposed, gradient
+        return change, inside
 
 
 def _leapfrog(

@@ -70,7 +70,8 @@ class CellMoments:
         if outside.any():
             cell = np.where(outside, cells, cell)
         if strata == 1:
-            return cls(design, quantity, cell.astype(np.int32, copy=False), np.zeros(cells, dtype=np.intp), np.arange(cells))
+            only = np.zeros(cells, dtype=np.intp)
+            return cls(design, quantity, cell.astype(np.int32, copy=False), only, np.arange(cells))
         place, stratum, row = pairs(cell.astype(np.intp), design.stages[0].stratum, cells + 1, strata)
         inside = int(np.searchsorted(place, cells))
         return cls(design, quantity, row.astype(np.int32), stratum[:inside], place[:inside])

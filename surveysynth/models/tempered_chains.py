@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engines.base import Diagnostics, diagnose
-from ..engines.hamiltonian import Target, sample_chains
+from ..engines.hamiltonian import Chains, Target
 from .draws import Sampler
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
+# Chains that nearly agree, and do not quite or have too few effective draws, go on: to so many times the draws at most.
+NEARLY, MOST = 1.1, 4
 # Of more records some warm up: so many at the least, and one in so many.
 MANY, PILOT, ONE_IN = 10_000, 5_000, 20
 
@@ -55,7 +57,7 @@ def tempered_chains(
         Records, or points that they lie on.
     sampler : Sampler
     groups : (int, int)
-        As for :func:`surveysynth.engines.hamiltonian.sample_chains`.
+        As for :class:`surveysynth.engines.hamiltonian.Chains`.
     watched : function, optional
         Makes of points (S, p) what chains are to agree on (S, .); by default they are to agree on the points.
     """
@@ -63,12 +65,18 @@ def tempered_chains(
     pilot = None
     if n > MANY:
         pilot = target.some(max(PILOT, n / ONE_IN) / n, sampler.rng).function
-    values, divergences = sample_chains(
-        target.function, starts, target.scale, sampler.rng, warmup=sampler.warmup, draws=sampler.draws, groups=groups,
-        pilot=pilot,
-    )  # fmt: skip
-    points = values.reshape(-1, values.shape[-1])
-    compared = values if watched is None else watched(points).reshape(*values.shape[:2], -1)
-    diagnostics = replace(diagnose({"parameters": compared}, divergences), rhat_limit=RHAT_LIMIT)
+    chains = Chains(
+        target.function, starts, target.scale, sampler.rng, warmup=sampler.warmup, groups=groups, pilot=pilot
+    )
+    values, divergences = chains.draw(sampler.draws)
+    while True:
+        points = values.reshape(-1, values.shape[-1])
+        compared = values if watched is None else watched(points).reshape(*values.shape[:2], -1)
+        diagnostics = replace(diagnose({"parameters": compared}, divergences), rhat_limit=RHAT_LIMIT)
+        few = diagnostics.failures and divergences == 0 and diagnostics.rhat < NEARLY
+        if not few or values.shape[1] >= MOST * sampler.draws:
+            break
+        more, divergences = chains.draw(values.shape[1])
+        values = np.concatenate([values, more], axis=1)
     chain = np.repeat(np.arange(values.shape[0]), values.shape[1])
     return points, chain, diagnostics

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from surveysynth.engines.base import diagnose
-from surveysynth.engines.hamiltonian import sample_chains
+from surveysynth.engines.hamiltonian import Chains
 from surveysynth.models.shared.clipped_fit import NARROW, WIDE, Density, Places, clipped_target, public_rule, straight
 from surveysynth.models.shared.clipped_ratio import Form, clipped_ratio, rule
 from surveysynth.privacy.mechanisms.strict import GAP, LEAST_CLAMP
@@ -206,7 +206,7 @@ def test_of_two_modes_chains_sample_what_the_density_says_whichever_record_decid
         below = p[mu.ravel() < 0].sum() / p.sum()
         rng = np.random.default_rng(7)
         starts = target.starts(4, rng)
-        values, divergences = sample_chains(target.function, starts, target.scale, rng, warmup=300, draws=500)
+        values, divergences = Chains(target.function, starts, target.scale, rng, warmup=300).draw(500)
         ess = diagnose({"mu": values[:, :, :1]}, divergences).ess_bulk
         assert (values[:, :, 0] < 0).mean() == pytest.approx(below, abs=4 * 0.5 / ess**0.5)
         mirrored = one_number(-y, 0.1).starts(4, np.random.default_rng(7))
