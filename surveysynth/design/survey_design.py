@@ -961,7 +961,7 @@ class SurveyDesign:
         Returns
         -------
         float array (n,)
-            Its values, NaN where they are missing.
+            Its values, NaN where they are missing; not to be written to, as they may be the frame's own.
 
         Raises
         ------

@@ -1,12 +1,12 @@
 """Totals and ratios of all domains of a table, and their variances, from one pass over the records: by cells.
 
 Where every record is a sampling unit, the variance in a domain follows from sums of its records alone
-(:mod:`.taylor`), and those add up over cells, a table's smallest domains.  With R_c the ratio in cell c,
+(:mod:`.taylor`), and those add up over cells, a table's smallest domains.  With R_c near the ratio in cell c,
 
     a_i = w_i (y_i - R_c x_i),    b_i = w_i x_i,    z_i = [a_i + (R_c - R_d) b_i] / X_d
 
-is the linearized value of a ratio in any domain d that holds the cell: means, squares and products of a and b by cell
-and stratum are all that is needed of the records.  R_c is taken off y first, so that nothing large cancels.
+is the linearized value of a ratio in any domain d that holds the cell, whatever R_c: means, squares and products of a
+is the linearized value of a ratio in any domain d that holds the cell, whatever R_c: means, squares and products of
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class CellMoments:
 
     @cached_property
     def _sums(self) -> Floats:
-        """Records, and sums of w y and of w x, by pair: (3, pairs)."""
-        return self._over_blocks(_sums_of, 3)
+        """Records, and sums of w y, of w x and of |w x|, by pair: (4, pairs)."""
+        return self._over_blocks(_sums_of, 4)
 
     def _over_blocks(self, of_block: Callable[..., Floats], values: int, *constants: Floats) -> Floats:
         """So many sums over the records of each pair, block by block: (values, pairs).
@@ -122,17 +122,21 @@ class CellMoments:
 
     @cached_property
     def _ratio(self) -> Floats:
-        """R_c of each pair's cell; 0 of a total, and where there is no denominator: (pairs,)."""
+        """R_c of each pair's cell; 0 of a total, and where x nearly cancels within the cell: (pairs,).
+
+        There R_c would be far larger than any ratio of a table, and cancel in the variances of margins.
+        """
         if not self._divides:
             return np.zeros(self.pairs)
         cells = int(self.cell.max(initial=-1)) + 1
-        total, denominator = (sums(self.cell, of, cells) for of in self._sums[1:])
-        return np.asarray(np.divide(total, denominator, out=np.zeros(cells), where=denominator != 0)[self.cell])
+        total, denominator, size = (sums(self.cell, of, cells) for of in self._sums[1:])
+        sure = np.abs(denominator) > size / 2
+        return np.asarray(np.divide(total, denominator, out=np.zeros(cells), where=sure)[self.cell])
 
     @cached_property
     def _moments(self) -> Floats:
         """Means of a and b, and sums of aa, ab and bb around them, by pair: (5, pairs)."""
-        (n, wy, wx), ratio = self._sums, self._ratio
+        (n, wy, wx, _), ratio = self._sums, self._ratio
         near = np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)  # the means, but for rounding
         a, b, aa, ab, bb = self._over_blocks(_squares_of, 5, ratio, near)
         a, b = (a, b) / np.maximum(n, 1)
@@ -145,7 +149,7 @@ class CellMoments:
     def _estimates(self, of_cell: Codes, domains: int) -> tuple[Floats, Floats]:
         """Estimates, and what they were divided by: (domains,) each."""
         d = of_cell[self.cell]
-        total, denominator = (sums(d[d >= 0], of[d >= 0], domains) for of in self._sums[1:])
+        total, denominator = (sums(d[d >= 0], of[d >= 0], domains) for of in self._sums[1:3])
         if not self._divides:
             return total, np.ones(domains)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -184,13 +188,15 @@ class CellMoments:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
-    """Records and sums of w y and w x of each pair (3, pairs), added to ``out``; rows beyond the last are left out."""
+    """Records and sums of w y, w x and |w x| of each pair, added to ``out`` (4, pairs); further rows are left out."""
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:
             out[0, g] += 1
             out[1, g] += w[i] * y[i] if y.size else w[i]
-            out[2, g] += w[i] * x[i] if x.size else w[i]
+            of_x = w[i] * x[i] if x.size else w[i]
+            out[2, g] += of_x
+            out[3, g] += abs(of_x)
     return out
 
 

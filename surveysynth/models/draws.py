@@ -48,7 +48,7 @@ class Streams:
 class Sampler:
     """How to sample: the engine, the number of chains and draws, and where randomness comes from.
 
-    ``rng`` seeds the engine too.
+    ``rng`` seeds the engine too.  Chains of the strict mechanism that nearly agree go on, to ``most`` draws each.
     """
 
     engine: Callable[[], Engine]
@@ -56,6 +56,7 @@ class Sampler:
     chains: int = 4
     warmup: int = 1000
     draws: int = 1000
+    most: int = 0
 
     def sample(self, program: str, data: Mapping[str, Any]) -> Samples:
         """Sample a program of ``stan/``."""

@@ -17,8 +17,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
-# Chains that nearly agree, and do not quite or have too few effective draws, go on: to so many times the draws at most.
-NEARLY, MOST = 1.1, 4
+NEARLY = 1.1  # R-hat up to which chains that fail go on where they ended
 # Of more records some warm up: so many at the least, and one in so many.
 MANY, PILOT, ONE_IN = 10_000, 5_000, 20
 
@@ -74,7 +73,7 @@ def tempered_chains(
         compared = values if watched is None else watched(points).reshape(*values.shape[:2], -1)
         diagnostics = replace(diagnose({"parameters": compared}, divergences), rhat_limit=RHAT_LIMIT)
         few = diagnostics.failures and divergences == 0 and diagnostics.rhat < NEARLY
-        if not few or values.shape[1] >= MOST * sampler.draws:
+        if not few or values.shape[1] >= sampler.most:
             break
         more, divergences = chains.draw(values.shape[1])
         values = np.concatenate([values, more], axis=1)

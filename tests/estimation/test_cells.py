@@ -75,3 +75,17 @@ def test_records_without_a_value_or_a_domain_count_in_none():
     assert moments.with_variances(of_cell, 1).estimate == [2.0]
     assert moments.records(of_cell, 1) == [2]
     assert moments.degrees_of_freedom(of_cell, 1) == [1]
+
+
+@pytest.mark.parametrize("net", [0.0, 1e-6, 1e-3, 1.0])
+def test_ratios_whose_denominator_cancels_in_a_cell_are_those_of_samplics(net):
+    """Net changes: a cell's own ratio is of any size, and a margin's error has nothing to do with it."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({
+        "g": ["a"] * 3 + ["b"] * 300, "w": 12.5, "y": [900.0, 1100, 1300, *rng.normal(1000, 300, 300)],
+        "x": [1200.10 + net, -700.05, -500.05, *rng.normal(800, 500, 300)],
+    })  # fmt: skip
+    design = ss.SurveyDesign(frame, weights="w")
+    asked = {"outcome": "y", "by": "g", "statistic": "ratio", "denominator": "x"}
+    ours, theirs = (ss.estimate(design, estimator=which, **asked).iloc[1:] for which in ("onepass", "samplics"))
+    pd.testing.assert_frame_equal(ours, theirs, rtol=1e-9)

@@ -1,5 +1,7 @@
 """Normal scores of the file itself: what their epsilon covers, and how good they are."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -133,3 +135,22 @@ def test_bounds_that_are_none_are_refused(bounds):
 def test_too_much_noise_is_refused_with_what_to_do():
     with pytest.raises(ss.PrivacyError, match="narrower public bounds, a larger epsilon, or normal scores"):
         scores(incomes(60), 0.05, rng=np.random.default_rng(6))
+
+
+@pytest.mark.parametrize(("n", "amount"), [(10, 1000.0), (10, 300_000.0), (3, 20_000.0), (100, 90_000.0)])
+def test_equal_amounts_are_themselves_under_other_noise(n, amount):
+    """Means of equal scores differ from them by rounding, which is no slope."""
+    made = scores(incomes(5000), epsilon=1.0, rng=np.random.default_rng(2))
+    moved = normal_scores.under_other_noise(made, np.full(n, amount), np.random.default_rng(3))
+    np.testing.assert_allclose(moved, amount, rtol=1e-6)
+
+
+def test_a_process_that_was_forked_after_many_scores_makes_scores_too():
+    """Threads of OpenMP would end it."""
+    made = scores(incomes(5000), epsilon=1.0, rng=np.random.default_rng(2))
+    z = np.linspace(-2, 2, 200_000)
+    before = made.inverse(z)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(made.inverse(z), before) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -28,7 +28,7 @@ class Normals:
 
 
 def sampler(draws):
-    return Sampler(lambda: None, np.random.default_rng(5), 4, 200, draws)
+    return Sampler(lambda: None, np.random.default_rng(5), 4, 200, draws, most=4 * draws)
 
 
 def test_chains_with_too_few_effective_draws_go_on_until_they_have_enough():

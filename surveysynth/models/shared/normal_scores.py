@@ -551,7 +551,7 @@ def under_other_noise(
     amount = ~np.isnan(y) & ~((scores.zeros or zeros) & (y == 0))
     z, there = scores.forward(y[amount]), other.forward(y[amount])
     z -= z.mean()
-    slope = z @ there / max(float(z @ z), np.finfo(float).tiny)  # 0 where all amounts are equal
+    slope = z @ (there - there.mean()) / max(float(z @ z), np.finfo(float).tiny)  # 0 where all amounts are equal
     moved[amount] = other.inverse(there.mean() + slope * z)
     return moved
 

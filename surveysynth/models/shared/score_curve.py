@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +14,12 @@ from scipy.interpolate import PPoly
 Floats = NDArray[np.float64]
 
 
+BLOCK = 1 << 16  # values that one core takes at a time
+
+
 def evaluate(curve: PPoly, u: Floats) -> Floats:
     """The curve at u, float array of any shape: as the curve itself gives it, on all cores."""
-    z = np.empty(u.shape)
-    _evaluate(curve.x, np.ascontiguousarray(curve.c), np.ascontiguousarray(u).ravel(), z.ravel())
-    return z
-
-
-@nb.njit(parallel=True, cache=True, error_model="numpy")
-def _evaluate(x: Floats, c: Floats, u: Floats, z: Floats) -> None:
-    """Fill z (n,) with the curve's values at u; c (4, pieces) are the coefficients of its pieces, x their limits."""
-    for i in nb.prange(u.size):
-        k = min(max(np.searchsorted(x, u[i], side="right") - 1, 0), x.size - 2)
-        step = u[i] - x[k]
-        z[i] = ((c[0, k] * step + c[1, k]) * step + c[2, k]) * step + c[3, k]
+    return _on_all_cores(_evaluate, u, curve.x, np.ascontiguousarray(curve.c))
 
 
 def solve(curve: PPoly, z: Floats) -> Floats:
@@ -35,16 +31,38 @@ def solve(curve: PPoly, z: Floats) -> Floats:
         Cubic pieces, strictly increasing; the first and last are straight.
     z : float array, any shape
     """
-    u = np.empty(z.shape)
-    _solve(curve.x, np.ascontiguousarray(curve.c), curve(curve.x), np.ascontiguousarray(z).ravel(), u.ravel())
-    return u
+    return _on_all_cores(_solve, z, curve.x, np.ascontiguousarray(curve.c), curve(curve.x))
 
 
-@nb.njit(parallel=True, cache=True, error_model="numpy")
-def _solve(x: Floats, c: Floats, at: Floats, z: Floats, u: Floats) -> None:
+def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -> Floats:
+    """What the kernel makes of each value, in threads of our own: those of OpenMP do not survive a fork."""
+    flat, out = np.ascontiguousarray(values).reshape(-1), np.empty(values.size)
+
+    def block(first: int) -> None:
+        kernel(flat[first : first + BLOCK], *curve, out[first : first + BLOCK])
+
+    if flat.size <= BLOCK:
+        block(0)
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(block, range(0, flat.size, BLOCK)))
+    return out.reshape(values.shape)
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def _evaluate(u: Floats, x: Floats, c: Floats, z: Floats) -> None:
+    """Fill z (n,) with the curve's values at u; c (4, pieces) are the coefficients of its pieces, x their limits."""
+    for i in range(u.size):
+        k = min(max(np.searchsorted(x, u[i], side="right") - 1, 0), x.size - 2)
+        step = u[i] - x[k]
+        z[i] = ((c[0, k] * step + c[1, k]) * step + c[2, k]) * step + c[3, k]
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
     """Fill u (n,); ``at`` are the curve's values at x, the limits of its pieces; c (4, pieces) their coefficients."""
     last = x.size - 2
-    for i in nb.prange(z.size):
+    for i in range(z.size):
         k = min(max(np.searchsorted(at, z[i], side="right") - 1, 0), last)
         a, b, slope, rest, length = c[0, k], c[1, k], c[2, k], c[3, k] - z[i], x[k + 1] - x[k]
         step = -rest * (length / (at[k + 1] - at[k]))

@@ -441,14 +441,15 @@ def _long_enough(
 ) -> Draws:
     """Draws from chains that passed, or, where those asked for did not, from chains four times as long.
 
-    First draws have chains sixteen times as long, too: under their small epsilon a chain may give up the records of a
-    rare level for a while, and passes only when it has done so often.  ``present`` (n,) is 0 for records that are
-    blanked; what is public of them stays.
+    Where little is missing they go on to four times their draws first.  First draws have chains sixteen times as long,
+    too: under their small epsilon a chain may give up the records of a rare level for a while, and passes only when it
+    has done so often.  ``present`` (n,) is 0 for records that are blanked; what is public of them stays.
     """
     model, sampler = pseudo.model, pseudo.sampler
     assert isinstance(model, Relative)  # as check_model sees to
     for times in (1, LONGER, LONGER**2) if first else (1, LONGER):
-        longer = replace(sampler, warmup=times * sampler.warmup, draws=times * sampler.draws)
+        most = LONGER * sampler.draws  # of longer ones their own number: these do not go on
+        longer = replace(sampler, warmup=times * sampler.warmup, draws=times * sampler.draws, most=most)
         draws = model.clipped(pseudo.records, reference, tempering, clamp, longer, first=first, present=present)
         if not draws.failures:
             break
