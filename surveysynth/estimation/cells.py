@@ -5,8 +5,9 @@ Where every record is a sampling unit, the variance in a domain follows from sum
 
     a_i = w_i (y_i - R_c x_i),    b_i = w_i x_i,    z_i = [a_i + (R_c - R_d) b_i] / X_d
 
-is the linearized value of a ratio in any domain d that holds the cell, whatever R_c: means, squares and products of a
 is the linearized value of a ratio in any domain d that holds the cell, whatever R_c: means, squares and products of
+a and b by cell and stratum are all that is needed of the records.  R_c is the cell's ratio, so that nothing large
+cancels.
 """
 
 from __future__ import annotations
