@@ -1,6 +1,8 @@
 """A whole household file under one epsilon: 13 variables, repeated samples, what intervals of 60 statistics hold.
 
-    python benchmarks/whole_file.py --samples 10 --out whole_file.csv        # goes on where it was stopped
+    python benchmarks/whole_file.py --samples 10 --m 3 --mechanisms strict --out benchmarks/whole_file.csv
+
+It goes on where it was stopped; the file holds the samples that are done, at epsilon 10.8.
 
 The population is 200,000 households, resampled from the 6,000 of laeken's eusilc, which R reads: region, size, sex and
 age of the first adult (public), what that person does, earners and children (3 stands for 3 and more), five components
