@@ -221,17 +221,10 @@ def tabulate(
         surveys = counts if quantity.statistic == "count" else designs
         which = [choose(estimator, design, each, seconds) for design, each in zip(surveys, same_quantity, strict=True)]
         used.update(which)
-        again = (
-            (redrawn if moving or quantity.statistic != "count" else (), under_noise, slice(m, apart)),
-            (of_model, under_model, slice(apart, None)),
-        )
-        files, noise, model = (
-            [Estimand(*each) for each in zip(of, drawn, under, partitions[0][here], strict=True)] if drawn else []
-            for of, drawn, under, here in (
-                (which, surveys, same_quantity, slice(0, m)),
-                *((which[-1:] * len(drawn), drawn, under, here) for drawn, under, here in again),
-            )
-        )
+        files = _estimands(which, surveys, same_quantity, partitions[0][:m])
+        moved = redrawn if moving or quantity.statistic != "count" else ()
+        noise = _estimands(which[-1:] * len(moved), moved, under_noise, partitions[0][m:apart])
+        model = _estimands(which[-1:] * len(of_model), of_model, under_model, partitions[0][apart:])
         for same in partitions:
             domains = len(same[0].labels)
             results = [each.in_domains(there, domains) for each, there in zip(files, same[:m], strict=True)]
@@ -263,32 +256,44 @@ class Estimand:
     partition: Partition
 
     @cached_property
-    def moments(self) -> CellMoments | None:
+    def _moments(self) -> CellMoments | None:
         """Those of the cells, where they are enough: then the records are passed once for all partitions."""
         of_cell = self.partition.of_cell
         if of_cell is None or self.which != "onepass" or not CellMoments.suit(self.design, self.quantity):
             return None
         return CellMoments.of(self.design, self.quantity, self.partition.cell, of_cell.size)
 
+    def _by_cells(self, partition: Partition) -> tuple[CellMoments, NDArray[np.intp]] | None:
+        """The moments, and the domain of each cell; None where the records have to be passed."""
+        if self._moments is None or partition.of_cell is None:
+            return None
+        return self._moments, partition.of_cell
+
     def in_domains(self, partition: Partition, domains: int) -> Estimates:
         """Estimates and variances."""
-        if self.moments is not None and partition.of_cell is not None:
-            return self.moments.with_variances(partition.of_cell, domains)
+        if (cells := self._by_cells(partition)) is not None:
+            return cells[0].with_variances(cells[1], domains)
         return estimator_of(self.which)(self.design, self.quantity, present(self.quantity, partition), domains)
 
     def alone(self, partition: Partition, domains: int) -> Floats:
         """Estimates, without variances where that is less work: (domains,)."""
-        if self.moments is not None and partition.of_cell is not None:
-            return self.moments.estimates(partition.of_cell, domains)
+        if (cells := self._by_cells(partition)) is not None:
+            return cells[0].estimates(cells[1], domains)
         return estimated(self.which, self.design, self.quantity, present(self.quantity, partition), domains)
 
     def held(self, partition: Partition, domains: int) -> tuple[NDArray[np.intp], Floats]:
         """Records and degrees of freedom of each domain: (domains,) each."""
-        if self.moments is not None and partition.of_cell is not None:
-            of_cell = partition.of_cell
-            return self.moments.records(of_cell, domains), self.moments.degrees_of_freedom(of_cell, domains)
+        if (cells := self._by_cells(partition)) is not None:
+            return cells[0].records(cells[1], domains), cells[0].degrees_of_freedom(cells[1], domains)
         domain = present(self.quantity, partition)
         return records_of(domain, domains), degrees_of_freedom(self.design, domain, domains)
+
+
+def _estimands(
+    which: Sequence[str], designs: Sequence[SurveyDesign], quantities: Sequence[Quantity], cells: Sequence[Partition]
+) -> list[Estimand]:
+    """One of each design; none where there are no designs, whatever partitions there are."""
+    return [Estimand(*each) for each in zip(which, designs, quantities, cells, strict=True)] if designs else []
 
 
 def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:

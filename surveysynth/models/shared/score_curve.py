@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -44,7 +43,7 @@ def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -
     if flat.size <= BLOCK:
         block(0)
     else:
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with ThreadPoolExecutor(nb.get_num_threads()) as threads:
             list(threads.map(block, range(0, flat.size, BLOCK)))
     return out.reshape(values.shape)
 
