@@ -162,7 +162,8 @@ def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float,
             has = {f"has_{c}": np.where(sample.frame[c] > 0, "yes", "no") for c in COMPONENTS}
             file = ss.SurveyDesign(sample.frame.assign(**has), **sample.roles())
             release = ss.synthesize(
-                file, pseudo(), mechanism=ss.PseudoPosterior(), accept_diagnostics=["information"], **settings
+                file, pseudo(), mechanism=ss.PseudoPosterior(), accept_diagnostics=["information"], warmup=600,
+                draws=800, **settings
             )
     except ss.SurveySynthError as error:
         said = f"refused: {error}"[:120]

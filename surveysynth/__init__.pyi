@@ -50,12 +50,14 @@ from .release.charging import resume
 from .release.comparison import Comparison, compare
 from .release.dossier import dossier, public_dossier
 from .release.identification import attribute_risk, identification_risk, match_risk, pairwise_weights
+from .release.in_files import ReleaseInFiles
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.release import Release, read_release
 from .synthesis.changes import diff
 from .synthesis.fit import Fit
 from .synthesis.fitting import fit, synthesize
 from .synthesis.histogram import perturbed_histogram
+from .synthesis.in_parts import synthesize_in_parts
 from .synthesis.plan import Plan
 from .synthesis.policy import Policy
 from .synthesis.privacy_cost import PrivacyCost, privacy_cost
@@ -99,6 +101,7 @@ __all__ = [
     "Reference",
     "Regression",
     "Release",
+    "ReleaseInFiles",
     "Sequential",
     "StanModel",
     "Strict",
@@ -140,6 +143,7 @@ __all__ = [
     "standard_deviations",
     "studies",
     "synthesize",
+    "synthesize_in_parts",
     "wide",
     "with_replicates",
 ]

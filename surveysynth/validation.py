@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from .errors import InputError
 
 
-def rows(bad: ArrayLike, shown: int = 5) -> str:
+def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
     """Say which rows are at fault: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
 
     Parameters
@@ -23,8 +23,10 @@ def rows(bad: ArrayLike, shown: int = 5) -> str:
         True where a row is at fault.
     shown : int
         How many row numbers to list.
+    first : int
+        Number of the first of these rows, where they are a part of a file.
     """
-    where = np.flatnonzero(np.asarray(bad)) + 1
+    where = np.flatnonzero(np.asarray(bad)) + first
     listed = ", ".join(str(i) for i in where[:shown])
     more = ", ..." if where.size > shown else ""
     noun = "row" if where.size == 1 else "rows"

@@ -112,7 +112,7 @@ class Scan:
         """
         import pyarrow.dataset as ds  # needs ssl, which not every Python has that runs within R
 
-        files = _files(source)
+        files = files_of(source)
         named = repr(str(files[0])) if len(files) == 1 else f"the {len(files):,} files"
         self._unreadable = lambda kind: InputError(f"{named} could not be read ({kind}); are they whole parquet files?")
         self._data = guarded(lambda: ds.dataset([str(f) for f in files]), Exception, self._unreadable)
@@ -169,7 +169,7 @@ def _of_pandas(schema: pa.Schema) -> list[str]:
     return [name for name in indices if isinstance(name, str)]
 
 
-def _files(source: Source) -> list[Path]:
+def files_of(source: Source) -> list[Path]:
     """The files, each of which is there and is parquet."""
     listed = not isinstance(source, str | Path)
     if isinstance(source, str | Path) and Path(source).is_dir():

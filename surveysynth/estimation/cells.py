@@ -12,6 +12,7 @@ cancels.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from .taylor import pairs, sums
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Rows = NDArray[np.int32]
+Values = tuple[Floats, Floats, Floats]
+OfBlock = Callable[..., Floats]
 
 BLOCK = 1 << 16  # records that are summed up at a time: the same sums, whatever the number of threads
 MOST = 1 << 22  # sums of blocks that are held at once
@@ -36,46 +39,28 @@ NONE = np.empty(0)
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class CellMoments:
+class CellMoments(ABC):
     """Sums of one quantity by stratum and cell.
 
     Attributes
     ----------
-    design : SurveyDesign
-    quantity : Quantity
-    row : int32 array (n,)
-        The pair of each record; those after the last one count nothing.
+    divides : bool
+        Whether it is a ratio, and no total.
     stratum, cell : int arrays (pairs,)
         Of each pair.
+    sampled, fraction : arrays (strata,)
+        Records of each stratum, and the share of the population that they are.
     """
 
-    design: SurveyDesign
-    quantity: Quantity
-    row: Rows
+    divides: bool
     stratum: Codes
     cell: Codes
+    sampled: Codes
+    fraction: Floats
 
-    @staticmethod
-    def suit(design: SurveyDesign, quantity: Quantity) -> bool:
-        """Whether the moments of cells are enough for this quantity, in this design."""
-        first, plain = design.stages[0], design.replication is None and design.pps is None and not design.calibrated
-        of_records = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
-        linear = not quantity.distributional and quantity.statistic != "quantile"
-        return plain and of_records and linear and not first.lonely.any()
-
-    @classmethod
-    def of(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> CellMoments:
-        """Of records in cells 0 to ``cells - 1``, -1 for those in none."""
-        missing, strata = quantity.missing, design.stages[0].sampled.size
-        outside = cell < 0 if missing is None else (cell < 0) | missing
-        if outside.any():
-            cell = np.where(outside, cells, cell)
-        if strata == 1:
-            only = np.zeros(cells, dtype=np.intp)
-            return cls(design, quantity, cell.astype(np.int32, copy=False), only, np.arange(cells))
-        place, stratum, row = pairs(cell.astype(np.intp), design.stages[0].stratum, cells + 1, strata)
-        inside = int(np.searchsorted(place, cells))
-        return cls(design, quantity, row.astype(np.int32), stratum[:inside], place[:inside])
+    @abstractmethod
+    def _over_blocks(self, of_block: OfBlock, values: int, *constants: Floats) -> Floats:
+        """So many sums over the records of each pair, block by block: (values, pairs)."""
 
     @property
     def pairs(self) -> int:
@@ -83,43 +68,9 @@ class CellMoments:
         return len(self.cell)
 
     @cached_property
-    def _values(self) -> tuple[Floats, Floats, Floats]:
-        """w, y and x; the last two without an element where they are 1 in every record.
-
-        Read only, as compiled code is compiled again for arrays of another kind.
-        """
-        of = [self.design.weights, *(NONE if v is None else v for v in (self.quantity.y, self.quantity.x))]
-        w, y, x = (np.ascontiguousarray(values, dtype=np.float64).view() for values in of)
-        for values in (w, y, x):
-            values.flags.writeable = False
-        return w, y, x
-
-    @cached_property
     def _sums(self) -> Floats:
         """Records, and sums of w y, of w x and of |w x|, by pair: (4, pairs)."""
-        return self._over_blocks(_sums_of, 4)
-
-    def _over_blocks(self, of_block: Callable[..., Floats], values: int, *constants: Floats) -> Floats:
-        """So many sums over the records of each pair, block by block: (values, pairs).
-
-        The same whatever the number of threads: a block has BLOCK records, or as many as keep all sums below MOST.
-        """
-        n, columns = len(self.row), (self.row, *self._values)
-        block = max(BLOCK, -(-n * values * self.pairs // MOST))
-
-        def one(first: int) -> Floats:
-            here = (column[first : first + block] for column in columns)
-            return of_block(*here, *constants, np.zeros((values, self.pairs)))
-
-        if n <= block:
-            return one(0)
-        with ThreadPoolExecutor(nb.get_num_threads()) as threads:
-            return np.sum([*threads.map(one, range(0, n, block))], axis=0)
-
-    @property
-    def _divides(self) -> bool:
-        """Whether it is a ratio, and no total."""
-        return self.quantity.statistic not in ("count", "total")
+        return self._over_blocks(sums_of, 4)
 
     @cached_property
     def _ratio(self) -> Floats:
@@ -127,7 +78,7 @@ class CellMoments:
 
         There R_c would be far larger than any ratio of a table, and cancel in the variances of margins.
         """
-        if not self._divides:
+        if not self.divides:
             return np.zeros(self.pairs)
         cells = int(self.cell.max(initial=-1)) + 1
         total, denominator, size = (sums(self.cell, of, cells) for of in self._sums[1:])
@@ -139,7 +90,7 @@ class CellMoments:
         """Means of a and b, and sums of aa, ab and bb around them, by pair: (5, pairs)."""
         (n, wy, wx, _), ratio = self._sums, self._ratio
         near = np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)  # the means, but for rounding
-        a, b, aa, ab, bb = self._over_blocks(_squares_of, 5, ratio, near)
+        a, b, aa, ab, bb = self._over_blocks(squares_of, 5, ratio, near)
         a, b = (a, b) / np.maximum(n, 1)
         return np.array([near[0] + a, near[1] + b, aa - n * a * a, ab - n * a * b, bb - n * b * b])
 
@@ -151,7 +102,7 @@ class CellMoments:
         """Estimates, and what they were divided by: (domains,) each."""
         d = of_cell[self.cell]
         total, denominator = (sums(d[d >= 0], of[d >= 0], domains) for of in self._sums[1:3])
-        if not self._divides:
+        if not self.divides:
             return total, np.ones(domains)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(denominator == 0, np.nan, total / denominator), denominator
@@ -159,15 +110,15 @@ class CellMoments:
     def with_variances(self, of_cell: Codes, domains: int) -> Estimates:
         """Estimates and their variances in the domains that cells belong to, -1 for none."""
         inside = of_cell[self.cell] >= 0
-        d, stage, n = of_cell[self.cell][inside], self.design.stages[0], self._sums[0, inside]
+        d, n = of_cell[self.cell][inside], self._sums[0, inside]
         estimate, denominator = self._estimates(of_cell, domains)
         mean_a, mean_b, aa, ab, bb = self._moments[:, inside]
-        away = self._ratio[inside] - estimate[d] if self._divides else np.zeros(d.size)
+        away = self._ratio[inside] - estimate[d] if self.divides else np.zeros(d.size)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = (mean_a + away * mean_b) / denominator[d]
             squares = (aa + 2 * away * ab + away**2 * bb) / denominator[d] ** 2
-        h, domain, row = pairs(self.stratum[inside], d, stage.sampled.size, domains)
-        n_h, f_h, present = stage.sampled[h], stage.fraction[h], sums(row, n, h.size)
+        h, domain, row = pairs(self.stratum[inside], d, self.sampled.size, domains)
+        n_h, f_h, present = self.sampled[h], self.fraction[h], sums(row, n, h.size)
         centre = sums(row, n * mean, h.size) / n_h
         squares = sums(row, squares + n * (mean - centre[row]) ** 2, h.size) + (n_h - present) * centre**2
         v = (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0) * squares, 0.0)
@@ -182,13 +133,84 @@ class CellMoments:
         """Records less strata that hold some, of each domain: (domains,)."""
         d = of_cell[self.cell]
         held = (d >= 0) & (self._sums[0] > 0)
-        strata = np.bincount(pairs(self.stratum[held], d[held], self.design.stages[0].sampled.size, domains)[1],
-                             minlength=domains)  # fmt: skip
+        strata = np.bincount(pairs(self.stratum[held], d[held], self.sampled.size, domains)[1], minlength=domains)
         return np.asarray(self.records(of_cell, domains) - strata, dtype=np.float64)
 
 
+@dataclass(frozen=True, repr=False)
+class OfRecords(CellMoments):
+    """Those of records in memory.
+
+    Attributes
+    ----------
+    values : (weights, y, x), float arrays (n,)
+        The last two without an element where they are 1 in every record.
+    row : int32 array (n,)
+        The pair of each record; those after the last one count nothing.
+    """
+
+    values: Values
+    row: Rows
+
+    @staticmethod
+    def suit(design: SurveyDesign, quantity: Quantity) -> bool:
+        """Whether the moments of cells are enough for this quantity, in this design."""
+        first, plain = design.stages[0], design.replication is None and design.pps is None and not design.calibrated
+        of_records = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
+        linear = not quantity.distributional and quantity.statistic != "quantile"
+        return plain and of_records and linear and not first.lonely.any()
+
+    @classmethod
+    def of(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> OfRecords:
+        """Of records in cells 0 to ``cells - 1``, -1 for those in none."""
+        missing, stage = quantity.missing, design.stages[0]
+        outside = cell < 0 if missing is None else (cell < 0) | missing
+        if outside.any():
+            cell = np.where(outside, cells, cell)
+        if stage.sampled.size == 1:
+            stratum, place, row = np.zeros(cells, dtype=np.intp), np.arange(cells), cell
+        else:
+            place, stratum, row = pairs(cell.astype(np.intp), stage.stratum, cells + 1, stage.sampled.size)
+            inside = int(np.searchsorted(place, cells))
+            stratum, place = stratum[:inside], place[:inside]
+        return cls(
+            divides(quantity.statistic), stratum, place, stage.sampled, stage.fraction,
+            values_of(design.weights, quantity.y, quantity.x), row.astype(np.int32, copy=False),
+        )  # fmt: skip
+
+    def _over_blocks(self, of_block: OfBlock, values: int, *constants: Floats) -> Floats:
+        """As :meth:`CellMoments._over_blocks`.
+
+        The same whatever the number of threads: a block has BLOCK records, or as many as keep all sums below MOST.
+        """
+        n, columns = len(self.row), (self.row, *self.values)
+        block = max(BLOCK, -(-n * values * self.pairs // MOST))
+
+        def one(first: int) -> Floats:
+            here = (column[first : first + block] for column in columns)
+            return of_block(*here, *constants, np.zeros((values, self.pairs)))
+
+        if n <= block:
+            return one(0)
+        with ThreadPoolExecutor(nb.get_num_threads()) as threads:
+            return np.sum([*threads.map(one, range(0, n, block))], axis=0)
+
+
+def divides(statistic: str) -> bool:
+    """Whether a statistic is a ratio, and no total."""
+    return statistic not in ("count", "total")
+
+
+def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
+    """Weights and values as sums take them: read only, as code is compiled again for arrays of another kind."""
+    w, y, x = (np.ascontiguousarray(NONE if v is None else v, dtype=np.float64).view() for v in (w, y, x))
+    for values in (w, y, x):
+        values.flags.writeable = False
+    return w, y, x
+
+
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def _sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
+def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
     """Records and sums of w y, w x and |w x| of each pair, added to ``out`` (4, pairs); further rows are left out."""
     for i in range(row.size):
         g = row[i]
@@ -202,7 +224,7 @@ def _sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def _squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
+def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
     """Sums of a, b, aa, ab and bb of each pair, a and b less what is near their means: (5, pairs), added to ``out``."""
     for i in range(row.size):
         g = row[i]

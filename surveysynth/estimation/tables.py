@@ -18,7 +18,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list, one_of, rows
 from . import combining
-from .cells import CellMoments
+from .cells import CellMoments, OfRecords
 from .design_effects import Deff, design_effects
 from .estimators import Estimates, choose, estimated, estimator_of, samplics_seconds
 from .intervals import USUAL, Interval, Method
@@ -259,9 +259,9 @@ class Estimand:
     def _moments(self) -> CellMoments | None:
         """Those of the cells, where they are enough: then the records are passed once for all partitions."""
         of_cell = self.partition.of_cell
-        if of_cell is None or self.which != "onepass" or not CellMoments.suit(self.design, self.quantity):
+        if of_cell is None or self.which != "onepass" or not OfRecords.suit(self.design, self.quantity):
             return None
-        return CellMoments.of(self.design, self.quantity, self.partition.cell, of_cell.size)
+        return OfRecords.of(self.design, self.quantity, self.partition.cell, of_cell.size)
 
     def _by_cells(self, partition: Partition) -> tuple[CellMoments, NDArray[np.intp]] | None:
         """The moments, and the domain of each cell; None where the records have to be passed."""

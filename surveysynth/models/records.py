@@ -28,12 +28,15 @@ class Public:
         Columns of X.
     public_weights : float array (n,) or None
         The survey weights, where they are a function of the predictors.
+    size : int array (G,) or None
+        Records of each row of X in the whole file, where these records are a part of it.
     """
 
     X: Floats
     row: Codes = field(metadata=EACH)
     columns: tuple[str, ...]
     public_weights: Floats | None = field(default=None, metadata=EACH)
+    size: Codes | None = None
 
     @property
     def n(self) -> int:

@@ -41,10 +41,10 @@ def room(public: Public, draw: Draws, row: Codes) -> Floats:
     """
     if "known" not in draw.values:
         return np.ones(public.n)
-    size = np.bincount(row, minlength=len(public.X)).astype(np.float64)
-    W = public.X @ whitening(public.X, size)
+    size = np.bincount(row, minlength=len(public.X)) if public.size is None else public.size
+    W = public.X @ whitening(public.X, size.astype(np.float64))
     leverage = (W**2).sum(axis=1)
-    share = 1 - leverage * (1 / float(draw["known"][0]) + 1 / public.n)
+    share = 1 - leverage * (1 / float(draw["known"][0]) + 1 / size.sum())
     return np.asarray(np.maximum(share, LEAST)[row])
 
 

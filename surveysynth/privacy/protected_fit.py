@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +16,22 @@ from .units import Unit
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, repr=False)
+class InParts:
+    """A file that is not in memory as a whole.
+
+    Attributes
+    ----------
+    n : int
+        Its records.
+    points : function
+        From a reference to its records, as points of a public grid around it where they are many.
+    """
+
+    n: int
+    points: Callable[[Draws], Records]
+
+
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class PseudoLikelihood:
     """A model and its file, to be fitted under privacy weights of the units that are protected.
@@ -22,7 +39,8 @@ class PseudoLikelihood:
     Source: Hu, Savitsky & Williams 2022a, eq. 1.
 
     Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.  ``noise``
-    is where Laplace noise comes from in tests; None: from OpenDP.
+    is where Laplace noise comes from in tests; None: from OpenDP.  Of a file in parts ``records`` are some, those of a
+    first draw.
     """
 
     model: Synthesizer
@@ -30,6 +48,7 @@ class PseudoLikelihood:
     unit: Unit
     sampler: Sampler
     noise: np.random.Generator | None = None
+    in_parts: InParts | None = None
 
     def fit(self, alpha: Floats) -> Draws:
         """Draws under privacy weights."""

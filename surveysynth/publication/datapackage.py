@@ -33,6 +33,8 @@ class Resource:
         Bytes.
     frame : pandas.DataFrame, optional
         What a table holds; None of other files.
+    records : int, optional
+        Of a table of which ``frame`` has the columns alone.
     """
 
     path: str
@@ -40,6 +42,7 @@ class Resource:
     sha256: str
     size: int
     frame: pd.DataFrame | None = None
+    records: int | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ def _resource(resource: Resource, about: About) -> dict[str, Any]:
     fields = [_field(str(c), resource.frame[c], about) for c in resource.frame]
     if suffix == "csv":
         said |= {"profile": "tabular-data-resource", "encoding": "utf-8"}
-    return said | {"records": len(resource.frame), "schema": {"fields": fields, "missingValues": [""]}}
+    records = len(resource.frame) if resource.records is None else resource.records
+    return said | {"records": records, "schema": {"fields": fields, "missingValues": [""]}}
 
 
 def _field(name: str, column: pd.Series, about: About) -> dict[str, Any]:

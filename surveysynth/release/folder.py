@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,8 +55,13 @@ def write_folder(
     min_cell: int | None,
     overwrite: bool,
     ledger: Ledger | None,
+    files: Sequence[Path] = (),
+    rows: Sequence[Path] = (),
 ) -> None:
-    """As :meth:`surveysynth.Release.write` says; the place and the format have been checked."""
+    """As :meth:`surveysynth.Release.write` says; the place and the format have been checked.
+
+    ``files`` are the data sets, where these are parquet files, and ``rows`` say where their records come from.
+    """
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
     entered: list[Entry] = []
@@ -65,8 +72,8 @@ def write_folder(
     staging = None
     try:
         with whole_folder(path, mode=PUBLIC, replace=overwrite, last=last) as staging:
-            _write_public(release, staging / "public", table, document, format, min_cell)
-            _write_internal(release, staging / "internal")
+            _write_public(release, staging / "public", table, document, format, min_cell, files)
+            _write_internal(release, staging / "internal", rows)
             restrict(staging / "internal")
     except OSError as error:
         raise _not_written(path, staging, error, charged=bool(entered)) from None
@@ -128,26 +135,39 @@ def read_folder(path: Path) -> dict[str, Any]:
 
 
 def _write_public(
-    release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str, min_cell: int | None
-) -> None:
+    release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str, min_cell: int | None,
+    there: Sequence[Path],
+) -> None:  # fmt: skip
     folder.mkdir()
     for number, design in enumerate(release.datasets, 1):
         file = folder / f"synthetic_{number}.{format}"
-        if format == "csv":
+        if there:
+            _put(there[number - 1], file)
+        elif format == "csv":
             design.frame.to_csv(file, index=False)
         else:
             _write_parquet(design.frame, file)
     printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
     for suffix in (".csv", *printed):
         forms.write(table, document, folder / f"tables{suffix}")
-    plain, heading = "\n".join(document.protected), _heading(release, format, min_cell, printed=bool(printed))
+    files = {file.name: described(file) for file in sorted(folder.iterdir())}
+    records = files[f"synthetic_1.{format}"]["records"]
+    plain, heading = "\n".join(document.protected), _heading(release, records, format, min_cell, printed=bool(printed))
     said = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
     (folder / "report.txt").write_text(said, encoding="utf-8")
-    files = {file.name: described(file) for file in sorted(folder.iterdir())}
+    files |= {"report.txt": described(folder / "report.txt")}
     _write_metadata(release, folder, table, document, format, files)
     files |= {file.name: described(file) for file in sorted(folder.iterdir()) if file.name not in files}
     files = dict(sorted(files.items()))
     (folder / MANIFEST).write_text(sealed(release.manifest() | {"files": files}), encoding="utf-8")
+
+
+def _put(file: Path, place: Path) -> None:
+    """A file under another name, without a copy where both are on one disk."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)
 
 
 def _write_parquet(frame: pd.DataFrame, file: Path) -> None:
@@ -180,6 +200,7 @@ def _write_metadata(
         Resource(
             path=name, title=titles.get(name, document.title), sha256=said["sha256"],
             size=(folder / name).stat().st_size, frame=table if name == "tables.csv" else frames.get(name),
+            records=said.get("records") if name in frames else None,
         )
         for name, said in files.items()
     ]  # fmt: skip
@@ -192,13 +213,13 @@ def _write_metadata(
     write_metadata(folder, resources, about)
 
 
-def _heading(release: Release, format: str, min_cell: int | None, *, printed: bool) -> str:
+def _heading(release: Release, records: int, format: str, min_cell: int | None, *, printed: bool) -> str:
     """What the files are and how to use them, for a reader who has nothing else."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
     return (
-        f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {design.n:,} records by "
+        f"{release.m} synthetic data sets (synthetic_1.{format}, ...) of {records:,} records by "
         f"{release.method['method']}, surveysynth {release.method['package']['surveysynth']}. "
         f"Synthesized: {', '.join(release.outcomes)}"
         + (f" and the survey weight {design.weights_name!r}" if synthetic_weights else "")
@@ -232,8 +253,10 @@ def _heading_of_counts(release: Release) -> str:
     )
 
 
-def _write_internal(release: Release, folder: Path) -> None:
+def _write_internal(release: Release, folder: Path, rows: Sequence[Path]) -> None:
     folder.mkdir()
+    for file in rows:
+        _put(file, folder / file.name)
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
     if "records" in release.internal:
         _write_numbers(release.internal["records"].reset_index(), folder / "records.csv")

@@ -230,7 +230,7 @@ class Release:
         ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
         """
         one_of(between, get_args(Between), "between")
-        names = self._preserved(by)
+        names = preserved(self, by)
         if between == "model" and set(names) & set(self.categorical):
             raise InputError("between='model' is not for tables by columns that are synthesized: use between='files'")
         self._check_functions([*names, *as_list(outcome), *([where] if isinstance(where, str) else [])], between)
@@ -304,15 +304,15 @@ class Release:
         >>> gap["contrast"].unique().tolist(), len(gap)
         (['male - female'], 9)
         """
-        compared = self._preserved([*between]) if isinstance(between, Mapping) else []
-        outcomes = self._synthesized(outcome)
+        compared = preserved(self, [*between]) if isinstance(between, Mapping) else []
+        outcomes = synthesized(self, outcome)
         self._check_functions([*compared, *as_list(by), *outcomes, *([where] if isinstance(where, str) else [])])
         if outcome is None and "proportion" not in as_list(statistic):
             outcomes = [name for name in outcomes if name not in self._labels]
         return differences(
             self.datasets,
             [name for name in outcomes if name not in compared],
-            self._preserved(by),
+            preserved(self, by),
             statistic,
             between=between,
             denominator=denominator,
@@ -424,11 +424,11 @@ class Release:
         >>> means.m, means.names
         (3, ('female', 'male'))
         """
-        names, asked = self._preserved(by), as_list(statistic)
+        names, asked = preserved(self, by), as_list(statistic)
         if "count" in asked and asked != ["count"] and self.count_roles is not None:
             raise InputError("counts of this release have weights of their own: ask for them by themselves")
         designs = self.count_designs() if asked == ["count"] else self.datasets
-        outcomes = [] if asked == ["count"] else self._synthesized(outcome)
+        outcomes = [] if asked == ["count"] else synthesized(self, outcome)
         self._check_functions([*names, *outcomes])
         moving = {*self.categorical, *self.derived}
         noise = self.redrawn if asked != ["count"] or moving & set(names) else ()
@@ -461,7 +461,7 @@ class Release:
         >>> release.independence_test("field", "gender").method
         'Wald test of independence in synthetic data sets'
         """
-        names = self._preserved([row, column])
+        names = preserved(self, [row, column])
         self._check_functions(names)
         noise = self.redrawn if {*self.categorical, *self.derived} & set(names) else ()
         return independence_tests(self.count_designs(), row, column, missing=self._missing, redrawn=noise)
@@ -583,7 +583,7 @@ class Release:
         2     all  100000.0
         """
         if isinstance(totals, Mapping):
-            names = self._preserved([n for margin in totals for n in ([margin] if isinstance(margin, str) else margin)])
+            names = preserved(self, [n for margin in totals for n in ([margin] if isinstance(margin, str) else margin)])
             for name in names:
                 if name in self.derived:
                     raise InputError(f"totals are of predictors, and {name!r} was derived: calibrate before assign()")
@@ -625,7 +625,7 @@ class Release:
         elsewhere = self.method.get("elsewhere", {})
         rng, first = np.random.default_rng(0), self.datasets[0]  # public: every reader has the same table
         designs = []
-        for _ in range(REDRAWN if first.n < MANY else OF_MANY):
+        for _ in range(times_redrawn(first.n)):
             columns = {
                 outcome: under_other_noise(t, first.numeric(outcome), rng, zeros=elsewhere.get(outcome) == 0)
                 for outcome, t in scores.items()
@@ -667,7 +667,7 @@ class Release:
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
         """Outcomes and their statistics: means are of numbers, proportions of categories."""
-        outcomes = self._synthesized(outcome)
+        outcomes = synthesized(self, outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]
         numbers = [name for name in outcomes if name not in self._labels]
@@ -680,25 +680,6 @@ class Release:
         of_labels = [s for s in as_list(statistic) if s == "proportion"]
         of_numbers = [s for s in as_list(statistic) if s != "proportion"]
         return [*([(numbers, of_numbers)] if of_numbers else []), *([(labels, of_labels)] if of_labels else [])]
-
-    def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """The names, if all are predictors, categories that were synthesized, or derived."""
-        names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
-        for name in names:
-            if name not in known:
-                raise InputError(
-                    f"by={name!r} is not a predictor of this release, so it was not preserved; tables can be broken "
-                    f"down by {', '.join(known) or 'nothing'}"
-                )
-        return names
-
-    def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
-        """The outcomes and derived columns asked for, or all outcomes."""
-        outcomes, known = as_list(outcome) or list(self.outcomes), (*self.outcomes, *self.derived)
-        for name in outcomes:
-            if name not in known:
-                raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(known)}")
-        return outcomes
 
     def count_designs(self) -> tuple[SurveyDesign, ...]:
         """The data sets as counts are estimated from them: their own design, or FBP's with its smoothed weights.
@@ -833,8 +814,7 @@ class Release:
         """
         path = Path(path)
         check_ledger(ledger)
-        if ledger is not None and ("ledger" in self.method or self._entered):
-            raise InputError("this release was entered in a ledger when it was made, or written: leave ledger= out")
+        refuse_two_entries(self, ledger)
         check_format(format)
         check_place(path, overwrite=overwrite)
         names = self.table_predictors() if by is None else as_list(by)
@@ -844,8 +824,7 @@ class Release:
         )  # fmt: skip
         document = printed(self, table, names, symbols=symbols, wording=wording)
         write_folder(self, path, table, document, format=format, min_cell=min_cell, overwrite=overwrite, ledger=ledger)
-        if ledger is not None:
-            object.__setattr__(self, "_entered", True)
+        note_entry(self, ledger)
         return path
 
     def write_tables(
@@ -956,6 +935,44 @@ class Release:
         table = self.tables(names, statistic=statistic or ("mean" if numbers else "proportion"), **asked)
         dot_plot(printed(self, table, names, symbols=symbols, wording=wording), path, width)
         return path
+
+
+def preserved(release: Release, by: str | Sequence[str] | None) -> list[str]:
+    """The names, if all are predictors, categories that were synthesized, or derived."""
+    names, known = as_list(by), (*release.predictors, *release.categorical, *release.derived)
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"by={name!r} is not a predictor of this release, so it was not preserved; tables can be broken "
+                f"down by {', '.join(known) or 'nothing'}"
+            )
+    return names
+
+
+def synthesized(release: Release, outcome: str | Sequence[str] | None) -> list[str]:
+    """The outcomes and derived columns asked for, or all outcomes."""
+    outcomes, known = as_list(outcome) or list(release.outcomes), (*release.outcomes, *release.derived)
+    for name in outcomes:
+        if name not in known:
+            raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(known)}")
+    return outcomes
+
+
+def refuse_two_entries(release: Release, ledger: Ledger | None) -> None:
+    """Refuse to enter a release in a ledger once more (InputError)."""
+    if ledger is not None and ("ledger" in release.method or release._entered):
+        raise InputError("this release was entered in a ledger when it was made, or written: leave ledger= out")
+
+
+def note_entry(release: Release, ledger: Ledger | None) -> None:
+    """Remember that a release was entered when it was written."""
+    if ledger is not None:
+        object.__setattr__(release, "_entered", True)
+
+
+def times_redrawn(n: int) -> int:
+    """How often the noise behind scores of n records is drawn again."""
+    return REDRAWN if n < MANY else OF_MANY
 
 
 def _check_printed(where: Where = None, level: float = 0.95, **others: Any) -> None:

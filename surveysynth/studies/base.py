@@ -26,8 +26,8 @@ from .._version import __version__
 from ..errors import InputError, SurveySynthError
 from ..progress import bar
 from ..storage import is_free, whole_file, whole_folder
+from ..tasks import run
 from ..validation import check_seed, whole
-from .runner import run
 
 SETTINGS = "settings.json"
 
@@ -101,7 +101,7 @@ def repeat(
     Parameters
     ----------
     work, shared, workers, scheduler
-        As for :func:`surveysynth.studies.runner.run`.
+        As for :func:`surveysynth.tasks.run`.
     settings : dict
         What every replicate is made with, the seed included.
     replicates : int

@@ -38,7 +38,7 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
         total = positive(total, "population_total")
         if total < design.n:
             raise InputError(f"population_total is below the {design.n:,} records of the sample: it counts everybody")
-        _warn_if_far(total, design)
+        warn_if_far(total, design.weights.sum(), design.n)
         return total
     if design.strata_name is None:
         raise InputError("population_total gives totals by stratum, but the design has no strata")
@@ -52,14 +52,13 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
     below = [label for label, n in sampled.items() if totals[str(label)] < n]
     if below:
         raise InputError(f"population_total is below the number of records in {len(below)} of the strata")
-    _warn_if_far(sum(totals.values()), design)
+    warn_if_far(sum(totals.values()), design.weights.sum(), design.n)
     return totals
 
 
-def _warn_if_far(total: float, design: SurveyDesign) -> None:
-    """Warn of a total that the survey weights contradict, unless they are scaled to the sample."""
-    by_weights = design.weights.sum()
-    if not NEAR <= total / by_weights <= 1 / NEAR and abs(by_weights / design.n - 1) > SCALED:
+def warn_if_far(total: float, by_weights: float, n: int) -> None:
+    """Warn of a total that the sum of the survey weights contradicts, unless they are scaled to the sample of n."""
+    if not NEAR <= total / by_weights <= 1 / NEAR and abs(by_weights / n - 1) > SCALED:
         warnings.warn(
             "population_total is far from what the survey weights add up to (by more than a third): are both right? "
             "Counts and totals are scaled to population_total",

@@ -57,6 +57,19 @@ class Spending:
     lag: float = 0.0  # largest autocorrelation between draws of one chain that are released
 
 
+@dataclass(frozen=True, repr=False)
+class DataSets:
+    """What is simulated for one release: data sets, what stays internal of them, and how counts are made of them.
+
+    ``redrawn`` is the share of the records of each that were drawn again, for edit rules.
+    """
+
+    datasets: tuple[SurveyDesign, ...]
+    internal: dict[str, Any]
+    count_roles: dict[str, Any] | None = None
+    redrawn: Sequence[float] = ()
+
+
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Chosen:
     """The draws of one release: their positions in the posterior, and what is simulated from."""
@@ -393,6 +406,32 @@ class Fit:
         factor = self._variance_factor(positions, corrected=debias)
         chosen = self._corrected_draws(positions, debias)
         self.used.extend(positions)
+        made = self._data_sets(of.m, chosen, rules, rule)
+        found = {} if factor is None else {"variance_factor": factor}
+        self.spent.extend(self._spent_by(of.m))
+        release = Release(
+            datasets=made.datasets,
+            privacy=report_notes.report(self, of, debias, factor, rule, rules, made.redrawn),
+            predictors=tuple(
+                c for c in public_columns(self.design, self.synthesizer) if c in self.synthesizer.predictor_columns
+            ),
+            outcomes=self.synthesizer.outcomes,
+            categorical=self.synthesizer.categorical,
+            method=report_notes.method(self, debias) | found | self._published(positions)
+            | ({"edits": rules} if rules else {}),
+            internal=report_notes.internal(self) | made.internal,
+            count_roles=made.count_roles,
+        )
+        try:
+            return release.entered(ledger)
+        except BaseException:  # what the ledger refuses is not released, and no later report is to count it
+            del self.spent[-of.m :]
+            raise
+
+    def _data_sets(
+        self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
+    ) -> DataSets:
+        """Simulate m data sets."""
         public = public_frame(self.design, self.synthesizer, self.streams.order)
         values = self.streams.values
         simulated = [*self.synthesizer.simulations(self.records, chosen.draws, chosen.simulated, values)]
@@ -401,30 +440,13 @@ class Fit:
         roles = roles_of(self.design, self.synthesizer.outcomes, public, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*public.columns, *self.synthesizer.outcomes])
         totals = totals_of(self.design, self.population_total)
-        datasets, rows = list[SurveyDesign](), np.empty((of.m, self.design.n), dtype=self.rows.dtype)
-        for k in range(of.m):  # one after the other: of a large file each takes much memory
+        datasets, rows = list[SurveyDesign](), np.empty((m, self.design.n), dtype=self.rows.dtype)
+        for k in range(m):  # one after the other: of a large file each takes much memory
             order = self.streams.order.permutation(self.design.n)
             made = simulated.pop(0)
             datasets.append(assemble(made, self.synthesizer, public, roles, count_roles, totals, order))
             rows[k] = self.rows[order]
-        found = {} if factor is None else {"variance_factor": factor}
-        self.spent.extend(self._spent_by(of.m))
-        release = Release(
-            datasets=tuple(datasets),
-            privacy=report_notes.report(self, of, debias, factor, rule, rules, shares),
-            predictors=tuple(c for c in public.columns if c in self.synthesizer.predictor_columns),
-            outcomes=self.synthesizer.outcomes,
-            categorical=self.synthesizer.categorical,
-            method=report_notes.method(self, debias) | found | self._published(positions)
-            | ({"edits": rules} if rules else {}),
-            internal=report_notes.internal(self) | {"rows": rows},
-            count_roles=count_roles,
-        )
-        try:
-            return release.entered(ledger)
-        except BaseException:  # what the ledger refuses is not released, and no later report is to count it
-            del self.spent[-of.m :]
-            raise
+        return DataSets(tuple(datasets), {"rows": rows}, count_roles, shares)
 
     def _spending(self, m: int | None, epsilon: float | None) -> Spending:
         """What m data sets spend, if that is no more than was asked for."""

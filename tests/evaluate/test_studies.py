@@ -17,8 +17,8 @@ from surveys import make_frame
 import surveysynth as ss
 from surveysynth import studies as evaluate
 from surveysynth.studies import Population, repeated_sampling, sdr
-from surveysynth.studies.runner import run
 from surveysynth.studies.tabular import outputs, own_file
+from surveysynth.tasks import run
 
 PRINTED = Path(__file__).resolve().parents[3] / "shared" / "paper_tables"
 SMALL = {"replicates": 2, "m": (1, 3), "methods": ("fbs", "fbp"), "seed": 4}

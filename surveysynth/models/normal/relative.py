@@ -230,7 +230,7 @@ class RelativeRegression(Relative[J]):
         measured = density_of(reference)
         target = clipped_target(
             records.X, records.pattern, records.Y, measured, tempering, clamp, WIDE if first else NARROW,
-            self._bent(records), _places(records), records.zero, present, records.simulated,
+            self._bent(records), _places(records), records.zero, present, records.simulated, records.count,
         )  # fmt: skip
         groups = target.Q.shape[1], target.parts[0].d
         points, chain, diagnostics = tempered_chains(target, target.n, sampler, groups)

@@ -483,7 +483,7 @@ def whitening(X: Floats, size: Floats) -> Floats:
 def clipped_target(
     X: Floats, pattern: Codes, Y: Floats, reference: Density, a: Floats, B: float, limits: tuple[float, float, float],
     curved: bool, places: Places | None = None, zero: Bools | None = None, present: Floats | None = None,
-    simulated: Floats | None = None,
+    simulated: Floats | None = None, count: Floats | None = None,
 ) -> ClippedTarget:  # fmt: skip
     """The target of a file.
 
@@ -511,9 +511,15 @@ def clipped_target(
     simulated : float array (N, K), optional
         Predictor rows of a simulated file, which whiten X where predictors are confidential.  Then C_B is, too: it goes
         with a record that is blanked, and is each record's own, not that of groups of rows.
+    count : float array (n,), optional
+        How many records each stands for, where they are the points of a public grid; the tempering of all is one.
     """
     counted = a if present is None else a * present
-    known, tempering = of_public_rows(len(X), pattern, a if simulated is None else counted, reference, places)
+    if count is None:
+        known, tempering = of_public_rows(len(X), pattern, a if simulated is None else counted, reference, places)
+    else:  # whole numbers, which no rounding makes depend on where the records lie
+        known = np.rint(np.bincount(pattern, count, len(X)))
+        tempering, counted = known * a[0], counted * count
     Q = whitening(X, known) if simulated is None else whitening(simulated, np.ones(len(simulated)))
     W, G = np.ascontiguousarray(X @ Q), len(X)
     log_odds = None if reference.zero is None else X @ reference.zero
@@ -544,14 +550,15 @@ def clipped_target(
         for first in range(0, chosen.size, RECORDS):
             block = slice(first, first + RECORDS)
             v[:, block] = np.linalg.solve(normal.L, (Y[chosen[block], columns] - mean[pattern[chosen[block]]]).T)
-        added = 0.0
-        if crowded(chosen.size, G, len(v)):
-            added = added_variance(len(v))
+        gridded = count is not None
+        if not gridded and crowded(chosen.size, G, len(v)):
+            gridded = True
             v, of_records, start = on_grid(v, of_records, start)
         row = np.repeat(np.arange(len(W)), np.diff(start))
         blocks = [slice(first, first + RECORDS) for first in range(0, row.size, RECORDS)] or [slice(0)]
         log_ref = np.concatenate([_log_density(v[:, at].T, normal, own[row[at]], curved) for at in blocks])
         counts = tempering * share
+        added = added_variance(len(v)) if gridded else 0.0
         return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about, added)
 
     if zero is None or log_odds is None or reference.zero is None:

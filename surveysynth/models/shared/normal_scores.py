@@ -240,15 +240,10 @@ class NormalScores:
         low, high = public_bounds(bounds, outcome)
         y = design.numeric(outcome)
         y = y[~np.isnan(y) & ~(zeros & (y == 0))]
-        n, counts = y.size, binned(y, (low, high))
-        if rng is None:
-            noisy, _ = laplace(counts, float(each), epsilon)
-        else:
-            noisy = counts + rng.laplace(0, each / epsilon, counts.size)
-        if zeros or missing:  # how many are left is confidential
-            n = int(np.clip(noisy.sum(), 1, design.n))
-        source = f"a histogram of this file's {outcome} with Laplace noise"
-        return _smoothed(noisy, n, epsilon, each, zeros, (low, high), source)
+        n = None if zeros or missing else y.size  # how many are left is confidential
+        return scores_of_counts(
+            binned(y, (low, high)), n, outcome, (low, high), epsilon, rng, each=each, zeros=zeros, most=design.n
+        )
 
     def forward(self, y: Floats) -> Floats:
         """The normal score of y; NaN where y has no image on the base scale.
@@ -532,6 +527,21 @@ class PrivateScores(NormalScores):
     def kept(self) -> NormalScores:
         """The same map for later files, where it costs nothing."""
         return NormalScores(self.amounts, self.probabilities, self.source, self.base, self.bounds, covered=True)
+
+
+def scores_of_counts(
+    counts: Floats, n: int | None, outcome: str, bounds: tuple[float, float], epsilon: float,
+    rng: np.random.Generator | None, *, each: int = 1, zeros: bool = False, most: int = 0,
+) -> PrivateScores:  # fmt: skip
+    """As :meth:`NormalScores.private`, from what :func:`binned` counts of n records, or of up to ``most`` (n None)."""
+    if rng is None:
+        noisy, _ = laplace(counts, float(each), epsilon)
+    else:
+        noisy = counts + rng.laplace(0, each / epsilon, counts.size)
+    if n is None:
+        n = int(np.clip(noisy.sum(), 1, most))
+    source = f"a histogram of this file's {outcome} with Laplace noise"
+    return _smoothed(noisy, n, epsilon, each, zeros, bounds, source)
 
 
 def binned(y: Floats, bounds: tuple[float, float]) -> Floats:

@@ -194,8 +194,9 @@ class Strict(Mechanism):
         share = 1 / _sizes(pseudo)  # of a record in the budget of its unit
         present = unit.spread(assessment.present)
         d, parameters = model.dimensions(records)
-        later = records.simulated is not None
-        n = len(share) if records.simulated is None else len(records.simulated)  # to whom the question applies, about
+        later, whole = records.simulated is not None, pseudo.in_parts
+        n = len(share) if whole is None else whole.n
+        n = n if records.simulated is None else len(records.simulated)  # to whom the question applies, about
         earlier = self.reference if isinstance(self.reference, Reference) else None
         epsilon = first_epsilon(parameters, n, budget, tailed=model.tailed) if earlier is None else 0.0
         measured = model.broad_reference(records) if earlier is None else earlier.draws(model, records)
@@ -223,9 +224,12 @@ class Strict(Mechanism):
         alpha = tempered(b, clamp, confidential=later) * share
         say("draws")
         tempering = unit.spread(alpha)
+        known = known_of(tempering, records.simulated)
+        if whole is not None:  # every record has the same weight
+            points, known = whole.points(reference), float(alpha[0]) * whole.n
+            pseudo, tempering, present = replace(pseudo, records=points), np.full(points.n, alpha[0]), np.ones(points.n)
         draws = _long_enough(pseudo, reference, tempering, clamp, present, first=False)
-        known_here = np.full(draws.size, known_of(tempering, records.simulated))
-        draws = replace(draws, values=draws.values | {"known": known_here})
+        draws = replace(draws, values=draws.values | {"known": np.full(draws.size, known)})
         alpha, bounds = alpha * assessment.present, np.full(len(share), b)
         held = clamp * tempered(b, clamp, confidential=later)
         return ProtectedFit(math.nan, alpha, draws, bounds, clamp=held, parts=rest.parts, reference=reference)
@@ -459,10 +463,12 @@ def _long_enough(
 def _enough_records(pseudo: PseudoLikelihood) -> Codes:
     """The records that a first draw is of: all, or ``FIRST_RECORDS`` at random, which are as private and enough.
 
-    Nothing of the file decides which; it is of all where units are of several records, or predictors confidential.
+    Nothing of the file decides which; it is of all where units are of several records, predictors are confidential, or
+    they were chosen before.
     """
     n, rng = pseudo.records.n, pseudo.sampler.rng
-    if n <= FIRST_RECORDS or pseudo.unit.of_record is not None or pseudo.records.simulated is not None:
+    some = pseudo.unit.of_record is None and pseudo.records.simulated is None and pseudo.in_parts is None
+    if n <= FIRST_RECORDS or not some:
         return np.arange(n)
     return np.sort(rng.choice(n, FIRST_RECORDS, replace=False, shuffle=False))
 

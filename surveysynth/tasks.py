@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
-from ..errors import InputError
+from .errors import InputError
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -51,6 +52,23 @@ def run(
             task, shared, numbers, backend="loky", n_jobs=min(workers, len(numbers)), inner_max_num_threads=1,
             initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN),  # on Ctrl-C the parent ends them
         )  # fmt: skip
+
+
+def in_order(
+    task: Callable[[S, int], R], shared: S, count: int, *, workers: int = 1, scheduler: str | None = None
+) -> Iterator[R]:
+    """Yield ``task(shared, number)`` for 0 to ``count - 1``, as :func:`run`, but in the order of the numbers."""
+    early: dict[int, R] = {}
+    due = 0
+    for number, result in run(partial(_numbered, task), shared, range(count), workers=workers, scheduler=scheduler):
+        early[number] = result
+        while due in early:
+            yield early.pop(due)
+            due += 1
+
+
+def _numbered(task: Callable[[S, int], R], shared: S, number: int) -> tuple[int, R]:
+    return number, task(shared, number)
 
 
 def _parallel(task: Callable[[S, int], R], shared: S, numbers: Sequence[int], **backend: Any) -> Iterator[R]:

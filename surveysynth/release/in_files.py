@@ -1,0 +1,223 @@
+"""A release whose data sets are files: larger than memory, written and tabulated part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.parts import Combinations, Parts
+from ..estimation.in_parts import Column, DataSet, Workers, regressions, tables_in_parts
+from ..models.as_json import from_json
+from ..models.shared.normal_scores import PrivateScores
+from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..privacy.report import PrivacyReport
+from ..validation import as_list
+from .folder import check_place, write_folder
+from .printed import printed
+from .release import Release, note_entry, preserved, refuse_two_entries, synthesized, times_redrawn
+from .suppression import flag
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)
+class ReleaseInFiles:
+    """m weighted synthetic data sets in parquet files, made by :func:`surveysynth.synthesize_in_parts`.
+
+    Attributes
+    ----------
+    about : Release
+        What is said of them; its data sets have one record of each combination of predictors, for their types.
+    files, rows : tuple of Path
+        Data sets, and the internal files that say which row of the survey each record goes with.
+    combinations : Combinations
+        Of the predictors.
+    folder : TemporaryDirectory
+        Where they are, until they are written to their place; it goes with this object.
+    workers : Workers
+        Who computes tables.
+
+    Examples
+    --------
+    With a ``release`` of :func:`surveysynth.synthesize_in_parts`:
+
+    >>> release.tables(by="sex")  # doctest: +SKIP
+    >>> release.write("release")  # doctest: +SKIP
+    """
+
+    about: Release
+    files: tuple[Path, ...]
+    rows: tuple[Path, ...]
+    combinations: Combinations
+    folder: TemporaryDirectory[str]
+    workers: Workers
+
+    def __repr__(self) -> str:
+        return repr(self.about).replace(f"{self.about.datasets[0].n:,} records", f"{self.n:,} records")
+
+    @property
+    def n(self) -> int:
+        """Records of a data set."""
+        return int(self.combinations.records.sum())
+
+    @property
+    def m(self) -> int:
+        """Number of data sets."""
+        return self.about.m
+
+    @property
+    def privacy(self) -> PrivacyReport:
+        """What is guaranteed, and what is taken as given."""
+        return self.about.privacy
+
+    def manifest(self) -> dict[str, Any]:
+        """As :meth:`surveysynth.Release.manifest`.
+
+        Returns
+        -------
+        dict
+            As ``manifest.json`` has it, but for the files.
+        """
+        return self.about.manifest()
+
+    def tables(
+        self,
+        by: str | Sequence[str] | None = None,
+        outcome: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] | None = None,
+        *,
+        min_cell: int | None = None,
+        cv_limit: float | None = None,
+    ) -> pd.DataFrame:
+        """Counts, means and totals by predictors, as :meth:`surveysynth.Release.tables`, from passes over the files.
+
+        Parameters
+        ----------
+        by : str or list of str, optional
+            Predictors; default none.
+        outcome : str or list of str, optional
+            Default all.
+        statistic : {"count", "mean", "total"} or list of such, optional
+            Default counts and means.
+        min_cell, cv_limit
+            As there.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As there.
+
+        Raises
+        ------
+        InputError
+            Another statistic; columns that are no predictors or outcomes.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.synthesize_in_parts`:
+
+        >>> release.tables(by=["region", "sex"], statistic="mean")  # doctest: +SKIP
+        """
+        names, outcomes = preserved(self.about, by), synthesized(self.about, outcome)
+        statistics = ["count", "mean"] if statistic is None else as_list(statistic)
+        data_sets = [self._data_set(file) for file in self.files]
+        noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
+        labels = self.about.datasets[0].labels
+        table = tables_in_parts(data_sets, outcomes, names, statistics, labels, noise, self.workers)
+        return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit, whole=True)
+
+    def write(
+        self,
+        path: str | Path,
+        *,
+        by: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] | None = None,
+        min_cell: int | None = None,
+        cv_limit: float | None = None,
+        symbols: str | Mapping[str, Any] | None = None,
+        wording: str | Path | None = None,
+        overwrite: bool = False,
+        ledger: Ledger | None = None,
+    ) -> Path:
+        """Write the release folder, as :meth:`surveysynth.Release.write` does; the data sets are parquet files.
+
+        Parameters
+        ----------
+        path, min_cell, cv_limit, symbols, wording, overwrite, ledger
+            As there.
+        by, statistic
+            Of the tables, as :meth:`tables`; default the discrete predictors, three at the most.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError, PrivacyError
+            As there.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.synthesize_in_parts`:
+
+        >>> release.write("release", by="region")  # doctest: +SKIP
+        """
+        path = Path(path)
+        check_ledger(ledger)
+        refuse_two_entries(self.about, ledger)
+        check_place(path, overwrite=overwrite)
+        names = self.about.table_predictors() if by is None else as_list(by)
+        table = self.tables(names, statistic=statistic, min_cell=min_cell, cv_limit=cv_limit)
+        document = printed(self.about, table, names, symbols=symbols, wording=wording, records=self.n)
+        write_folder(
+            self.about, path, table, document, format="parquet", min_cell=min_cell, overwrite=overwrite, ledger=ledger,
+            files=self.files, rows=self.rows,
+        )  # fmt: skip
+        note_entry(self.about, ledger)
+        return path
+
+    def _data_set(self, file: Path) -> DataSet:
+        weights = self.about.datasets[0].weights_name
+        return DataSet(Parts.of(file), str(weights), self.combinations)
+
+    def _under_other_noise(self, first: DataSet, outcomes: Sequence[str]) -> dict[str, list[Column]]:
+        """Outcomes of the first data set as other noise in the scores would have made them: as ``Release.redrawn``."""
+        said = self.about.method.get("private_scores", {})
+        scores: dict[str, PrivateScores] = {outcome: from_json(text) for outcome, text in said.items()}
+        others: dict[str, list[PrivateScores]] = {outcome: [] for outcome in scores}
+        rng = np.random.default_rng(0)
+        for _ in range(times_redrawn(self.n)):
+            for outcome, own in scores.items():
+                others[outcome].append(own.redrawn(rng))
+        return {
+            outcome: _columns(first, outcome, scores[outcome], others[outcome], self.workers)
+            for outcome in outcomes if outcome in scores
+        }  # fmt: skip
+
+
+def _columns(
+    data: DataSet, outcome: str, own: PrivateScores, others: Sequence[PrivateScores], workers: Workers
+) -> list[Column]:
+    """An outcome moved to other scores, with least squares between them."""
+    fitted = regressions(data, outcome, [partial(_both, own, other) for other in others], workers)
+    return [
+        Column(outcome, partial(_moved, own, other, *line)) for other, line in zip(others, fitted, strict=True)
+    ]
+
+
+def _both(own: PrivateScores, other: PrivateScores, y: Floats) -> tuple[Floats, Floats]:
+    return own.forward(y), other.forward(y)
+
+
+def _moved(own: PrivateScores, other: PrivateScores, mean: float, there: float, slope: float, y: Floats) -> Floats:
+    return other.inverse(there + slope * (own.forward(y) - mean))

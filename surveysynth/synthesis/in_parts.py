@@ -1,0 +1,585 @@
+"""A strict release of a file that is larger than memory: every pass is over parts of 2^20 records, by any workers.
+
+    levels and histograms -> records of a first draw -> points of a public grid -> draws -> simulated parts -> shuffled
+
+What is summed up over records are whole numbers, or sums of blocks in their order; random numbers of a part are counted
+from its number and that of the data set (Salmon et al. 2011: Philox).  So a release is the same, to the last bit,
+whatever files the records are in, and whoever computes: processes of this machine or a Dask cluster.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..design.parts import Combinations, Parts, values_of
+from ..design.scan import Source
+from ..design.survey_design import SurveyDesign
+from ..engines import get_engine
+from ..errors import InputError, ModelError
+from ..estimation.in_parts import Workers
+from ..models.draws import Draws, Sampler, Streams
+from ..models.normal.fbs import FBS
+from ..models.normal.records import JointPublic, JointRecords
+from ..models.normal.relative import density_of
+from ..models.shared.normal_scores import binned, public_bounds, scores_of_counts
+from ..models.shared.public_grid import Points, crowded
+from ..models.shared.transforms import Transform
+from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..privacy.budget import Budget
+from ..privacy.mechanisms import Assessment, Strict
+from ..privacy.mechanisms.strict import FIRST_RECORDS, scores_epsilon
+from ..privacy.protected_fit import InParts, PseudoLikelihood
+from ..privacy.release_rule import IdentificationRule
+from ..privacy.units import Unit
+from ..progress import stages
+from ..release.in_files import ReleaseInFiles
+from ..validation import check_seed, positive, rows, whole
+from .assemble import check_public, roles_of, warn_if_far
+from .draws import check_chains
+from .fit import Chosen, DataSets, Fit
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, repr=False)
+class Roles:
+    """A file in parts, and what its columns are.
+
+    Attributes
+    ----------
+    parts : Parts
+    predictors, outcomes : tuple of str
+    weights : str
+    bounds : tuple of (float, float)
+        Public, of each outcome.
+    """
+
+    parts: Parts
+    predictors: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    weights: str
+    bounds: tuple[tuple[float, float], ...]
+
+    def read(self, part: int) -> pd.DataFrame:
+        """These columns of a part."""
+        return self.parts.read(part, [*self.predictors, *self.outcomes, self.weights])
+
+
+@dataclass(frozen=True, repr=False)
+class Seen:
+    """What the first pass finds."""
+
+    combinations: pd.DataFrame
+    counts: list[Floats]  # histograms of outcomes
+    weight: float  # sum of the weights
+
+
+def look(roles: Roles, part: int) -> Seen:
+    """Check a part; its combinations of predictors, and histograms.
+
+    Raises
+    ------
+    InputError
+        Missing values, outcomes or weights that are no numbers, weights that are not positive.
+    """
+    frame, first = roles.read(part), roles.parts.first(part)
+    w = values_of(frame, roles.weights, first)
+    if (w <= 0).any():
+        raise InputError(f"{roles.weights!r} is not positive in {rows(w <= 0, first=first + 1)}, and maybe in others")
+    counts = [
+        binned(values_of(frame, outcome, first), bounds)
+        for outcome, bounds in zip(roles.outcomes, roles.bounds, strict=True)
+    ]
+    return Seen(Combinations.within(frame, roles.predictors, first), counts, float(w.sum()))
+
+
+@dataclass(frozen=True, repr=False)
+class Wanted:
+    """Records to be taken, by their numbers from 0, increasing."""
+
+    roles: Roles
+    records: Codes
+
+
+def take(wanted: Wanted, part: int) -> pd.DataFrame:
+    """Those that are in a part."""
+    first = wanted.roles.parts.first(part)
+    start, end = np.searchsorted(wanted.records, [first, wanted.roles.parts.first(part + 1)])
+    if start == end:
+        return pd.DataFrame()
+    frame = wanted.roles.read(part).iloc[wanted.records[start:end] - first]
+    return frame.astype({name: object for name in frame if isinstance(frame[name].dtype, pd.CategoricalDtype)})
+
+
+@dataclass(frozen=True, repr=False)
+class Around:
+    """A reference that records are placed around.
+
+    Attributes
+    ----------
+    roles : Roles
+    combinations : Combinations
+    row_of : int array (combinations,)
+        Row of the model matrix of each.
+    transforms : tuple
+        Of the outcomes.
+    mean_weight : float
+    mean : float array (G, d)
+        Of the reference, by row.
+    root : float array (d, d)
+        Factor of its covariance.
+    gridded : bool
+        Whether records are moved to points of a grid; else they stay.
+    """
+
+    roles: Roles
+    combinations: Combinations
+    row_of: Codes
+    transforms: tuple[Transform, ...]
+    mean_weight: float
+    mean: Floats
+    root: Floats
+    gridded: bool
+
+
+def place(around: Around, part: int) -> Points:
+    """The points that the records of a part lie on; without a grid all of them are beyond it, where they are.
+
+    Raises
+    ------
+    InputError
+        A record has no place on the scale of an outcome.
+    """
+    roles, first = around.roles, around.roles.parts.first(part)
+    frame = roles.read(part)
+    columns = [
+        transform.forward(values_of(frame, outcome, first))
+        for outcome, transform in zip(roles.outcomes, around.transforms, strict=True)
+    ]
+    Y = np.column_stack([*columns, np.log(values_of(frame, roles.weights, first) / around.mean_weight)])
+    row = around.row_of[around.combinations.of(frame)]
+    v = np.asarray(np.linalg.solve(around.root, (Y - around.mean[row]).T), dtype=np.float64)
+    wrong = ~np.isfinite(v).all(axis=0)
+    if wrong.any():
+        raise InputError(f"outcomes have no value on their scale in {rows(wrong, first=first + 1)}")
+    if around.gridded:
+        return Points.of(v, row)
+    return Points(np.empty(0, np.int64), np.empty(0, np.int64), row, v)
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show the keys
+class Simulation:
+    """What parts of data sets are simulated from; nothing of it is confidential but the keys.
+
+    Attributes
+    ----------
+    roles : Roles
+    combinations : Combinations
+    row_of : int array (combinations,)
+    model : FBS
+    public : JointPublic
+        Rows of the model matrix, and how many records each has.
+    draws : list of Draws
+        One a data set.
+    values, order : uint64 arrays (2,)
+        Keys of the random numbers of values, and of the order of records.
+    folder : Path
+        Where parts of data sets go.
+    kind : numpy.dtype
+        Of a record of these.
+    """
+
+    roles: Roles
+    combinations: Combinations
+    row_of: Codes
+    model: FBS
+    public: JointPublic
+    draws: list[Draws]
+    values: NDArray[np.uint64]
+    order: NDArray[np.uint64]
+    folder: Path
+    kind: np.dtype[Any]
+
+    def file(self, data_set: int, part: int) -> Path:
+        """Where a part of a data set is."""
+        return self.folder / f"{data_set}-{part}"
+
+    @property
+    def edges(self) -> NDArray[np.uint64]:
+        """Where stretches of the order begin: (parts,)."""
+        parts = len(self.roles.parts)
+        return np.array([(k << 64) // parts for k in range(parts)], dtype=np.uint64)
+
+
+def simulate(of: Simulation, part: int) -> tuple[Floats, NDArray[np.intp]]:
+    """Write a part of every data set, its records in the order of random numbers.
+
+    Returns
+    -------
+    weight : float array (m,)
+        Sum of the weights of each.
+    begins : int array (m, parts + 1)
+        Where stretches of the order begin in the files.
+
+    Raises
+    ------
+    ModelError
+        The model drew values that are not finite.
+    """
+    frame = of.roles.parts.read(part, of.roles.predictors or [of.roles.weights])
+    code = of.combinations.of(frame)
+    public = replace(of.public, row=of.row_of[code])
+    sums, begins = [], []
+    for k, draw in enumerate(of.draws):
+        made = of.model.simulate(public, draw, _counted(of.values, k, part))
+        if not (np.isfinite(made.outcomes).all() and np.isfinite(made.weights).all()):
+            raise ModelError("the model drew values that are not finite; the transform does not suit them")
+        records = np.empty(len(frame), dtype=of.kind)
+        records["key"] = _counted(of.order, k, part).integers(0, 2**64, len(frame), dtype=np.uint64)
+        records["row"] = of.roles.parts.first(part) + np.arange(len(frame))
+        records["code"], records["y"], records["w"] = code, made.outcomes, made.weights
+        records = records[np.argsort(records["key"], kind="stable")]
+        unfinished = of.file(k, part).with_suffix(f".{os.getpid()}")
+        records.tofile(unfinished)
+        os.replace(unfinished, of.file(k, part))
+        sums.append(float(made.weights.sum()))
+        begins.append(np.append(np.searchsorted(records["key"], of.edges), len(frame)))
+    return np.array(sums), np.array(begins)
+
+
+def _counted(key: NDArray[np.uint64], data_set: int, part: int) -> np.random.Generator:
+    """Random numbers of one part of one data set, far from those of any other."""
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, part, data_set]))
+
+
+@dataclass(frozen=True, repr=False)
+class Shuffle:
+    """What whole data sets are made of.
+
+    Attributes
+    ----------
+    of : Simulation
+    factor : float array (m,)
+        What weights are multiplied by.
+    begins : int array (parts, m, parts + 1)
+        Where stretches of the order begin in the files of parts.
+    weight : str
+        Column of the weights.
+    """
+
+    of: Simulation
+    factor: Floats
+    begins: NDArray[np.intp]
+    weight: str
+
+    def frame(self, records: NDArray[Any], data_set: int) -> pd.DataFrame:
+        """Records as they are published."""
+        public = self.of.combinations.frame.take(records["code"]).reset_index(drop=True)
+        columns = dict(zip(self.of.roles.outcomes, records["y"].T, strict=True))
+        return public.assign(**columns, **{self.weight: records["w"] * self.factor[data_set]})
+
+
+def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
+    """Write one data set, its records in random order, and the row of the survey that each goes with."""
+    import pyarrow.parquet as pq
+
+    s = of.of
+    files = [s.file(data_set, part) for part in range(len(s.roles.parts))]
+    data, internal = (s.folder / f"{name}_{data_set + 1}.parquet" for name in ("synthetic", "rows"))
+    schema = pa.Schema.from_pandas(of.frame(np.empty(0, dtype=s.kind), data_set), preserve_index=False)
+    number = pa.schema([pa.field("row", pa.int64())])
+    with pq.ParquetWriter(data, schema) as writer, pq.ParquetWriter(internal, number) as of_rows:
+        for stretch in range(len(files)):
+            pieces = [
+                np.fromfile(file, s.kind, end - begin, offset=int(begin) * s.kind.itemsize)
+                for file, (begin, end) in zip(files, of.begins[:, data_set, stretch : stretch + 2], strict=True)
+            ]
+            records = np.concatenate(pieces)
+            records = records[np.argsort(records["key"], kind="stable")]
+            frame = of.frame(records, data_set)
+            writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
+            of_rows.write_table(pa.Table.from_arrays([pa.array(records["row"])], schema=number))
+    for file in files:
+        file.unlink()
+    return data, internal
+
+
+@dataclass(frozen=True, repr=False)
+class Large:
+    """What a fit of a file in parts knows of the file."""
+
+    roles: Roles
+    combinations: Combinations
+    row_of: Codes
+    workers: Workers
+    folder: tempfile.TemporaryDirectory[str]
+
+
+@dataclass
+class FitInParts(Fit):
+    """A fit of a file in parts; ``design`` and ``records`` are those of its first draw."""
+
+    large: Large | None = field(default=None, repr=False)
+
+    def release_in_files(self, ledger: Ledger | None = None) -> ReleaseInFiles:
+        """As :meth:`Fit.release`: one release, its data sets in files."""
+        assert self.large is not None
+        about, large = super().release(ledger=ledger), self.large
+        files, rows_of = about.internal.pop("files")
+        about.internal.pop("records")
+        return ReleaseInFiles(about, files, rows_of, large.combinations, large.folder, large.workers)
+
+    def _data_sets(
+        self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
+    ) -> DataSets:
+        """Simulate and shuffle m data sets."""
+        assert self.large is not None and isinstance(self.synthesizer, FBS)
+        assert isinstance(self.records, JointRecords)
+        large, folder = self.large, Path(self.large.folder.name)
+        roles, found, count = large.roles, large.combinations, len(large.roles.parts)
+        sizes = np.bincount(large.row_of, found.records, len(self.records.X)).astype(np.intp)
+        streams = self.streams.values, self.streams.order
+        values, order = (rng.integers(0, 2**64, 2, dtype=np.uint64) for rng in streams)
+        kind = np.dtype([
+            ("key", "u8"), ("row", "i8"), ("code", "i4"), ("y", "f8", (len(roles.outcomes),)), ("w", "f8"),
+        ])  # fmt: skip
+        of = Simulation(
+            roles, found, large.row_of, self.synthesizer, replace(_public(self.records), size=sizes),
+            [chosen.draws.some([s]) for s in chosen.simulated], values, order, folder, kind,
+        )  # fmt: skip
+        simulated = list(large.workers.each(simulate, of, count))
+        total = np.zeros(m)
+        for weight, _ in simulated:
+            total += weight
+        published = roles_of(self.design, roles.outcomes, found.frame, self.population_total)
+        known = float(self.population_total)  # type: ignore[arg-type]  # a number, as synthesize_in_parts sees to
+        whole_sets = Shuffle(of, known / total, np.array([begins for _, begins in simulated]), published["weights"])
+        files = list(large.workers.each(shuffle, whole_sets, m))
+        heads = tuple(_head(data, found.frame, published) for data, _ in files)
+        return DataSets(heads, {"files": tuple(zip(*files, strict=True))})
+
+
+def _public(records: JointRecords) -> JointPublic:
+    public = records.public
+    assert isinstance(public, JointPublic)
+    return public
+
+
+def _head(file: Path, combinations: pd.DataFrame, roles: dict[str, Any]) -> SurveyDesign:
+    """The columns of a data set, with a record of each combination of predictors: for names, types and levels."""
+    first = Parts.of(file)
+    frame = first.read(0, first.names).head(len(combinations))
+    frame = frame.reindex(range(max(len(combinations), 1)), method="nearest")
+    return SurveyDesign(frame.assign(**{str(name): column for name, column in combinations.items()}), **roles)
+
+
+def synthesize_in_parts(
+    source: Source,
+    synthesizer: FBS | str,
+    *,
+    weights: str,
+    epsilon: float,
+    population_total: float,
+    bounds: tuple[float, float] | dict[str, tuple[float, float]],
+    m: int | None = None,
+    mechanism: Strict | None = None,
+    labels: dict[str, str] | None = None,
+    ledger: Ledger | None = None,
+    workers: int = 1,
+    scheduler: str | None = None,
+    scratch: str | Path | None = None,
+    chains: int = 4,
+    warmup: int | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+) -> ReleaseInFiles:
+    """Release a file that is larger than memory under :class:`Strict`, part by part.
+
+    For amounts by :class:`FBS` with a weight that is modelled, where every record is its own sampling unit.  What else
+    :func:`synthesize` can do it does in memory.
+
+    Parameters
+    ----------
+    source : str, Path or list of such
+        A parquet file, a folder of such, or a list of files; :func:`convert` makes one of csv, Stata, SPSS and SAS.
+        Groups of rows should have no more than about a million: each is read as a whole.
+    synthesizer : FBS or str
+        Or a formula, ``"pay ~ region + sex"``.  Predictors have up to a million combinations.
+    weights : str
+        Column of the survey weights.
+    epsilon, population_total, m
+        As for :func:`fit`; the total is a number.
+    bounds : (float, float), or dict of outcome to such
+        Public lowest and highest amount.
+    mechanism : Strict, optional
+        With a reference of its own.
+    labels : dict of str, optional
+        Headings of columns.
+    ledger : Ledger, optional
+        As for :func:`synthesize`.
+    workers : int
+        Processes of this machine.
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers compute instead; they read the same paths.
+    scratch : str or Path, optional
+        Folder in which data sets are made, which all workers can write to; default the system's for temporary files.
+        It needs about twice their size.
+    chains, warmup, draws, seed
+        As for :func:`fit`.
+
+    Returns
+    -------
+    ReleaseInFiles
+        Its data sets in files; not written to its place yet.
+
+    Raises
+    ------
+    InputError, ModelError, PrivacyError, EngineError, NotFitForRelease
+        As :func:`synthesize`; a model or design that is not for files in parts.
+
+    Notes
+    -----
+    Memory is that of a part of 2^20 records for each worker, of the points of the grid, and, where records are too few
+    for a grid (:mod:`surveysynth.models.shared.public_grid`), of their scores.
+
+    Examples
+    --------
+    >>> release = ss.synthesize_in_parts(
+    ...     "census/", "pay ~ region + sex", weights="w", epsilon=5, bounds=(0, 1_000_000),
+    ...     population_total=50_000_000, workers=2,
+    ... )  # doctest: +SKIP
+    >>> release.write("release/")  # doctest: +SKIP
+    """
+    strict = Strict() if mechanism is None else mechanism
+    if not isinstance(strict, Strict) or strict.between_psus is not None:
+        raise InputError("files in parts are released under Strict(), without PSUs; synthesize() has the others")
+    model = strict.under(FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer)
+    model = _checked(model)
+    given = bounds if isinstance(bounds, dict) else dict.fromkeys(model.outcomes, bounds)
+    if set(given) != set(model.outcomes):
+        raise InputError(f"bounds= names other columns than the outcomes: {', '.join(model.outcomes)}")
+    limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.outcomes)
+    asked, total = positive(epsilon, "epsilon"), positive(population_total, "population_total")
+    budget = Budget(asked, strict.data_sets(asked) if m is None else whole(m, "m"))
+    chain = [own if given is None else given for given, own in zip((warmup, draws), strict.chain, strict=True)]
+    check_chains(chains, *chain)
+    check_seed(seed)
+    whole(workers, "workers")
+    check_ledger(ledger)
+    if ledger is not None:
+        ledger.check(asked)
+    if scheduler is not None and scratch is None:
+        raise InputError("with a scheduler say scratch=, a folder that all its workers can write to")
+    parts = Parts.of(source)
+    absent = [name for name in (*model.predictor_columns, *model.outcomes, weights) if name not in parts.names]
+    if absent:
+        raise InputError(f"the files have no column {', '.join(map(repr, absent))}")
+    predictors = tuple(name for name in parts.names if name in model.predictor_columns)  # in the order of the files
+    roles = Roles(parts, predictors, model.outcomes, weights, limits)
+    if total < parts.n:
+        raise InputError(f"population_total is below the {parts.n:,} records of the files: it counts everybody")
+    streams, team = Streams.of(seed), Workers(workers, scheduler)
+    noise = None if seed is None else streams.draws
+    sampler = Sampler(lambda: get_engine("auto"), streams.draws, chains, *chain)
+    with stages(strict.expected_seconds(parts.n)) as say:
+        say("reading the file")
+        seen = list(team.each(look, roles, len(parts)))
+        warn_if_far(total, math.fsum(each.weight for each in seen), parts.n)
+        found = Combinations.together([each.combinations for each in seen], roles.predictors)
+        share = scores_epsilon(budget, parts.n, len(limits), len(limits) + 1)
+        scores: dict[str, str | Transform] = {}
+        for j, (outcome, limit) in enumerate(zip(model.outcomes, limits, strict=True)):
+            counts = np.sum([each.counts[j] for each in seen], axis=0)
+            scores[outcome] = scores_of_counts(counts, parts.n, outcome, limit, share / len(limits), noise)
+        model = replace(model, transform=scores)
+        budget = replace(budget, parts=model.spent)
+        design, code = _some(roles, found, streams.draws, team, labels)
+        check_public(design, model, None)
+        records = model.prepare(design, "ignore", total / parts.n)
+        row_of = np.zeros(len(found.frame), dtype=np.intp)
+        row_of[code] = records.row
+        whole_file = InParts(parts.n, partial(_points, roles, found, row_of, model, records, total / parts.n, team))
+        pseudo = PseudoLikelihood(model, records, Unit(), sampler, noise, whole_file)
+        protect = partial(_protect, strict, budget)
+        weighted = protect(pseudo, np.ones(records.n), say)
+        folder = tempfile.TemporaryDirectory(prefix="surveysynth-", dir=scratch)
+        fitted = FitInParts(
+            design, np.arange(design.n), model, strict, None, records, Unit(), weighted,
+            replace(budget, parts=weighted.parts or budget.parts), total, [], sampler, streams, protect,
+            seed is not None, large=Large(roles, found, row_of, team, folder),
+        )  # fmt: skip
+        say("data sets")
+        return fitted.release_in_files(ledger)
+
+
+def _checked(model: Any) -> FBS:
+    """Refuse what is not for files in parts (InputError)."""
+    if not isinstance(model, FBS) or model.categorical or model.two_parts or model.weight == "public":
+        raise InputError(
+            "files in parts are for amounts by FBS with a weight that is modelled, without zeros=, missing=, C() or "
+            "weight='public': synthesize() has the others, in memory"
+        )
+    if not 1 <= len(model.numeric) <= 3 or model.missing != "fail":
+        raise InputError("files in parts have one to three amounts, none of them missing")
+    if model.transform != "log":
+        raise InputError("bounds= makes normal scores, and transform= is another scale: leave it out")
+    return model
+
+
+def _some(
+    roles: Roles, found: Combinations, rng: np.random.Generator, team: Workers, labels: dict[str, str] | None
+) -> tuple[SurveyDesign, Codes]:
+    """The records of a first draw: at random, and the first of each combination; and their combinations.
+
+    Which they are hangs on random numbers and predictors alone.
+    """
+    n = roles.parts.n
+    chosen = np.sort(rng.choice(n, min(n, FIRST_RECORDS), replace=False, shuffle=False))
+    wanted = Wanted(roles, np.union1d(chosen, found.first).astype(np.intp))
+    pieces = [frame for frame in team.each(take, wanted, len(roles.parts)) if len(frame)]
+    frame = pd.concat(pieces, ignore_index=True)
+    code = found.of(frame)
+    public = found.frame.take(code).reset_index(drop=True)
+    frame = public.assign(**{name: frame[name] for name in (*roles.outcomes, roles.weights)})
+    known = {name: text for name, text in (labels or {}).items() if name in frame}
+    return SurveyDesign(frame, weights=roles.weights, labels=known), code
+
+
+def _points(
+    roles: Roles, found: Combinations, row_of: Codes, model: FBS, some: JointRecords, mean_weight: float, team: Workers,
+    reference: Draws,
+) -> JointRecords:  # fmt: skip
+    """The records, as points of a grid around a reference where they are many."""
+    density, d = density_of(reference), len(roles.outcomes) + 1
+    gridded = crowded(roles.parts.n, len(some.X), d)
+    mean = some.X @ density.B
+    around = Around(roles, found, row_of, tuple(model.transforms()), mean_weight, mean, density.L, gridded)
+    together: Points | None = None
+    for points in team.each(place, around, len(roles.parts)):
+        together = points if together is None else Points.together([together, points])
+    assert together is not None
+    row, v, count = together.records()
+    Y = mean[row] + v @ density.L.T
+    return replace(some, row=row, y=Y[:, :-1], log_w=Y[:, -1], count=count if gridded else None)
+
+
+def _protect(mechanism: Strict, budget: Budget, pseudo: PseudoLikelihood, present: Floats, say: Any) -> Any:
+    """What the mechanism makes of the file."""
+
+    def risks(unweighted: Any) -> Floats:
+        raise NotImplementedError  # strict draws have no privacy weights
+
+    return mechanism.fit(pseudo, budget, Assessment(risks, None, present), tolerance=0.01, reweight=0, say=say)

@@ -1,0 +1,336 @@
+"""Releases of files in parts: the same whatever the files and whoever computes, and as those in memory say."""
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+from surveysynth.design.parts import Combinations, Parts
+from surveysynth.models.draws import Streams
+from surveysynth.models.shared import public_grid
+from surveysynth.models.shared.clipped_fit import NARROW, clipped_target
+from surveysynth.models.shared.public_grid import UNITS, Points, on_grid
+from surveysynth.synthesis import in_parts
+
+PART = 1 << 12
+ROLES = {"weights": "w", "epsilon": 8, "bounds": (0, 200_000), "population_total": 500_000, "m": 2}
+SHORT = {"chains": 4, "warmup": 100, "draws": 100, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def people():
+    """20,000 records of two predictors, one of them a number, a skewed outcome, and a weight that goes with both."""
+    rng, n = np.random.default_rng(1), 20_000
+    region, age = rng.choice(["east", "north", "west"], n, p=[0.5, 0.3, 0.2]), rng.integers(1, 4, n)
+    e = rng.standard_normal(n)
+    pay = np.exp(9 + 0.3 * (region == "east") + 0.1 * age + 0.6 * e)
+    w = 25 * np.exp(0.2 * (region == "west") - 0.1 * e + 0.4 * rng.standard_normal(n))
+    return pd.DataFrame({"region": region, "age": age, "pay": pay, "w": w, "other": rng.random(n)})
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of 4,096 records; tasks of other processes get their size with the file."""
+    of = Parts.of.__func__
+    monkeypatch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+
+
+def split(people, folder, files):
+    """The same records in so many files, with other groups of rows."""
+    cuts = np.linspace(0, len(people), files + 1).astype(int)
+    paths = []
+    for k in range(files):
+        paths.append(folder / f"{files}-{k:02d}.parquet")
+        people.iloc[cuts[k] : cuts[k + 1]].to_parquet(paths[-1], row_group_size=701 * files)
+    return paths
+
+
+def content(release):
+    """Data sets, the rows that they are of, and tables."""
+    data = [pd.read_parquet(file) for file in (*release.files, *release.rows)]
+    return [*data, release.tables(by=["region", "age"])]
+
+
+def released(source, **settings):
+    return ss.synthesize_in_parts(source, "pay ~ region + C(age)", **(ROLES | SHORT | settings))
+
+
+@pytest.fixture(scope="module")
+def done(people, tmp_path_factory):
+    """One release from one file, in this process."""
+    folder, of = tmp_path_factory.mktemp("parts"), Parts.of.__func__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+        release = released(split(people, folder, 1))
+        yield release, content(release)
+
+
+def same(one, other):
+    for a, b in zip(one, other, strict=True):
+        pd.testing.assert_frame_equal(a, b, check_exact=True)
+
+
+@pytest.mark.parametrize("files", [3, 17])
+def test_the_same_release_from_any_number_of_files(done, people, tmp_path, small_parts, files):
+    same(content(released(split(people, tmp_path, files))), done[1])
+
+
+@pytest.mark.slow
+def test_the_same_release_by_processes_and_on_a_dask_cluster(done, people, tmp_path, small_parts):
+    distributed = pytest.importorskip("distributed")
+    same(content(released(split(people, tmp_path, 3), workers=2)), done[1])
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        release = released(split(people, tmp_path, 17), scheduler=cluster.scheduler_address, scratch=tmp_path)
+        same(content(release), done[1])
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_nothing(done, people, tmp_path, small_parts):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        killed = subprocess.Popen([
+            "bash", "-c",
+            f"until compgen -G '{tmp_path}/surveysynth-*/0-1' > /dev/null; do sleep .01; done; "
+            f"kill -9 {next(iter(cluster.workers.values())).pid}",
+        ])  # fmt: skip
+        release = released(split(people, tmp_path, 1), scheduler=cluster.scheduler_address, scratch=tmp_path)
+        assert killed.wait(60) == 0
+        same(content(release), done[1])
+
+
+def test_tables_are_those_that_the_written_data_sets_give_samplics(done, tmp_path):
+    release, (*_, table) = done
+    release.write(tmp_path / "release", by=["region", "age"])
+    back = ss.read_release(tmp_path / "release")
+    again = back.tables(by=["region", "age"], estimator="samplics")
+    assert set(table["statistic"]) == {"count", "mean"}
+    for column in ("estimate", "se", "df", "ci_low", "ci_high", "n"):
+        np.testing.assert_allclose(again[column].astype(float), table[column].astype(float), rtol=1e-10, err_msg=column)
+    total = release.tables(statistic="total", outcome="pay")
+    np.testing.assert_allclose(total["estimate"], back.tables(statistic="total", outcome="pay")["estimate"], rtol=1e-12)
+    written = pd.read_csv(tmp_path / "release" / "public" / "tables.csv")
+    np.testing.assert_allclose(written["estimate"], table["estimate"], rtol=1e-12)
+    assert "20,000 records" in (tmp_path / "release" / "public" / "report.txt").read_text()
+    assert "20,000 records" in repr(release)
+
+
+def test_a_written_release_is_as_one_from_memory(done, people, tmp_path):
+    release, _ = done
+    design = ss.SurveyDesign(people, weights="w")
+    settings = {name: value for name, value in (ROLES | SHORT).items() if name != "weights"}
+    memory = ss.synthesize(design, "pay ~ region + C(age)", **settings)
+    memory.write(tmp_path / "memory", format="parquet", by="region")
+    release.write(tmp_path / "parts", by="region")
+    here, there = (sorted(p.name for p in (tmp_path / kind / "public").iterdir()) for kind in ("parts", "memory"))
+    assert here == there
+    said, also = (ss.read_release(tmp_path / kind).manifest() for kind in ("parts", "memory"))
+    assert said.keys() == also.keys()
+    for entry in ("format", "synthesized", "public_predictors", "design", "dtypes", "epsilon", "kind", "m", "weights"):
+        assert said[entry] == also[entry], entry
+    assert said["assumptions"] == also["assumptions"]
+    with pytest.raises(ss.InputError, match="exists"):
+        release.write(tmp_path / "parts")
+
+
+def test_records_are_in_random_order_and_each_is_there_once(done, people):
+    release, (*_, first, second, _) = done
+    n = len(people)
+    for rows, file in ((first, release.files[0]), (second, release.files[1])):
+        row = rows["row"].to_numpy()
+        assert np.array_equal(np.sort(row), np.arange(n))
+        # rank correlations of place and row, of neighbours, and of the two orders have standard errors of n^-1/2
+        assert abs(np.corrcoef(row, np.arange(n))[0, 1]) < 4 / n**0.5
+        assert abs(np.corrcoef(row[1:], row[:-1])[0, 1]) < 4 / n**0.5
+        assert pd.read_parquet(file)["region"].astype(str).tolist() == people["region"].iloc[row].tolist()
+    assert abs(np.corrcoef(np.argsort(first["row"]), np.argsort(second["row"]))[0, 1]) < 4 / n**0.5
+
+
+def test_weights_add_up_to_the_population_and_intervals_hold_its_means(done, people):
+    _, (a, b, *_, table) = done
+    for frame in (a, b):
+        assert frame["w"].sum() == pytest.approx(500_000, rel=1e-12)
+    truth = ss.estimate(ss.SurveyDesign(people, weights="w"), "pay", by=["region", "age"])
+    means = table[table["statistic"] == "mean"]
+    away = (means["estimate"].to_numpy() - truth["estimate"].to_numpy()) / means["se"].to_numpy()
+    assert np.abs(away).max() < 4  # 20 means, of which confidential and synthetic errors are independent at most
+
+
+def test_streams_of_parts_and_data_sets_are_apart():
+    values = Streams.of(1).values.integers(0, 2**64, 2, dtype=np.uint64)
+    drawn = [in_parts._counted(values, k, part).random(1000) for k in range(3) for part in range(3)]
+    correlations = np.corrcoef(drawn)[np.triu_indices(9, 1)]
+    assert np.abs(correlations).max() < 5 / 1000**0.5
+    again = in_parts._counted(values, 1, 2).random(1000)
+    assert np.array_equal(again, drawn[5])
+
+
+# ---- points of the grid
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_whole_numbers_on_the_grid_are_the_shares_of_the_grid_in_memory(d):
+    rng = np.random.default_rng(d)
+    v, row = 1.5 * rng.standard_normal((d, 3000)), rng.integers(0, 4, 3000)
+    order = np.argsort(row, kind="stable")
+    start = np.searchsorted(row[order], np.arange(5))
+    points, counts, begins = on_grid(v[:, order], np.ones(3000), start)
+    found_row, found, count = Points.of(v, row).records()
+
+    def placed(rows, at, how_many):
+        table = pd.DataFrame(np.column_stack([rows, at.round(9)])).assign(count=how_many)
+        return table.groupby(list(range(d + 1)))["count"].sum()
+
+    there = placed(np.repeat(np.arange(4), np.diff(begins)), points.T, counts)
+    here = placed(found_row, found, count)
+    both = pd.concat([here, there], axis=1).fillna(0.0).to_numpy()
+    assert np.abs(both[:, 0] - both[:, 1]).max() < 3000 * 2.0**-29  # shares of less than a unit are left out
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_points_add_up_to_the_last_bit_however_the_file_is_split(d):
+    rng = np.random.default_rng(d)
+    v, row = 1.5 * rng.standard_normal((d, 5000)), rng.integers(0, 4, 5000)
+    whole = Points.of(v, row)
+    for cuts in ([1], [17, 4000], [100, 200, 300]):
+        pieces = [Points.of(a, b) for a, b in zip(np.split(v, cuts, axis=1), np.split(row, cuts), strict=True)]
+        together = Points.together(pieces)
+        for name in ("place", "count", "far_row", "far"):
+            assert np.array_equal(getattr(whole, name), getattr(together, name)), name
+    assert whole.count.sum() == UNITS * (5000 - len(whole.far_row))  # so that a record counts as one, and no more
+
+
+def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_path, small_parts, monkeypatch):
+    monkeypatch.setattr(public_grid, "MANY", 1000)
+    monkeypatch.setattr(public_grid, "POINTS", {2: 300})
+    kept = {}
+    points = in_parts._points
+
+    def keep(*given):
+        kept["some"], kept["reference"], kept["points"] = given[4], given[-1], points(*given)
+        return kept["points"]
+
+    monkeypatch.setattr(in_parts, "_points", keep)
+    released(split(people, tmp_path, 2))
+    records, reference = kept["points"], kept["reference"]
+    count = records.count
+    assert count.sum() == pytest.approx(len(people), rel=1e-12)
+    density = in_parts.density_of(reference)
+    # the same records, each by itself, which the grid in memory takes
+    whole = kept["some"]  # 20,000 records are all of the file, in its order
+    assert whole.n == len(people)
+    same_target = [
+        clipped_target(of.X, of.row, of.Y, density, np.full(of.n, 0.5), 1.4, NARROW, True, count=of.count)
+        for of in (whole, records)
+    ]
+    rng = np.random.default_rng(1)
+    starts = same_target[0].starts(4, rng)
+    values = np.array([[of.function()(start)[0] for of in same_target] for start in starts])
+    np.testing.assert_allclose(values[:, 0] - values[0, 0], values[:, 1] - values[0, 1], atol=1e-4)
+    assert same_target[0].parts[0].added == same_target[1].parts[0].added > 0
+
+
+def test_combinations_are_found_in_every_part(people):
+    names = ["region", "age"]
+    pieces = [people.iloc[a:b].reset_index(drop=True) for a, b in ((0, 7), (7, 9000), (9000, 20_000))]
+    pieces[1] = pieces[1].astype({"region": "category"})
+    found = Combinations.together(
+        [Combinations.within(piece, names, first) for piece, first in zip(pieces, (0, 7, 9000), strict=True)], names
+    )
+    expected = people.groupby(names).size()
+    assert found.records.tolist() == expected.tolist()
+    code = np.concatenate([found.of(piece) for piece in pieces])
+    again = found.frame.take(code).reset_index(drop=True).astype({"region": str})
+    pd.testing.assert_frame_equal(again, people[names], check_dtype=False)
+    assert people.loc[found.first, names].astype(str).to_numpy().tolist() == found.frame.astype(str).to_numpy().tolist()
+
+
+# ---- what is refused
+
+
+def test_rows_of_the_file_are_named_in_whatever_part(people, tmp_path, small_parts):
+    for column, value, what in (
+        ("region", None, "predictor 'region' is missing in 1 row \\(row numbers 9001;"),
+        ("pay", np.nan, "'pay' is missing or infinite in 1 row \\(row numbers 9001;"),
+        ("w", -1.0, "'w' is not positive in 1 row \\(row numbers 9001;"),
+    ):
+        wrong = people.copy()
+        wrong.loc[9000, column] = value
+        with pytest.raises(ss.InputError, match=what) as error:
+            released(split(wrong, tmp_path, 2))
+        assert "-1.0" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "what"),
+    [
+        (ss.FBS("pay ~ region", zeros=True), {}, "for amounts by FBS"),
+        (ss.FBS("pay + C(age) ~ region"), {}, "for amounts by FBS"),
+        (ss.FBP("pay ~ region"), {}, "for amounts by FBS"),
+        ("pay ~ nowhere", {}, "no column 'nowhere'"),
+        ("pay ~ region", {"weights": "nowhere"}, "no column 'nowhere'"),
+        ("pay ~ region", {"bounds": {"rent": (0, 1)}}, "bounds= names other columns"),
+        ("pay ~ region", {"population_total": 100}, "below the 20,000 records"),
+        ("pay ~ region", {"mechanism": ss.PseudoPosterior()}, "under Strict"),
+        ("pay ~ region", {"scheduler": "tcp://nobody:1"}, "scratch="),
+        ("pay ~ region", {"epsilon": -1}, "epsilon"),
+    ],
+)
+def test_what_is_not_for_files_in_parts_is_refused_by_name(people, tmp_path, model, settings, what):
+    with pytest.raises(ss.SurveySynthError, match=what):
+        ss.synthesize_in_parts(split(people, tmp_path, 1), model, **(ROLES | SHORT | settings))
+
+
+def test_other_statistics_are_refused_by_name(done):
+    with pytest.raises(ss.InputError, match="read_release"):
+        done[0].tables(statistic="quantile")
+    with pytest.raises(ss.InputError, match="not a predictor"):
+        done[0].tables(by="other")
+
+
+def test_a_ledger_is_charged_once(people, tmp_path, small_parts):
+    ledger = ss.Ledger(tmp_path / "ledger.jsonl", "pay", cap=10, create=True)
+    release = released(split(people, tmp_path, 1), ledger=ledger)
+    assert ledger.entries()["blank"].tolist() == [8]
+    with pytest.raises(ss.InputError, match="entered in a ledger"):
+        release.write(tmp_path / "release", ledger=ledger)
+    with pytest.raises(ss.PrivacyError, match="cap"):
+        released(split(people, tmp_path, 1), ledger=ledger)
+    assert ledger.entries()["blank"].tolist() == [8]
+
+
+def test_a_worker_logs_nothing_of_the_file(people, tmp_path, small_parts, caplog):
+    distributed = pytest.importorskip("distributed")
+    wrong = people.copy()
+    wrong.loc[9000, "pay"] = np.nan
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        pytest.raises(ss.InputError, match="missing"),
+    ):
+        released(split(wrong, tmp_path, 1), scheduler=cluster.scheduler_address, scratch=tmp_path)
+    for value in (*wrong["pay"].head(3), *wrong["w"].head(3)):
+        assert f"{value:.4g}"[:5] not in caplog.text
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_publishes_nothing(people, tmp_path):
+    file = split(people, tmp_path, 1)[0]
+    program = (
+        "import surveysynth as ss; from dataclasses import replace; from surveysynth.design.parts import Parts; "
+        f"of = Parts.of.__func__; Parts.of = classmethod(lambda cls, s: replace(of(cls, s), records={PART})); "
+        f"r = ss.synthesize_in_parts({str(file)!r}, 'pay ~ region + C(age)', scratch={str(tmp_path)!r}, "
+        f"**{ROLES!r}, **{SHORT!r}); r.write({str(tmp_path / 'release')!r})"
+    )
+    run = subprocess.Popen([sys.executable, "-c", program])
+    while not list(tmp_path.glob("surveysynth-*/0-1")):
+        assert run.poll() is None
+        time.sleep(0.01)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    assert not (tmp_path / "release").exists()
+    assert all(oct(folder.stat().st_mode)[-3:] == "700" for folder in tmp_path.glob("surveysynth-*"))
