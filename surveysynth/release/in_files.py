@@ -108,7 +108,7 @@ class ReleaseInFiles:
         statistic : {"count", "mean", "total"} or list of such, optional
             Default counts and means.
         min_cell, cv_limit
-            As there.
+            As for :meth:`surveysynth.Release.tables`.
 
         Returns
         -------
@@ -152,7 +152,7 @@ class ReleaseInFiles:
         Parameters
         ----------
         path, min_cell, cv_limit, symbols, wording, overwrite, ledger
-            As there.
+            As for :meth:`surveysynth.Release.write`.
         by, statistic
             Of the tables, as :meth:`tables`; default the discrete predictors, three at the most.
 
