@@ -57,7 +57,7 @@ from .synthesis.changes import diff
 from .synthesis.fit import Fit
 from .synthesis.fitting import fit, synthesize
 from .synthesis.histogram import perturbed_histogram
-from .synthesis.in_parts import synthesize_in_parts
+from .synthesis.in_parts import resume_in_parts, synthesize_in_parts
 from .synthesis.plan import Plan
 from .synthesis.policy import Policy
 from .synthesis.privacy_cost import PrivacyCost, privacy_cost
@@ -139,6 +139,7 @@ __all__ = [
     "read_release",
     "regression",
     "resume",
+    "resume_in_parts",
     "sampling",
     "standard_deviations",
     "studies",

@@ -318,7 +318,7 @@ def test_a_worker_logs_nothing_of_the_file(people, tmp_path, small_parts, caplog
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_publishes_nothing(people, tmp_path):
+def test_a_run_that_is_killed_publishes_nothing_and_can_go_on(done, people, tmp_path):
     file = split(people, tmp_path, 1)[0]
     program = (
         "import surveysynth as ss; from dataclasses import replace; from surveysynth.design.parts import Parts; "
@@ -333,4 +333,8 @@ def test_a_run_that_is_killed_publishes_nothing(people, tmp_path):
     run.send_signal(signal.SIGKILL)
     run.wait()
     assert not (tmp_path / "release").exists()
-    assert all(oct(folder.stat().st_mode)[-3:] == "700" for folder in tmp_path.glob("surveysynth-*"))
+    (folder,) = tmp_path.glob("surveysynth-*")
+    assert oct(folder.stat().st_mode)[-3:] == "700"
+    same(content(ss.resume_in_parts(folder)), done[1])
+    with pytest.raises(ss.InputError, match="nothing to go on with"):
+        ss.resume_in_parts(folder)

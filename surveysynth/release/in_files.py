@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,14 @@ from .suppression import flag
 Floats = NDArray[np.float64]
 
 
+class Scratch:
+    """A folder that is removed with this object, or at the end of the program."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+
+
 @dataclass(frozen=True, repr=False)
 class ReleaseInFiles:
     """m weighted synthetic data sets in parquet files, made by :func:`surveysynth.synthesize_in_parts`.
@@ -40,7 +49,7 @@ class ReleaseInFiles:
         Data sets, and the internal files that say which row of the survey each record goes with.
     combinations : Combinations
         Of the predictors.
-    folder : TemporaryDirectory
+    folder : Scratch
         Where they are, until they are written to their place; it goes with this object.
     workers : Workers
         Who computes tables.
@@ -57,7 +66,7 @@ class ReleaseInFiles:
     files: tuple[Path, ...]
     rows: tuple[Path, ...]
     combinations: Combinations
-    folder: TemporaryDirectory[str]
+    folder: Scratch
     workers: Workers
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,9 @@ from ..privacy.protected_fit import InParts, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit
 from ..progress import stages
-from ..release.in_files import ReleaseInFiles
+from ..release.in_files import ReleaseInFiles, Scratch
+from ..release.release import Release
+from ..storage import whole_file
 from ..validation import check_seed, positive, rows, whole
 from .assemble import check_public, roles_of, warn_if_far
 from .draws import check_chains
@@ -52,6 +55,8 @@ from .fit import Chosen, DataSets, Fit
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+STATE = "unfinished.pickle"
 
 
 @dataclass(frozen=True, repr=False)
@@ -318,14 +323,56 @@ def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
 
 
 @dataclass(frozen=True, repr=False)
+class Unfinished:
+    """A release whose draws were chosen, before its data sets are made: what is needed for these.
+
+    Attributes
+    ----------
+    about : Release
+        Its data sets have one record of each combination of predictors, and no numbers that mean anything.
+    internal : dict
+        Of the release, which a pickle of it has not.
+    of : Simulation
+    total : float
+        What weights add up to.
+    weight : str
+        Column of the weights.
+    """
+
+    about: Release
+    internal: dict[str, Any]
+    of: Simulation
+    total: float
+    weight: str
+
+    def save(self) -> None:
+        """Keep it in its folder, so that a run that is killed can go on."""
+        with whole_file(self.of.folder / STATE) as stream:
+            pickle.dump(self, stream)
+
+    def finished(self, workers: Workers, ledger: Ledger | None) -> ReleaseInFiles:
+        """Simulate and shuffle the data sets."""
+        of, m = self.of, self.about.m
+        simulated = list(workers.each(simulate, of, len(of.roles.parts)))
+        total = np.zeros(m)
+        for weight, _ in simulated:
+            total += weight
+        begins = np.array([begin for _, begin in simulated])
+        made = list(workers.each(shuffle, Shuffle(of, self.total / total, begins, self.weight), m))
+        files, rows_of = zip(*made, strict=True)
+        about = replace(self.about, internal=self.internal).entered(ledger)
+        (of.folder / STATE).unlink()
+        return ReleaseInFiles(about, files, rows_of, of.combinations, Scratch(of.folder), workers)
+
+
+@dataclass(frozen=True, repr=False)
 class Large:
     """What a fit of a file in parts knows of the file."""
 
     roles: Roles
     combinations: Combinations
     row_of: Codes
-    workers: Workers
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Path
 
 
 @dataclass
@@ -334,56 +381,36 @@ class FitInParts(Fit):
 
     large: Large | None = field(default=None, repr=False)
 
-    def release_in_files(self, ledger: Ledger | None = None) -> ReleaseInFiles:
-        """As :meth:`Fit.release`: one release, its data sets in files."""
-        assert self.large is not None
-        about, large = super().release(ledger=ledger), self.large
-        files, rows_of = about.internal.pop("files")
-        about.internal.pop("records")
-        return ReleaseInFiles(about, files, rows_of, large.combinations, large.folder, large.workers)
+    def unfinished(self) -> Unfinished:
+        """One release, as :meth:`Fit.release` chooses its draws."""
+        about = super().release()
+        of, weight = about.internal["unfinished"]
+        internal = {"draws": about.internal["draws"]}  # records are those of the first draw, and all weigh the same
+        total = float(self.population_total)  # type: ignore[arg-type]  # a number, as synthesize_in_parts sees to
+        return Unfinished(replace(about, internal={}), internal, of, total, weight)
 
     def _data_sets(
         self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
     ) -> DataSets:
-        """Simulate and shuffle m data sets."""
+        """What m data sets are simulated from."""
         assert self.large is not None and isinstance(self.synthesizer, FBS)
-        assert isinstance(self.records, JointRecords)
-        large, folder = self.large, Path(self.large.folder.name)
-        roles, found, count = large.roles, large.combinations, len(large.roles.parts)
-        sizes = np.bincount(large.row_of, found.records, len(self.records.X)).astype(np.intp)
+        public = self.records.public
+        assert isinstance(public, JointPublic)  # as those of FBS are
+        roles, found, row_of = self.large.roles, self.large.combinations, self.large.row_of
+        sizes = np.bincount(row_of, found.records, len(public.X)).astype(np.intp)
         streams = self.streams.values, self.streams.order
         values, order = (rng.integers(0, 2**64, 2, dtype=np.uint64) for rng in streams)
         kind = np.dtype([
             ("key", "u8"), ("row", "i8"), ("code", "i4"), ("y", "f8", (len(roles.outcomes),)), ("w", "f8"),
         ])  # fmt: skip
         of = Simulation(
-            roles, found, large.row_of, self.synthesizer, replace(_public(self.records), size=sizes),
-            [chosen.draws.some([s]) for s in chosen.simulated], values, order, folder, kind,
+            roles, found, row_of, self.synthesizer, replace(public, size=sizes),
+            [chosen.draws.some([s]) for s in chosen.simulated], values, order, self.large.folder, kind,
         )  # fmt: skip
-        simulated = list(large.workers.each(simulate, of, count))
-        total = np.zeros(m)
-        for weight, _ in simulated:
-            total += weight
         published = roles_of(self.design, roles.outcomes, found.frame, self.population_total)
-        known = float(self.population_total)  # type: ignore[arg-type]  # a number, as synthesize_in_parts sees to
-        whole_sets = Shuffle(of, known / total, np.array([begins for _, begins in simulated]), published["weights"])
-        files = list(large.workers.each(shuffle, whole_sets, m))
-        heads = tuple(_head(data, found.frame, published) for data, _ in files)
-        return DataSets(heads, {"files": tuple(zip(*files, strict=True))})
-
-
-def _public(records: JointRecords) -> JointPublic:
-    public = records.public
-    assert isinstance(public, JointPublic)
-    return public
-
-
-def _head(file: Path, combinations: pd.DataFrame, roles: dict[str, Any]) -> SurveyDesign:
-    """The columns of a data set, with a record of each combination of predictors: for names, types and levels."""
-    first = Parts.of(file)
-    frame = first.read(0, first.names).head(len(combinations))
-    frame = frame.reindex(range(max(len(combinations), 1)), method="nearest")
-    return SurveyDesign(frame.assign(**{str(name): column for name, column in combinations.items()}), **roles)
+        numbers = dict.fromkeys((*roles.outcomes, published["weights"]), 1.0)
+        head = SurveyDesign(found.frame.assign(**numbers), **published)
+        return DataSets((head,) * m, {"unfinished": (of, published["weights"])})
 
 
 def synthesize_in_parts(
@@ -515,14 +542,59 @@ def synthesize_in_parts(
         pseudo = PseudoLikelihood(model, records, Unit(), sampler, noise, whole_file)
         protect = partial(_protect, strict, budget)
         weighted = protect(pseudo, np.ones(records.n), say)
-        folder = tempfile.TemporaryDirectory(prefix="surveysynth-", dir=scratch)
+        folder = Path(tempfile.mkdtemp(prefix="surveysynth-", dir=scratch))
         fitted = FitInParts(
             design, np.arange(design.n), model, strict, None, records, Unit(), weighted,
             replace(budget, parts=weighted.parts or budget.parts), total, [], sampler, streams, protect,
-            seed is not None, large=Large(roles, found, row_of, team, folder),
+            seed is not None, large=Large(roles, found, row_of, folder),
         )  # fmt: skip
         say("data sets")
-        return fitted.release_in_files(ledger)
+        unfinished = fitted.unfinished()
+        unfinished.save()
+        return unfinished.finished(team, ledger)
+
+
+def resume_in_parts(
+    folder: str | Path, *, workers: int = 1, scheduler: str | None = None, ledger: Ledger | None = None
+) -> ReleaseInFiles:
+    """Go on with a release that was killed after its draws were chosen, with these very draws.
+
+    Parameters
+    ----------
+    folder : str or Path
+        ``surveysynth-...`` in the run's ``scratch=``.
+    workers, scheduler, ledger
+        As for :func:`synthesize_in_parts`.
+
+    Returns
+    -------
+    ReleaseInFiles
+        As the run would have made it, to the last bit.
+
+    Raises
+    ------
+    InputError
+        There is nothing to go on with: the run ended, or was killed before its draws were chosen.
+    PrivacyError
+        The ledger's cap would be exceeded.
+
+    Examples
+    --------
+    Where a run was killed while it made its data sets:
+
+    >>> ss.resume_in_parts("scratch/surveysynth-6u1yx8d2", workers=2)  # doctest: +SKIP
+    """
+    state = Path(folder) / STATE
+    if not state.is_file():
+        raise InputError(
+            f"there is nothing to go on with in {str(folder)!r}: the run ended, or was killed before its draws were "
+            "chosen, and then nothing was spent"
+        )
+    check_ledger(ledger)
+    whole(workers, "workers")
+    with state.open("rb") as stream:
+        unfinished = pickle.load(stream)
+    return unfinished.finished(Workers(workers, scheduler), ledger)
 
 
 def _checked(model: Any) -> FBS:
