@@ -120,6 +120,19 @@ def test_tables_are_those_that_the_written_data_sets_give_samplics(done, tmp_pat
     assert "20,000 records" in repr(release)
 
 
+def test_strata_are_in_the_errors_of_tables(people, tmp_path, small_parts):
+    release = released(split(people, tmp_path, 2), strata="age")
+    table = release.tables(by=["region", "age"])
+    release.write(tmp_path / "release")
+    back = ss.read_release(tmp_path / "release")
+    assert back.datasets[0].strata_name == "age"
+    again = back.tables(by=["region", "age"], estimator="samplics")
+    for column in ("estimate", "se", "df", "n"):
+        np.testing.assert_allclose(again[column].astype(float), table[column].astype(float), rtol=1e-10, err_msg=column)
+    plain = back.tables(by=["region", "age"], estimator="onepass")
+    assert np.abs(plain["se"] / table["se"] - 1).max() < 1e-10
+
+
 def test_a_written_release_is_as_one_from_memory(done, people, tmp_path):
     release, _ = done
     design = ss.SurveyDesign(people, weights="w")
@@ -279,6 +292,7 @@ def test_rows_of_the_file_are_named_in_whatever_part(people, tmp_path, small_par
         ("pay ~ region", {"mechanism": ss.PseudoPosterior()}, "under Strict"),
         ("pay ~ region", {"scheduler": "tcp://nobody:1"}, "scratch="),
         ("pay ~ region", {"epsilon": -1}, "epsilon"),
+        ("pay ~ region", {"strata": "age"}, "put them into the formula"),
     ],
 )
 def test_what_is_not_for_files_in_parts_is_refused_by_name(people, tmp_path, model, settings, what):

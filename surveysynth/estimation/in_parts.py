@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from . import cells
 from .cells import BLOCK, NONE, CellMoments, OfBlock, divides
 from .quantities import Quantity, Statistic
 from .tables import Partition, columns_of, partitions_of
+from .taylor import pairs
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -53,11 +54,27 @@ class DataSet:
         Column of the weights.
     combinations : Combinations
         Of the columns that tables can be made by.
+    strata : str, optional
+        One of them.
     """
 
     parts: Parts
     weights: str
     combinations: Combinations
+    strata: str | None = None
+
+    @cached_property
+    def stratum(self) -> Codes:
+        """Of each combination, from 0."""
+        frame = self.combinations.frame
+        if self.strata is None:
+            return np.zeros(len(frame), dtype=np.intp)
+        return np.asarray(pd.factorize(frame[self.strata])[0], dtype=np.intp)
+
+    @property
+    def sampled(self) -> Codes:
+        """Records of each stratum."""
+        return np.bincount(self.stratum, self.combinations.records).astype(np.intp)
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,11 +132,11 @@ class InParts(CellMoments):
     ) -> InParts:
         """Of one statistic in the cells of a partition."""
         assert partition.of_cell is not None  # as partitions_of makes them
-        pairs = partition.of_cell.size
+        sampled, of_combination = data.sampled, np.asarray(partition.cell, dtype=np.intp)
+        cell, stratum, number = pairs(of_combination, data.stratum, partition.of_cell.size, sampled.size)
         return cls(
-            divides(statistic), np.zeros(pairs, dtype=np.intp), np.arange(pairs), np.array([data.parts.n]),
-            np.zeros(1), data, column, np.asarray(partition.cell, dtype=np.intp), workers,
-        )  # fmt: skip
+            divides(statistic), stratum, cell, sampled, np.zeros(sampled.size), data, column, number, workers
+        )
 
     def _over_blocks(self, of_block: OfBlock, values: int, *constants: Floats) -> Floats:
         shape = values, self.pairs

@@ -44,7 +44,7 @@ class ReleaseInFiles:
     Attributes
     ----------
     about : Release
-        What is said of them; its data sets have one record of each combination of predictors, for their types.
+        What is said of them; its data sets have two records of each combination of predictors, for their types.
     files, rows : tuple of Path
         Data sets, and the internal files that say which row of the survey each record goes with.
     combinations : Combinations
@@ -196,8 +196,8 @@ class ReleaseInFiles:
         return path
 
     def _data_set(self, file: Path) -> DataSet:
-        weights = self.about.datasets[0].weights_name
-        return DataSet(Parts.of(file), str(weights), self.combinations)
+        head = self.about.datasets[0]
+        return DataSet(Parts.of(file), str(head.weights_name), self.combinations, head.strata_name)
 
     def _under_other_noise(self, first: DataSet, outcomes: Sequence[str]) -> dict[str, list[Column]]:
         """Outcomes of the first data set as other noise in the scores would have made them: as ``Release.redrawn``."""

@@ -70,6 +70,8 @@ class Roles:
     weights : str
     bounds : tuple of (float, float)
         Public, of each outcome.
+    strata : str or None
+        One of the predictors.
     """
 
     parts: Parts
@@ -77,6 +79,7 @@ class Roles:
     outcomes: tuple[str, ...]
     weights: str
     bounds: tuple[tuple[float, float], ...]
+    strata: str | None
 
     def read(self, part: int) -> pd.DataFrame:
         """These columns of a part."""
@@ -329,7 +332,7 @@ class Unfinished:
     Attributes
     ----------
     about : Release
-        Its data sets have one record of each combination of predictors, and no numbers that mean anything.
+        Its data sets have two records of each combination of predictors, and no numbers that mean anything.
     internal : dict
         Of the release, which a pickle of it has not.
     of : Simulation
@@ -407,9 +410,10 @@ class FitInParts(Fit):
             roles, found, row_of, self.synthesizer, replace(public, size=sizes),
             [chosen.draws.some([s]) for s in chosen.simulated], values, order, self.large.folder, kind,
         )  # fmt: skip
-        published = roles_of(self.design, roles.outcomes, found.frame, self.population_total)
+        published = roles_of(self.design, roles.outcomes, found.frame, self.population_total) | {"lonely_psu": "fail"}
         numbers = dict.fromkeys((*roles.outcomes, published["weights"]), 1.0)
-        head = SurveyDesign(found.frame.assign(**numbers), **published)
+        twice = found.frame.take(np.repeat(np.arange(len(found.frame)), 2))  # no stratum has a single one
+        head = SurveyDesign(twice.assign(**numbers), **published)
         return DataSets((head,) * m, {"unfinished": (of, published["weights"])})
 
 
@@ -418,6 +422,7 @@ def synthesize_in_parts(
     synthesizer: FBS | str,
     *,
     weights: str,
+    strata: str | None = None,
     epsilon: float,
     population_total: float,
     bounds: tuple[float, float] | dict[str, tuple[float, float]],
@@ -447,6 +452,8 @@ def synthesize_in_parts(
         Or a formula, ``"pay ~ region + sex"``.  Predictors have up to a million combinations.
     weights : str
         Column of the survey weights.
+    strata : str, optional
+        A predictor.
     epsilon, population_total, m
         As for :func:`fit`; the total is a number.
     bounds : (float, float), or dict of outcome to such
@@ -515,7 +522,12 @@ def synthesize_in_parts(
     if absent:
         raise InputError(f"the files have no column {', '.join(map(repr, absent))}")
     predictors = tuple(name for name in parts.names if name in model.predictor_columns)  # in the order of the files
-    roles = Roles(parts, predictors, model.outcomes, weights, limits)
+    if strata is not None and strata not in predictors:
+        raise InputError(
+            f"strata {strata!r} are no predictor, and their effects are not modelled under Strict(): put them into the "
+            "formula"
+        )
+    roles = Roles(parts, predictors, model.outcomes, weights, limits, strata)
     if total < parts.n:
         raise InputError(f"population_total is below the {parts.n:,} records of the files: it counts everybody")
     streams, team = Streams.of(seed), Workers(workers, scheduler)
@@ -526,6 +538,7 @@ def synthesize_in_parts(
         seen = list(team.each(look, roles, len(parts)))
         warn_if_far(total, math.fsum(each.weight for each in seen), parts.n)
         found = Combinations.together([each.combinations for each in seen], roles.predictors)
+        _refuse_lonely(found, strata)
         share = scores_epsilon(budget, parts.n, len(limits), len(limits) + 1)
         scores: dict[str, str | Transform] = {}
         for j, (outcome, limit) in enumerate(zip(model.outcomes, limits, strict=True)):
@@ -611,6 +624,17 @@ def _checked(model: Any) -> FBS:
     return model
 
 
+def _refuse_lonely(found: Combinations, strata: str | None) -> None:
+    """Refuse strata of one record, whose variance cannot be estimated (InputError)."""
+    if strata is None:
+        return
+    records = pd.Series(found.records).groupby(found.frame[strata], observed=True).sum()
+    if (alone := int((records == 1).sum())) > 0:
+        raise InputError(
+            f"{alone} strata of {strata!r} have only one record, so their variance cannot be estimated: merge them"
+        )
+
+
 def _some(
     roles: Roles, found: Combinations, rng: np.random.Generator, team: Workers, labels: dict[str, str] | None
 ) -> tuple[SurveyDesign, Codes]:
@@ -627,7 +651,8 @@ def _some(
     public = found.frame.take(code).reset_index(drop=True)
     frame = public.assign(**{name: frame[name] for name in (*roles.outcomes, roles.weights)})
     known = {name: text for name, text in (labels or {}).items() if name in frame}
-    return SurveyDesign(frame, weights=roles.weights, labels=known), code
+    design = SurveyDesign(frame, weights=roles.weights, strata=roles.strata, lonely_psu="remove", labels=known)
+    return design, code
 
 
 def _points(
