@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -320,8 +321,6 @@ def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
             frame = of.frame(records, data_set)
             writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
             of_rows.write_table(pa.Table.from_arrays([pa.array(records["row"])], schema=number))
-    for file in files:
-        file.unlink()
     return data, internal
 
 
@@ -333,8 +332,8 @@ class Unfinished:
     ----------
     about : Release
         Its data sets have two records of each combination of predictors, and no numbers that mean anything.
-    internal : dict
-        Of the release, which a pickle of it has not.
+    internal, exact : dict
+        Of the release, and of its privacy report, which a pickle of them has not.
     of : Simulation
     total : float
         What weights add up to.
@@ -344,6 +343,7 @@ class Unfinished:
 
     about: Release
     internal: dict[str, Any]
+    exact: dict[str, Any]
     of: Simulation
     total: float
     weight: str
@@ -363,8 +363,12 @@ class Unfinished:
         begins = np.array([begin for _, begin in simulated])
         made = list(workers.each(shuffle, Shuffle(of, self.total / total, begins, self.weight), m))
         files, rows_of = zip(*made, strict=True)
-        about = replace(self.about, internal=self.internal).entered(ledger)
+        privacy = replace(self.about.privacy, internal=self.exact)
+        about = replace(self.about, internal=self.internal, privacy=privacy).entered(ledger)
         (of.folder / STATE).unlink()
+        for part in range(len(of.roles.parts)):
+            for k in range(m):
+                of.file(k, part).unlink()
         return ReleaseInFiles(about, files, rows_of, of.combinations, Scratch(of.folder), workers)
 
 
@@ -390,7 +394,7 @@ class FitInParts(Fit):
         of, weight = about.internal["unfinished"]
         internal = {"draws": about.internal["draws"]}  # records are those of the first draw, and all weigh the same
         total = float(self.population_total)  # type: ignore[arg-type]  # a number, as synthesize_in_parts sees to
-        return Unfinished(replace(about, internal={}), internal, of, total, weight)
+        return Unfinished(replace(about, internal={}), internal, about.privacy.internal, of, total, weight)
 
     def _data_sets(
         self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
@@ -562,8 +566,12 @@ def synthesize_in_parts(
             seed is not None, large=Large(roles, found, row_of, folder),
         )  # fmt: skip
         say("data sets")
-        unfinished = fitted.unfinished()
-        unfinished.save()
+        try:
+            unfinished = fitted.unfinished()
+            unfinished.save()
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
         return unfinished.finished(team, ledger)
 
 
