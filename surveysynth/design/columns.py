@@ -96,8 +96,11 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
             )
 
 
-def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
-    """A column as floats, NaN where it is missing, not to be written to; InputError where it is not a number."""
+def numeric(column: pd.Series, name: str, first: int = 1) -> NDArray[np.float64]:
+    """A column as floats, NaN where it is missing, not to be written to; InputError where it is not a number.
+
+    ``first`` is the number of the first of these rows, where they are a part of a file.
+    """
     if column.dtype == np.dtype(np.float64):  # as it is: to_numeric copies it
         return column.to_numpy()
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -111,13 +114,13 @@ def numeric(column: pd.Series, name: str) -> NDArray[np.float64]:
     except OverflowError:
         bad = column.map(_overflows).to_numpy(dtype=bool)
         raise InputError(
-            f"column {name!r} has numbers in {rows(bad)} that are too large for floating point; correct these, or take "
-            "another unit"
+            f"column {name!r} has numbers in {rows(bad, first=first)} that are too large for floating point; "
+            "correct these, or take another unit"
         ) from None
     bad = (values.isna() & column.notna()).to_numpy()
     if bad.any():
         raise InputError(
-            f"column {name!r} is not a number in {rows(bad)}; correct these, or read the file with "
+            f"column {name!r} is not a number in {rows(bad, first=first)}; correct these, or read the file with "
             f"missing_codes={{{name!r}: [...]}} where they are codes, decimal=',' where they have decimal commas"
         )
     return values.to_numpy(dtype=np.float64, na_value=np.nan)

@@ -5,8 +5,9 @@ Parts do not depend on how many files the records lie in, nor on who computes wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,8 @@ class Parts:
         Records of each.
     names : tuple of str
         Columns.
+    times : tuple of int
+        When each file was last changed, in nanoseconds.
     records : int
         Of a part.
     """
@@ -44,6 +47,7 @@ class Parts:
     files: tuple[str, ...]
     sizes: tuple[int, ...]
     names: tuple[str, ...]
+    times: tuple[int, ...]
     records: int = PART
 
     @classmethod
@@ -56,7 +60,35 @@ class Parts:
             raise InputError("the files have no records")
         files = files_of(source)
         sizes = tuple(pq.read_metadata(file).num_rows for file in files)
-        return cls(tuple(str(file.absolute()) for file in files), sizes, whole.names)
+        times = tuple(file.stat().st_mtime_ns for file in files)
+        return cls(tuple(str(file.absolute()) for file in files), sizes, whole.names, times)
+
+    def check_unchanged(self) -> None:
+        """Refuse files that were changed, or are gone (InputError)."""
+        for file, time in zip(map(Path, self.files), self.times, strict=True):
+            if not file.is_file() or file.stat().st_mtime_ns != time:
+                raise InputError(f"{str(file)!r} was changed since, or is gone")
+
+    def ordered(self, names: Iterable[str]) -> dict[str, bool]:
+        """Of those of some columns that are categories in the files, whether they are in order.
+
+        Raises
+        ------
+        InputError
+            A column that is neither texts, numbers nor true or false.
+        """
+        import pyarrow.parquet as pq
+
+        schema, found = pq.read_schema(self.files[0]), {}
+        for name in names:
+            kind = schema.field(name).type
+            if pa.types.is_dictionary(kind):
+                found[name], kind = kind.ordered, kind.value_type
+            text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+            if not (text or (number and name not in found)):
+                raise InputError(f"predictor {name!r} is of type {kind}: make it text, a number, or groups")
+        return found
 
     @property
     def n(self) -> int:
@@ -79,7 +111,8 @@ class Parts:
             if begins < end and first < begins + size:
                 pieces += _records(file, max(first - begins, 0), min(end - begins, size), names)
             begins += size
-        return pa.concat_tables(pieces).unify_dictionaries().to_pandas(ignore_metadata=True)
+        plain = [pa.table(dict(zip(names, piece.select(names).columns, strict=True))) for piece in pieces]
+        return pa.concat_tables(plain).unify_dictionaries().to_pandas(ignore_metadata=True)
 
 
 def _records(file: str, first: int, end: int, names: Sequence[str]) -> Iterator[pa.Table]:
@@ -100,11 +133,51 @@ def _records(file: str, first: int, end: int, names: Sequence[str]) -> Iterator[
 
 def values_of(frame: pd.DataFrame, name: str, first: int) -> Floats:
     """A numeric column of a part whose first record has the number ``first``, from 0 (InputError: not finite)."""
-    values = numeric(frame[name], name)
+    values = numeric(frame[name], name, first + 1)
     wrong = ~np.isfinite(values)
     if wrong.any():
         raise InputError(f"{name!r} is missing or infinite in {rows(wrong, first=first + 1)}, and maybe in others")
     return values
+
+
+@dataclass(frozen=True, repr=False)
+class Found:
+    """The combinations of public columns in a part.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        The columns, then records and the number of the first one, from 0, of each combination.
+    levels : dict of str to list
+        Of columns that are categories, in their order.
+    """
+
+    frame: pd.DataFrame
+    levels: dict[str, list[object]]
+
+    @classmethod
+    def within(cls, part: pd.DataFrame, names: Sequence[str], first: int) -> Found:
+        """Those of a part whose first record has the number ``first``.
+
+        Raises
+        ------
+        InputError
+            A value is missing.
+        """
+        for name in names:
+            absent = part[name].isna().to_numpy()
+            if absent.any():
+                raise InputError(
+                    f"predictor {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; give "
+                    "these records a category of their own"
+                )
+        number = pd.Series(np.arange(first, first + len(part)))
+        if not names:
+            return cls(pd.DataFrame({0: [len(part)], 1: [first]}), {})
+        levels = {name: part[name].cat.categories.tolist() for name in names if _is_text(part[name])}
+        grouped = number.groupby([part[name] for name in names], observed=True, sort=False)
+        found = grouped.agg(["size", "min"]).reset_index().set_axis([*names, 0, 1], axis=1)
+        return cls(found.astype(dict.fromkeys(levels, object)), levels)
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,45 +198,23 @@ class Combinations:
     records: Codes
     first: Codes
 
-    @staticmethod
-    def within(frame: pd.DataFrame, names: Sequence[str], first: int) -> pd.DataFrame:
-        """Those of a part: the columns, then ``(records, first)`` as the last two.
-
-        Raises
-        ------
-        InputError
-            A value is missing.
-        """
-        for name in names:
-            absent = frame[name].isna().to_numpy()
-            if absent.any():
-                raise InputError(
-                    f"predictor {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; give "
-                    "these records a category of their own"
-                )
-        number = pd.Series(np.arange(first, first + len(frame)))
-        if not names:
-            return pd.DataFrame({0: [len(frame)], 1: [first]})
-        grouped = number.groupby([frame[name] for name in names], observed=True, sort=False)
-        found = grouped.agg(["size", "min"]).reset_index()
-        return found.set_axis([*names, 0, 1], axis=1)
-
     @classmethod
-    def together(cls, found: Sequence[pd.DataFrame], names: Sequence[str]) -> Combinations:
-        """Those of all parts (InputError: too many)."""
-        plain = [
-            part.astype({name: object for name in names if _is_text(part[name])})
-            for part in found
-        ]
-        every = pd.concat(plain, ignore_index=True)
+    def together(cls, found: Sequence[Found], names: Sequence[str], ordered: Mapping[str, bool]) -> Combinations:
+        """Those of all parts; ``ordered`` has the columns that are categories in the files (InputError: too many)."""
+        every = pd.concat([part.frame for part in found], ignore_index=True)
+        for name in [name for name in names if name in found[0].levels]:
+            levels = dict.fromkeys(level for part in found for level in part.levels[name])
+            used = set(every[name])
+            kept = [level for level in (levels if name in ordered else sorted(levels)) if level in used]
+            every[name] = pd.Categorical(every[name], kept, ordered.get(name, False))
         if names:
-            every = every.groupby(list(names), sort=True).agg({0: "sum", 1: "min"}).reset_index()
+            grouped = every.groupby(list(names), sort=True, observed=True)
+            every = grouped.agg({0: "sum", 1: "min"}).reset_index()
         else:
             every = pd.DataFrame({0: [every[0].sum()], 1: [every[1].min()]})
         if len(every) > MOST_ROWS:
             raise InputError(f"the predictors have more than {MOST_ROWS:,} combinations: group them")
-        columns = {name: pd.Categorical(every[name]) if every[name].dtype == object else every[name] for name in names}
-        frame = pd.DataFrame(columns, index=every.index)
+        frame = pd.DataFrame({name: every[name].array for name in names}, index=every.index)
         return cls(frame, every[0].to_numpy(np.intp), every[1].to_numpy(np.intp))
 
     def of(self, part: pd.DataFrame) -> Codes:
@@ -176,7 +227,10 @@ class Combinations:
             place = place * len(levels) + _level(part[str(name)], levels)
             here = here * len(levels) + _level(column, levels)
         order = np.argsort(here)
-        return np.asarray(order[np.searchsorted(here[order], place)], dtype=np.intp)
+        found = order[np.minimum(np.searchsorted(here[order], place), len(here) - 1)]
+        if not np.array_equal(here[found], place):
+            raise InputError("the files have other values of the predictors than before: were they changed meanwhile?")
+        return np.asarray(found, dtype=np.intp)
 
 
 def _is_text(column: pd.Series) -> bool:

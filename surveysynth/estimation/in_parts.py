@@ -102,19 +102,19 @@ class _Pass:
     constants: tuple[Floats, ...]
 
 
-def _sums(shared: _Pass, part: int) -> list[Floats]:
-    """Sums of each block of a part."""
+def _sums(shared: _Pass, part: int) -> Floats:
+    """Sums over a part, block after block."""
     names = [*shared.data.combinations.frame.columns, shared.data.weights]
     names += [] if shared.column is None else [shared.column.outcome]
     first, frame = shared.data.parts.first(part), shared.data.parts.read(part, names)
     row = shared.of_combination[shared.data.combinations.of(frame)].astype(np.int32)
     w = values_of(frame, shared.data.weights, first)
     y = NONE if shared.column is None else shared.column.of(frame, first)
-    columns = row, *cells.values_of(w, y, NONE)
-    return [
-        shared.of_block(*(column[at : at + BLOCK] for column in columns), *shared.constants, np.zeros(shared.shape))
-        for at in range(0, len(frame), BLOCK)
-    ]
+    columns, total = (row, *cells.values_of(w, y, NONE)), np.zeros(shared.shape)
+    for at in range(0, len(frame), BLOCK):
+        here = (column[at : at + BLOCK] for column in columns)
+        total += shared.of_block(*here, *shared.constants, np.zeros(shared.shape))
+    return total
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,9 +142,8 @@ class InParts(CellMoments):
         shape = values, self.pairs
         shared = _Pass(self.data, self.column, self.of_combination, of_block, shape, constants)
         total = np.zeros(shape)
-        for blocks in self.workers.each(_sums, shared, len(self.data.parts)):
-            for block in blocks:  # in their order
-                total += block
+        for of_part in self.workers.each(_sums, shared, len(self.data.parts)):  # in their order
+            total += of_part
         return total
 
 
@@ -157,15 +156,15 @@ class _Two:
     pairs: tuple[Callable[[Floats], tuple[Floats, Floats]], ...]
 
 
-def _cross_products(shared: _Two, part: int) -> list[Floats]:
-    """1, z, t, zz, zt summed up over each block of a part, for each pair: (pairs, 5)."""
+def _cross_products(shared: _Two, part: int) -> Floats:
+    """1, z, t, zz, zt summed up over a part, for each pair: (pairs, 5)."""
     y = values_of(shared.parts.read(part, [shared.outcome]), shared.outcome, shared.parts.first(part))
-    out = []
+    total = np.zeros((len(shared.pairs), 5))
     for at in range(0, len(y), BLOCK):
         both = [pair(y[at : at + BLOCK]) for pair in shared.pairs]
         # no dot products, whose last digits hang on the number of threads
-        out.append(np.array([[z.size, z.sum(), t.sum(), (z * z).sum(), (z * t).sum()] for z, t in both]))
-    return out
+        total += np.array([[z.size, z.sum(), t.sum(), (z * z).sum(), (z * t).sum()] for z, t in both])
+    return total
 
 
 def regressions(
@@ -173,9 +172,8 @@ def regressions(
 ) -> list[tuple[float, float, float]]:
     """Mean of z, mean of t, and the slope of t on z, of functions that make z and t of an outcome's values."""
     total = np.zeros((len(pairs), 5))
-    for blocks in workers.each(_cross_products, _Two(data.parts, outcome, tuple(pairs)), len(data.parts)):
-        for block in blocks:
-            total += block
+    for of_part in workers.each(_cross_products, _Two(data.parts, outcome, tuple(pairs)), len(data.parts)):
+        total += of_part
     n, z, t, zz, zt = total.T
     slope = (zt - z * t / n) / np.maximum(zz - z * z / n, np.finfo(float).tiny)
     return list(zip((z / n).tolist(), (t / n).tolist(), slope.tolist(), strict=True))
@@ -206,7 +204,7 @@ def tables_in_parts(
             "takes the data sets into memory, for all others"
         )
     frame = data_sets[0].combinations.frame
-    everything = SurveyDesign(frame.assign(**{ONE: 1.0}), weights=ONE)
+    everything = SurveyDesign(frame.assign(**{ONE: 1.0}), weights=ONE, lonely_psu="remove")
     partitions = partitions_of(everything, list(by))
     parts = []
     for statistic in statistics:

@@ -56,6 +56,11 @@ def cells(public: Public, row: Codes) -> Codes:
 
 def drawn_weights(weights: Floats, sd: Floats, cell: Codes, rng: np.random.Generator) -> Floats:
     """Weights (n,) times a lognormal residual of log standard deviation ``sd`` (n,), with their sums in every cell."""
-    drawn = np.log(weights) + sd * rng.standard_normal(len(weights)) - sd**2 / 2
-    drawn = np.exp(np.clip(drawn, *LOG_WEIGHTS))
+    drawn = with_residual(weights, sd, rng)
     return np.asarray(drawn * (np.bincount(cell, weights) / np.bincount(cell, drawn))[cell])
+
+
+def with_residual(weights: Floats, sd: Floats, rng: np.random.Generator) -> Floats:
+    """Weights (n,) times a lognormal residual, held within public limits."""
+    drawn = np.log(weights) + sd * rng.standard_normal(len(weights)) - sd**2 / 2
+    return np.asarray(np.exp(np.clip(drawn, *LOG_WEIGHTS)))

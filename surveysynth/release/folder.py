@@ -60,7 +60,8 @@ def write_folder(
 ) -> None:
     """As :meth:`surveysynth.Release.write` says; the place and the format have been checked.
 
-    ``files`` are the data sets, where these are parquet files, and ``rows`` say where their records come from.
+    ``files`` are the data sets, where these are parquet files, and ``rows`` say in 64-bit numbers where their records
+    come from.
     """
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
@@ -163,8 +164,10 @@ def _write_public(
 
 
 def _put(file: Path, place: Path) -> None:
-    """A file under another name, without a copy where both are on one disk."""
+    """A file under another name: without a copy where both are on one disk, but for a second one."""
     try:
+        if file.stat().st_nlink > 1:  # two releases are two files
+            raise OSError
         os.link(file, place)
     except OSError:
         shutil.copyfile(file, place)
@@ -187,6 +190,15 @@ def _write_numbers(frame: pd.DataFrame, file: Path) -> None:
     with pc.CSVWriter(file, schema) as writer:
         for first in range(0, len(frame), ROWS):
             writer.write(pa.Table.from_pandas(frame.iloc[first : first + ROWS], schema, preserve_index=False))
+
+
+def _write_rows(files: Sequence[Path], place: Path) -> None:
+    """Rows of the survey that records go with, from files of 64-bit numbers, one a data set."""
+    names = [f"synthetic_{number}" for number in range(1, len(files) + 1)]
+    with pc.CSVWriter(place, pa.schema([(name, pa.int64()) for name in names])) as writer:
+        for first in range(0, files[0].stat().st_size, 8 * ROWS):
+            columns = [np.fromfile(file, np.int64, ROWS, offset=first) for file in files]
+            writer.write(pa.table(dict(zip(names, columns, strict=True))))
 
 
 def _write_metadata(
@@ -255,8 +267,8 @@ def _heading_of_counts(release: Release) -> str:
 
 def _write_internal(release: Release, folder: Path, rows: Sequence[Path]) -> None:
     folder.mkdir()
-    for file in rows:
-        _put(file, folder / file.name)
+    if rows:
+        _write_rows(rows, folder / "rows.csv")
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
     if "records" in release.internal:
         _write_numbers(release.internal["records"].reset_index(), folder / "records.csv")

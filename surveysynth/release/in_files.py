@@ -43,10 +43,8 @@ class ReleaseInFiles:
 
     Attributes
     ----------
-    about : Release
-        What is said of them; its data sets have two records of each combination of predictors, for their types.
     files, rows : tuple of Path
-        Data sets, and the internal files that say which row of the survey each record goes with.
+        Data sets, and the internal files of 64-bit numbers that say which row of the survey each record goes with.
     combinations : Combinations
         Of the predictors.
     folder : Scratch
@@ -62,7 +60,7 @@ class ReleaseInFiles:
     >>> release.write("release")  # doctest: +SKIP
     """
 
-    about: Release
+    _about: Release  # its data sets have two records of each combination of predictors, for their types, and no numbers
     files: tuple[Path, ...]
     rows: tuple[Path, ...]
     combinations: Combinations
@@ -70,7 +68,7 @@ class ReleaseInFiles:
     workers: Workers
 
     def __repr__(self) -> str:
-        return repr(self.about).replace(f"{self.about.datasets[0].n:,} records", f"{self.n:,} records")
+        return repr(self._about).replace(f"{self._about.datasets[0].n:,} records", f"{self.n:,} records")
 
     @property
     def n(self) -> int:
@@ -80,12 +78,12 @@ class ReleaseInFiles:
     @property
     def m(self) -> int:
         """Number of data sets."""
-        return self.about.m
+        return self._about.m
 
     @property
     def privacy(self) -> PrivacyReport:
         """What is guaranteed, and what is taken as given."""
-        return self.about.privacy
+        return self._about.privacy
 
     def manifest(self) -> dict[str, Any]:
         """As :meth:`surveysynth.Release.manifest`.
@@ -95,7 +93,7 @@ class ReleaseInFiles:
         dict
             As ``manifest.json`` has it, but for the files.
         """
-        return self.about.manifest()
+        return self._about.manifest()
 
     def tables(
         self,
@@ -135,11 +133,11 @@ class ReleaseInFiles:
 
         >>> release.tables(by=["region", "sex"], statistic="mean")  # doctest: +SKIP
         """
-        names, outcomes = preserved(self.about, by), synthesized(self.about, outcome)
+        names, outcomes = preserved(self._about, by), synthesized(self._about, outcome)
         statistics = ["count", "mean"] if statistic is None else as_list(statistic)
         data_sets = [self._data_set(file) for file in self.files]
         noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
-        labels = self.about.datasets[0].labels
+        labels = self._about.datasets[0].labels
         table = tables_in_parts(data_sets, outcomes, names, statistics, labels, noise, self.workers)
         return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit, whole=True)
 
@@ -183,25 +181,25 @@ class ReleaseInFiles:
         """
         path = Path(path)
         check_ledger(ledger)
-        refuse_two_entries(self.about, ledger)
+        refuse_two_entries(self._about, ledger)
         check_place(path, overwrite=overwrite)
-        names = self.about.table_predictors() if by is None else as_list(by)
+        names = self._about.table_predictors() if by is None else as_list(by)
         table = self.tables(names, statistic=statistic, min_cell=min_cell, cv_limit=cv_limit)
-        document = printed(self.about, table, names, symbols=symbols, wording=wording, records=self.n)
+        document = printed(self._about, table, names, symbols=symbols, wording=wording, records=self.n)
         write_folder(
-            self.about, path, table, document, format="parquet", min_cell=min_cell, overwrite=overwrite, ledger=ledger,
+            self._about, path, table, document, format="parquet", min_cell=min_cell, overwrite=overwrite, ledger=ledger,
             files=self.files, rows=self.rows,
         )  # fmt: skip
-        note_entry(self.about, ledger)
+        note_entry(self._about, ledger)
         return path
 
     def _data_set(self, file: Path) -> DataSet:
-        head = self.about.datasets[0]
+        head = self._about.datasets[0]
         return DataSet(Parts.of(file), str(head.weights_name), self.combinations, head.strata_name)
 
     def _under_other_noise(self, first: DataSet, outcomes: Sequence[str]) -> dict[str, list[Column]]:
         """Outcomes of the first data set as other noise in the scores would have made them: as ``Release.redrawn``."""
-        said = self.about.method.get("private_scores", {})
+        said = self._about.method.get("private_scores", {})
         scores: dict[str, PrivateScores] = {outcome: from_json(text) for outcome, text in said.items()}
         others: dict[str, list[PrivateScores]] = {outcome: [] for outcome in scores}
         rng = np.random.default_rng(0)

@@ -4,7 +4,8 @@
 
 What is summed up over records are whole numbers, or sums of blocks in their order; random numbers of a part are counted
 from its number and that of the data set (Salmon et al. 2011: Philox).  So a release is the same, to the last bit,
-whatever files the records are in, and whoever computes: processes of this machine or a Dask cluster.
+whatever files the records are in, and whoever computes: processes of this machine or a Dask cluster, on processors of
+one kind.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import secrets
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,20 +27,21 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..design.parts import Combinations, Parts, values_of
+from ..design.parts import Combinations, Found, Parts, values_of
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
-from ..errors import InputError, ModelError
-from ..estimation.in_parts import Workers
+from ..errors import EngineError, InputError, ModelError, SurveySynthError
+from ..estimation.in_parts import ONE, Workers
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
 from ..models.normal.records import JointPublic, JointRecords
 from ..models.normal.relative import density_of
 from ..models.shared.normal_scores import binned, public_bounds, scores_of_counts
+from ..models.shared.predictors import predictor_rows
 from ..models.shared.public_grid import Points, crowded
 from ..models.shared.transforms import Transform
-from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..models.tempered_files import cells
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Strict
 from ..privacy.mechanisms.strict import FIRST_RECORDS, scores_epsilon
@@ -91,7 +94,7 @@ class Roles:
 class Seen:
     """What the first pass finds."""
 
-    combinations: pd.DataFrame
+    combinations: Found
     counts: list[Floats]  # histograms of outcomes
     weight: float  # sum of the weights
 
@@ -112,7 +115,7 @@ def look(roles: Roles, part: int) -> Seen:
         binned(values_of(frame, outcome, first), bounds)
         for outcome, bounds in zip(roles.outcomes, roles.bounds, strict=True)
     ]
-    return Seen(Combinations.within(frame, roles.predictors, first), counts, float(w.sum()))
+    return Seen(Found.within(frame, roles.predictors, first), counts, float(w.sum()))
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,8 +241,8 @@ def simulate(of: Simulation, part: int) -> tuple[Floats, NDArray[np.intp]]:
 
     Returns
     -------
-    weight : float array (m,)
-        Sum of the weights of each.
+    sums : float array (m, 2, cells)
+        Of weights as they were drawn, and as they are expected, by cell of the predictors.
     begins : int array (m, parts + 1)
         Where stretches of the order begin in the files.
 
@@ -261,10 +264,11 @@ def simulate(of: Simulation, part: int) -> tuple[Floats, NDArray[np.intp]]:
         records["row"] = of.roles.parts.first(part) + np.arange(len(frame))
         records["code"], records["y"], records["w"] = code, made.outcomes, made.weights
         records = records[np.argsort(records["key"], kind="stable")]
-        unfinished = of.file(k, part).with_suffix(f".{os.getpid()}")
+        unfinished = of.file(k, part).with_suffix(f".{secrets.token_hex(8)}")
         records.tofile(unfinished)
         os.replace(unfinished, of.file(k, part))
-        sums.append(float(made.weights.sum()))
+        assert made.cell is not None and made.count_weights is not None  # as those of a part are
+        sums.append([np.bincount(made.cell, w, len(public.X)) for w in (made.weights, made.count_weights)])
         begins.append(np.append(np.searchsorted(records["key"], of.edges), len(frame)))
     return np.array(sums), np.array(begins)
 
@@ -281,7 +285,7 @@ class Shuffle:
     Attributes
     ----------
     of : Simulation
-    factor : float array (m,)
+    factor : float array (m, combinations)
         What weights are multiplied by.
     begins : int array (parts, m, parts + 1)
         Where stretches of the order begin in the files of parts.
@@ -298,7 +302,7 @@ class Shuffle:
         """Records as they are published."""
         public = self.of.combinations.frame.take(records["code"]).reset_index(drop=True)
         columns = dict(zip(self.of.roles.outcomes, records["y"].T, strict=True))
-        return public.assign(**columns, **{self.weight: records["w"] * self.factor[data_set]})
+        return public.assign(**columns, **{self.weight: records["w"] * self.factor[data_set, records["code"]]})
 
 
 def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
@@ -307,10 +311,9 @@ def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
 
     s = of.of
     files = [s.file(data_set, part) for part in range(len(s.roles.parts))]
-    data, internal = (s.folder / f"{name}_{data_set + 1}.parquet" for name in ("synthetic", "rows"))
+    data, internal = s.folder / f"synthetic_{data_set + 1}.parquet", s.folder / f"rows_{data_set + 1}"
     schema = pa.Schema.from_pandas(of.frame(np.empty(0, dtype=s.kind), data_set), preserve_index=False)
-    number = pa.schema([pa.field("row", pa.int64())])
-    with pq.ParquetWriter(data, schema) as writer, pq.ParquetWriter(internal, number) as of_rows:
+    with pq.ParquetWriter(data, schema) as writer, internal.open("wb") as of_rows:
         for stretch in range(len(files)):
             pieces = [
                 np.fromfile(file, s.kind, end - begin, offset=int(begin) * s.kind.itemsize)
@@ -320,7 +323,7 @@ def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
             records = records[np.argsort(records["key"], kind="stable")]
             frame = of.frame(records, data_set)
             writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
-            of_rows.write_table(pa.Table.from_arrays([pa.array(records["row"])], schema=number))
+            of_rows.write(np.ascontiguousarray(records["row"]).tobytes())
     return data, internal
 
 
@@ -353,19 +356,41 @@ class Unfinished:
         with whole_file(self.of.folder / STATE) as stream:
             pickle.dump(self, stream)
 
-    def finished(self, workers: Workers, ledger: Ledger | None) -> ReleaseInFiles:
-        """Simulate and shuffle the data sets."""
+    def finished(self, workers: Workers) -> ReleaseInFiles:
+        """Simulate and shuffle the data sets.
+
+        Raises
+        ------
+        EngineError
+            A worker ended, or the disk is full: the run can go on.
+        """
+        try:
+            return self._finished(workers)
+        except SurveySynthError:
+            raise
+        except Exception as error:
+            raise EngineError(
+                f"the data sets were not made ({type(error).__name__}): resume_in_parts({str(self.of.folder)!r}) goes "
+                "on with them"
+            ) from None
+
+    def _factor(self, sums: Floats) -> Floats:
+        """What weights are multiplied by, so that they have the expected sums in every cell, and their total."""
+        of = self.of
+        cell = cells(of.public, np.arange(len(of.public.X)))[of.row_of]
+        drawn, expected = sums.transpose(1, 0, 2)
+        return np.asarray((expected[:, cell] / drawn[:, cell]) * (self.total / expected.sum(axis=1, keepdims=True)))
+
+    def _finished(self, workers: Workers) -> ReleaseInFiles:
         of, m = self.of, self.about.m
-        simulated = list(workers.each(simulate, of, len(of.roles.parts)))
-        total = np.zeros(m)
-        for weight, _ in simulated:
-            total += weight
-        begins = np.array([begin for _, begin in simulated])
-        made = list(workers.each(shuffle, Shuffle(of, self.total / total, begins, self.weight), m))
+        sums, begins = np.zeros((m, 2, len(of.public.X))), []
+        for here, begin in workers.each(simulate, of, len(of.roles.parts)):
+            sums += here
+            begins.append(begin)
+        made = list(workers.each(shuffle, Shuffle(of, self._factor(sums), np.array(begins), self.weight), m))
         files, rows_of = zip(*made, strict=True)
         privacy = replace(self.about.privacy, internal=self.exact)
-        about = replace(self.about, internal=self.internal, privacy=privacy).entered(ledger)
-        (of.folder / STATE).unlink()
+        about = replace(self.about, internal=self.internal, privacy=privacy)
         for part in range(len(of.roles.parts)):
             for k in range(m):
                 of.file(k, part).unlink()
@@ -429,11 +454,9 @@ def synthesize_in_parts(
     strata: str | None = None,
     epsilon: float,
     population_total: float,
-    bounds: tuple[float, float] | dict[str, tuple[float, float]],
+    bounds: tuple[float, float] | Mapping[str, tuple[float, float]],
     m: int | None = None,
-    mechanism: Strict | None = None,
-    labels: dict[str, str] | None = None,
-    ledger: Ledger | None = None,
+    labels: Mapping[str, str] | None = None,
     workers: int = 1,
     scheduler: str | None = None,
     scratch: str | Path | None = None,
@@ -462,19 +485,15 @@ def synthesize_in_parts(
         As for :func:`fit`; the total is a number.
     bounds : (float, float), or dict of outcome to such
         Public lowest and highest amount.
-    mechanism : Strict, optional
-        With a reference of its own.
     labels : dict of str, optional
         Headings of columns.
-    ledger : Ledger, optional
-        As for :func:`synthesize`.
     workers : int
         Processes of this machine.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers compute instead; they read the same paths.
     scratch : str or Path, optional
         Folder in which data sets are made, which all workers can write to; default the system's for temporary files.
-        It needs about twice their size.
+        It needs three to four times their size.
     chains, warmup, draws, seed
         As for :func:`fit`.
 
@@ -490,8 +509,8 @@ def synthesize_in_parts(
 
     Notes
     -----
-    Memory is that of a part of 2^20 records for each worker, of the points of the grid, and, where records are too few
-    for a grid (:mod:`surveysynth.models.shared.public_grid`), of their scores.
+    Memory is that of a part of 2^20 records for each worker, of the points of the grid, and, where there is no grid
+    (:mod:`surveysynth.models.shared.public_grid`: few records a predictor row, or three amounts), of all records' scores.
 
     Examples
     --------
@@ -501,12 +520,10 @@ def synthesize_in_parts(
     ... )  # doctest: +SKIP
     >>> release.write("release/")  # doctest: +SKIP
     """
-    strict = Strict() if mechanism is None else mechanism
-    if not isinstance(strict, Strict) or strict.between_psus is not None:
-        raise InputError("files in parts are released under Strict(), without PSUs; synthesize() has the others")
+    strict = Strict()
     model = strict.under(FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer)
     model = _checked(model)
-    given = bounds if isinstance(bounds, dict) else dict.fromkeys(model.outcomes, bounds)
+    given = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(model.outcomes, bounds)
     if set(given) != set(model.outcomes):
         raise InputError(f"bounds= names other columns than the outcomes: {', '.join(model.outcomes)}")
     limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.outcomes)
@@ -516,11 +533,10 @@ def synthesize_in_parts(
     check_chains(chains, *chain)
     check_seed(seed)
     whole(workers, "workers")
-    check_ledger(ledger)
-    if ledger is not None:
-        ledger.check(asked)
     if scheduler is not None and scratch is None:
         raise InputError("with a scheduler say scratch=, a folder that all its workers can write to")
+    if scratch is not None and not (Path(scratch).is_dir() and os.access(scratch, os.W_OK)):
+        raise InputError(f"scratch={str(scratch)!r} is not a folder that you may write to")
     parts = Parts.of(source)
     absent = [name for name in (*model.predictor_columns, *model.outcomes, weights) if name not in parts.names]
     if absent:
@@ -534,6 +550,7 @@ def synthesize_in_parts(
     roles = Roles(parts, predictors, model.outcomes, weights, limits, strata)
     if total < parts.n:
         raise InputError(f"population_total is below the {parts.n:,} records of the files: it counts everybody")
+    ordered = parts.ordered(predictors)
     streams, team = Streams.of(seed), Workers(workers, scheduler)
     noise = None if seed is None else streams.draws
     sampler = Sampler(lambda: get_engine("auto"), streams.draws, chains, *chain)
@@ -541,8 +558,9 @@ def synthesize_in_parts(
         say("reading the file")
         seen = list(team.each(look, roles, len(parts)))
         warn_if_far(total, math.fsum(each.weight for each in seen), parts.n)
-        found = Combinations.together([each.combinations for each in seen], roles.predictors)
+        found = Combinations.together([each.combinations for each in seen], roles.predictors, ordered)
         _refuse_lonely(found, strata)
+        _check_formula(found, model)
         share = scores_epsilon(budget, parts.n, len(limits), len(limits) + 1)
         scores: dict[str, str | Transform] = {}
         for j, (outcome, limit) in enumerate(zip(model.outcomes, limits, strict=True)):
@@ -572,19 +590,17 @@ def synthesize_in_parts(
         except BaseException:
             shutil.rmtree(folder)
             raise
-        return unfinished.finished(team, ledger)
+        return unfinished.finished(team)
 
 
-def resume_in_parts(
-    folder: str | Path, *, workers: int = 1, scheduler: str | None = None, ledger: Ledger | None = None
-) -> ReleaseInFiles:
-    """Go on with a release that was killed after its draws were chosen, with these very draws.
+def resume_in_parts(folder: str | Path, *, workers: int = 1, scheduler: str | None = None) -> ReleaseInFiles:
+    """Go on with a release that was killed after its draws were chosen and before it was written, with these draws.
 
     Parameters
     ----------
     folder : str or Path
         ``surveysynth-...`` in the run's ``scratch=``.
-    workers, scheduler, ledger
+    workers, scheduler
         As for :func:`synthesize_in_parts`.
 
     Returns
@@ -595,9 +611,10 @@ def resume_in_parts(
     Raises
     ------
     InputError
-        There is nothing to go on with: the run ended, or was killed before its draws were chosen.
-    PrivacyError
-        The ledger's cap would be exceeded.
+        There is nothing to go on with: the run ended, or was killed before its draws were chosen; the files of the
+        survey have changed.
+    EngineError
+        As :func:`synthesize_in_parts`.
 
     Examples
     --------
@@ -609,13 +626,13 @@ def resume_in_parts(
     if not state.is_file():
         raise InputError(
             f"there is nothing to go on with in {str(folder)!r}: the run ended, or was killed before its draws were "
-            "chosen, and then nothing was spent"
+            "chosen"
         )
-    check_ledger(ledger)
     whole(workers, "workers")
     with state.open("rb") as stream:
         unfinished = pickle.load(stream)
-    return unfinished.finished(Workers(workers, scheduler), ledger)
+    unfinished.of.roles.parts.check_unchanged()
+    return unfinished.finished(Workers(workers, scheduler))
 
 
 def _checked(model: Any) -> FBS:
@@ -632,6 +649,17 @@ def _checked(model: Any) -> FBS:
     return model
 
 
+def _check_formula(found: Combinations, model: FBS) -> None:
+    """Refuse predictors that cannot be evaluated somewhere: the model itself sees some records only (InputError)."""
+    if not len(found.frame.columns):
+        return
+    design = SurveyDesign(found.frame.assign(**{ONE: 1.0}), weights=ONE, lonely_psu="remove")
+    try:
+        predictor_rows(design, model.predictors, None)
+    except InputError as error:
+        raise InputError(f"{error}; rows are here combinations of the predictors' values, in their order") from None
+
+
 def _refuse_lonely(found: Combinations, strata: str | None) -> None:
     """Refuse strata of one record, whose variance cannot be estimated (InputError)."""
     if strata is None:
@@ -644,7 +672,7 @@ def _refuse_lonely(found: Combinations, strata: str | None) -> None:
 
 
 def _some(
-    roles: Roles, found: Combinations, rng: np.random.Generator, team: Workers, labels: dict[str, str] | None
+    roles: Roles, found: Combinations, rng: np.random.Generator, team: Workers, labels: Mapping[str, str] | None
 ) -> tuple[SurveyDesign, Codes]:
     """The records of a first draw: at random, and the first of each combination; and their combinations.
 
@@ -672,11 +700,12 @@ def _points(
     gridded = crowded(roles.parts.n, len(some.X), d)
     mean = some.X @ density.B
     around = Around(roles, found, row_of, tuple(model.transforms()), mean_weight, mean, density.L, gridded)
-    together: Points | None = None
+    found_points: list[Points] = []
     for points in team.each(place, around, len(roles.parts)):
-        together = points if together is None else Points.together([together, points])
-    assert together is not None
-    row, v, count = together.records()
+        found_points.append(points)
+        if gridded:  # of which there are no more with more parts; what does not lie on a grid is put together once
+            found_points = [Points.together(found_points)]
+    row, v, count = Points.together(found_points).records()
     Y = mean[row] + v @ density.L.T
     return replace(some, row=row, y=Y[:, :-1], log_w=Y[:, -1], count=count if gridded else None)
 

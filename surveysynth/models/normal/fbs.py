@@ -25,7 +25,7 @@ from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import Constants
 from ..shared.transforms import Transform
-from ..tempered_files import LOG_WEIGHTS, cells, drawn_weights, room
+from ..tempered_files import LOG_WEIGHTS, cells, drawn_weights, room, with_residual
 from . import shares, zeros
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
@@ -205,7 +205,10 @@ class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
             log_weight = np.where(zero, zeros.log_weight(public, row, draw), log_weight)
             sd = np.where(zero, draw["L_zero"][0, 0, 0], sd)
         smoothed = np.exp(np.clip(log_weight, *LOG_WEIGHTS))
-        return Synthetic(outcomes, drawn_weights(smoothed, sd, cells(public, row), rng), labels)
+        cell = cells(public, row)
+        if public.size is not None:  # a part of a file: sums in cells are those of all parts
+            return Synthetic(outcomes, with_residual(smoothed, sd, rng), labels, count_weights=smoothed, cell=cell)
+        return Synthetic(outcomes, drawn_weights(smoothed, sd, cell, rng), labels)
 
     def check_leave_one_out(self) -> None:
         """Refuse what the posterior without a record is not known for: all but numbers under the flat prior."""
