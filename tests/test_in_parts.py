@@ -337,7 +337,8 @@ def test_drawn_weights_do_not_hang_on_the_size_of_parts(people, tmp_path, monkey
     monkeypatch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=records)))
     frame = people.assign(**{f"x{k}": np.random.default_rng(k).random(len(people)) < 0.5 for k in range(4)})
     formula = "pay ~ region + x0 + x1 + x2 + x3"  # 48 cells: 128 records have 3 each
-    release = ss.synthesize_in_parts(split(frame.head(8000), tmp_path, 1), formula, **(ROLES | SHORT | {"population_total": 200_000}))
+    settings = ROLES | SHORT | {"population_total": 200_000}
+    release = ss.synthesize_in_parts(split(frame.head(8000), tmp_path, 1), formula, **settings)
     log_w = np.log(pd.read_parquet(release.files[0])["w"])
     # the weight's own log variance is .17; a variance of 8,000 normal values has a relative error of .016, and the
     # draw of the parameter one of .05 about; with sums by part a third of what is drawn would be lost

@@ -509,8 +509,9 @@ def synthesize_in_parts(
 
     Notes
     -----
-    Memory is that of a part of 2^20 records for each worker, of the points of the grid, and, where there is no grid
-    (:mod:`surveysynth.models.shared.public_grid`: few records a predictor row, or three amounts), of all records' scores.
+    Memory is that of a part of 2^20 records for each worker, of the points of the grid, and, where there is no grid, of
+    all records' scores: where a predictor row has few records, and of three amounts
+    (:mod:`surveysynth.models.shared.public_grid`).
 
     Examples
     --------
