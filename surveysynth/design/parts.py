@@ -153,7 +153,7 @@ class Found:
     """
 
     frame: pd.DataFrame
-    levels: dict[str, list[object]]
+    levels: dict[str, list[str]]
 
     @classmethod
     def within(cls, part: pd.DataFrame, names: Sequence[str], first: int) -> Found:
