@@ -367,6 +367,15 @@ def test_categories_keep_their_order(people, tmp_path, small_parts):
     assert memory.column("region").cat.categories.tolist() == levels
 
 
+def test_the_next_release_is_measured_against_it(done, people, tmp_path):
+    design = ss.SurveyDesign.scan(split(people, tmp_path, 1), weights="w")
+    settings = {name: ROLES[name] for name in ("epsilon", "population_total", "m")}
+    later = ss.synthesize(design, "pay ~ region + C(age)", mechanism=ss.Strict(reference=done[0]), **settings, **SHORT)
+    assert later.privacy.kind == "strict"
+    parts = later.privacy.assumptions
+    assert not any("first draw" in said for said in parts)  # which it has no need of
+
+
 def test_a_run_does_not_go_on_with_files_that_have_changed(people, tmp_path, small_parts, monkeypatch):
     (file,) = split(people, tmp_path, 1)
 

@@ -85,6 +85,11 @@ class ReleaseInFiles:
         """What is guaranteed, and what is taken as given."""
         return self._about.privacy
 
+    @property
+    def method(self) -> dict[str, Any]:
+        """Public facts about how it was made; by its parameters it can be the reference of a later release."""
+        return self._about.method
+
     def manifest(self) -> dict[str, Any]:
         """As :meth:`surveysynth.Release.manifest`.
 
