@@ -14,7 +14,6 @@ import math
 import os
 import pickle
 import secrets
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -84,6 +83,38 @@ class Roles:
     weights: str
     bounds: tuple[tuple[float, float], ...]
     strata: str | None
+
+    @classmethod
+    def of(
+        cls, source: Source, model: FBS, weights: str, strata: str | None,
+        bounds: tuple[float, float] | Mapping[str, tuple[float, float]],
+    ) -> Roles:  # fmt: skip
+        """Checked, as far as the names of columns go.
+
+        Raises
+        ------
+        InputError
+            Bounds of other columns than the outcomes; columns that are not there; weights that are modelled or public
+            besides; strata that are no predictor.
+        """
+        given = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(model.outcomes, bounds)
+        if set(given) != set(model.outcomes):
+            raise InputError(f"bounds= names other columns than the outcomes: {', '.join(model.outcomes)}")
+        limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.outcomes)
+        parts = Parts.of(source)
+        used = *model.predictor_columns, *model.outcomes
+        absent = [name for name in (*used, weights) if name not in parts.names]
+        if absent:
+            raise InputError(f"the files have no column {', '.join(map(repr, absent))}")
+        if weights in used:
+            raise InputError(f"the column of weights {weights!r} cannot be an outcome or a predictor")
+        predictors = tuple(name for name in parts.names if name in model.predictor_columns)  # in the order of the files
+        if strata is not None and strata not in predictors:
+            raise InputError(
+                f"strata {strata!r} are no predictor, and their effects are not modelled under Strict(): put them into "
+                "the formula"
+            )
+        return cls(parts, predictors, model.outcomes, weights, limits, strata)
 
     def read(self, part: int) -> pd.DataFrame:
         """These columns of a part."""
@@ -404,7 +435,7 @@ class Large:
     roles: Roles
     combinations: Combinations
     row_of: Codes
-    folder: Path
+    scratch: str | Path | None  # where a folder for data sets is made
 
 
 @dataclass
@@ -414,12 +445,16 @@ class FitInParts(Fit):
     large: Large | None = field(default=None, repr=False)
 
     def unfinished(self) -> Unfinished:
-        """One release, as :meth:`Fit.release` chooses its draws."""
+        """One release, as :meth:`Fit.release` chooses its draws, in a folder of its own, from which it can go on."""
+        assert self.large is not None
         about = super().release()
         of, weight = about.internal["unfinished"]
+        of = replace(of, folder=Path(tempfile.mkdtemp(prefix="surveysynth-", dir=self.large.scratch)).absolute())
         internal = {"draws": about.internal["draws"]}  # records are those of the first draw, and all weigh the same
         total = float(self.population_total)  # type: ignore[arg-type]  # a number, as synthesize_in_parts sees to
-        return Unfinished(replace(about, internal={}), internal, about.privacy.internal, of, total, weight)
+        unfinished = Unfinished(replace(about, internal={}), internal, about.privacy.internal, of, total, weight)
+        unfinished.save()
+        return unfinished
 
     def _data_sets(
         self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
@@ -437,7 +472,7 @@ class FitInParts(Fit):
         ])  # fmt: skip
         of = Simulation(
             roles, found, row_of, self.synthesizer, replace(public, size=sizes),
-            [chosen.draws.some([s]) for s in chosen.simulated], values, order, self.large.folder, kind,
+            [chosen.draws.some([s]) for s in chosen.simulated], values, order, Path(), kind,
         )  # fmt: skip
         published = roles_of(self.design, roles.outcomes, found.frame, self.population_total) | {"lonely_psu": "fail"}
         numbers = dict.fromkeys((*roles.outcomes, published["weights"]), 1.0)
@@ -522,39 +557,21 @@ def synthesize_in_parts(
     >>> release.write("release/")  # doctest: +SKIP
     """
     strict = Strict()
-    model = strict.under(FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer)
-    model = _checked(model)
-    given = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(model.outcomes, bounds)
-    if set(given) != set(model.outcomes):
-        raise InputError(f"bounds= names other columns than the outcomes: {', '.join(model.outcomes)}")
-    limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.outcomes)
+    model = _checked(strict.under(FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer))
     asked, total = positive(epsilon, "epsilon"), positive(population_total, "population_total")
     budget = Budget(asked, strict.data_sets(asked) if m is None else whole(m, "m"))
     chain = [own if given is None else given for given, own in zip((warmup, draws), strict.chain, strict=True)]
     check_chains(chains, *chain)
     check_seed(seed)
     whole(workers, "workers")
-    if scheduler is not None and scratch is None:
-        raise InputError("with a scheduler say scratch=, a folder that all its workers can write to")
-    if scratch is not None and not (Path(scratch).is_dir() and os.access(scratch, os.W_OK)):
-        raise InputError(f"scratch={str(scratch)!r} is not a folder that you may write to")
-    parts = Parts.of(source)
-    absent = [name for name in (*model.predictor_columns, *model.outcomes, weights) if name not in parts.names]
-    if absent:
-        raise InputError(f"the files have no column {', '.join(map(repr, absent))}")
-    predictors = tuple(name for name in parts.names if name in model.predictor_columns)  # in the order of the files
-    if strata is not None and strata not in predictors:
-        raise InputError(
-            f"strata {strata!r} are no predictor, and their effects are not modelled under Strict(): put them into the "
-            "formula"
-        )
-    roles = Roles(parts, predictors, model.outcomes, weights, limits, strata)
+    _check_scratch(scratch, scheduler)
+    roles = Roles.of(source, model, weights, strata, bounds)
+    parts, team = roles.parts, Workers(workers, scheduler)
     if total < parts.n:
         raise InputError(f"population_total is below the {parts.n:,} records of the files: it counts everybody")
-    ordered = parts.ordered(predictors)
-    streams, team = Streams.of(seed), Workers(workers, scheduler)
-    noise = None if seed is None else streams.draws
+    ordered, streams = parts.ordered(roles.predictors), Streams.of(seed)
     sampler = Sampler(lambda: get_engine("auto"), streams.draws, chains, *chain)
+    noise = None if seed is None else streams.draws
     with stages(strict.expected_seconds(parts.n)) as say:
         say("reading the file")
         seen = list(team.each(look, roles, len(parts)))
@@ -562,12 +579,7 @@ def synthesize_in_parts(
         found = Combinations.together([each.combinations for each in seen], roles.predictors, ordered)
         _refuse_lonely(found, strata)
         _check_formula(found, model)
-        share = scores_epsilon(budget, parts.n, len(limits), len(limits) + 1)
-        scores: dict[str, str | Transform] = {}
-        for j, (outcome, limit) in enumerate(zip(model.outcomes, limits, strict=True)):
-            counts = np.sum([each.counts[j] for each in seen], axis=0)
-            scores[outcome] = scores_of_counts(counts, parts.n, outcome, limit, share / len(limits), noise)
-        model = replace(model, transform=scores)
+        model = _scored(model, roles, seen, budget, noise)
         budget = replace(budget, parts=model.spent)
         design, code = _some(roles, found, streams.draws, team, labels)
         check_public(design, model, None)
@@ -578,20 +590,13 @@ def synthesize_in_parts(
         pseudo = PseudoLikelihood(model, records, Unit(), sampler, noise, whole_file)
         protect = partial(_protect, strict, budget)
         weighted = protect(pseudo, np.ones(records.n), say)
-        folder = Path(tempfile.mkdtemp(prefix="surveysynth-", dir=scratch))
         fitted = FitInParts(
             design, np.arange(design.n), model, strict, None, records, Unit(), weighted,
             replace(budget, parts=weighted.parts or budget.parts), total, [], sampler, streams, protect,
-            seed is not None, large=Large(roles, found, row_of, folder),
+            seed is not None, large=Large(roles, found, row_of, scratch),
         )  # fmt: skip
         say("data sets")
-        try:
-            unfinished = fitted.unfinished()
-            unfinished.save()
-        except BaseException:
-            shutil.rmtree(folder)
-            raise
-        return unfinished.finished(team)
+        return fitted.unfinished().finished(team)
 
 
 def resume_in_parts(folder: str | Path, *, workers: int = 1, scheduler: str | None = None) -> ReleaseInFiles:
@@ -634,6 +639,27 @@ def resume_in_parts(folder: str | Path, *, workers: int = 1, scheduler: str | No
         unfinished = pickle.load(stream)
     unfinished.of.roles.parts.check_unchanged()
     return unfinished.finished(Workers(workers, scheduler))
+
+
+def _check_scratch(scratch: str | Path | None, scheduler: str | None) -> None:
+    """Refuse a folder that cannot be written to, and none beside a scheduler (InputError)."""
+    if scheduler is not None and scratch is None:
+        raise InputError("with a scheduler say scratch=, a folder that all its workers can write to")
+    if scratch is not None and not (Path(scratch).is_dir() and os.access(scratch, os.W_OK)):
+        raise InputError(f"scratch={str(scratch)!r} is not a folder that you may write to")
+
+
+def _scored(
+    model: FBS, roles: Roles, seen: Sequence[Seen], budget: Budget, noise: np.random.Generator | None
+) -> FBS:  # fmt: skip
+    """The model on private normal scores, from the histograms of all parts."""
+    n, limits = roles.parts.n, roles.bounds
+    share = scores_epsilon(budget, n, len(limits), len(limits) + 1)
+    scores: dict[str, str | Transform] = {}
+    for j, (outcome, limit) in enumerate(zip(model.outcomes, limits, strict=True)):
+        counts = np.sum([each.counts[j] for each in seen], axis=0)
+        scores[outcome] = scores_of_counts(counts, n, outcome, limit, share / len(limits), noise)
+    return replace(model, transform=scores)
 
 
 def _checked(model: Any) -> FBS:
