@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -54,17 +55,22 @@ def run(
         )  # fmt: skip
 
 
-def in_order(
-    task: Callable[[S, int], R], shared: S, count: int, *, workers: int = 1, scheduler: str | None = None
-) -> Iterator[R]:
-    """Yield ``task(shared, number)`` for 0 to ``count - 1``, as :func:`run`, but in the order of the numbers."""
-    early: dict[int, R] = {}
-    due = 0
-    for number, result in run(partial(_numbered, task), shared, range(count), workers=workers, scheduler=scheduler):
-        early[number] = result
-        while due in early:
-            yield early.pop(due)
-            due += 1
+@dataclass(frozen=True)
+class Workers:
+    """Who computes: so many processes of this machine, or the workers of a Dask scheduler."""
+
+    count: int = 1
+    scheduler: str | None = None
+
+    def each(self, task: Callable[[S, int], R], shared: S, count: int) -> Iterator[R]:
+        """Yield ``task(shared, number)`` for 0 to ``count - 1``, as :func:`run`, but in the order of the numbers."""
+        early: dict[int, R] = {}
+        due, numbered = 0, partial(_numbered, task)
+        for number, result in run(numbered, shared, range(count), workers=self.count, scheduler=self.scheduler):
+            early[number] = result
+            while due in early:
+                yield early.pop(due)
+                due += 1
 
 
 def _numbered(task: Callable[[S, int], R], shared: S, number: int) -> tuple[int, R]:

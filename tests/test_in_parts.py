@@ -231,7 +231,7 @@ def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_pat
     points = in_parts._points
 
     def keep(*given):
-        kept["some"], kept["reference"], kept["points"] = given[4], given[-1], points(*given)
+        kept["some"], kept["reference"], kept["points"] = given[2], given[-1], points(*given)
         return kept["points"]
 
     monkeypatch.setattr(in_parts, "_points", keep)
@@ -350,6 +350,16 @@ def test_a_file_without_predictors_can_be_tabulated_and_written(people, tmp_path
     again = ss.read_release(tmp_path / "release").tables()
     np.testing.assert_allclose(table["estimate"], again["estimate"], rtol=1e-12)
     assert table["n"].tolist() == [8_000, 8_000]
+
+
+def test_three_amounts_lie_on_no_grid(people, tmp_path, small_parts):
+    more = np.random.default_rng(2).lognormal(8, 0.5, (2, len(people)))
+    frame = people.assign(rent=more[0], food=more[1])
+    settings = ROLES | SHORT | {"epsilon": 20}
+    release = ss.synthesize_in_parts(split(frame, tmp_path, 2), "pay + rent + food ~ region", **settings)
+    table = release.tables(statistic="mean").set_index("outcome")
+    truth = ss.estimate(ss.SurveyDesign(frame, weights="w"), ["pay", "rent", "food"]).set_index("outcome")
+    assert (np.abs(table["estimate"] - truth["estimate"]) / table["se"]).max() < 4
 
 
 def test_categories_keep_their_order(people, tmp_path, small_parts):

@@ -38,6 +38,8 @@ class Parts:
         Records of each.
     names : tuple of str
         Columns.
+    types : pyarrow.Schema
+        Of the first file.
     times : tuple of int
         When each file was last changed, in nanoseconds.
     records : int
@@ -47,6 +49,7 @@ class Parts:
     files: tuple[str, ...]
     sizes: tuple[int, ...]
     names: tuple[str, ...]
+    types: pa.Schema
     times: tuple[int, ...]
     records: int = PART
 
@@ -61,7 +64,8 @@ class Parts:
         files = files_of(source)
         sizes = tuple(pq.read_metadata(file).num_rows for file in files)
         times = tuple(file.stat().st_mtime_ns for file in files)
-        return cls(tuple(str(file.absolute()) for file in files), sizes, whole.names, times)
+        types = pq.read_schema(files[0])
+        return cls(tuple(str(file.absolute()) for file in files), sizes, whole.names, types, times)
 
     def check_unchanged(self) -> None:
         """Refuse files that were changed, or are gone (InputError)."""
@@ -77,16 +81,13 @@ class Parts:
         InputError
             A column that is neither texts, numbers nor true or false.
         """
-        import pyarrow.parquet as pq
-
-        schema, found = pq.read_schema(self.files[0]), {}
+        found = {}
         for name in names:
-            kind = schema.field(name).type
+            kind = self.types.field(name).type
             if pa.types.is_dictionary(kind):
                 found[name], kind = kind.ordered, kind.value_type
-            text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
             number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-            if not (text or (number and name not in found)):
+            if not (_is_string(kind) or (number and name not in found)):
                 raise InputError(f"predictor {name!r} is of type {kind}: make it text, a number, or groups")
         return found
 
@@ -105,22 +106,25 @@ class Parts:
     def read(self, part: int, names: Iterable[str]) -> pd.DataFrame:
         """Some columns of a part; texts as categories, the index from 0."""
         names, begins = list(names), 0
+        texts = [name for name in names if _is_string(self.types.field(name).type)]
         pieces: list[pa.Table] = []
         first, end = self.first(part), min(self.first(part + 1), self.n)
         for file, size in zip(self.files, self.sizes, strict=True):
             if begins < end and first < begins + size:
-                pieces += _records(file, max(first - begins, 0), min(end - begins, size), names)
+                pieces += _records(file, max(first - begins, 0), min(end - begins, size), names, texts)
             begins += size
         plain = [pa.table(dict(zip(names, piece.select(names).columns, strict=True))) for piece in pieces]
         return pa.concat_tables(plain).unify_dictionaries().to_pandas(ignore_metadata=True)
 
 
-def _records(file: str, first: int, end: int, names: Sequence[str]) -> Iterator[pa.Table]:
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _records(file: str, first: int, end: int, names: Sequence[str], texts: Sequence[str]) -> Iterator[pa.Table]:
     """Records of a file, from the groups of rows that hold them and no others."""
     import pyarrow.parquet as pq
 
-    schema = pq.read_schema(file)
-    texts = [n for n in names if pa.types.is_string(kind := schema.field(n).type) or pa.types.is_large_string(kind)]
     with pq.ParquetFile(file, read_dictionary=texts) as content:
         begins = 0
         for group in range(content.num_row_groups):

@@ -86,11 +86,16 @@ class CellMoments(ABC):
         return np.asarray(np.divide(total, denominator, out=np.zeros(cells), where=sure)[self.cell])
 
     @cached_property
+    def around(self) -> tuple[Floats, Floats]:
+        """What squares are taken around: R_c, (pairs,), and the means of a and b but for rounding, (2, pairs)."""
+        (n, wy, wx, _), ratio = self._sums, self._ratio
+        return ratio, np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)
+
+    @cached_property
     def _moments(self) -> Floats:
         """Means of a and b, and sums of aa, ab and bb around them, by pair: (5, pairs)."""
-        (n, wy, wx, _), ratio = self._sums, self._ratio
-        near = np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)  # the means, but for rounding
-        a, b, aa, ab, bb = self._over_blocks(squares_of, 5, ratio, near)
+        n, near = self._sums[0], self.around[1]
+        a, b, aa, ab, bb = self._over_blocks(squares_of, 5, *self.around)
         a, b = (a, b) / np.maximum(n, 1)
         return np.array([near[0] + a, near[1] + b, aa - n * a * a, ab - n * a * b, bb - n * b * b])
 

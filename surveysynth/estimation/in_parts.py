@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from ..design.parts import Combinations, Parts, values_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..tasks import in_order
+from ..tasks import Workers
 from . import cells
 from .cells import BLOCK, NONE, CellMoments, OfBlock, divides
 from .quantities import Quantity, Statistic
@@ -29,18 +28,6 @@ Codes = NDArray[np.intp]
 
 ONE = "weight of a combination"
 STATISTICS: tuple[Statistic, ...] = ("count", "mean", "total")
-
-
-@dataclass(frozen=True)
-class Workers:
-    """Who computes: so many processes of this machine, or the workers of a Dask scheduler."""
-
-    count: int = 1
-    scheduler: str | None = None
-
-    def each(self, task: Callable[[Any, int], Any], shared: Any, count: int) -> Any:
-        """Results of a task for the numbers 0 to ``count - 1``, in their order."""
-        return in_order(task, shared, count, workers=self.count, scheduler=self.scheduler)
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,60 +78,68 @@ class Column:
 
 
 @dataclass(frozen=True, repr=False)
-class _Pass:
-    """One pass over a data set: sums by cell of a quantity."""
-
-    data: DataSet
-    column: Column | None
-    of_combination: Codes  # the cell of each
-    of_block: OfBlock
-    shape: tuple[int, int]
-    constants: tuple[Floats, ...]
-
-
-def _sums(shared: _Pass, part: int) -> Floats:
-    """Sums over a part, block after block."""
-    names = [*shared.data.combinations.frame.columns, shared.data.weights]
-    names += [] if shared.column is None else [shared.column.outcome]
-    first, frame = shared.data.parts.first(part), shared.data.parts.read(part, names)
-    row = shared.of_combination[shared.data.combinations.of(frame)].astype(np.int32)
-    w = values_of(frame, shared.data.weights, first)
-    y = NONE if shared.column is None else shared.column.of(frame, first)
-    columns, total = (row, *cells.values_of(w, y, NONE)), np.zeros(shared.shape)
-    for at in range(0, len(frame), BLOCK):
-        here = (column[at : at + BLOCK] for column in columns)
-        total += shared.of_block(*here, *shared.constants, np.zeros(shared.shape))
-    return total
-
-
-@dataclass(frozen=True, repr=False)
 class InParts(CellMoments):
-    """Those of a data set in parts: a pass over it for estimates, and one more for variances."""
+    """Those of a data set in parts, whose sums are found by passes over it, those of several together."""
 
     data: DataSet
     column: Column | None
-    of_combination: Codes
-    workers: Workers = field(default_factory=Workers)
+    of_combination: Codes  # the pair of each
+    found: dict[OfBlock, Floats] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, data: DataSet, statistic: str, column: Column | None, partition: Partition, workers: Workers
-    ) -> InParts:
+    def of(cls, data: DataSet, statistic: str, column: Column | None, partition: Partition) -> InParts:
         """Of one statistic in the cells of a partition."""
         assert partition.of_cell is not None  # as partitions_of makes them
         sampled, of_combination = data.sampled, np.asarray(partition.cell, dtype=np.intp)
         cell, stratum, number = pairs(of_combination, data.stratum, partition.of_cell.size, sampled.size)
-        return cls(
-            divides(statistic), stratum, cell, sampled, np.zeros(sampled.size), data, column, number, workers
-        )
+        return cls(divides(statistic), stratum, cell, sampled, np.zeros(sampled.size), data, column, number)
 
     def _over_blocks(self, of_block: OfBlock, values: int, *constants: Floats) -> Floats:
-        shape = values, self.pairs
-        shared = _Pass(self.data, self.column, self.of_combination, of_block, shape, constants)
-        total = np.zeros(shape)
-        for of_part in self.workers.each(_sums, shared, len(self.data.parts)):  # in their order
-            total += of_part
-        return total
+        return self.found[of_block]
+
+
+def sum_up(moments: Sequence[InParts], workers: Workers, *, squares: bool) -> None:
+    """Find the sums of several quantities of one data set in one pass over it; or their squares, after the sums."""
+    if not moments:
+        return
+    of_block, values = (cells.squares_of, 5) if squares else (cells.sums_of, 4)
+    constants = [each.around if squares else () for each in moments]
+    data, of_combination, shape = moments[0].data, moments[0].of_combination, (values, moments[0].pairs)
+    shared = _Pass(data, of_combination, [each.column for each in moments], of_block, shape, constants)
+    totals = np.zeros((len(moments), *shape))
+    for of_part in workers.each(_sums, shared, len(data.parts)):  # in their order
+        totals += of_part
+    for each, total in zip(moments, totals, strict=True):
+        each.found[of_block] = total
+
+
+@dataclass(frozen=True, repr=False)
+class _Pass:
+    """One pass over a data set: sums of several columns by pairs, with constants of each."""
+
+    data: DataSet
+    of_combination: Codes
+    columns: Sequence[Column | None]
+    of_block: OfBlock
+    shape: tuple[int, int]
+    constants: Sequence[tuple[Floats, ...]]
+
+
+def _sums(shared: _Pass, part: int) -> Floats:
+    """Sums over a part, block after block, of each column: (columns, values, pairs)."""
+    data, outcomes = shared.data, [column.outcome for column in shared.columns if column is not None]
+    names = [*data.combinations.frame.columns, data.weights, *dict.fromkeys(outcomes)]
+    first, frame = data.parts.first(part), data.parts.read(part, names)
+    row = shared.of_combination[data.combinations.of(frame)].astype(np.int32)
+    w = values_of(frame, data.weights, first)
+    totals = np.zeros((len(shared.columns), *shared.shape))
+    for total, column, constants in zip(totals, shared.columns, shared.constants, strict=True):
+        y = NONE if column is None else column.of(frame, first)
+        columns = row, *cells.values_of(w, y, NONE)
+        for at in range(0, len(frame), BLOCK):
+            here = (values[at : at + BLOCK] for values in columns)
+            total += shared.of_block(*here, *constants, np.zeros(shared.shape))
+    return totals
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,17 +201,23 @@ def tables_in_parts(
     frame = data_sets[0].combinations.frame
     everything = SurveyDesign(frame.assign(**{ONE: 1.0}), weights=ONE, lonely_psu="remove")
     partitions = partitions_of(everything, list(by))
-    parts = []
-    for statistic in statistics:
-        for outcome in outcomes if statistic != "count" else [""]:
-            column, quantity = Column(outcome) if outcome else None, Quantity(statistic, outcome)  # type: ignore[arg-type]
-            made = partial(InParts.of, statistic=statistic, partition=partitions[0], workers=workers)
-            moments = [made(data, column=column) for data in data_sets]
-            again = [made(data_sets[0], column=other) for other in noise.get(outcome, [])]
-            parts += [
-                _part(quantity, partition, statistics, moments, again)
-                for partition in partitions
-            ]
+    asked = [(s, outcome) for s in statistics for outcome in (outcomes if s != "count" else [""])]
+    made = [
+        [InParts.of(data, s, Column(outcome) if outcome else None, partitions[0]) for s, outcome in asked]
+        for data in data_sets
+    ]
+    again = [
+        [InParts.of(data_sets[0], s, other, partitions[0]) for other in noise.get(outcome, [])] for s, outcome in asked
+    ]
+    moved = [each for some in again for each in some]
+    for k, moments in enumerate(made):
+        sum_up([*moments, *(moved if k == 0 else [])], workers, squares=False)
+        sum_up(moments, workers, squares=True)
+    parts = [
+        _part(Quantity(s, outcome), partition, statistics, same, others)  # type: ignore[arg-type]
+        for (s, outcome), same, others in zip(asked, zip(*made, strict=True), again, strict=True)
+        for partition in partitions
+    ]
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "onepass"
     table.attrs["labels"] = {name: labels[name] for name in (*outcomes, *by) if name in labels}

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
-class InParts:
+class WholeFile:
     """A file that is not in memory as a whole.
 
     Attributes
@@ -48,7 +48,7 @@ class PseudoLikelihood:
     unit: Unit
     sampler: Sampler
     noise: np.random.Generator | None = None
-    in_parts: InParts | None = None
+    in_parts: WholeFile | None = None
 
     def fit(self, alpha: Floats) -> Draws:
         """Draws under privacy weights."""

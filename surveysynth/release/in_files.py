@@ -15,15 +15,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.parts import Combinations, Parts
-from ..estimation.in_parts import Column, DataSet, Workers, regressions, tables_in_parts
+from ..estimation.in_parts import Column, DataSet, regressions, tables_in_parts
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import PrivateScores
-from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..privacy.accounting.ledger import Ledger
 from ..privacy.report import PrivacyReport
+from ..tasks import Workers
 from ..validation import as_list
-from .folder import check_place, write_folder
-from .printed import printed
-from .release import Release, note_entry, preserved, refuse_two_entries, synthesized, times_redrawn
+from .release import Release, preserved, synthesized, times_redrawn, written
 from .suppression import flag
 
 Floats = NDArray[np.float64]
@@ -184,19 +183,11 @@ class ReleaseInFiles:
 
         >>> release.write("release", by="region")  # doctest: +SKIP
         """
-        path = Path(path)
-        check_ledger(ledger)
-        refuse_two_entries(self._about, ledger)
-        check_place(path, overwrite=overwrite)
-        names = self._about.table_predictors() if by is None else as_list(by)
-        table = self.tables(names, statistic=statistic, min_cell=min_cell, cv_limit=cv_limit)
-        document = printed(self._about, table, names, symbols=symbols, wording=wording, records=self.n)
-        write_folder(
-            self._about, path, table, document, format="parquet", min_cell=min_cell, overwrite=overwrite, ledger=ledger,
-            files=self.files, rows=self.rows,
+        tables = partial(self.tables, statistic=statistic, min_cell=min_cell, cv_limit=cv_limit)
+        return written(
+            self._about, Path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format="parquet",
+            min_cell=min_cell, overwrite=overwrite, files=self.files, rows=self.rows, records=self.n,
         )  # fmt: skip
-        note_entry(self._about, ledger)
-        return path
 
     def _data_set(self, file: Path) -> DataSet:
         head = self._about.datasets[0]

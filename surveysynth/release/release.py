@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -812,20 +812,15 @@ class Release:
         >>> len(list((folder / "public").glob("synthetic_*.csv")))
         3
         """
-        path = Path(path)
-        check_ledger(ledger)
-        refuse_two_entries(self, ledger)
         check_format(format)
-        check_place(path, overwrite=overwrite)
-        names = self.table_predictors() if by is None else as_list(by)
-        table = self.tables(
-            names, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line, min_cell=min_cell,
+        tables = partial(
+            self.tables, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line, min_cell=min_cell,
             cv_limit=cv_limit,
         )  # fmt: skip
-        document = printed(self, table, names, symbols=symbols, wording=wording)
-        write_folder(self, path, table, document, format=format, min_cell=min_cell, overwrite=overwrite, ledger=ledger)
-        note_entry(self, ledger)
-        return path
+        return written(
+            self, Path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format=format,
+            min_cell=min_cell, overwrite=overwrite,
+        )  # fmt: skip
 
     def write_tables(
         self,
@@ -958,16 +953,26 @@ def synthesized(release: Release, outcome: str | Sequence[str] | None) -> list[s
     return outcomes
 
 
-def refuse_two_entries(release: Release, ledger: Ledger | None) -> None:
-    """Refuse to enter a release in a ledger once more (InputError)."""
+def written(
+    release: Release, path: Path, tables: Callable[[Sequence[str]], pd.DataFrame], by: str | Sequence[str] | None, *,
+    symbols: str | Mapping[str, Any] | None, wording: str | Path | None, ledger: Ledger | None, overwrite: bool,
+    files: Sequence[Path] = (), records: int | None = None, **how: Any,
+) -> Path:  # fmt: skip
+    """As :meth:`Release.write`: the tables are those of a function of variables; ``files`` are the data sets, if any.
+
+    ``records`` is how many these have; ``how`` are further arguments of :func:`.folder.write_folder`.
+    """
+    check_ledger(ledger)
     if ledger is not None and ("ledger" in release.method or release._entered):
         raise InputError("this release was entered in a ledger when it was made, or written: leave ledger= out")
-
-
-def note_entry(release: Release, ledger: Ledger | None) -> None:
-    """Remember that a release was entered when it was written."""
+    check_place(path, overwrite=overwrite)
+    names = release.table_predictors() if by is None else as_list(by)
+    table = tables(names)
+    document = printed(release, table, names, symbols=symbols, wording=wording, records=records)
+    write_folder(release, path, table, document, ledger=ledger, overwrite=overwrite, files=files, **how)
     if ledger is not None:
         object.__setattr__(release, "_entered", True)
+    return path
 
 
 def times_redrawn(n: int) -> int:

@@ -219,7 +219,7 @@ def fit(
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
         notes += [SIZE_OF_UNITS] if LOG_UNIT in records.columns else []
         pseudo = PseudoLikelihood(synthesizer, records, protected, sampler, noise)
-        protect = partial(_protect, design, mechanism, policy, budget, tolerance, reweight)
+        protect = partial(protected_by, design, mechanism, policy, budget, tolerance, reweight)
         weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
     return Fit(
         design, rows, synthesizer, mechanism, policy, records, protected, weighted,
@@ -261,7 +261,7 @@ def _scored(
     return synthesizer.scored(design, bounds, epsilon, each, rng, some=some)
 
 
-def _protect(
+def protected_by(
     design: SurveyDesign, mechanism: Mechanism, policy: Policy | None, budget: Budget, tolerance: float, reweight: int,
     pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
 ) -> ProtectedFit:  # fmt: skip

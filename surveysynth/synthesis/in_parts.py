@@ -10,6 +10,7 @@ one kind.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import pickle
@@ -31,7 +32,7 @@ from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import EngineError, InputError, ModelError, SurveySynthError
-from ..estimation.in_parts import ONE, Workers
+from ..estimation.in_parts import ONE
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
 from ..models.normal.records import JointPublic, JointRecords
@@ -42,19 +43,21 @@ from ..models.shared.public_grid import Points, crowded
 from ..models.shared.transforms import Transform
 from ..models.tempered_files import cells
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Assessment, Strict
+from ..privacy.mechanisms import Strict
 from ..privacy.mechanisms.strict import FIRST_RECORDS, scores_epsilon
-from ..privacy.protected_fit import InParts, PseudoLikelihood
+from ..privacy.protected_fit import PseudoLikelihood, WholeFile
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit
 from ..progress import stages
 from ..release.in_files import ReleaseInFiles, Scratch
 from ..release.release import Release
 from ..storage import whole_file
+from ..tasks import Workers
 from ..validation import check_seed, positive, rows, whole
 from .assemble import check_public, roles_of, warn_if_far
 from .draws import check_chains
 from .fit import Chosen, DataSets, Fit
+from .fitting import protected_by
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -168,8 +171,8 @@ def take(wanted: Wanted, part: int) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, repr=False)
-class Around:
-    """A reference that records are placed around.
+class File:
+    """A file in parts, and how its predictors become rows of the model matrix.
 
     Attributes
     ----------
@@ -177,6 +180,20 @@ class Around:
     combinations : Combinations
     row_of : int array (combinations,)
         Row of the model matrix of each.
+    """
+
+    roles: Roles
+    combinations: Combinations
+    row_of: Codes
+
+
+@dataclass(frozen=True, repr=False)
+class Around:
+    """A reference that records are placed around.
+
+    Attributes
+    ----------
+    file : File
     transforms : tuple
         Of the outcomes.
     mean_weight : float
@@ -184,43 +201,41 @@ class Around:
         Of the reference, by row.
     root : float array (d, d)
         Factor of its covariance.
-    gridded : bool
-        Whether records are moved to points of a grid; else they stay.
     """
 
-    roles: Roles
-    combinations: Combinations
-    row_of: Codes
+    file: File
     transforms: tuple[Transform, ...]
     mean_weight: float
     mean: Floats
     root: Floats
-    gridded: bool
 
 
-def place(around: Around, part: int) -> Points:
-    """The points that the records of a part lie on; without a grid all of them are beyond it, where they are.
+def locate(around: Around, part: int) -> tuple[Floats, Codes]:
+    """Coordinates around the reference, (d, n), and rows of the model matrix, (n,), of the records of a part.
 
     Raises
     ------
     InputError
         A record has no place on the scale of an outcome.
     """
-    roles, first = around.roles, around.roles.parts.first(part)
-    frame = roles.read(part)
+    file, roles = around.file, around.file.roles
+    frame, first = roles.read(part), roles.parts.first(part)
     columns = [
         transform.forward(values_of(frame, outcome, first))
         for outcome, transform in zip(roles.outcomes, around.transforms, strict=True)
     ]
     Y = np.column_stack([*columns, np.log(values_of(frame, roles.weights, first) / around.mean_weight)])
-    row = around.row_of[around.combinations.of(frame)]
+    row = file.row_of[file.combinations.of(frame)]
     v = np.asarray(np.linalg.solve(around.root, (Y - around.mean[row]).T), dtype=np.float64)
     wrong = ~np.isfinite(v).all(axis=0)
     if wrong.any():
         raise InputError(f"outcomes have no value on their scale in {rows(wrong, first=first + 1)}")
-    if around.gridded:
-        return Points.of(v, row)
-    return Points(np.empty(0, np.int64), np.empty(0, np.int64), row, v)
+    return v, row
+
+
+def place(around: Around, part: int) -> Points:
+    """The points of a public grid that the records of a part lie on (InputError: as :func:`locate`)."""
+    return Points.of(*locate(around, part))
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show the keys
@@ -229,9 +244,7 @@ class Simulation:
 
     Attributes
     ----------
-    roles : Roles
-    combinations : Combinations
-    row_of : int array (combinations,)
+    file : File
     model : FBS
     public : JointPublic
         Rows of the model matrix, and how many records each has.
@@ -241,29 +254,30 @@ class Simulation:
         Keys of the random numbers of values, and of the order of records.
     folder : Path
         Where parts of data sets go.
-    kind : numpy.dtype
-        Of a record of these.
     """
 
-    roles: Roles
-    combinations: Combinations
-    row_of: Codes
+    file: File
     model: FBS
     public: JointPublic
     draws: list[Draws]
     values: NDArray[np.uint64]
     order: NDArray[np.uint64]
     folder: Path
-    kind: np.dtype[Any]
 
-    def file(self, data_set: int, part: int) -> Path:
+    @property
+    def kind(self) -> np.dtype[Any]:
+        """Of a record in the parts of data sets."""
+        outcomes = len(self.file.roles.outcomes)
+        return np.dtype([("key", "u8"), ("row", "i8"), ("code", "i4"), ("y", "f8", (outcomes,)), ("w", "f8")])
+
+    def place(self, data_set: int, part: int) -> Path:
         """Where a part of a data set is."""
         return self.folder / f"{data_set}-{part}"
 
     @property
     def edges(self) -> NDArray[np.uint64]:
         """Where stretches of the order begin: (parts,)."""
-        parts = len(self.roles.parts)
+        parts = len(self.file.roles.parts)
         return np.array([(k << 64) // parts for k in range(parts)], dtype=np.uint64)
 
 
@@ -282,9 +296,10 @@ def simulate(of: Simulation, part: int) -> tuple[Floats, NDArray[np.intp]]:
     ModelError
         The model drew values that are not finite.
     """
-    frame = of.roles.parts.read(part, of.roles.predictors or [of.roles.weights])
-    code = of.combinations.of(frame)
-    public = replace(of.public, row=of.row_of[code])
+    file, roles = of.file, of.file.roles
+    frame = roles.parts.read(part, roles.predictors or [roles.weights])
+    code = file.combinations.of(frame)
+    public = replace(of.public, row=file.row_of[code])
     sums, begins = [], []
     for k, draw in enumerate(of.draws):
         made = of.model.simulate(public, draw, _counted(of.values, k, part))
@@ -292,12 +307,12 @@ def simulate(of: Simulation, part: int) -> tuple[Floats, NDArray[np.intp]]:
             raise ModelError("the model drew values that are not finite; the transform does not suit them")
         records = np.empty(len(frame), dtype=of.kind)
         records["key"] = _counted(of.order, k, part).integers(0, 2**64, len(frame), dtype=np.uint64)
-        records["row"] = of.roles.parts.first(part) + np.arange(len(frame))
+        records["row"] = roles.parts.first(part) + np.arange(len(frame))
         records["code"], records["y"], records["w"] = code, made.outcomes, made.weights
         records = records[np.argsort(records["key"], kind="stable")]
-        unfinished = of.file(k, part).with_suffix(f".{secrets.token_hex(8)}")
+        unfinished = of.place(k, part).with_suffix(f".{secrets.token_hex(8)}")
         records.tofile(unfinished)
-        os.replace(unfinished, of.file(k, part))
+        os.replace(unfinished, of.place(k, part))
         assert made.cell is not None and made.count_weights is not None  # as those of a part are
         sums.append([np.bincount(made.cell, w, len(public.X)) for w in (made.weights, made.count_weights)])
         begins.append(np.append(np.searchsorted(records["key"], of.edges), len(frame)))
@@ -320,20 +335,18 @@ class Shuffle:
         What weights are multiplied by.
     begins : int array (parts, m, parts + 1)
         Where stretches of the order begin in the files of parts.
-    weight : str
-        Column of the weights.
     """
 
     of: Simulation
     factor: Floats
     begins: NDArray[np.intp]
-    weight: str
 
     def frame(self, records: NDArray[Any], data_set: int) -> pd.DataFrame:
         """Records as they are published."""
-        public = self.of.combinations.frame.take(records["code"]).reset_index(drop=True)
-        columns = dict(zip(self.of.roles.outcomes, records["y"].T, strict=True))
-        return public.assign(**columns, **{self.weight: records["w"] * self.factor[data_set, records["code"]]})
+        roles, code = self.of.file.roles, records["code"]
+        public = self.of.file.combinations.frame.take(code).reset_index(drop=True)
+        columns = dict(zip(roles.outcomes, records["y"].T, strict=True))
+        return public.assign(**columns, **{roles.weights: records["w"] * self.factor[data_set, code]})
 
 
 def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
@@ -341,7 +354,7 @@ def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
     import pyarrow.parquet as pq
 
     s = of.of
-    files = [s.file(data_set, part) for part in range(len(s.roles.parts))]
+    files = [s.place(data_set, part) for part in range(len(s.file.roles.parts))]
     data, internal = s.folder / f"synthetic_{data_set + 1}.parquet", s.folder / f"rows_{data_set + 1}"
     schema = pa.Schema.from_pandas(of.frame(np.empty(0, dtype=s.kind), data_set), preserve_index=False)
     with pq.ParquetWriter(data, schema) as writer, internal.open("wb") as of_rows:
@@ -371,8 +384,6 @@ class Unfinished:
     of : Simulation
     total : float
         What weights add up to.
-    weight : str
-        Column of the weights.
     """
 
     about: Release
@@ -380,7 +391,6 @@ class Unfinished:
     exact: dict[str, Any]
     of: Simulation
     total: float
-    weight: str
 
     def save(self) -> None:
         """Keep it in its folder, so that a run that is killed can go on."""
@@ -408,51 +418,39 @@ class Unfinished:
     def _factor(self, sums: Floats) -> Floats:
         """What weights are multiplied by, so that they have the expected sums in every cell, and their total."""
         of = self.of
-        cell = cells(of.public, np.arange(len(of.public.X)))[of.row_of]
+        cell = cells(of.public, np.arange(len(of.public.X)))[of.file.row_of]
         drawn, expected = sums.transpose(1, 0, 2)
         return np.asarray((expected[:, cell] / drawn[:, cell]) * (self.total / expected.sum(axis=1, keepdims=True)))
 
     def _finished(self, workers: Workers) -> ReleaseInFiles:
-        of, m = self.of, self.about.m
+        of, m, parts = self.of, self.about.m, range(len(self.of.file.roles.parts))
         sums, begins = np.zeros((m, 2, len(of.public.X))), []
-        for here, begin in workers.each(simulate, of, len(of.roles.parts)):
+        for here, begin in workers.each(simulate, of, len(parts)):
             sums += here
             begins.append(begin)
-        made = list(workers.each(shuffle, Shuffle(of, self._factor(sums), np.array(begins), self.weight), m))
+        made = list(workers.each(shuffle, Shuffle(of, self._factor(sums), np.array(begins)), m))
         files, rows_of = zip(*made, strict=True)
         privacy = replace(self.about.privacy, internal=self.exact)
         about = replace(self.about, internal=self.internal, privacy=privacy)
-        for part in range(len(of.roles.parts)):
-            for k in range(m):
-                of.file(k, part).unlink()
-        return ReleaseInFiles(about, files, rows_of, of.combinations, Scratch(of.folder), workers)
-
-
-@dataclass(frozen=True, repr=False)
-class Large:
-    """What a fit of a file in parts knows of the file."""
-
-    roles: Roles
-    combinations: Combinations
-    row_of: Codes
-    scratch: str | Path | None  # where a folder for data sets is made
+        for k, part in itertools.product(range(m), parts):
+            of.place(k, part).unlink()
+        return ReleaseInFiles(about, files, rows_of, of.file.combinations, Scratch(of.folder), workers)
 
 
 @dataclass
 class FitInParts(Fit):
     """A fit of a file in parts; ``design`` and ``records`` are those of its first draw."""
 
-    large: Large | None = field(default=None, repr=False)
+    file: File | None = field(default=None, repr=False)
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self, scratch: str | Path | None) -> Unfinished:
         """One release, as :meth:`Fit.release` chooses its draws, in a folder of its own, from which it can go on."""
-        assert self.large is not None
         about = super().release()
-        of, weight = about.internal["unfinished"]
-        of = replace(of, folder=Path(tempfile.mkdtemp(prefix="surveysynth-", dir=self.large.scratch)).absolute())
+        folder = Path(tempfile.mkdtemp(prefix="surveysynth-", dir=scratch)).absolute()
+        of = replace(about.internal["simulation"], folder=folder)
         internal = {"draws": about.internal["draws"]}  # records are those of the first draw, and all weigh the same
         total = float(self.population_total)  # type: ignore[arg-type]  # a number, as synthesize_in_parts sees to
-        unfinished = Unfinished(replace(about, internal={}), internal, about.privacy.internal, of, total, weight)
+        unfinished = Unfinished(replace(about, internal={}), internal, about.privacy.internal, of, total)
         unfinished.save()
         return unfinished
 
@@ -460,25 +458,18 @@ class FitInParts(Fit):
         self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
     ) -> DataSets:
         """What m data sets are simulated from."""
-        assert self.large is not None and isinstance(self.synthesizer, FBS)
+        assert self.file is not None and isinstance(self.synthesizer, FBS)
         public = self.records.public
         assert isinstance(public, JointPublic)  # as those of FBS are
-        roles, found, row_of = self.large.roles, self.large.combinations, self.large.row_of
-        sizes = np.bincount(row_of, found.records, len(public.X)).astype(np.intp)
-        streams = self.streams.values, self.streams.order
+        roles, found = self.file.roles, self.file.combinations
+        sizes = np.bincount(self.file.row_of, found.records, len(public.X)).astype(np.intp)
+        streams, draws = (self.streams.values, self.streams.order), [chosen.draws.some([s]) for s in chosen.simulated]
         values, order = (rng.integers(0, 2**64, 2, dtype=np.uint64) for rng in streams)
-        kind = np.dtype([
-            ("key", "u8"), ("row", "i8"), ("code", "i4"), ("y", "f8", (len(roles.outcomes),)), ("w", "f8"),
-        ])  # fmt: skip
-        of = Simulation(
-            roles, found, row_of, self.synthesizer, replace(public, size=sizes),
-            [chosen.draws.some([s]) for s in chosen.simulated], values, order, Path(), kind,
-        )  # fmt: skip
+        of = Simulation(self.file, self.synthesizer, replace(public, size=sizes), draws, values, order, Path())
         published = roles_of(self.design, roles.outcomes, found.frame, self.population_total) | {"lonely_psu": "fail"}
-        numbers = dict.fromkeys((*roles.outcomes, published["weights"]), 1.0)
         twice = found.frame.take(np.repeat(np.arange(len(found.frame)), 2))  # no stratum has a single one
-        head = SurveyDesign(twice.assign(**numbers), **published)
-        return DataSets((head,) * m, {"unfinished": (of, published["weights"])})
+        head = SurveyDesign(twice.assign(**dict.fromkeys((*roles.outcomes, roles.weights), 1.0)), **published)
+        return DataSets((head,) * m, {"simulation": of})
 
 
 def synthesize_in_parts(
@@ -586,17 +577,18 @@ def synthesize_in_parts(
         records = model.prepare(design, "ignore", total / parts.n)
         row_of = np.zeros(len(found.frame), dtype=np.intp)
         row_of[code] = records.row
-        whole_file = InParts(parts.n, partial(_points, roles, found, row_of, model, records, total / parts.n, team))
+        file = File(roles, found, row_of)
+        whole_file = WholeFile(parts.n, partial(_points, file, model, records, total / parts.n, team))
         pseudo = PseudoLikelihood(model, records, Unit(), sampler, noise, whole_file)
-        protect = partial(_protect, strict, budget)
+        protect = partial(protected_by, design, strict, None, budget, 0.01, 0)  # nothing is tuned
         weighted = protect(pseudo, np.ones(records.n), say)
         fitted = FitInParts(
             design, np.arange(design.n), model, strict, None, records, Unit(), weighted,
             replace(budget, parts=weighted.parts or budget.parts), total, [], sampler, streams, protect,
-            seed is not None, large=Large(roles, found, row_of, scratch),
+            seed is not None, file=file,
         )  # fmt: skip
         say("data sets")
-        return fitted.unfinished().finished(team)
+        return fitted.unfinished(scratch).finished(team)
 
 
 def resume_in_parts(folder: str | Path, *, workers: int = 1, scheduler: str | None = None) -> ReleaseInFiles:
@@ -637,7 +629,7 @@ def resume_in_parts(folder: str | Path, *, workers: int = 1, scheduler: str | No
     whole(workers, "workers")
     with state.open("rb") as stream:
         unfinished = pickle.load(stream)
-    unfinished.of.roles.parts.check_unchanged()
+    unfinished.of.file.roles.parts.check_unchanged()
     return unfinished.finished(Workers(workers, scheduler))
 
 
@@ -719,28 +711,18 @@ def _some(
 
 
 def _points(
-    roles: Roles, found: Combinations, row_of: Codes, model: FBS, some: JointRecords, mean_weight: float, team: Workers,
-    reference: Draws,
+    file: File, model: FBS, some: JointRecords, mean_weight: float, team: Workers, reference: Draws
 ) -> JointRecords:  # fmt: skip
     """The records, as points of a grid around a reference where they are many."""
-    density, d = density_of(reference), len(roles.outcomes) + 1
-    gridded = crowded(roles.parts.n, len(some.X), d)
-    mean = some.X @ density.B
-    around = Around(roles, found, row_of, tuple(model.transforms()), mean_weight, mean, density.L, gridded)
-    found_points: list[Points] = []
-    for points in team.each(place, around, len(roles.parts)):
-        found_points.append(points)
-        if gridded:  # of which there are no more with more parts; what does not lie on a grid is put together once
-            found_points = [Points.together(found_points)]
-    row, v, count = Points.together(found_points).records()
-    Y = mean[row] + v @ density.L.T
-    return replace(some, row=row, y=Y[:, :-1], log_w=Y[:, -1], count=count if gridded else None)
-
-
-def _protect(mechanism: Strict, budget: Budget, pseudo: PseudoLikelihood, present: Floats, say: Any) -> Any:
-    """What the mechanism makes of the file."""
-
-    def risks(unweighted: Any) -> Floats:
-        raise NotImplementedError  # strict draws have no privacy weights
-
-    return mechanism.fit(pseudo, budget, Assessment(risks, None, present), tolerance=0.01, reweight=0, say=say)
+    density, parts, together = density_of(reference), file.roles.parts, list[Points]()
+    around = Around(file, tuple(model.transforms()), mean_weight, some.X @ density.B, density.L)
+    if crowded(parts.n, len(some.X), len(density.L)):
+        for points in team.each(place, around, len(parts)):  # of which there are no more with more parts
+            together = [Points.together([*together, points])]
+        row, v, count = together[0].records()
+    else:
+        located = list(team.each(locate, around, len(parts)))
+        row, v = np.concatenate([r for _, r in located]), np.concatenate([v for v, _ in located], axis=1).T
+        count = None
+    Y = around.mean[row] + v @ density.L.T
+    return replace(some, row=row, y=Y[:, :-1], log_w=Y[:, -1], count=count)

@@ -96,23 +96,34 @@ def _spread(
 def _row(v: Floats, a: Floats, first: int, end: int, side: int, step: float, reach: float) -> tuple[Floats, int]:
     """What the records of one row count at every point, the last coordinate fastest; how many of them lie far."""
     d, far = len(v), 0
-    grid, below, share = np.zeros(side**d), np.empty(d, np.intp), np.empty(d)
+    grid, point, part = np.zeros(side**d), np.empty(2**d, np.intp), np.empty(2**d)
     for r in range(first, end):
         if not _near(v, r, reach):
             far += 1
             continue
-        for j in range(d):
-            steps = (v[j, r] + reach) / step
-            below[j] = min(int(steps), side - 2)
-            share[j] = steps - below[j]  # of the way from the point below to the next
+        _corners(v, r, a[r], side, step, reach, point, part)
         for corner in range(2**d):
-            point, counted = 0, a[r]
-            for j in range(d):
-                above = corner >> j & 1
-                point = point * side + below[j] + above
-                counted *= share[j] if above else 1 - share[j]
-            grid[point] += counted
+            grid[point[corner]] += part[corner]
     return grid, far
+
+
+@njit(cache=True, nogil=True)
+def _corners(
+    v: Floats, record: int, whole: float, side: int, step: float, reach: float, point: Codes, part: Floats
+) -> None:
+    """The points around a record, and what it counts at each of them, ``whole`` in all: into ``point`` and ``part``."""
+    d = len(v)
+    below, share = np.empty(d, np.intp), np.empty(d)
+    for j in range(d):
+        steps = (v[j, record] + reach) / step
+        below[j] = min(int(steps), side - 2)
+        share[j] = steps - below[j]  # of the way from the point below to the next
+    for corner in range(2**d):
+        point[corner], part[corner] = 0, whole
+        for j in range(d):
+            above = corner >> j & 1
+            point[corner] = point[corner] * side + below[j] + above
+            part[corner] *= share[j] if above else 1 - share[j]
 
 
 @njit(cache=True, nogil=True)
@@ -148,13 +159,16 @@ class Points:
     def of(cls, v: Floats, row: Codes) -> Points:
         """Of records with coordinates v (d, n) in predictor rows (n,)."""
         d = len(v)
-        side = _side(d)
-        order = np.argsort(row, kind="stable")
+        side, order = _side(d), np.argsort(row, kind="stable")
         rows, begins = np.unique(row[order], return_index=True)
-        start = np.append(begins, row.size)
-        place, count = _whole_numbers(v[:, order], rows, start, side, STEP[d], REACH[d])
+        place, count = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for g, records in zip(rows, np.split(order, begins[1:]), strict=True):
+            grid = _units(np.ascontiguousarray(v[:, records]), side, STEP[d], REACH[d])
+            found = np.flatnonzero(grid)
+            place.append(found + g * side**d)
+            count.append(grid[found])
         beyond = (np.abs(v) > REACH[d]).any(axis=0)
-        return cls(place, count, row[beyond], v[:, beyond])
+        return cls(np.concatenate(place), np.concatenate(count), row[beyond], v[:, beyond])
 
     @classmethod
     def together(cls, parts: Sequence[Points]) -> Points:
@@ -184,44 +198,17 @@ def _side(d: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _whole_numbers(
-    v: Floats, rows: Codes, start: Codes, side: int, step: float, reach: float
-) -> tuple[Codes, Codes]:
-    """Points of records in the order of their rows, and what they count there."""
-    d, places, counts = len(v), [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    below, share = np.empty(d, np.int64), np.empty(d)
-    for g in range(rows.size):
-        grid = np.zeros(side**d, np.int64)
-        for r in range(start[g], start[g + 1]):
-            if not _near(v, r, reach):
-                continue
-            for j in range(d):
-                steps = (v[j, r] + reach) / step
-                below[j] = min(int(steps), side - 2)
-                share[j] = steps - below[j]
-            left = UNITS
-            for corner in range(2**d):
-                point, part = 0, float(UNITS)
-                for j in range(d):
-                    above = corner >> j & 1
-                    point = point * side + below[j] + above
-                    part *= share[j] if above else 1 - share[j]
-                units = left if corner == 2**d - 1 else min(int(part + 0.5), left)  # so that they add up
-                left -= units
-                grid[point] += units
-        found = np.flatnonzero(grid)
-        places.append(found + rows[g] * side**d)
-        counts.append(grid[found])
-    return _joined(places), _joined(counts)
-
-
-@njit(cache=True, nogil=True)
-def _joined(pieces: list[Codes]) -> Codes:
-    size = 0
-    for piece in pieces:
-        size += piece.size
-    out, at = np.empty(size, np.int64), 0
-    for piece in pieces:
-        out[at : at + piece.size] = piece
-        at += piece.size
-    return out
+def _units(v: Floats, side: int, step: float, reach: float) -> Codes:
+    """What the records of one row count at every point, in whole numbers."""
+    d = len(v)
+    grid, point, part = np.zeros(side**d, np.int64), np.empty(2**d, np.intp), np.empty(2**d)
+    for r in range(v.shape[1]):
+        if not _near(v, r, reach):
+            continue
+        _corners(v, r, float(UNITS), side, step, reach, point, part)
+        left = UNITS
+        for corner in range(2**d):
+            units = left if corner == 2**d - 1 else min(int(part[corner] + 0.5), left)  # so that they add up
+            left -= units
+            grid[point[corner]] += units
+    return grid
