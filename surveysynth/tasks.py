@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -49,10 +51,11 @@ def run(
         for number in numbers:
             yield task(shared, number)
     else:
-        yield from _parallel(
-            task, shared, numbers, backend="loky", n_jobs=min(workers, len(numbers)), inner_max_num_threads=1,
-            initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN),  # on Ctrl-C the parent ends them
-        )  # fmt: skip
+        with _own_libraries_first():
+            yield from _parallel(
+                task, shared, numbers, backend="loky", n_jobs=min(workers, len(numbers)), inner_max_num_threads=1,
+                initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN),  # on Ctrl-C the parent ends them
+            )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,23 @@ class Workers:
 
 def _numbered(task: Callable[[S, int], R], shared: S, number: int) -> tuple[int, R]:
     return number, task(shared, number)
+
+
+@contextmanager
+def _own_libraries_first() -> Iterator[None]:
+    """Let processes that are started load this Python's libraries.
+
+    R, once it is loaded, has the system's libraries first, and a libpython of another version among them.
+    """
+    others = os.environ.get("LD_LIBRARY_PATH")
+    if others is None:
+        yield
+        return
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([sysconfig.get_config_var("LIBDIR"), others])
+    try:
+        yield
+    finally:
+        os.environ["LD_LIBRARY_PATH"] = others
 
 
 def _parallel(task: Callable[[S, int], R], shared: S, numbers: Sequence[int], **backend: Any) -> Iterator[R]:

@@ -18,6 +18,7 @@ from surveysynth.models.shared import public_grid
 from surveysynth.models.shared.clipped_fit import NARROW, clipped_target
 from surveysynth.models.shared.public_grid import UNITS, Points, on_grid
 from surveysynth.synthesis import in_parts
+from tests.conftest import without_r
 
 PART = 1 << 11
 ROLES = {"weights": "w", "epsilon": 8, "bounds": (0, 200_000), "population_total": 200_000, "m": 2}
@@ -41,6 +42,12 @@ def small_parts(monkeypatch):
     """Parts of 2,048 records; tasks of other processes get their size with the file."""
     of = Parts.of.__func__
     monkeypatch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+
+
+@pytest.fixture
+def no_r(monkeypatch):
+    """R, loaded by an earlier test, leaves no libraries to the workers of a cluster."""
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
 
 
 def split(people, folder, files):
@@ -84,7 +91,7 @@ def test_the_same_release_from_any_number_of_files(done, people, tmp_path, small
 
 
 @pytest.mark.slow
-def test_the_same_release_by_processes_and_on_a_dask_cluster(done, people, tmp_path, small_parts):
+def test_the_same_release_by_processes_and_on_a_dask_cluster(done, people, tmp_path, small_parts, no_r):
     distributed = pytest.importorskip("distributed")
     same(content(released(split(people, tmp_path, 3), workers=2)), done[1])
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
@@ -93,7 +100,7 @@ def test_the_same_release_by_processes_and_on_a_dask_cluster(done, people, tmp_p
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_changes_nothing(done, people, tmp_path, small_parts):
+def test_a_worker_that_is_killed_changes_nothing(done, people, tmp_path, small_parts, no_r):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         killed = subprocess.Popen([
@@ -426,7 +433,7 @@ def test_a_run_that_is_killed_publishes_nothing_and_can_go_on(done, people, tmp_
         f"r = ss.synthesize_in_parts({str(file)!r}, 'pay ~ region + C(age)', scratch={str(tmp_path)!r}, "
         f"**{ROLES!r}, **{SHORT!r}); r.write({str(tmp_path / 'release')!r})"
     )
-    run = subprocess.Popen([sys.executable, "-c", program])
+    run = subprocess.Popen([sys.executable, "-c", program], env=without_r())
     while not list(tmp_path.glob("surveysynth-*/0-1")):
         assert run.poll() is None
         time.sleep(0.01)
