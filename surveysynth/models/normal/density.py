@@ -39,7 +39,7 @@ Offset = Callable[[Codes], Floats]
 
 BLOCK_BYTES = 64_000_000  # memory for the means of one block of patterns
 LEAST = 1e-6  # privacy weight below which log(1 + x) is taken for x
-SHARED = 64  # records a cell, on average, from which draws that are the farthest nowhere near are left out
+SHARED = 16  # times 4^D records a cell, on average, from which draws that are the farthest nowhere near are left out
 TILE = 512  # draws that a core works on at a time: they stay in its cache
 
 
@@ -350,14 +350,14 @@ def max_abs_log_density(
     """
     base = np.zeros(len(Y)) if base is None else base
     out = np.zeros(len(Y) if unit is None else int(unit.max()) + 1)
-    W = _inverses(L)
+    W, D = _inverses(L), L.shape[1]
     for block in _blocks(Y, pattern, X, B, L, effects, offset, unit, psus):
         records = block.records
         values = np.ascontiguousarray(Y[records])
         arguments = (block.cell, block.mean, W, block.const, base[records])
         if unit is None and psus is None:
             finite = all(np.isfinite(x).all() for x in (values, *arguments[1:]))
-            if finite and records.size >= SHARED * len(block.mean):
+            if finite and records.size >= SHARED * 4**D * len(block.mean):
                 start, cell = tasks(block.cell)
                 square = np.einsum("das,dbs->abs", W, W)
                 out[records] = farthest(values, start, cell, block.mean, W, square, block.const, arguments[-1])
