@@ -86,9 +86,13 @@ def release_command(
     entries: Entries = None,
     overwrite: Overwrite = False,
     seed: Seed = None,
+    unfinished: Annotated[
+        Path | None,
+        typer.Option(help="Folder surveysynth-... of a run in parts that was cut off: go on.", show_default=False),
+    ] = None,
 ) -> None:
     """Make the release that a plan describes."""
-    make(ss.Plan.read(plan, _entries(entries)), out, overwrite=overwrite, seed=seed)
+    make(ss.Plan.read(plan, _entries(entries)), out, overwrite=overwrite, seed=seed, unfinished=unfinished)
 
 
 def resume_command(
@@ -122,14 +126,17 @@ def planned(file: Path, entries: Sequence[str] | None, said: Mapping[str, Any]) 
     return ss.Plan.read(file, _entries(entries))
 
 
-def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) -> None:
+def make(
+    plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None, unfinished: Path | None = None
+) -> None:  # fmt: skip
     """The release that a plan describes: made, written, and printed."""
     plan.check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
-    release = plan.release(enter=False, seed=seed)
+    release = plan.release(enter=False, seed=seed, unfinished=unfinished)
     place = plan.write(release, out, overwrite=overwrite)  # which charges the ledger last
     tables, by = plan.settings.tables, plan.settings.tables.by or release.table_predictors()
     with about_what_is_written():
-        print_table(release.tables(by, **plan.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit), by)
+        table = release.tables(by, min_cell=tables.min_cell, cv_limit=tables.cv_limit, **plan.statistics)
+        print_table(table, by)
         print_release(release, place, plan.ledger)
 
 

@@ -42,6 +42,8 @@ class Parts:
         Of the first file.
     times : tuple of int
         When each file was last changed, in nanoseconds.
+    headings : dict of str
+        Of columns, where the files have some (:func:`surveysynth.convert`).
     records : int
         Of a part.
     """
@@ -51,6 +53,7 @@ class Parts:
     names: tuple[str, ...]
     types: pa.Schema
     times: tuple[int, ...]
+    headings: dict[str, str]
     records: int = PART
 
     @classmethod
@@ -65,7 +68,7 @@ class Parts:
         sizes = tuple(pq.read_metadata(file).num_rows for file in files)
         times = tuple(file.stat().st_mtime_ns for file in files)
         types = pq.read_schema(files[0])
-        return cls(tuple(str(file.absolute()) for file in files), sizes, whole.names, types, times)
+        return cls(tuple(str(file.absolute()) for file in files), sizes, whole.names, types, times, whole.headings)
 
     def check_unchanged(self) -> None:
         """Refuse files that were changed, or are gone (InputError)."""

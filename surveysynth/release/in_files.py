@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,7 @@ class ReleaseInFiles:
     combinations: Combinations
     folder: Scratch
     workers: Workers
+    _tables: dict[str, pd.DataFrame] = field(default_factory=dict)  # made so far, as each takes passes over the files
 
     def __repr__(self) -> str:
         return repr(self._about).replace(f"{self._about.datasets[0].n:,} records", f"{self.n:,} records")
@@ -88,6 +89,21 @@ class ReleaseInFiles:
     def method(self) -> dict[str, Any]:
         """Public facts about how it was made; by its parameters it can be the reference of a later release."""
         return self._about.method
+
+    @property
+    def entered_before(self) -> bool:
+        """Whether it was entered in a ledger."""
+        return self._about.entered_before
+
+    def table_predictors(self) -> list[str]:
+        """As :meth:`surveysynth.Release.table_predictors`.
+
+        Returns
+        -------
+        list of str
+            In the order of the formula.
+        """
+        return self._about.table_predictors()
 
     def manifest(self) -> dict[str, Any]:
         """As :meth:`surveysynth.Release.manifest`.
@@ -139,11 +155,10 @@ class ReleaseInFiles:
         """
         names, outcomes = preserved(self._about, by), synthesized(self._about, outcome)
         statistics = ["count", "mean"] if statistic is None else as_list(statistic)
-        data_sets = [self._data_set(file) for file in self.files]
-        noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
-        labels = self._about.datasets[0].labels
-        table = tables_in_parts(data_sets, outcomes, names, statistics, labels, noise, self.workers)
-        return flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit, whole=True)
+        key = repr((names, outcomes, statistics))
+        if key not in self._tables:
+            self._tables[key] = self._tabulated(names, outcomes, statistics)
+        return flag(self._tables[key], names, self.m, min_cell=min_cell, cv_limit=cv_limit, whole=True)
 
     def write(
         self,
@@ -188,6 +203,12 @@ class ReleaseInFiles:
             self._about, Path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format="parquet",
             min_cell=min_cell, overwrite=overwrite, files=self.files, rows=self.rows, records=self.n,
         )  # fmt: skip
+
+    def _tabulated(self, by: Sequence[str], outcomes: Sequence[str], statistics: Sequence[str]) -> pd.DataFrame:
+        data_sets = [self._data_set(file) for file in self.files]
+        noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
+        labels = self._about.datasets[0].labels
+        return tables_in_parts(data_sets, outcomes, by, statistics, labels, noise, self.workers)
 
     def _data_set(self, file: Path) -> DataSet:
         head = self._about.datasets[0]

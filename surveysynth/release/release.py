@@ -709,6 +709,11 @@ class Release:
         ]
         return discrete[:3]
 
+    @property
+    def entered_before(self) -> bool:
+        """Whether it was entered in a ledger."""
+        return "ledger" in self.method or self._entered
+
     def entered(self, ledger: Ledger | None) -> Release:
         """The release with the number of its entry in a ledger, which is charged now; as it is without a ledger.
 
@@ -963,7 +968,7 @@ def written(
     ``records`` is how many these have; ``how`` are further arguments of :func:`.folder.write_folder`.
     """
     check_ledger(ledger)
-    if ledger is not None and ("ledger" in release.method or release._entered):
+    if ledger is not None and release.entered_before:
         raise InputError("this release was entered in a ledger when it was made, or written: leave ledger= out")
     check_place(path, overwrite=overwrite)
     names = release.table_predictors() if by is None else as_list(by)

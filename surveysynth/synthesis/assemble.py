@@ -30,14 +30,20 @@ NEAR = 2 / 3  # population total over sum of the weights; further apart, one of 
 SCALED = 0.01  # weights whose mean is 1 within this are scaled to the sample, not to the population
 
 
+def check_enough(total: Any, n: int) -> float:
+    """The population total, a number of no less than n records (InputError)."""
+    total = positive(total, "population_total")
+    if total < n:
+        raise InputError(f"population_total is below the {n:,} records of the sample: it counts everybody")
+    return total
+
+
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
     """The population total or totals as numbers, or an error that says what is wrong with them."""
     if total is None:
         return None
     if not isinstance(total, Mapping):
-        total = positive(total, "population_total")
-        if total < design.n:
-            raise InputError(f"population_total is below the {design.n:,} records of the sample: it counts everybody")
+        total = check_enough(total, design.n)
         warn_if_far(total, design.weights.sum(), design.n)
         return total
     if design.strata_name is None:

@@ -14,6 +14,7 @@ from ..models.sequential import Sequential
 from ..models.shared.predictors import predictor_rows
 from ..privacy.budget import Budget
 from ..privacy.expected_accuracy import Sized, expected_se, expected_split, information_and_noise
+from .known import Known
 from .parts import MECHANISMS, bounds_of_scores, mechanism_of, sides, synthesizer_of
 from .sequence import sizes_of
 from .settings import MechanismName, Settings
@@ -28,19 +29,20 @@ PER_COLUMN = 50  # records per column of the predictors from which a flat prior 
 RANGE = 2, 3, 4, 5  # of m that are compared
 
 
-def choose(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Settings, dict[str, str]]:
+def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, dict[str, str]]:
     """The settings with everything said that a release needs, but for public facts; and why, by entry.
 
     Parameters
     ----------
     settings : Settings
         With a formula.
-    design : SurveyDesign
-        Of which its size, its predictors and the names of its categories are looked at, and nothing else.
+    known : Known
+        The size of the file, its predictors and the names of its categories: nothing else is looked at.
     folder : Path
         Which paths in the plan are seen from.
     """
     reasons: dict[str, str] = {}
+    design = known.design
 
     def say(entry: str, value: Any, why: str) -> None:
         nonlocal settings
@@ -73,12 +75,12 @@ def choose(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Sett
         say("model.prior", "flat", "its posterior is known without each record, too")
     if pseudo and settings.model.name == "fbs" and not design.clustered:
         columns = _columns(settings, design)
-        if design.n >= PER_COLUMN * columns:
-            say("model.prior", "flat", f"{columns} columns, {design.n:,} records: draws are exact, without chains")
+        if known.n >= PER_COLUMN * columns:
+            say("model.prior", "flat", f"{columns} columns, {known.n:,} records: draws are exact, without chains")
     if settings.privacy.epsilon is not None:
-        say("release.m", *_data_sets(settings, design, folder))
+        say("release.m", *_data_sets(settings, known, folder))
     if strict and settings.model.later and not lacking(settings, folder, at_hand=True):
-        say("privacy.shares", *_split(settings, design, folder))
+        say("privacy.shares", *_split(settings, known, folder))
     return settings, reasons
 
 
@@ -106,7 +108,7 @@ def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str
 
 
 def expected_of_models(
-    settings: Settings, design: SurveyDesign, folder: Path, m: int | None = None
+    settings: Settings, known: Known, folder: Path, m: int | None = None
 ) -> dict[str, tuple[float, float]]:
     """Epsilon, and expected standard error of a mean over the file's own, of each model in sequence, by its outcomes.
 
@@ -118,12 +120,12 @@ def expected_of_models(
     model = synthesizer_of(settings, folder)
     assert isinstance(model, Sequential) and settings.privacy.epsilon is not None
     budget = Budget(settings.privacy.epsilon, m or settings.release.m or 3)
-    sized = _sizes(settings, design, folder)
+    sized = _sizes(settings, known.design, folder)
     out = dict[str, tuple[float, float]]()
     for own, of, share in zip(model.models, sized, model.split, strict=True):
         epsilon = budget.epsilon * share  # type: ignore[operator]
         a, noise = information_and_noise(
-            design.n, of.parameters, Budget(epsilon, budget.m), numbers=of.numbers, reference=False, scores=of.scores,
+            known.n, of.parameters, Budget(epsilon, budget.m), numbers=of.numbers, reference=False, scores=of.scores,
             tailed=of.tailed, later=of.later,
         )  # fmt: skip
         out[", ".join(own.outcomes)] = epsilon, (1 + (1 + 1 / a) / budget.m + noise) ** 0.5
@@ -137,17 +139,17 @@ def _sizes(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[Size
     return sizes_of(design, model, bounds_of_scores(settings))
 
 
-def _split(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[list[float] | None, str]:
+def _split(settings: Settings, known: Known, folder: Path) -> tuple[list[float] | None, str]:
     """Shares of epsilon, rounded, and why."""
     assert settings.privacy.epsilon is not None
     budget = Budget(settings.privacy.epsilon, settings.release.m or 3)
-    found = expected_split(_sizes(settings, design, folder), design.n, budget)
+    found = expected_split(_sizes(settings, known.design, folder), known.n, budget)
     why = "What makes the mean of the expected variances, over the file's own, least, by public numbers"
     return None if found is None else [round(share, 3) for share in found], why
 
 
 def expected(
-    settings: Settings, design: SurveyDesign, folder: Path, m: int | None = None, *, records: int | None = None
+    settings: Settings, known: Known, folder: Path, m: int | None = None, *, records: int | None = None
 ) -> float | None:
     """Expected standard error of a mean over the file's own; None where there is no public way to say it.
 
@@ -155,7 +157,7 @@ def expected(
 
     Parameters
     ----------
-    settings, design, folder
+    settings, known, folder
         As :func:`choose` takes them.
     m : int, optional
         Another number of data sets than the plan's.
@@ -174,18 +176,18 @@ def expected(
     if isinstance(model, Sequential):
         if settings.privacy.shares is None:
             with_m = settings.set({"release.m": m or settings.release.m})
-            settings = settings.set({"privacy.shares": _split(with_m, design, folder)[0]})
-        return max(ratio for _, ratio in expected_of_models(settings, design, folder, m).values())
+            settings = settings.set({"privacy.shares": _split(with_m, known, folder)[0]})
+        return max(ratio for _, ratio in expected_of_models(settings, known, folder, m).values())
     if not isinstance(model, Relative):
         return None
     numbers, parameters = (
         mechanism_of(settings, folder)
         .under(model)
         .expected_dimensions(  # type: ignore[attr-defined]
-            design, settings.model.clusters or "model"
+            known.design, settings.model.clusters or "model"
         )
     )
-    n = records or (design.n if said.unit is None else design.column(said.unit).nunique())
+    n = records or (known.n if said.unit is None else known.design.column(said.unit).nunique())
     return expected_se(
         n, parameters, said.epsilon, m or settings.release.m, numbers=numbers,
         reference=said.reference is not None, scores=bounds_of_scores(settings) is not None,
@@ -201,7 +203,7 @@ def _mechanism_for(model: Synthesizer) -> tuple[MechanismName, str]:
     return "pseudo-posterior", f"asymptotic: {model.name} has no strict mechanism yet"
 
 
-def _data_sets(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[int, str]:
+def _data_sets(settings: Settings, known: Known, folder: Path) -> tuple[int, str]:
     epsilon = settings.privacy.epsilon
     shares = 1 + len(settings.model.later or ()) if settings.privacy.mechanism == "strict" else 1
     share = None if epsilon is None else epsilon / shares
@@ -212,7 +214,7 @@ def _data_sets(settings: Settings, design: SurveyDesign, folder: Path) -> tuple[
     ratios = {}
     for each in RANGE:
         try:
-            ratios[each] = expected(settings, design, folder, each)
+            ratios[each] = expected(settings, known, folder, each)
         except PrivacyError:  # rival modes could have weight with so many
             continue
     possible = [each for each in ratios if each <= m]

@@ -54,10 +54,11 @@ from ..release.release import Release
 from ..storage import whole_file
 from ..tasks import Workers
 from ..validation import check_seed, positive, rows, whole
-from .assemble import check_public, roles_of, warn_if_far
+from .assemble import check_enough, check_public, roles_of, warn_if_far
 from .draws import check_chains
 from .fit import Chosen, DataSets, Fit
 from .fitting import protected_by
+from .known import Known
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -97,31 +98,41 @@ class Roles:
         Raises
         ------
         InputError
-            Bounds of other columns than the outcomes; columns that are not there; weights that are modelled or public
-            besides; strata that are no predictor.
+            Bounds of other columns than the outcomes; as :func:`predictors_of`.
         """
         given = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(model.outcomes, bounds)
         if set(given) != set(model.outcomes):
             raise InputError(f"bounds= names other columns than the outcomes: {', '.join(model.outcomes)}")
         limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.outcomes)
         parts = Parts.of(source)
-        used = *model.predictor_columns, *model.outcomes
-        absent = [name for name in (*used, weights) if name not in parts.names]
-        if absent:
-            raise InputError(f"the files have no column {', '.join(map(repr, absent))}")
-        if weights in used:
-            raise InputError(f"the column of weights {weights!r} cannot be an outcome or a predictor")
-        predictors = tuple(name for name in parts.names if name in model.predictor_columns)  # in the order of the files
-        if strata is not None and strata not in predictors:
-            raise InputError(
-                f"strata {strata!r} are no predictor, and their effects are not modelled under Strict(): put them into "
-                "the formula"
-            )
-        return cls(parts, predictors, model.outcomes, weights, limits, strata)
+        return cls(parts, predictors_of(parts, model, weights, strata), model.outcomes, weights, limits, strata)
 
     def read(self, part: int) -> pd.DataFrame:
         """These columns of a part."""
         return self.parts.read(part, [*self.predictors, *self.outcomes, self.weights])
+
+
+def predictors_of(parts: Parts, model: FBS, weights: str, strata: str | None) -> tuple[str, ...]:
+    """The predictors, in the order of the files.
+
+    Raises
+    ------
+    InputError
+        Columns that are not there; weights that are modelled or public besides; strata that are no predictor.
+    """
+    used = *model.predictor_columns, *model.outcomes
+    absent = [name for name in (*used, weights) if name not in parts.names]
+    if absent:
+        raise InputError(f"the files have no column {', '.join(map(repr, absent))}")
+    if weights in used:
+        raise InputError(f"the column of weights {weights!r} cannot be an outcome or a predictor")
+    predictors = tuple(name for name in parts.names if name in model.predictor_columns)
+    if strata is not None and strata not in predictors:
+        raise InputError(
+            f"strata {strata!r} are no predictor, and their effects are not modelled under Strict(): put them into "
+            "the formula"
+        )
+    return predictors
 
 
 @dataclass(frozen=True, repr=False)
@@ -482,6 +493,7 @@ def synthesize_in_parts(
     population_total: float,
     bounds: tuple[float, float] | Mapping[str, tuple[float, float]],
     m: int | None = None,
+    public: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
     workers: int = 1,
     scheduler: str | None = None,
@@ -507,12 +519,12 @@ def synthesize_in_parts(
         Column of the survey weights.
     strata : str, optional
         A predictor.
-    epsilon, population_total, m
-        As for :func:`fit`; the total is a number.
+    epsilon, population_total, m, public
+        As for :func:`synthesize`; the total is a number.
     bounds : (float, float), or dict of outcome to such
         Public lowest and highest amount.
     labels : dict of str, optional
-        Headings of columns.
+        Headings of columns; default those in the files.
     workers : int
         Processes of this machine.
     scheduler : str, optional
@@ -549,7 +561,7 @@ def synthesize_in_parts(
     """
     strict = Strict()
     model = _checked(strict.under(FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer))
-    asked, total = positive(epsilon, "epsilon"), positive(population_total, "population_total")
+    asked = positive(epsilon, "epsilon")
     budget = Budget(asked, strict.data_sets(asked) if m is None else whole(m, "m"))
     chain = [own if given is None else given for given, own in zip((warmup, draws), strict.chain, strict=True)]
     check_chains(chains, *chain)
@@ -558,8 +570,7 @@ def synthesize_in_parts(
     _check_scratch(scratch, scheduler)
     roles = Roles.of(source, model, weights, strata, bounds)
     parts, team = roles.parts, Workers(workers, scheduler)
-    if total < parts.n:
-        raise InputError(f"population_total is below the {parts.n:,} records of the files: it counts everybody")
+    total = check_enough(population_total, parts.n)
     ordered, streams = parts.ordered(roles.predictors), Streams.of(seed)
     sampler = Sampler(lambda: get_engine("auto"), streams.draws, chains, *chain)
     noise = None if seed is None else streams.draws
@@ -573,7 +584,7 @@ def synthesize_in_parts(
         model = _scored(model, roles, seen, budget, noise)
         budget = replace(budget, parts=model.spent)
         design, code = _some(roles, found, streams.draws, team, labels)
-        check_public(design, model, None)
+        check_public(design, model, public)
         records = model.prepare(design, "ignore", total / parts.n)
         row_of = np.zeros(len(found.frame), dtype=np.intp)
         row_of[code] = records.row
@@ -620,17 +631,66 @@ def resume_in_parts(folder: str | Path, *, workers: int = 1, scheduler: str | No
 
     >>> ss.resume_in_parts("scratch/surveysynth-6u1yx8d2", workers=2)  # doctest: +SKIP
     """
+    whole(workers, "workers")
+    return _unfinished(folder).finished(Workers(workers, scheduler))
+
+
+def go_on(folder: str | Path, asked: Mapping[str, Any]) -> ReleaseInFiles:
+    """As :func:`resume_in_parts`, with a run of some arguments of :func:`synthesize_in_parts`.
+
+    Raises
+    ------
+    InputError
+        As there; the run had other arguments.
+    """
+    run = _unfinished(folder)
+    roles = Roles.of(*(asked[name] for name in ("source", "synthesizer", "weights", "strata", "bounds")))
+    was = run.of.file.roles, run.of.model.predictors, run.total, run.about.privacy.epsilon_requested, run.about.m
+    if was != (roles, asked["synthesizer"].predictors, *(asked[name] for name in ("population_total", "epsilon", "m"))):
+        raise InputError(f"the run in {str(folder)!r} was of another plan, or its files have changed")
+    return run.finished(Workers(asked["workers"], asked["scheduler"]))
+
+
+def _unfinished(folder: str | Path) -> Unfinished:
+    """What there is to go on with in a folder (InputError: nothing; the files of the survey have changed)."""
     state = Path(folder) / STATE
     if not state.is_file():
         raise InputError(
             f"there is nothing to go on with in {str(folder)!r}: the run ended, or was killed before its draws were "
             "chosen"
         )
-    whole(workers, "workers")
     with state.open("rb") as stream:
         unfinished = pickle.load(stream)
+    assert isinstance(unfinished, Unfinished)
     unfinished.of.file.roles.parts.check_unchanged()
-    return unfinished.finished(Workers(workers, scheduler))
+    return unfinished
+
+
+def known_of(
+    source: Source, model: FBS, weights: str, strata: str | None, labels: Mapping[str, str] | None, workers: Workers
+) -> Known:  # fmt: skip
+    """What is public of a file in parts, from a pass over its predictors.
+
+    Raises
+    ------
+    InputError
+        As :func:`predictors_of`; predictors with missing values, or of too many combinations; other models.
+    """
+    parts = Parts.of(source)
+    names = predictors_of(parts, _checked(model), weights, strata)
+    ordered = parts.ordered(names)
+    found = Combinations.together(list(workers.each(find, (parts, names), len(parts))), names, ordered)
+    frame = found.frame.assign(**dict.fromkeys(model.outcomes, 1.0), **{weights: found.records.astype(np.float64)})
+    headings = _headings(parts, labels, frame)
+    return Known(
+        SurveyDesign(frame, weights=weights, strata=strata, lonely_psu="remove", labels=headings), in_parts=True
+    )
+
+
+def find(of: tuple[Parts, tuple[str, ...]], part: int) -> Found:
+    """The combinations of some columns of a file in a part."""
+    parts, names = of
+    return Found.within(parts.read(part, names or parts.names[:1]), names, parts.first(part))
 
 
 def _check_scratch(scratch: str | Path | None, scheduler: str | None) -> None:
@@ -705,9 +765,14 @@ def _some(
     code = found.of(frame)
     public = found.frame.take(code).reset_index(drop=True)
     frame = public.assign(**{name: frame[name] for name in (*roles.outcomes, roles.weights)})
-    known = {name: text for name, text in (labels or {}).items() if name in frame}
-    design = SurveyDesign(frame, weights=roles.weights, strata=roles.strata, lonely_psu="remove", labels=known)
+    headings = _headings(roles.parts, labels, frame)
+    design = SurveyDesign(frame, weights=roles.weights, strata=roles.strata, lonely_psu="remove", labels=headings)
     return design, code
+
+
+def _headings(parts: Parts, labels: Mapping[str, str] | None, frame: pd.DataFrame) -> dict[str, str]:
+    """Headings of a frame's columns: those that are given, or those in the files."""
+    return {name: text for name, text in (parts.headings | dict(labels or {})).items() if name in frame}
 
 
 def _points(

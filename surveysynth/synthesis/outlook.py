@@ -29,6 +29,7 @@ from ..publication.footnotes import protected, unprotected
 from ..validation import as_list
 from .assemble import check_public, check_total, public_columns, public_mean_weight
 from .chosen import expected, expected_of_models
+from .known import Known
 from .missing import without_missing
 from .parts import bounds_of_scores, by_of, later_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
@@ -95,36 +96,30 @@ class Outlook:
 
 
 def outlook(
-    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, folder: Path,
+    settings: Settings, known: Known, model: Synthesizer, mechanism: Mechanism, folder: Path,
     reasons: Mapping[str, str], *, inside: bool,
 ) -> Outlook:  # fmt: skip
     """As :meth:`Plan.check` says."""
-    privacy = settings.privacy
-    check_total(privacy.population_total, design)
+    privacy, design = settings.privacy, known.design
+    known.check_total(privacy.population_total)
     check_public(design, model, privacy.public)
     mechanism.check_model(model, privacy.unit)
     by = by_of(settings, model) or []
-    ratio = expected(settings, design, folder)
-    cells = _cells(design, by).assign(se_ratio=np.nan if ratio is None else ratio)
+    ratio = expected(settings, known, folder)
+    cells = known.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
     said = {
-        "Survey": [repr(design).removeprefix("SurveyDesign: ")],
+        "Survey": [str(known)],
         "Model": [_said_of_model(settings, model)],
         "Privacy": [_said_of_privacy(settings)],
-        "Public": [_said_of_public(settings, design, model)],
+        "Public": [_said_of_public(settings, known, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
-        "Expected": _said_of_accuracy(settings, ratio, _of_models(settings, design, model, folder), cells, by),
-        "Page": _said_on_page(settings, design, model, folder),
-        "Time": [_said_of_time(settings, design, mechanism)],
+        "Expected": _said_of_accuracy(settings, ratio, _of_models(settings, known, model, folder), cells, by),
+        "Page": _said_on_page(settings, known, model, folder),
+        "Time": [_said_of_time(settings, known.n, mechanism)],
     }
-    warnings = _warnings(settings, design, folder, model, ratio, cells, by)
+    warnings = _warnings(settings, known, folder, model, ratio, cells, by)
     seen = _look_inside(settings, design, model, mechanism, by, ratio, folder) if inside else []
     return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
-
-
-def _cells(design: SurveyDesign, by: list[str]) -> pd.DataFrame:
-    """Records of each cell, margin and the total."""
-    table = estimate(design, by=by, statistic="count")
-    return table[[*by, "n"]].rename(columns={"n": "records"})
 
 
 def _said_of_model(settings: Settings, model: Synthesizer) -> str:
@@ -151,13 +146,14 @@ def _said_of_privacy(settings: Settings) -> str:
     return f"{how}, {asked} for {of}'s confidential values, m = {settings.release.m}{beside}"
 
 
-def _said_of_public(settings: Settings, design: SurveyDesign, model: Synthesizer) -> str:
+def _said_of_public(settings: Settings, known: Known, model: Synthesizer) -> str:
+    design = known.design
     kept = public_columns(design, model)
     recoded = [c for c in (design.strata_name, *design.psu_names) if c in kept and c not in model.predictor_columns]
     as_is = [c for c in kept if c not in recoded]
     parts = [f"published record by record as they are: {', '.join(as_is) or 'nothing'}"]
     parts += [f"with labels recoded: {', '.join(map(str, recoded))}"] if recoded else []
-    parts.append(f"the number of records, {design.n:,}")
+    parts.append(f"the number of records, {known.n:,}")
     p = settings.privacy
     if isinstance(p.population_total, dict):
         parts.append("the population totals of the strata")
@@ -175,11 +171,11 @@ def _text(bounds: Any) -> str:
 
 
 def _of_models(
-    settings: Settings, design: SurveyDesign, model: Synthesizer, folder: Path
+    settings: Settings, known: Known, model: Synthesizer, folder: Path
 ) -> dict[str, tuple[float, float]]:
     """Epsilon and expected standard error, over the file's own, of each model in sequence under Strict."""
     sequence = isinstance(model, Sequential) and settings.privacy.mechanism == "strict"
-    return expected_of_models(settings, design, folder) if sequence else {}
+    return expected_of_models(settings, known, folder) if sequence else {}
 
 
 def _said_of_accuracy(
@@ -202,20 +198,20 @@ def _said_of_accuracy(
     return said
 
 
-def _said_on_page(settings: Settings, design: SurveyDesign, model: Synthesizer, folder: Path) -> list[str]:
+def _said_on_page(settings: Settings, known: Known, model: Synthesizer, folder: Path) -> list[str]:
     """What public/tables.html will say first, which is what the agency signs; the third sentence has to wait."""
-    p, (_, words) = settings.privacy, print_of(settings, model, folder)
+    p, (_, words), design = settings.privacy, print_of(settings, model, folder), known.design
     if p.epsilon is None:
         return []
     kind = "strict" if p.policy else {**KINDS, "censored-weighted": "strict given alpha"}.get(str(p.mechanism))
     weight = [str(design.weights_name)] if settings.model.weight == "public" else []
     kept = list(dict.fromkeys([*model.predictor_columns, *design.fpc_names, *weight]))
     said = protected(kind or "asymptotic", p.epsilon, p.unit, words)
-    return [said, unprotected([design.labels.get(c, c) for c in kept], design.n, words)]
+    return [said, unprotected([design.labels.get(c, c) for c in kept], known.n, words)]
 
 
-def _said_of_time(settings: Settings, design: SurveyDesign, mechanism: Mechanism) -> str:
-    seconds = mechanism.expected_seconds(design.n, 1 + len(settings.model.later or ()))
+def _said_of_time(settings: Settings, n: int, mechanism: Mechanism) -> str:
+    seconds = mechanism.expected_seconds(n, 1 + len(settings.model.later or ()))
     if seconds is not None:
         return f"about {seconds:.0f} seconds on two cores, up to four times as long where chains have to be longer"
     if settings.model.prior == "flat":
@@ -224,13 +220,13 @@ def _said_of_time(settings: Settings, design: SurveyDesign, mechanism: Mechanism
 
 
 def _warnings(
-    settings: Settings, design: SurveyDesign, folder: Path, model: Synthesizer, ratio: float | None,
+    settings: Settings, known: Known, folder: Path, model: Synthesizer, ratio: float | None,
     cells: pd.DataFrame, by: list[str],
 ) -> list[str]:  # fmt: skip
     """What public facts alone make worth a look."""
-    said, p = list[str](), settings.privacy
+    said, p, design = list[str](), settings.privacy, known.design
     if ratio is not None and ratio > DEAR:
-        enough = _enough(settings, design, folder)
+        enough = _enough(settings, known, folder)
         remedy = f"epsilon = {enough:.2g} would make it {FAIR}; " if enough else ""
         said.append(f"intervals about {ratio:.2f} times as long as the file's own: {remedy}fewer predictors, too")
     few = int((cells["records"] < FEW).sum())
@@ -243,16 +239,16 @@ def _warnings(
     if thin:
         which = f"{thin} more have" if few else f"{thin} of {len(cells)} cells have"
         said.append(f"{which} fewer than {FEW_CELLS} records: their intervals rest on the model")
-    rare = _rare_levels(design, model)
+    rare = _rare_levels(known, model)
     if rare and p.mechanism == "strict":
         said.append(
             f"levels with fewer than {FEW_CELLS} records: {'; '.join(rare)}. Chains can fail on them: merge them with "
             "others"
         )
     rows = predictor_rows(design, model.predictors, None)[0] if not model.categorical else None
-    if rows is not None and design.n < 10 * rows.shape[1]:
+    if rows is not None and known.n < 10 * rows.shape[1]:
         said.append(
-            f"{rows.shape[1]} columns of predictors for {design.n:,} records: fewer predictors, or merged levels"
+            f"{rows.shape[1]} columns of predictors for {known.n:,} records: fewer predictors, or merged levels"
         )
     zero_inside = any(low <= 0 <= high for low, high in _pairs(p.bounds))
     if p.mechanism == "strict" and zero_inside and settings.model.zeros is None and hasattr(model, "zeros"):
@@ -281,11 +277,11 @@ def _warnings(
     return said
 
 
-def _rare_levels(design: SurveyDesign, model: Synthesizer) -> list[str]:
+def _rare_levels(known: Known, model: Synthesizer) -> list[str]:
     """Discrete public predictors with levels of few records, and these."""
     said = []
-    for name in discrete_predictors(design, model.predictors, model.categorical):
-        count = design.column(name).value_counts()
+    for name in discrete_predictors(known.design, model.predictors, model.categorical):
+        count = known.levels(name)
         few = [str(level) for level in count.index[(count > 0) & (count < FEW_CELLS)]]
         said += [f"{name}: {', '.join(few[:NAMED])}{', ...' if len(few) > NAMED else ''}"] if few else []
     return said
@@ -295,13 +291,13 @@ def _pairs(bounds: Any) -> list[tuple[float, float]]:
     return [] if bounds is None else list(bounds.values()) if isinstance(bounds, dict) else [bounds]
 
 
-def _enough(settings: Settings, design: SurveyDesign, folder: Path) -> float | None:
+def _enough(settings: Settings, known: Known, folder: Path) -> float | None:
     """The epsilon at which standard errors are fair."""
     assert settings.privacy.epsilon is not None
     for step in range(1, MORE[1]):
         epsilon = settings.privacy.epsilon * MORE[0] ** step
         try:
-            found = expected(settings.set({"privacy.epsilon": epsilon}), design, folder)
+            found = expected(settings.set({"privacy.epsilon": epsilon}), known, folder)
         except PrivacyError:
             continue
         if found is not None and found <= FAIR:
@@ -389,7 +385,7 @@ def _of_zeros(
     for outcome in outcomes:
         amounts = int(np.count_nonzero(np.nan_to_num(design.numeric(outcome))))
         try:
-            of_these = expected(settings, design, folder, records=amounts)
+            of_these = expected(settings, Known(design), folder, records=amounts)
             so = f"standard errors of their mean about {of_these:.2f} times the file's own"
         except (InputError, PrivacyError):
             so = "too few for scores and a first draw at this epsilon: their means can be far off"

@@ -20,6 +20,7 @@ from ..design.checks import refuse_zero_weights
 from ..design.columns import nearest
 from ..design.guess import guess_roles
 from ..design.read import LABELLED, listing_of, read_labelled
+from ..design.scan import Scan
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..models.base import Synthesizer
@@ -27,6 +28,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Mechanism
 from ..release.comparison import Comparison, compare
 from ..release.folder import check_place
+from ..release.in_files import ReleaseInFiles
 from ..release.manifest import seal_of
 from ..release.release import Release, read_release
 from ..storage import is_free, whole_file
@@ -36,8 +38,11 @@ from .chosen import choose, lacking
 from .edits import check_derived
 from .fit import Fit
 from .fitting import fit, synthesize
+from .in_parts import go_on, synthesize_in_parts
+from .known import Known
 from .outlook import Outlook, of_weights, outlook
 from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, print_of, rule_of, synthesizer_of
+from .plan_in_parts import arguments_in_parts, check_of_parts, known_in_parts
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import MechanismName, Settings, read_toml, to_toml
@@ -154,9 +159,11 @@ class Plan:
     def _begin(self, settings: Settings, design: SurveyDesign | None, folder: Path) -> None:
         self._design, self._folder, self.reasons = design, folder, {}
         self._columns: tuple[str, ...] = ()
+        self._in_parts: Known | None = None
+        self._in_memory = design is not None
         self._policy = policy_of(settings, folder)
         if settings.model.formula is not None and (design is not None or _readable(settings)):
-            settings, self.reasons = choose(settings, self._of(settings), folder)
+            settings, self.reasons = choose(settings, self._known(settings), folder)
         self.settings = settings
         self.lacking = lacking(settings, folder, at_hand=design is not None)
 
@@ -209,9 +216,14 @@ class Plan:
         """
         settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
         settings = settings.set(_placed(settings, entries) | dict(set or {}))
-        survey = settings.survey
-        frame, labels = read_labelled(file, **{name: getattr(survey, name) for name in READING})
-        guessed = guess_roles([str(c) for c in frame.columns], labels) if guess else {}
+        survey, frame = settings.survey, pd.DataFrame()
+        if scanned := _is_scanned(Path(file), settings):
+            whole = Scan(file)
+            columns, labels = list(whole.names), dict(whole.headings)
+        else:
+            frame, labels = read_labelled(file, **{name: getattr(survey, name) for name in READING})
+            columns = [str(c) for c in frame.columns]
+        guessed = guess_roles(columns, labels) if guess else {}
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
         if survey.probs is not None:
             free.pop("weights", None)
@@ -219,14 +231,15 @@ class Plan:
         if guess and settings.release.folder == "release":
             settings = settings.set({"release.folder": f"{Path(file).name.split('.')[0]}-release"})
         design = None
-        if _readable(settings):
-            headings = settings.tables.labels or {}
-            design = SurveyDesign(frame, labels=labels, **_roles_of(settings)).labelled(headings)
+        if _readable(settings) and not settings.parts.said:
+            roles, headings = _roles_of(settings), settings.tables.labels or {}
+            made = SurveyDesign.scan(file, **roles) if scanned else SurveyDesign(frame, labels=labels, **roles)
+            design = made.labelled(headings)
         plan = cls._made(settings, design, Path())
         for column in plan.settings.tables.by or ():
-            if str(column) not in map(str, frame.columns):
-                raise InputError(f"there is no column {column!r}{nearest(column, frame.columns)} for tables.by")
-        plan._columns = tuple(f"{c} ({labels[c]})" if c in labels else str(c) for c in frame.columns)
+            if str(column) not in columns:
+                raise InputError(f"there is no column {column!r}{nearest(column, columns)} for tables.by")
+        plan._columns = tuple(f"{c} ({labels[c]})" if c in labels else c for c in columns)
         plan.reasons = {f"survey.{role}": GUESSED for role in free} | plan.reasons
         return plan
 
@@ -286,14 +299,24 @@ class Plan:
             survey = settings.survey
             if survey.file is None:
                 raise InputError("the plan names no file: fill in survey.file")
-            file, how = self._folder / survey.file, {name: getattr(survey, name) for name in READING}
-            if (file.is_dir() or file.suffix.lower() == ".parquet") and not any(how.values()):
+            file = self._folder / survey.file
+            if _is_scanned(file, settings):
                 design = SurveyDesign.scan(file, **_roles_of(settings))
             else:
-                frame, labels = read_labelled(file, **how)
+                frame, labels = read_labelled(file, **{name: getattr(survey, name) for name in READING})
                 design = SurveyDesign(frame, labels=labels, **_roles_of(settings))
             self._design = design.labelled(settings.tables.labels or {})
         return self._design
+
+    def _known(self, settings: Settings) -> Known:
+        """What is public of the file, which is not read into memory for it where the plan is about parts."""
+        if not settings.parts.said:
+            return Known(self._of(settings))
+        if self._in_memory:
+            raise InputError("parts are of parquet files that a plan names in survey.file; a design is in memory")
+        if self._in_parts is None:
+            self._in_parts = known_in_parts(settings, self._folder)
+        return self._in_parts
 
     def check(self, *, inside: bool = False) -> Outlook:
         """What to expect of the release: no budget is spent.
@@ -302,7 +325,8 @@ class Plan:
         ----------
         inside : bool
             Look at the confidential values, too: heaps, the shape of residuals, expected standard errors in their own
-            unit, sizes of PSUs that go with the outcome.  What it says is for the agency alone.
+            unit, sizes of PSUs that go with the outcome.  What it says is for the agency alone.  Not for files in
+            parts, as it reads the file into memory.
 
         Returns
         -------
@@ -333,32 +357,41 @@ class Plan:
             settings = settings.set(
                 {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
             )
-        found = outlook(settings, self.design, model, mechanism, self._folder, self.reasons, inside=inside)
+        if settings.parts.said:
+            check_of_parts(settings)
+            if inside:
+                raise InputError("a look inside reads the file into memory: leave out [parts], or the look inside")
+        found = outlook(settings, self._known(settings), model, mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
             f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
         ]  # fmt: skip
         return replace(found, warnings=[*found.warnings, *taken])
 
-    def release(self, *, enter: bool = True, seed: int | None = None) -> Release:
+    def release(
+        self, *, enter: bool = True, seed: int | None = None, unfinished: str | Path | None = None
+    ) -> Release | ReleaseInFiles:
         """Fit, and make the release.
 
         Parameters
         ----------
         enter : bool
             Enter it in the plan's ledger now.  If not, :meth:`write` does, when all its files are on the disk: do not
-            look at the release before.
+            look at the release before.  Of files in parts :meth:`write` always does.
         seed : int, optional
             For tests only: the release is marked "not for publication".
+        unfinished : str or Path, optional
+            Folder ``surveysynth-...`` of a run in parts of this plan that was cut off: go on with it.
 
         Returns
         -------
-        Release
-            As :func:`surveysynth.synthesize` makes it.
+        Release or ReleaseInFiles
+            As :func:`surveysynth.synthesize` makes it, or, where the plan has parts,
+            :func:`surveysynth.synthesize_in_parts`.
 
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError, NotFitForRelease
-            As :func:`surveysynth.synthesize`; something is not filled in.
+            As these; something is not filled in; a run of another plan to go on with.
         """
         self._refuse_unfinished()
         privacy, release = self.settings.privacy, self.settings.release
@@ -367,6 +400,10 @@ class Plan:
         self._refuse_labelled(synthesizer)
         by_of(self.settings, synthesizer)
         print_of(self.settings, synthesizer, self._folder)
+        if self.settings.parts.said:
+            return self._release_in_parts(notes, self._about() | of_others, seed, unfinished)
+        if unfinished is not None:
+            raise InputError("unfinished= is for files in parts: the plan has no [parts]")
         if foretold := of_weights(self.settings, self.design, synthesizer):
             warnings.warn(foretold, stacklevel=2)
         columns = [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
@@ -378,12 +415,25 @@ class Plan:
             self.design, **self._fitting(), debias=bool(release.debias), accept_diagnostics=release.accept or (),
             ledger=ledger if enter else None, rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
         )  # fmt: skip
-        about = {name: getattr(release, name) for name in ABOUT if getattr(release, name) is not None}
-        for name in ("digits", "units"):
-            if (value := getattr(self.settings.tables, name)) is not None:
-                about[name] = value
-        report = replace(made.privacy, assumptions=[*made.privacy.assumptions, *notes])
-        return replace(made.assign(**derived), method=made.method | about | of_others, privacy=report)
+        return _saying(made.assign(**derived), notes, self._about() | of_others)
+
+    def _release_in_parts(
+        self, notes: list[str], facts: dict[str, Any], seed: int | None, unfinished: str | Path | None
+    ) -> ReleaseInFiles:
+        asked = arguments_in_parts(self.settings, self._folder)
+        if unfinished is None:
+            if (ledger := self.ledger) is not None:
+                ledger.check(asked["epsilon"])  # before the work of a fit
+            made = synthesize_in_parts(**asked, seed=seed)
+        else:
+            made = go_on(unfinished, asked)
+        return replace(made, _about=_saying(made._about, notes, facts))
+
+    def _about(self) -> dict[str, Any]:
+        """What the plan says of the release to its readers."""
+        of = {name: getattr(self.settings.release, name) for name in ABOUT}
+        of |= {name: getattr(self.settings.tables, name) for name in ("digits", "units")}
+        return {name: value for name, value in of.items() if value is not None}
 
     def fit(self, *, seed: int | None = None) -> Fit:
         """Fit as a release would, for a look inside: nothing is released, and no budget is spent.
@@ -514,14 +564,16 @@ class Plan:
             clusters=model.clusters or "model", engine=model.engine or "auto", seed=seed,
         )  # fmt: skip
 
-    def write(self, release: Release, folder: str | Path | None = None, *, overwrite: bool = False) -> Path:
+    def write(
+        self, release: Release | ReleaseInFiles, folder: str | Path | None = None, *, overwrite: bool = False
+    ) -> Path:
         """Write a release as the plan says: where, by which variables, in which format.
 
         A release that is not in the plan's ledger yet is entered there last.
 
         Parameters
         ----------
-        release : Release
+        release : Release or ReleaseInFiles
             Made by :meth:`release`.
         folder : str or Path, optional
             Another place than that of the plan.
@@ -539,11 +591,11 @@ class Plan:
             As :meth:`Release.write`.
         """
         tables = self.settings.tables
-        ledger = None if "ledger" in release.method or release._entered else self.ledger
+        how: dict[str, Any] = {"format": self.settings.release.format} if isinstance(release, Release) else {}
         return release.write(
-            self.place(folder), by=tables.by, **self.statistics, format=self.settings.release.format,
-            min_cell=tables.min_cell, cv_limit=tables.cv_limit, symbols=tables.symbols,
-            wording=self._folder / tables.wording if tables.wording else None, overwrite=overwrite, ledger=ledger,
+            self.place(folder), by=tables.by, **self.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit,
+            symbols=tables.symbols, wording=self._folder / tables.wording if tables.wording else None,
+            overwrite=overwrite, ledger=None if release.entered_before else self.ledger, **how,
         )  # fmt: skip
 
     @property
@@ -672,6 +724,8 @@ class Plan:
 
     def _refuse_labelled(self, model: Synthesizer) -> None:
         """Refuse outcomes whose numbers have labels, such as -9 for "refused", about which the plan says nothing."""
+        if self.settings.parts.said:  # files that have no such labels
+            return
         labelled = self.design.select([]).attrs.get(LABELLED, {})
         for outcome in model.outcomes:
             if outcome in labelled and outcome not in model.categorical and self.settings.survey.missing_codes is None:
@@ -699,6 +753,18 @@ class Plan:
             facts[name] = {"epsilon": earlier.epsilon, "kind": earlier.kind, "together": earlier.epsilon + spent}
             facts[name]["manifest"] = seal
         return notes, facts
+
+
+def _saying(release: Release, notes: Sequence[str], facts: Mapping[str, Any]) -> Release:
+    """The release with more in its report and its manifest."""
+    report = replace(release.privacy, assumptions=[*release.privacy.assumptions, *notes])
+    return replace(release, method=release.method | dict(facts), privacy=report)
+
+
+def _is_scanned(file: Path, settings: Settings) -> bool:
+    """Whether columns of a file are read when they are asked for: it is parquet, and nothing is said of its reading."""
+    plain = not any(getattr(settings.survey, name) for name in READING)
+    return plain and (file.is_dir() or file.suffix.lower() == ".parquet")
 
 
 def _survey_of(design: SurveyDesign) -> dict[str, Any]:

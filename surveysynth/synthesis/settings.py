@@ -201,6 +201,21 @@ class ReleaseSettings(Section):
     supersedes: str | None = Field(None, description="folder of the release that this one replaces: epsilons add up")
 
 
+class InParts(Section):
+    """Who computes, part by part: with one of these entries the confidential file is never whole in memory."""
+
+    workers: int | None = Field(None, ge=1, description="processes of this machine")
+    scheduler: str | None = Field(None, description="address of a Dask scheduler, whose workers compute instead")
+    scratch: str | None = Field(
+        None, description="folder in which data sets are made, and to which all workers can write"
+    )
+
+    @property
+    def said(self) -> bool:
+        """Whether there is an entry."""
+        return (self.workers, self.scheduler, self.scratch) != (None, None, None)
+
+
 class Settings(Section):
     """All that a release is made of: the sections of a plan.
 
@@ -216,6 +231,7 @@ class Settings(Section):
     edits: Edits = Edits()
     tables: Tables = Tables()
     release: ReleaseSettings = ReleaseSettings()
+    parts: InParts = InParts()
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Self:

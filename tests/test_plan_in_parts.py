@@ -1,0 +1,133 @@
+"""Plans of files in parts: what they foretell is what they foretell in memory, and they make and finish releases."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+from surveysynth.design import read, scan
+from surveysynth.synthesis import in_parts
+
+PLAN = """
+[survey]
+file = "people.parquet"
+weights = "w"
+strata = "age"
+[model]
+formula = "pay ~ region + C(age)"
+[privacy]
+epsilon = 8
+population_total = 200_000
+bounds = [0, 200_000]
+ledger = "ledger.jsonl"
+survey = "people"
+[tables]
+by = ["region", "age"]
+labels = {region = "Region of residence"}
+[release]
+m = 2
+title = "Pay of people"
+contact = "office@example.org"
+"""
+PARTS = '[parts]\nscratch = "."\n'
+
+
+@pytest.fixture
+def people(folder):
+    """4,000 records, one level of few, in a file of its own, and the plans that name it."""
+    rng, n = np.random.default_rng(1), 4_000
+    region, age = rng.choice(["east", "north", "west"], n, p=[0.6, 0.395, 0.005]), rng.integers(1, 4, n)
+    e = rng.standard_normal(n)
+    pay = np.exp(9 + 0.3 * (region == "east") + 0.1 * age + 0.6 * e)
+    frame = pd.DataFrame({"region": region, "age": age, "pay": pay, "w": 50 * np.exp(0.4 * rng.standard_normal(n))})
+    frame.to_parquet("people.parquet")
+    (folder / "plan.toml").write_text(PLAN + PARTS)
+    ss.Ledger("ledger.jsonl", "people", create=True)
+    return frame
+
+
+def test_what_is_foretold_is_what_is_foretold_in_memory(people, folder):
+    (folder / "memory.toml").write_text(PLAN)
+    parts, memory = (ss.Plan.read(name).check() for name in ("plan.toml", "memory.toml"))
+    assert str(parts) == str(memory)
+    assert "west" in str(parts)  # of fewer than 30 records
+    assert "4,000 records, weights 'w', 3 strata 'age'" in str(parts)
+    pd.testing.assert_frame_equal(parts.expected, memory.expected, check_dtype=False)
+
+
+def test_the_file_is_never_read_into_memory(people, monkeypatch):
+    def whole(*_, **__):
+        raise AssertionError("the file was read")
+
+    for module, name in ((scan.Scan, "frame"), (read, "read_frame")):
+        monkeypatch.setattr(module, name, whole)
+    assert not ss.Plan.read("plan.toml").check().inside
+    draft = ss.Plan.draft("people.parquet", set={"parts.workers": 1}, formula="pay ~ region", weights="w", epsilon=5)
+    assert list(draft.lacking) == ["privacy.population_total", "privacy.bounds"]
+    assert "pay" in draft.to_toml() and "[parts]" in draft.to_toml()
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "said"),
+    [
+        ("survey.psu", ["region"], "survey.psu"),
+        ("model.zeros", True, "zeros="),
+        ("model.kind", "count", "model.kind"),
+        ("model.later", ["rent ~ log(pay)"], "model.later"),
+        ("privacy.mechanism", "pseudo-posterior", "privacy.mechanism"),
+        ("privacy.unit", "region", "privacy.unit"),
+        ("privacy.reference", "release", "privacy.reference"),
+        ("privacy.population_total", {"1": 70_000, "2": 70_000, "3": 70_000}, "by stratum"),
+        ("tables.statistic", ["gini"], "count, mean, total"),
+        ("tables.by", ["pay"], "not a predictor"),
+        ("edits.rules", ["pay > 0"], "edits.rules"),
+    ],
+)
+def test_what_parts_have_not_is_refused_by_name(people, entry, value, said):
+    with pytest.raises(ss.InputError, match=re.escape(said)):
+        ss.Plan.read("plan.toml", {entry: value}).check()
+
+
+def test_what_needs_the_whole_file_says_so(people):
+    with pytest.raises(ss.InputError, match=r"look inside reads the file into memory"):
+        ss.Plan.read("plan.toml").check(inside=True)
+    with pytest.raises(ss.InputError, match=r"a design is in memory"):
+        ss.Plan(ss.SurveyDesign(people, weights="w"), "pay ~ region", workers=2)
+    with pytest.raises(ss.InputError, match=r"the plan has no \[parts\]"):
+        ss.Plan.read("plan.toml", {"parts.scratch": None}).release(unfinished="surveysynth-x")
+
+
+def test_a_run_that_was_cut_off_is_finished_by_its_plan(people, folder, run, monkeypatch):
+    people = people[people["region"] != "west"]  # which chains would fail on
+    people.to_parquet("people.parquet")
+    plan = ss.Plan.read("plan.toml")
+
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(in_parts, "simulate", full)
+        with pytest.raises(ss.EngineError, match="resume_in_parts"):
+            plan.release(seed=1)
+    (unfinished,) = folder.glob("surveysynth-*")
+    assert not (folder / "release").exists()
+    for entry, value in {"privacy.epsilon": 7, "model.formula": "pay ~ region * C(age)", "release.m": 3}.items():
+        with pytest.raises(ss.InputError, match="of another plan"):
+            ss.Plan.read("plan.toml", {entry: value}).release(unfinished=unfinished)
+    code, printed, _ = run("release", "plan.toml", "--unfinished", str(unfinished))
+    assert code == 0
+    assert "mean of pay" in printed
+    assert not unfinished.exists()
+    back = ss.read_release("release")
+    assert (back.privacy.epsilon, back.m, back.datasets[0].n) == (8, 2, len(people))
+    manifest = json.loads((folder / "release" / "public" / "manifest.json").read_text())
+    assert manifest["title"] == "Pay of people"
+    assert "Region of residence" in (folder / "release" / "public" / "tables.html").read_text()
+    assert float(ss.Ledger("ledger.jsonl", "people").spent.blank) == 8
+    straight = plan.release(seed=1)
+    pd.testing.assert_frame_equal(
+        straight.tables(by="region"), back.tables(by="region").astype(straight.tables(by="region").dtypes), rtol=1e-9
+    )
