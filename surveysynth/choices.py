@@ -16,7 +16,7 @@ MissingCategory = Literal["fail", "drop", "category"]  # the same of an outcome 
 Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
 SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]
-Between = Literal["files", "model"]  # where the variance between data sets comes from
+Between = Literal["larger", "files", "model"]  # where the variance between data sets comes from
 StudyPopulation = Literal[
     "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults"
 ]

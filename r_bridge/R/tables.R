@@ -29,7 +29,8 @@
 #' @param level Of the intervals.
 #' @param df Degrees of freedom of the intervals, in place of the domain's; `Inf` makes normal intervals.
 #' @param between Where the variance between data sets comes from: the m `"files"`, or, of a [strict()] release by
-#'   [fbs()], the `"model"` at its released parameters, which says more where m is small and epsilon, too.
+#'   [fbs()], the `"model"` at its released parameters. By default the larger standard error of the two: the m files say
+#'   little where m is small and epsilon, too, the model too little where it is wrong.
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`; where there are
 #'   proportions `category`, its name as text, and where there are quantiles `prob`. Intervals are t
@@ -45,7 +46,7 @@
 #' tables(release, by = ~ region, where = ~ gender == "f")
 tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = 0.5,
                    poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
-                   between = c("files", "model"), level = 0.95, df = NULL) {
+                   between = c("larger", "files", "model"), level = 0.95, df = NULL) {
   check_release(release)
   estimator <- match.arg(estimator)
   between <- match.arg(between)
@@ -95,7 +96,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #' write_tables(release, sub("xlsx", "html", file), by = ~ gender, where = ~ region == "north")
 #' unlink(c(file, sub("xlsx", "html", file)))
 write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = 0.5, min_cell = NULL,
-                         cv_limit = NULL, between = c("files", "model"), symbols = NULL, wording = NULL, where = NULL,
+                         cv_limit = NULL, between = c("larger", "files", "model"), symbols = NULL, wording = NULL, where = NULL,
                          denominator = NULL, poverty_line = NULL) {
   check_release(release)
   path <- path.expand(path)

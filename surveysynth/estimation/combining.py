@@ -72,6 +72,16 @@ def combine(
     return _with_noise(Combined(q_bar, np.sqrt(u_bar + between), np.minimum(df, degf)), degf, redrawn)
 
 
+def larger(one: Combined, other: Combined) -> Combined:
+    """The same estimates with the larger of two standard errors, and of two degrees of freedom.
+
+    A variance between few data sets is often far too small, and that of the model where the model is wrong.  Where the
+    latter is right, so is the larger one, or too large: its degrees of freedom are more than those of few data sets.
+    By simulation intervals are shorter than by the data sets alone, and hold more (docs/strict.md).
+    """
+    return Combined(one.estimate, np.maximum(one.se, other.se), np.maximum(one.df, other.df))
+
+
 def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:
     """With the variance of noise that all data sets share."""
     if redrawn is None:

@@ -138,7 +138,7 @@ def differences(
     noisy_sides = [_sides(design, names, between)[0] for design in redrawn]
     label = f"{sides[0][1]} - {sides[0][2]}"
     partitions = shared_partitions(
-        designs, names, synthesized=synthesized, inside=inside, again=redrawn, missing=missing,
+        designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing,
     )  # fmt: skip
     moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []

@@ -19,8 +19,8 @@ from ..errors import InputError
 from ..tasks import Workers
 from . import cells
 from .cells import BLOCK, NONE, CellMoments, OfBlock, divides
-from .quantities import Quantity, Statistic
-from .tables import Partition, columns_of, partitions_of
+from .quantities import Quantity, Statistic, quantities
+from .tables import Estimand, Partition, columns_of, partitions_of
 from .taylor import pairs
 
 Floats = NDArray[np.float64]
@@ -181,11 +181,13 @@ def tables_in_parts(
     statistics: Sequence[str],
     labels: dict[str, str],
     noise: dict[str, list[Column]],
+    of_model: Sequence[SurveyDesign],
     workers: Workers,
 ) -> pd.DataFrame:
     """As :func:`surveysynth.estimation.tables.tabulate`, of counts, means and totals in data sets in parts.
 
-    ``noise`` has the columns of each outcome in the first data set under noise that was drawn again.
+    ``noise`` has the columns of each outcome in the first data set under noise that was drawn again, ``of_model`` are
+    small data sets of parameters that were drawn again.
 
     Raises
     ------
@@ -213,10 +215,11 @@ def tables_in_parts(
     for k, moments in enumerate(made):
         sum_up([*moments, *(moved if k == 0 else [])], workers, squares=False)
         sum_up(moments, workers, squares=True)
+    small = partitions_of(of_model[0], list(by)) if of_model else partitions
     parts = [
-        _part(Quantity(s, outcome), partition, statistics, same, others)  # type: ignore[arg-type]
+        _part(Quantity(s, outcome), partition, statistics, same, others, modelled)  # type: ignore[arg-type]
         for (s, outcome), same, others in zip(asked, zip(*made, strict=True), again, strict=True)
-        for partition in partitions
+        for partition, modelled in zip(partitions, _modelled(of_model, s, outcome, small), strict=True)
     ]
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "onepass"
@@ -224,9 +227,20 @@ def tables_in_parts(
     return table
 
 
+def _modelled(
+    designs: Sequence[SurveyDesign], statistic: str, outcome: str, partitions: Sequence[Partition]
+) -> list[Floats] | list[None]:
+    """Estimates of small data sets in every partition, (designs, domains) each; None where there are no such."""
+    if not designs:
+        return [None] * len(partitions)
+    found = [each[0] for each in quantities(designs, [outcome] if outcome else [], [statistic])]
+    of_designs = [Estimand("onepass", *each, partitions[0]) for each in zip(designs, found, strict=True)]
+    return [np.array([each.alone(there, len(there.labels)) for each in of_designs]) for there in partitions]
+
+
 def _part(
     quantity: Quantity, partition: Partition, statistics: Sequence[str], moments: Sequence[InParts],
-    again: Sequence[InParts],
+    again: Sequence[InParts], of_model: Floats | None,
 ) -> pd.DataFrame:  # fmt: skip
     """One quantity in the domains of a partition."""
     of_cell, domains = partition.of_cell, len(partition.labels)
@@ -235,5 +249,6 @@ def _part(
     return columns_of(
         quantity, partition.labels, statistics, [each.with_variances(of_cell, domains) for each in moments],
         np.min([each.degrees_of_freedom(of_cell, domains) for each in moments], axis=0),
-        np.min([each.records(of_cell, domains) for each in moments], axis=0), noise=noise,
+        np.min([each.records(of_cell, domains) for each in moments], axis=0), noise=noise, of_model=of_model,
+        larger=True,
     )  # fmt: skip

@@ -182,6 +182,7 @@ def tabulate(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
     of_model: Sequence[SurveyDesign] = (),
+    larger: bool = False,
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
@@ -189,7 +190,7 @@ def tabulate(
     The designs share the values of ``by`` columns, row order aside, except those that are
     ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.  ``redrawn`` are the first
     design under noise that was drawn again: the variance over them is added.  ``of_model`` are data sets of parameters
-    that were drawn again, with the records of the first: they say how data sets differ.
+    that were drawn again: they say how data sets differ, or, with ``larger``, where they say that it is more.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -206,7 +207,7 @@ def tabulate(
         for again, there in ((redrawn, inside[m:apart]), (of_model, inside[apart:]))
     )
     partitions = shared_partitions(
-        designs, names, synthesized=synthesized, inside=inside, again=(*redrawn, *of_model), missing=missing,
+        designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, of_model=of_model, missing=missing,
     )  # fmt: skip
     moving = where is not None or bool(set(names) & set(synthesized))
     seconds = len(ordinary[0]) * sum(
@@ -233,6 +234,7 @@ def tabulate(
                 quantity, same[0].labels, statistics, results, np.min([degf for _, degf in held], axis=0),
                 np.min([n for n, _ in held], axis=0), interval=interval,
                 noise=_every(noise, same[m:apart], domains), of_model=_every(model, same[apart:], domains),
+                larger=larger,
             )  # fmt: skip
             if deff:
                 part["deff"] = np.mean([
@@ -348,6 +350,7 @@ def columns_of(
     contrast: str = "",
     noise: NDArray[np.float64] | None = None,
     of_model: NDArray[np.float64] | None = None,
+    larger: bool = False,
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """Rows of a table: one quantity in the domains of one partition, from m data sets.
@@ -370,7 +373,10 @@ def columns_of(
     same_everywhere = np.ptp(q, axis=0) <= FIXED * np.abs(q[0])
     q = np.where(same_everywhere, q[0], q)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
-    both = interval.known_df(combining.combine(q, u, degf, noise, of_model))
+    found = combining.combine(q, u, degf, noise, of_model)
+    if larger and of_model is not None:
+        found = combining.larger(combining.combine(q, u, degf, noise), found)
+    both = interval.known_df(found)
     low, high = interval.limits(both)
     if quantity.statistic in ("proportion", "poverty_rate") and not contrast:
         low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")
@@ -404,15 +410,17 @@ def shared_partitions(
     who: str = "the data sets",
     synthesized: Sequence[str] = (),
     inside: Sequence[Bools | None] = (),
-    again: Sequence[SurveyDesign] = (),
+    redrawn: Sequence[SurveyDesign] = (),
+    of_model: Sequence[SurveyDesign] = (),
     missing: str = "fail",
 ) -> list[tuple[Partition, ...]]:
     """Partition after partition, that of every design; InputError where their domains are not the same.
 
     Domains made of ``synthesized`` columns, and of records ``inside`` a filter, may be without a record in some of the
-    data sets.  Those that were made ``again`` from the first follow the others, their records in other domains than
-    theirs in none.
+    data sets.  Those that were made again follow the others, their records in other domains than theirs in none:
+    ``redrawn`` have the records of the first data set, and all ``of_model`` the same.
     """
+    again = (*redrawn, *of_model)
     if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
         levels = {name: pd.factorize(column, sort=True)[1] for name, column in columns.items()}
@@ -424,7 +432,13 @@ def shared_partitions(
     partitions = list(zip(*(partitions_of(design, by, missing=missing) for design in designs), strict=True))
     if not all(other.same_domains(first) for first, *others in partitions for other in others):
         raise InputError(f"{who} do not have the same categories of {', '.join(by)}")
-    return [(*same, *same[:1] * len(again)) for same in partitions]
+    others = partitions_of(of_model[0], by, missing=missing) if of_model else [same[0] for same in partitions]
+    if not all(same[0].same_domains(other) for same, other in zip(partitions, others, strict=True)):
+        raise InputError(f"between='model' has no data sets with the same categories of {', '.join(by)}: use 'files'")
+    return [
+        (*same, *same[:1] * len(redrawn), *[other] * len(of_model))
+        for same, other in zip(partitions, others, strict=True)
+    ]
 
 
 def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:

@@ -6,7 +6,7 @@ import shutil
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.parts import Combinations, Parts
+from ..design.survey_design import SurveyDesign
 from ..estimation.in_parts import Column, DataSet, regressions, tables_in_parts
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import PrivateScores
@@ -22,6 +23,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.report import PrivacyReport
 from ..tasks import Workers
 from ..validation import as_list
+from .model_variance import drawn_again, of_combinations
 from .release import Release, preserved, synthesized, times_redrawn, written
 from .suppression import flag
 
@@ -46,6 +48,8 @@ class ReleaseInFiles:
         Data sets, and the internal files of 64-bit numbers that say which row of the survey each record goes with.
     combinations : Combinations
         Of the predictors.
+    total : float
+        What the weights of each add up to.
     folder : Scratch
         Where they are, until they are written to their place; it goes with this object.
     workers : Workers
@@ -63,6 +67,7 @@ class ReleaseInFiles:
     files: tuple[Path, ...]
     rows: tuple[Path, ...]
     combinations: Combinations
+    total: float
     folder: Scratch
     workers: Workers
     _tables: dict[str, pd.DataFrame] = field(default_factory=dict)  # made so far, as each takes passes over the files
@@ -208,7 +213,14 @@ class ReleaseInFiles:
         data_sets = [self._data_set(file) for file in self.files]
         noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
         labels = self._about.datasets[0].labels
-        return tables_in_parts(data_sets, outcomes, by, statistics, labels, noise, self.workers)
+        return tables_in_parts(data_sets, outcomes, by, statistics, labels, noise, self._of_model, self.workers)
+
+    @cached_property
+    def _of_model(self) -> tuple[SurveyDesign, ...]:
+        """Small data sets whose parameters were drawn again, as those of :class:`Release`."""
+        of, weights = self.combinations, str(self._about.datasets[0].weights_name)
+        small = of_combinations(of.frame, of.records, self._about.outcomes, weights, self.total)
+        return () if small is None else drawn_again(small, self.method)
 
     def _data_set(self, file: Path) -> DataSet:
         head = self._about.datasets[0]

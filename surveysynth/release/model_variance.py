@@ -7,9 +7,11 @@ parameters.  So data sets can be made again, any number of them, by random numbe
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from .._version import __version__
 from ..design.survey_design import SurveyDesign
@@ -20,6 +22,17 @@ from ..models.draws import Draws
 from ..models.normal.fbs import FBS
 
 AGAIN = 40  # data sets: their variance is within a fifth of its expectation
+MOST = 20_000  # records that they have, where more would say the same: random numbers are in common
+
+
+def refusal(design: SurveyDesign, method: dict[str, Any]) -> str | None:
+    """Why data sets like ``design`` cannot be made again, if so."""
+    said = method.get("reference")
+    if said is None or "known" not in said["values"] or not isinstance(from_json(said["synthesizer"]), FBS):
+        return "between='model' is for releases of Strict() and FBS: use between='files'"
+    if design.calibrated:
+        return "between='model' knows nothing of totals that weights were calibrated to: use between='files'"
+    return None
 
 
 def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDesign, ...]:
@@ -28,12 +41,13 @@ def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDes
     Raises
     ------
     InputError
-        The release is not one of ``Strict`` and FBS, or its model needs what is not in the files.
+        The release is not one of ``Strict`` and FBS, its weights are calibrated, or its model needs what is not in the
+        files.
     """
-    said = method.get("reference")
-    model = None if said is None else from_json(said["synthesizer"])
-    if said is None or "known" not in said["values"] or not isinstance(model, FBS):
-        raise InputError("between='model' is for releases of Strict() and FBS: use between='files'")
+    if (reason := refusal(design, method)) is not None:
+        raise InputError(reason)
+    said = method["reference"]
+    model = from_json(said["synthesizer"])
     synthesized = method["weights"] != "public"
     file = _with_other_weights(design) if synthesized else design
     records = model.prepare(file, "model" if "psu" in said["values"] else "ignore")
@@ -43,6 +57,35 @@ def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDes
     released = Draws(values, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "surveysynth", __version__)
     draws = model.around(records, released, AGAIN, np.random.default_rng(0))
     return tuple(_like(design, model, records, draws.some([k])) for k in range(AGAIN))
+
+
+def in_small(design: SurveyDesign, method: dict[str, Any], derived: Collection[str] = ()) -> SurveyDesign | None:
+    """A data set of no more than about ``MOST`` records that stands for ``design``, or None where there is none.
+
+    Records of each combination of public columns are as many as there are, or a share of them, and at least one: so it
+    does not hang on the order of records.  It has none of the ``derived`` columns.
+    """
+    model, weights = from_json(method["reference"]["synthesizer"]), str(design.roles()["weights"])
+    if design.clustered or model.categorical or model.two_parts or method["weights"] == "public":
+        return design if design.n <= MOST else None
+    public = [name for name in design.frame if name not in (*model.outcomes, weights, *derived)]
+    cells = design.frame[public].assign(**{weights: 1}).groupby(public or (lambda _: 0), sort=True, observed=True)
+    found = cells.size().reset_index(name=weights)
+    return of_combinations(found[public], found[weights].to_numpy(), model.outcomes, weights, design.weights.sum())
+
+
+def of_combinations(
+    public: pd.DataFrame, records: np.ndarray[Any, Any], outcomes: Sequence[str], weights: str, total: float
+) -> SurveyDesign | None:  # fmt: skip
+    """As :func:`in_small`, from combinations of public columns and how many records have each."""
+    n = records.sum()
+    some = records if n <= MOST else np.maximum(np.rint(records * (MOST / n)), 1).astype(int)
+    if some.sum() > 2 * MOST:
+        return None
+    frame = public.take(np.repeat(np.arange(len(public)), some)).reset_index(drop=True)
+    rng = np.random.default_rng(3)  # the model has to see outcomes that vary, and looks at none of them
+    made: dict[str, Any] = {outcome: np.exp(rng.standard_normal(len(frame))) for outcome in outcomes}
+    return SurveyDesign(frame.assign(**made, **{weights: total / len(frame)}), weights=weights)
 
 
 def _with_other_weights(design: SurveyDesign) -> SurveyDesign:

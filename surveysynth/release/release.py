@@ -39,7 +39,7 @@ from ..validation import as_list, one_of, positive
 from .charging import spends
 from .folder import check_format, check_place, read_folder, write_folder
 from .manifest import manifest_of
-from .model_variance import drawn_again
+from .model_variance import drawn_again, in_small, refusal
 from .printed import printed
 from .suppression import flag
 
@@ -172,7 +172,7 @@ class Release:
         estimator: str = "auto",
         min_cell: int | None = None,
         cv_limit: float | None = None,
-        between: Between = "files",
+        between: Between = "larger",
         level: float = 0.95,
         df: float | None = None,
         interval: Method | None = None,
@@ -196,10 +196,13 @@ class Release:
             quality rule, not protection: whoever has the synthetic files can compute them.
         cv_limit : float, optional
             Flag estimates whose standard error is more than this share of the estimate.
-        between : {"files", "model"}
+        between : {"larger", "files", "model"}
             Where the variance between data sets comes from: from the m of them, or, of a strict release of FBS, from
-            data sets whose parameters are drawn again around the released ones.  Intervals are shorter by the model
-            where m is small and epsilon, too.
+            data sets whose parameters are drawn again around the released ones.  The former says little where m is
+            small and epsilon, too, the latter too little where the model is wrong.  By default the larger standard
+            error is taken, of the files alone where the model has nothing to say: of other releases, of weights that
+            are calibrated, by columns that are synthesized, and of more than 20,000 records with PSUs, zeros,
+            categories or public weights, or in which predictors hardly ever come twice.
         level, df, interval
             As for :func:`surveysynth.estimate`.
 
@@ -250,7 +253,8 @@ class Release:
                 synthesized=(*self.categorical, *self.derived),
                 redrawn=self.redrawn,
                 missing=self._missing,
-                of_model=self._of_model if between == "model" else (),
+                of_model=self._again(between, names),
+                larger=between == "larger",
                 interval=Interval.checked(level, df, interval),
             )
             for outcomes, statistics in self._asked(outcome, statistic, names)
@@ -633,10 +637,24 @@ class Release:
             designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles(), labels=first.labels))
         return tuple(self._derived_again(design) for design in designs)
 
+    def _again(self, between: Between, by: Sequence[str]) -> tuple[SurveyDesign, ...]:
+        """Data sets whose parameters were drawn again, where they are asked for, or say something."""
+        if between == "files":
+            return ()
+        of_columns = not set(by).isdisjoint(self.categorical) or None in self.derived.values()
+        if between == "larger" and (of_columns or self._in_small is None):
+            return ()
+        return self._of_model
+
+    @cached_property
+    def _in_small(self) -> SurveyDesign | None:
+        first = self.datasets[0]
+        return None if refusal(first, self.method) else in_small(first, self.method, self.derived)
+
     @cached_property
     def _of_model(self) -> tuple[SurveyDesign, ...]:
-        """Data sets whose parameters were drawn again."""
-        return tuple(self._derived_again(design) for design in drawn_again(self.datasets[0], self.method))
+        again = drawn_again(self._in_small or self.datasets[0], self.method)
+        return tuple(self._derived_again(design) for design in again)
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
         """The design with its derived columns computed from its other columns."""

@@ -445,7 +445,7 @@ class Unfinished:
         about = replace(self.about, internal=self.internal, privacy=privacy)
         for k, part in itertools.product(range(m), parts):
             of.place(k, part).unlink()
-        return ReleaseInFiles(about, files, rows_of, of.file.combinations, Scratch(of.folder), workers)
+        return ReleaseInFiles(about, files, rows_of, of.file.combinations, self.total, Scratch(of.folder), workers)
 
 
 @dataclass

@@ -1,5 +1,7 @@
 """The variance between data sets from the model: near that of the posterior, from what is published."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,51 @@ def test_estimates_are_the_same_and_standard_errors_similar(release, tmp_path):
     np.testing.assert_allclose(back.tables("gender", between="model")["se"], model["se"], rtol=1e-6)
 
 
+def test_by_default_it_is_the_larger_of_the_two(release):
+    asked = {"by": "gender", "statistic": ["count", "mean", "total"]}
+    files, model, usual = (release.tables(**asked, **how) for how in ({"between": "files"}, {"between": "model"}, {}))
+    np.testing.assert_array_equal(usual["se"], np.maximum(files["se"], model["se"]))
+    np.testing.assert_array_equal(usual["df"], np.maximum(files["df"], model["df"]))
+    assert (usual["se"] > files["se"]).any()
+
+
+def test_where_the_model_has_nothing_to_say_it_is_that_of_the_files(release):
+    design = ss.SurveyDesign(make_frame(400, 3), weights="wt")
+    pseudo = ss.synthesize(
+        design, ss.FBS("income ~ gender", prior="flat"), epsilon=30, m=2, mechanism=ss.PseudoPosterior(), seed=1
+    )
+    known = release.calibrate({"gender": {"f": 22_000, "m": 21_000}})
+    for each in (pseudo, known):
+        usual, files = (each.tables("gender", between=between) for between in ("larger", "files"))
+        np.testing.assert_array_equal(usual["se"], files["se"])
+    with pytest.raises(ss.InputError, match="calibrated"):
+        known.tables("gender", between="model")
+
+
+def test_the_order_of_records_says_nothing(release):
+    rng = np.random.default_rng(1)
+    shuffled = [d.frame.take(rng.permutation(d.n)).reset_index(drop=True) for d in release.datasets]
+    designs = tuple(
+        ss.SurveyDesign(f, **d.roles(), labels=d.labels) for f, d in zip(shuffled, release.datasets, strict=True)
+    )
+    other = dataclasses.replace(release, datasets=designs)
+    np.testing.assert_allclose(other.tables("gender")["se"], release.tables("gender")["se"], rtol=1e-9)
+
+
+def test_many_records_are_stood_for_by_some(release, monkeypatch):
+    """Random numbers are in common, so that few records say nearly what all say."""
+    whole = np.array([np.average(d.numeric("income"), weights=d.weights) for d in release._of_model])
+    monkeypatch.setattr(model_variance, "MOST", 200)
+    few = model_variance.in_small(release.datasets[0], release.method)
+    assert 198 <= few.n <= 202
+    assert few.weights.sum() == pytest.approx(43_000)
+    some = model_variance.drawn_again(few, release.method)
+    means = np.array([np.average(d.numeric("income"), weights=d.weights) for d in some])
+    assert means.std() / whole.std() == pytest.approx(1, abs=0.3)
+    monkeypatch.setattr(model_variance, "MOST", 0)  # every combination has a record, and these are too many
+    assert model_variance.in_small(release.datasets[0], release.method) is None
+
+
 @pytest.mark.slow
 def test_the_variance_is_that_of_files_over_the_posterior(fitted, release):
     """Files of 400 draws vary about as files whose parameters were drawn around the released ones, and sampled."""
@@ -73,7 +120,7 @@ def test_what_has_no_model_to_ask_is_refused(release):
     )
     with pytest.raises(ss.InputError, match=r"is for releases of Strict\(\) and FBS"):
         pseudo.tables("gender", between="model")
-    with pytest.raises(ss.InputError, match="between='years' is not one of files, model"):
+    with pytest.raises(ss.InputError, match="between='years' is not one of larger, files, model"):
         release.tables("gender", between="years")
 
 

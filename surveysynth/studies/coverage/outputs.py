@@ -16,12 +16,14 @@ from ..base import Replicates, stacked
 from ..measures import CONFIDENTIAL
 from ..writing import write_files
 from .populations import STATISTICS
-from .study import BY_MODEL, KEYS, Cell
+from .study import BY_FILES, BY_MODEL, KEYS, Cell
 
 Cells = Sequence[tuple[Cell, Replicates]]
 
 NAMES = {
     "strict": "Strict, no history", "strict-history": "Strict, last year's release",
+    f"strict{BY_FILES}": "Strict, no history, between='files'",
+    f"strict-history{BY_FILES}": "Strict, last year's release, between='files'",
     f"strict{BY_MODEL}": "Strict, no history, between='model'",
     f"strict-history{BY_MODEL}": "Strict, last year's release, between='model'", "pseudo": "pseudo posterior",
     "pseudo-debias": "pseudo posterior, debias", "censored": "censored", "laplace": "Laplace tables",
@@ -30,6 +32,7 @@ NAMES = {
 }  # fmt: skip
 LOOKS = {
     "strict": ("#0b6fa4", "o", "-"), "strict-history": ("#0b6fa4", "s", "--"),
+    f"strict{BY_FILES}": ("#9a9a9a", "o", "-"), f"strict-history{BY_FILES}": ("#9a9a9a", "s", "--"),
     f"strict{BY_MODEL}": ("#58a9d6", "o", "-"), f"strict-history{BY_MODEL}": ("#58a9d6", "s", "--"),
     "pseudo": ("#d9820f", "o", "-"),
     "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),

@@ -39,7 +39,7 @@ KEYS = ["population", "n", "method", "epsilon"]
 LOG_SCALE = 20.0  # of asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
 WEIGHT_BOUNDS = 0.02, 20.0  # of a weight over N / n, for Laplace tables
 
-BY_MODEL = " (model)"  # after the name of a mechanism: the same releases, with between="model"
+BY_FILES, BY_MODEL = " (files)", " (model)"  # after the name of a mechanism: the same releases, with between=
 
 Tables = Callable[[str], pd.DataFrame]  # by one margin
 Maker = Callable[["Cell", SurveyDesign, int], Sequence[tuple[str, Tables]]]  # with what follows the mechanism's name
@@ -79,15 +79,17 @@ class Cell:
         }  # fmt: skip
 
 
-def of_release(release: Release, between: Between = "files") -> Tables:
+def of_release(release: Release, between: Between = "larger") -> Tables:
     """Tables of a release by one margin."""
     return lambda margin: release.tables([margin], statistic=STATISTICS, between=between).assign(m=release.m)
 
 
 def of_strict(release: Release, population: RealPopulation) -> list[tuple[str, Tables]]:
-    """Tables with the variance between data sets from the files, and, of FBS, from the model."""
-    from_files = "", of_release(release)
-    return [from_files] if population.model is not None else [from_files, (BY_MODEL, of_release(release, "model"))]
+    """Tables with the larger variance between data sets, and, of FBS, with that of the files, and of the model."""
+    larger = "", of_release(release)
+    if population.model is not None:
+        return [larger]
+    return [larger, (BY_FILES, of_release(release, "files")), (BY_MODEL, of_release(release, "model"))]
 
 
 def _model(population: RealPopulation) -> Synthesizer | str:
