@@ -119,12 +119,14 @@ def differences(
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
+    of_model: Sequence[SurveyDesign] = (),
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
 
     ``count_designs`` hold the same records with the weights for counts; ``synthesized``
-    columns may have other domains in each of the designs; ``redrawn`` as for :func:`surveysynth.estimation.tabulate`.
+    columns may have other domains in each of the designs; ``redrawn`` and ``of_model`` as for
+    :func:`surveysynth.estimation.tabulate`, of whose two standard errors the larger is taken.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -133,39 +135,39 @@ def differences(
         missing=missing, interval=interval,
     )  # fmt: skip
     counting = designs if count_designs is None else count_designs
-    m, inside = len(designs), filtered(designs, where, again=redrawn)
-    sides = [_sides(design, names, between) for design in designs]
-    noisy_sides = [_sides(design, names, between)[0] for design in redrawn]
+    again, m, apart = (*redrawn, *of_model), len(designs), len(designs) + len(redrawn)
+    inside = filtered(designs, where, again=again)
+    sides = [_sides(design, names, between) for design in (*designs, *again)]
     label = f"{sides[0][1]} - {sides[0][2]}"
     partitions = shared_partitions(
-        designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing,
+        designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, of_model=of_model, missing=missing,
     )  # fmt: skip
     moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []
-    ordinary = list(zip(*asked(designs, as_list(outcome), inside=inside[:m]), strict=True))
-    noisy = zip(*asked(redrawn, as_list(outcome), inside=inside[m:]), strict=True) if redrawn else [()] * len(ordinary)
-    for same_quantity, under_noise in zip(ordinary, noisy, strict=True):
-        surveys = counting if same_quantity[0].statistic == "count" else designs
+    every = zip(*asked((*designs, *again), as_list(outcome), inside=inside), strict=True)
+    for same_quantity in every:
+        surveys = (*(counting if same_quantity[0].statistic == "count" else designs), *again)
+        moved = moving or same_quantity[0].statistic != "count"
         for same in partitions:
-            results = [
-                _difference(design, quantity, partition, side)
-                for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same[:m], sides, strict=True)
+            of = [
+                partial(_difference, design, quantity, partition, side)
+                for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
             ]
             cell = [
                 np.where(side < 0, -1, present(quantity, partition))
-                for (side, *_), quantity, partition in zip(sides, same_quantity, same[:m], strict=True)
+                for (side, *_), quantity, partition in zip(sides[:m], same_quantity[:m], same[:m], strict=True)
             ]
             # two means are estimated: R's svyttest and svyglm take one degree of freedom more than of one mean
-            degf = np.maximum(least_degf(surveys, cell, len(same[0].labels)) - 1, 0)
-            noise = [
-                _difference(design, quantity, partition, side).estimate
-                for design, quantity, partition, side in zip(redrawn, under_noise, same[m:], noisy_sides, strict=True)
-            ] if moving or same_quantity[0].statistic != "count" else []  # fmt: skip
+            degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
+            noise, model = (
+                [each().estimate for each in there] for there in (of[m:apart] if moved else (), of[apart:])
+            )
             parts.append(
                 columns_of(
-                    same_quantity[0], same[0].labels, statistics, results, degf,
+                    same_quantity[0], same[0].labels, statistics, [each() for each in of[:m]], degf,
                     np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
-                    noise=np.array(noise) if noise else None, interval=interval,
+                    noise=np.array(noise) if noise else None, of_model=np.array(model) if model else None, larger=True,
+                    interval=interval,
                 )
             )  # fmt: skip
     table = pd.concat(parts, ignore_index=True)

@@ -370,8 +370,8 @@ def columns_of(
         raise InputError(f"the {quantity.statistic} of {quantity.outcome!r} overflows; give it in a larger unit")
     # rounding noise: the design or the total fixes this estimate, within and between data sets
     fixed = np.abs(u) <= (FIXED * q) ** 2
-    same_everywhere = np.ptp(q, axis=0) <= FIXED * np.abs(q[0])
-    q = np.where(same_everywhere, q[0], q)
+    q = _without_rounding(q)
+    of_model = None if of_model is None else _without_rounding(of_model)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
     found = combining.combine(q, u, degf, noise, of_model)
     if larger and of_model is not None:
@@ -386,6 +386,11 @@ def columns_of(
         part[column] = values
     part["n"] = n
     return part
+
+
+def _without_rounding(estimates: Floats) -> Floats:
+    """Estimates (R, D) of which those that all agree are one number."""
+    return np.where(np.ptp(estimates, axis=0) <= FIXED * np.abs(estimates[0]), estimates[0], estimates)
 
 
 def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -293,7 +293,7 @@ class Release:
         Returns
         -------
         pandas.DataFrame
-            The columns of :func:`surveysynth.difference`.
+            The columns of :func:`surveysynth.difference`; standard errors as :meth:`tables` has them by default.
 
         Raises
         ------
@@ -326,6 +326,7 @@ class Release:
             count_designs=self.count_designs(),
             synthesized=(*self.categorical, *self.derived),
             redrawn=self.redrawn,
+            of_model=self._again("larger", [*as_list(by), *compared]),
             missing=self._missing,
             interval=Interval.checked(level, df),
         )

@@ -61,6 +61,24 @@ def test_by_default_it_is_the_larger_of_the_two(release):
     assert (usual["se"] > files["se"]).any()
 
 
+def test_of_differences_it_is_the_larger_too(release, monkeypatch):
+    usual = release.differences({"gender": ("f", "m")}, statistic=["count", "mean"])
+    monkeypatch.setattr(ss.Release, "_again", lambda *_: ())
+    files = release.differences({"gender": ("f", "m")}, statistic=["count", "mean"])
+    np.testing.assert_array_equal(usual["estimate"], files["estimate"])
+    assert (usual["se"] >= files["se"]).all() and (usual["df"] >= files["df"]).all()
+    assert (usual["se"] > files["se"]).any()
+    gaps = []
+    for d in release._of_model:
+        y, w, f = d.numeric("income"), d.weights, d.column("gender") == "f"
+        gaps.append(np.average(y[f], weights=w[f]) - np.average(y[~f], weights=w[~f]))
+    of_files = [ss.difference(d, "income", between={"gender": ("f", "m")})["se"].iloc[0] for d in release.datasets]
+    u = np.mean(np.square(of_files))
+    of_model = np.sqrt(u + (np.var(gaps, ddof=1) + u) / release.m)
+    mean = usual["statistic"].to_numpy() == "mean"
+    assert usual["se"][mean].iloc[0] == pytest.approx(max(of_model, files["se"][mean].iloc[0]), rel=1e-9)
+
+
 def test_where_the_model_has_nothing_to_say_it_is_that_of_the_files(release):
     design = ss.SurveyDesign(make_frame(400, 3), weights="wt")
     pseudo = ss.synthesize(
