@@ -15,8 +15,8 @@
 #' @param overwrite Replace a release that is there.
 #' @param seed For tests only: the release is marked not for publication.
 #' @return `read_plan()`: the plan, of class `surveysynth_plan`; it lives as long as the R session. `check_plan()`: what it
-#'   prints, invisibly. `release_plan()`: the release that it wrote, as [read_release()] reads it; the synthetic files are
-#'   csv then.
+#'   prints, invisibly. `release_plan()`: the release that it wrote, as [read_release()] reads it; where its synthetic
+#'   files are parquet, as those of plans with parts are, its folder, invisibly.
 #' @seealso [synthesize()], which takes a design of this session.
 #' @export
 #' @examplesIf surveysynth_available()
@@ -52,8 +52,10 @@ check_plan <- function(plan, inside = FALSE) {
 #' @export
 release_plan <- function(plan, out = NULL, overwrite = FALSE, seed = NULL) {
   out <- if (!is.null(out)) path.expand(out)
-  read_release(ask_python("release_plan", out = out, overwrite = overwrite, seed = seed,
-                          objects = list(python_plan(plan)))$said)
+  folder <- ask_python("release_plan", out = out, overwrite = overwrite, seed = seed,
+                       objects = list(python_plan(plan)))$said
+  if (length(list.files(file.path(folder, "public"), "[.]parquet$"))) return(invisible(folder))
+  read_release(folder)
 }
 
 # Python's own object of a plan.

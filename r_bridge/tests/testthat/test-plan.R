@@ -49,3 +49,11 @@ test_that("a table says what epsilons and numbers of data sets buy", {
   expect_identical(is.na(costs$se_ratio), costs$verdict == "refused")
   expect_lt(max(diff(subset(costs, m == 3 & verdict == "possible")$se_ratio)), 0)
 })
+
+test_that("a plan whose synthetic files are parquet gives their folder", {
+  need_python()
+  plan <- read_plan(planned(folder <- tempfile("plan")), set = list(release.format = "parquet"))
+  place <- release_plan(plan, seed = 7)
+  expect_true(file.exists(file.path(place, "public", "synthetic_1.parquet")))
+  unlink(folder, recursive = TRUE)
+})
