@@ -776,7 +776,8 @@ def test_a_file_without_a_header_line_is_told_so(command, file, run):
     ("name", "content", "message"),
     [("missing.csv", None, "there is no file 'missing.csv'"), ("f.xls", b"x", "cannot tell what kind of file 'f.xls'"),
      ("f.dta", b"not Stata", "'f.dta' could not be read"), ("f.parquet", b"PAR1", "'f.parquet' could not be read"),
-     ("f.csv", b"", "'f.csv' could not be read"), ("f.csv", b"\x00\xff\xfe", "f.csv"), (".", None, "there is no .parquet file in '.'")],
+     ("f.csv", b"", "'f.csv' could not be read"), ("f.csv", b"\x00\xff\xfe", "f.csv"),
+     (".", None, "there is no .parquet file in '.'")],
 )  # fmt: skip
 @pytest.mark.parametrize("command", ["synthesize", "privacy-cost"])
 def test_files_that_cannot_be_read_get_a_sentence(name, content, message, command, run):
