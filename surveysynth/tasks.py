@@ -86,11 +86,11 @@ def _own_libraries_first() -> Iterator[None]:
 
     R, once it is loaded, has the system's libraries first, and a libpython of another version among them.
     """
-    others = os.environ.get("LD_LIBRARY_PATH")
-    if others is None:
+    others, own = os.environ.get("LD_LIBRARY_PATH"), sysconfig.get_config_var("LIBDIR")
+    if others is None or own is None or own.startswith("/usr/lib"):  # where the system looks at last
         yield
         return
-    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([sysconfig.get_config_var("LIBDIR"), others])
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([own, others])
     try:
         yield
     finally:

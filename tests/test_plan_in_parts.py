@@ -131,3 +131,42 @@ def test_a_run_that_was_cut_off_is_finished_by_its_plan(people, folder, run, mon
     pd.testing.assert_frame_equal(
         straight.tables(by="region"), back.tables(by="region").astype(straight.tables(by="region").dtypes), rtol=1e-9
     )
+
+
+def test_entries_can_be_set_whatever_was_looked_at(people, folder, monkeypatch):
+    plan = ss.Plan.read("plan.toml")
+    assert plan.design.n == len(people)  # as compare() has it
+    passes = []
+    find = in_parts.find
+    monkeypatch.setattr(in_parts, "find", lambda *of: passes.append(1) or find(*of))
+    assert plan.set(epsilon=5, title="Wages").settings.privacy.epsilon == 5
+    assert not passes  # nothing that it is about has changed
+    assert plan.set(formula="pay ~ C(age)", by="age").settings.model.formula == "pay ~ C(age)"
+    assert passes
+    (folder / "memory.toml").write_text(PLAN)
+    assert ss.Plan.read("memory.toml").set(workers=1).check()
+
+
+def test_what_would_stop_the_release_stops_the_check(people):
+    pytest.importorskip("distributed")
+    for entry, value, said in (
+        ("parts.scratch", "nowhere", "not a folder"),
+        ("privacy.bounds", {"rent": [0, 9]}, "bounds"),
+        ("parts.scheduler", "tcp://127.0.0.1:1", "no Dask scheduler answers"),
+    ):
+        with pytest.raises(ss.InputError, match=said):
+            ss.Plan.read("plan.toml", {entry: value}).check()
+
+
+def test_roles_that_parts_have_not_are_not_guessed(people):
+    people.assign(psu=1, stratum=people["age"]).rename(columns={"w": "weight"}).to_parquet("people.parquet")
+    draft = ss.Plan.draft("people.parquet", set={"parts.workers": 1}, formula="pay ~ region")
+    assert draft.settings.survey.weights == "weight"
+    assert draft.settings.survey.psu is None and draft.settings.survey.strata is None
+
+
+def test_predictors_may_have_any_name(people, folder):
+    people.rename(columns={"region": "size", "age": "min"}).to_parquet("people.parquet")
+    plan = PLAN.replace("region", "size").replace('"age"', '"min"').replace("C(age)", "C(min)")
+    (folder / "plan.toml").write_text(plan + PARTS)
+    assert "size" in str(ss.Plan.read("plan.toml").check())

@@ -183,7 +183,7 @@ class Found:
             return cls(pd.DataFrame({0: [len(part)], 1: [first]}), {})
         levels = {name: part[name].cat.categories.tolist() for name in names if _is_text(part[name])}
         grouped = number.groupby([part[name] for name in names], observed=True, sort=False)
-        found = grouped.agg(["size", "min"]).reset_index().set_axis([*names, 0, 1], axis=1)
+        found = grouped.agg(["size", "min"]).set_axis([0, 1], axis=1).reset_index().set_axis([*names, 0, 1], axis=1)
         return cls(found.astype(dict.fromkeys(levels, object)), levels)
 
 

@@ -55,11 +55,13 @@ def combine(
     m = q.shape[0]
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
     if of_model is not None:
-        between = (of_model.var(axis=0, ddof=1) + u_bar) / m
+        never = (np.ptp(of_model, axis=0) == 0) & (np.ptp(q, axis=0) == 0)  # a function of what is public
+        between = np.where(never, 0.0, (of_model.var(axis=0, ddof=1) + u_bar) / m)
         with np.errstate(divide="ignore", invalid="ignore"):
             df = (u_bar + between) ** 2 / (
                 ((1 + 1 / m) * u_bar) ** 2 / degf + (between - u_bar / m) ** 2 / (len(of_model) - 1)
             )
+        df = np.where(never, degf, df)
         df = np.minimum(np.where(np.isfinite(df), df, degf), degf)
         return _with_noise(Combined(q_bar, np.sqrt(u_bar + between), df), degf, redrawn)
     if m == 1:
@@ -77,9 +79,10 @@ def larger(one: Combined, other: Combined) -> Combined:
 
     A variance between few data sets is often far too small, and that of the model where the model is wrong.  Where the
     latter is right, so is the larger one, or too large: its degrees of freedom are more than those of few data sets.
-    By simulation intervals are shorter than by the data sets alone, and hold more (docs/strict.md).
+    By simulation intervals are shorter than by the data sets alone, and hold more (docs/strict.md).  Where one is not
+    known the other is taken.
     """
-    return Combined(one.estimate, np.maximum(one.se, other.se), np.maximum(one.df, other.df))
+    return Combined(one.estimate, np.fmax(one.se, other.se), np.fmax(one.df, other.df))
 
 
 def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:

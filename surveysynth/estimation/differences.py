@@ -144,7 +144,7 @@ def differences(
     )  # fmt: skip
     moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []
-    every = zip(*asked((*designs, *again), as_list(outcome), inside=inside), strict=True)
+    every = zip(*asked((*designs, *again), as_list(outcome), inside=inside, of_first=m), strict=True)
     for same_quantity in every:
         surveys = (*(counting if same_quantity[0].statistic == "count" else designs), *again)
         moved = moving or same_quantity[0].statistic != "count"

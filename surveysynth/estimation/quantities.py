@@ -78,11 +78,13 @@ def quantities(
     poverty_line: float | None = None,
     missing: str = "fail",
     inside: Sequence[Bools | None] | None = None,
+    of_first: int | None = None,
     interval: Interval = USUAL,
 ) -> list[list[Quantity]]:
     """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
 
-    Values of records that are not ``inside``, (n,) of each design, may be missing.
+    Values of records that are not ``inside``, (n,) of each design, may be missing.  Categories are those of all the
+    designs, or ``of_first`` so many.
 
     Raises
     ------
@@ -109,6 +111,8 @@ def quantities(
         _of, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line, missing=missing,
         interval=interval,
     )  # fmt: skip
+    first = designs[:of_first], outcomes, everywhere[:of_first]
+    levels = _categories(*first) if "proportion" in statistics else {}
     return [
         [
             quantity
@@ -116,7 +120,6 @@ def quantities(
             for outcome in (outcomes if statistic != "count" else [""])
             for quantity in one(design, statistic, outcome, levels.get(outcome, []), there)
         ]
-        for levels in [_categories(designs, outcomes, everywhere) if "proportion" in statistics else {}]
         for design, there in zip(designs, everywhere, strict=True)
     ]
 

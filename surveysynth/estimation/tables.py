@@ -201,23 +201,21 @@ def tabulate(
     )  # fmt: skip
     inside = filtered(designs, where, again=(*redrawn, *of_model))
     m, apart = len(designs), len(designs) + len(redrawn)
-    ordinary, counts = asked(designs, as_list(outcome), inside=inside[:m]), count_designs or designs
-    noisy, modelled = (
-        list(zip(*asked(again, as_list(outcome), inside=there), strict=True)) if again else [()] * len(ordinary[0])
-        for again, there in ((redrawn, inside[m:apart]), (of_model, inside[apart:]))
-    )
+    every = asked((*designs, *redrawn, *of_model), as_list(outcome), inside=inside, of_first=m)
+    counts = count_designs or designs
     partitions = shared_partitions(
         designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, of_model=of_model, missing=missing,
     )  # fmt: skip
     moving = where is not None or bool(set(names) & set(synthesized))
-    seconds = len(ordinary[0]) * sum(
+    seconds = len(every[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
         for design, partition in zip(designs, same[:m], strict=True)
     )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
-    for same_quantity, under_noise, under_model in zip(zip(*ordinary, strict=True), noisy, modelled, strict=True):
+    for of_all in zip(*every, strict=True):
+        same_quantity, under_noise, under_model = of_all[:m], of_all[m:apart], of_all[apart:]
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
         which = [choose(estimator, design, each, seconds) for design, each in zip(surveys, same_quantity, strict=True)]
@@ -245,6 +243,8 @@ def tabulate(
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
+    if of_model:
+        table.attrs["modelled"] = True
     return table
 
 
@@ -380,7 +380,8 @@ def columns_of(
     low, high = interval.limits(both)
     if quantity.statistic in ("proportion", "poverty_rate") and not contrast:
         low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")
-    if len(results) == 1 and results[0].low is not None and results[0].high is not None:
+    alone = len(results) == 1 and noise is None and of_model is None
+    if alone and results[0].low is not None and results[0].high is not None:
         low, high = results[0].low, results[0].high
     for column, values in zip(NUMBERS, (both.estimate, both.se, both.df, low, high), strict=True):
         part[column] = values

@@ -31,7 +31,6 @@ from ..storage import is_free, restrict, sealed, whole_folder
 from .charging import NO_ENTRY, PUBLIC, charge, unfinished
 from .checksums import described, verify
 from .manifest import FORMATS, fields_of, public_folder, read_manifest, synthetic_files
-from .model_variance import refusal
 from .printed import kept_columns
 from .quality_rule import QUALITY_RULE
 
@@ -242,7 +241,7 @@ def _heading(release: Release, records: int, format: str, min_cell: int | None, 
         + "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
         "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
         "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates"
-        + ("" if refusal(design, release.method) else
+        + ("" if release.without_model else
            ", or, where it is larger, with the variance between files that the model has at its released parameters")
         + (", tables.xlsx and tables.html hold them as they are printed." if printed else ".")
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")

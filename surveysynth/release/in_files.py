@@ -163,7 +163,11 @@ class ReleaseInFiles:
         key = repr((names, outcomes, statistics))
         if key not in self._tables:
             self._tables[key] = self._tabulated(names, outcomes, statistics)
-        return flag(self._tables[key], names, self.m, min_cell=min_cell, cv_limit=cv_limit, whole=True)
+        known = self.m > 1 or bool(self._of_model)  # how data sets differ
+        table = flag(self._tables[key], names, 2 if known else 1, min_cell=min_cell, cv_limit=cv_limit, whole=True)
+        if "digits" in self.method:
+            table.attrs["digits"] = self.method["digits"]
+        return table
 
     def write(
         self,

@@ -23,6 +23,7 @@ from ..models.normal.fbs import FBS
 
 AGAIN = 40  # data sets: their variance is within a fifth of its expectation
 MOST = 20_000  # records that they have, where more would say the same: random numbers are in common
+FEW = 10  # of them of a combination of predictors
 
 
 def refusal(design: SurveyDesign, method: dict[str, Any]) -> str | None:
@@ -62,7 +63,7 @@ def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDes
 def in_small(design: SurveyDesign, method: dict[str, Any], derived: Collection[str] = ()) -> SurveyDesign | None:
     """A data set of no more than about ``MOST`` records that stands for ``design``, or None where there is none.
 
-    Records of each combination of public columns are as many as there are, or a share of them, and at least one: so it
+    Records of each combination of public columns are as many as there are, or a share of them, in a fixed order: so it
     does not hang on the order of records.  It has none of the ``derived`` columns.
     """
     model, weights = from_json(method["reference"]["synthesizer"]), str(design.roles()["weights"])
@@ -79,8 +80,8 @@ def of_combinations(
 ) -> SurveyDesign | None:  # fmt: skip
     """As :func:`in_small`, from combinations of public columns and how many records have each."""
     n = records.sum()
-    some = records if n <= MOST else np.maximum(np.rint(records * (MOST / n)), 1).astype(int)
-    if some.sum() > 2 * MOST:
+    some = records if n <= MOST else np.rint(records * (MOST / n)).astype(int)
+    if n > MOST and some.min() < FEW:  # a small domain would hang on few random numbers
         return None
     frame = public.take(np.repeat(np.arange(len(public)), some)).reset_index(drop=True)
     rng = np.random.default_rng(3)  # the model has to see outcomes that vary, and looks at none of them

@@ -101,7 +101,8 @@ class Release:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: the public part."""
-        kept = {name: value for name, value in vars(self).items() if name != "redrawn"}
+        again = "redrawn", "_in_small", "_of_model"  # made when they are needed
+        kept = {name: value for name, value in vars(self).items() if name not in again}
         internal = {"internal": {}, "privacy": replace(self.privacy, internal={})}
         return kept | internal | {"derived": dict.fromkeys(self.derived)}  # functions that no pickle can hold
 
@@ -201,8 +202,9 @@ class Release:
             data sets whose parameters are drawn again around the released ones.  The former says little where m is
             small and epsilon, too, the latter too little where the model is wrong.  By default the larger standard
             error is taken, of the files alone where the model has nothing to say: of other releases, of weights that
-            are calibrated, by columns that are synthesized, and of more than 20,000 records with PSUs, zeros,
-            categories or public weights, or in which predictors hardly ever come twice.
+            are calibrated, by columns that are synthesized, of derived columns that a written release holds without
+            their function, of domains or levels that data sets drawn again lack, and of more than 20,000 records with
+            PSUs, zeros, categories or public weights, or where a combination of predictors has less than one in 2,000.
         level, df, interval
             As for :func:`surveysynth.estimate`.
 
@@ -236,31 +238,22 @@ class Release:
         names = preserved(self, by)
         if between == "model" and set(names) & set(self.categorical):
             raise InputError("between='model' is not for tables by columns that are synthesized: use between='files'")
-        self._check_functions([*names, *as_list(outcome), *([where] if isinstance(where, str) else [])], between)
+        about = [*names, *as_list(outcome), *as_list(denominator), *([where] if isinstance(where, str) else [])]
+        self._check_functions(about, between)
+        how: dict[str, Any] = {
+            "denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line, "where": where,
+            "deff": deff, "estimator": estimator, "count_designs": self.count_designs(),
+            "synthesized": (*self.categorical, *self.derived), "redrawn": self.redrawn, "missing": self._missing,
+            "larger": between == "larger", "interval": Interval.checked(level, df, interval),
+        }  # fmt: skip
+        make = partial(tabulate, self.datasets, **how)
         parts = [
-            tabulate(
-                self.datasets,
-                outcomes,
-                names,
-                statistics,
-                denominator=denominator,
-                quantiles=quantiles,
-                poverty_line=poverty_line,
-                where=where,
-                deff=deff,
-                estimator=estimator,
-                count_designs=self.count_designs(),
-                synthesized=(*self.categorical, *self.derived),
-                redrawn=self.redrawn,
-                missing=self._missing,
-                of_model=self._again(between, names),
-                larger=between == "larger",
-                interval=Interval.checked(level, df, interval),
-            )
-            for outcomes, statistics in self._asked(outcome, statistic, names)
+            self._with_model(partial(make, of, names, statistics), between, names, [*about, *of])
+            for of, statistics in self._asked(outcome, statistic, names)
         ]
+        known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
         table = stacked(parts)
-        flagged = flag(table, names, self.m, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)
+        flagged = flag(table, names, 2 if known else 1, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)
         if isinstance(where, str):
             flagged.attrs["where"] = where
         if "digits" in self.method:
@@ -310,10 +303,13 @@ class Release:
         """
         compared = preserved(self, [*between]) if isinstance(between, Mapping) else []
         outcomes = synthesized(self, outcome)
-        self._check_functions([*compared, *as_list(by), *outcomes, *([where] if isinstance(where, str) else [])])
+        filters = [where] if isinstance(where, str) else []
+        about = [*compared, *as_list(by), *outcomes, *as_list(denominator), *filters]
+        self._check_functions(about)
         if outcome is None and "proportion" not in as_list(statistic):
             outcomes = [name for name in outcomes if name not in self._labels]
-        return differences(
+        make = partial(
+            differences,
             self.datasets,
             [name for name in outcomes if name not in compared],
             preserved(self, by),
@@ -326,10 +322,10 @@ class Release:
             count_designs=self.count_designs(),
             synthesized=(*self.categorical, *self.derived),
             redrawn=self.redrawn,
-            of_model=self._again("larger", [*as_list(by), *compared]),
             missing=self._missing,
             interval=Interval.checked(level, df),
         )
+        return self._with_model(make, "larger", [*as_list(by), *compared], about)
 
     def regression(self, formula: str, family: Family = "gaussian", *, offset: str | None = None) -> Regression:
         """Generalized linear regression, combined over the m data sets.
@@ -638,14 +634,27 @@ class Release:
             designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles(), labels=first.labels))
         return tuple(self._derived_again(design) for design in designs)
 
-    def _again(self, between: Between, by: Sequence[str]) -> tuple[SurveyDesign, ...]:
-        """Data sets whose parameters were drawn again, where they are asked for, or say something."""
-        if between == "files":
-            return ()
-        of_columns = not set(by).isdisjoint(self.categorical) or None in self.derived.values()
-        if between == "larger" and (of_columns or self._in_small is None):
-            return ()
-        return self._of_model
+    def _with_model(
+        self, make: Callable[..., pd.DataFrame], between: Between, by: Sequence[str], columns: Sequence[str]
+    ) -> pd.DataFrame:  # fmt: skip
+        """A table with data sets whose parameters were drawn again, where they are asked for, or say something.
+
+        ``columns`` are all that the table is about, ``by`` those that make its domains.
+        """
+        if between == "model":
+            return make(of_model=self._of_model)
+        unknown = any(self.derived.get(name, ...) is None for name in columns)
+        if between == "files" or unknown or not set(by).isdisjoint(self.categorical) or self._in_small is None:
+            return make()
+        try:
+            return make(of_model=self._of_model)
+        except InputError:  # data sets that were drawn again can lack a domain, or what a derived column is computed of
+            return make()
+
+    @property
+    def without_model(self) -> bool:
+        """Whether standard errors of tables are those of the files alone."""
+        return self._in_small is None
 
     @cached_property
     def _in_small(self) -> SurveyDesign | None:
@@ -661,7 +670,8 @@ class Release:
         """The design with its derived columns computed from its other columns."""
         if not self.derived:
             return design
-        plain = SurveyDesign(design.frame.drop(columns=[*self.derived]), **design.roles(), labels=design.labels)
+        frame = design.frame.drop(columns=[*self.derived], errors="ignore")
+        plain = SurveyDesign(frame, **design.roles(), labels=design.labels)
         return plain.assign(**{name: function for name, function in self.derived.items() if function is not None})
 
     def _check_functions(self, columns: Sequence[str], between: Between = "files") -> None:

@@ -643,12 +643,23 @@ def go_on(folder: str | Path, asked: Mapping[str, Any]) -> ReleaseInFiles:
     InputError
         As there; the run had other arguments.
     """
-    run = _unfinished(folder)
-    roles = Roles.of(*(asked[name] for name in ("source", "synthesizer", "weights", "strata", "bounds")))
-    was = run.of.file.roles, run.of.model.predictors, run.total, run.about.privacy.epsilon_requested, run.about.m
-    if was != (roles, asked["synthesizer"].predictors, *(asked[name] for name in ("population_total", "epsilon", "m"))):
+    run, (model, roles) = _unfinished(folder), check_arguments(**asked)
+    was = run.of.file.roles, run.total, run.about.privacy.epsilon_requested, run.about.m
+    made = [getattr(run.of.model, name) for name in ("predictors", "weight", "prior")]
+    now = [getattr(model, name) for name in ("predictors", "weight", "prior")]
+    if (*was, made) != (roles, *(asked[name] for name in ("population_total", "epsilon", "m")), now):
         raise InputError(f"the run in {str(folder)!r} was of another plan, or its files have changed")
     return run.finished(Workers(asked["workers"], asked["scheduler"]))
+
+
+def check_arguments(
+    source: Source, synthesizer: FBS, weights: str, strata: str | None, bounds: Any, scheduler: str | None,
+    scratch: str | Path | None, **others: Any,
+) -> tuple[FBS, Roles]:  # fmt: skip
+    """Those arguments of :func:`synthesize_in_parts` that can be checked at once: model and roles, or InputError."""
+    _check_scratch(scratch, scheduler)
+    model = _checked(Strict().under(synthesizer))
+    return model, Roles.of(source, model, weights, strata, bounds)
 
 
 def _unfinished(folder: str | Path) -> Unfinished:

@@ -38,11 +38,11 @@ from .chosen import choose, lacking
 from .edits import check_derived
 from .fit import Fit
 from .fitting import fit, synthesize
-from .in_parts import go_on, synthesize_in_parts
+from .in_parts import check_arguments, go_on, synthesize_in_parts
 from .known import Known
 from .outlook import Outlook, of_weights, outlook
 from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, print_of, rule_of, synthesizer_of
-from .plan_in_parts import arguments_in_parts, check_of_parts, known_in_parts
+from .plan_in_parts import arguments_in_parts, known_in_parts
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import MechanismName, Settings, read_toml, to_toml
@@ -124,6 +124,8 @@ class Plan:
     settings: Settings
     reasons: dict[str, str]
     lacking: dict[str, str]
+    _in_memory = False  # its design was given, and is of no file that the plan names
+    _in_parts: tuple[tuple[object, ...], Known] | None = None  # what is public of the file, and of what entries that is
 
     def __init__(
         self,
@@ -154,13 +156,12 @@ class Plan:
         settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
         given |= {"tables.labels": (design.source or {}).get("labels")} | _placed(settings, entries)
         labels = given["tables.labels"]
+        self._in_memory = True
         self._begin(settings.set(survey | given), design.labelled(labels) if labels else design, Path())
 
     def _begin(self, settings: Settings, design: SurveyDesign | None, folder: Path) -> None:
         self._design, self._folder, self.reasons = design, folder, {}
         self._columns: tuple[str, ...] = ()
-        self._in_parts: Known | None = None
-        self._in_memory = design is not None
         self._policy = policy_of(settings, folder)
         if settings.model.formula is not None and (design is not None or _readable(settings)):
             settings, self.reasons = choose(settings, self._known(settings), folder)
@@ -227,6 +228,8 @@ class Plan:
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
         if survey.probs is not None:
             free.pop("weights", None)
+        if settings.parts.said:  # files in parts have no PSUs, and strata that are predictors
+            free = {role: c for role, c in free.items() if role == "weights"}
         settings = settings.set({f"survey.{role}": column for role, column in free.items()})
         if guess and settings.release.folder == "release":
             settings = settings.set({"release.folder": f"{Path(file).name.split('.')[0]}-release"})
@@ -244,8 +247,10 @@ class Plan:
         return plan
 
     @classmethod
-    def _made(cls, settings: Settings, design: SurveyDesign | None, folder: Path) -> Self:
+    def _made(cls, settings: Settings, design: SurveyDesign | None, folder: Path, like: Plan | None = None) -> Self:
         plan = cls.__new__(cls)
+        if like is not None:
+            plan._in_memory, plan._in_parts = like._in_memory, like._in_parts
         plan._begin(settings, design, folder)
         return plan
 
@@ -279,7 +284,7 @@ class Plan:
         guessed = {entry: why for entry, why in self.reasons.items() if why == GUESSED}
         said = self.settings.set(dict.fromkeys(entry for entry in self.reasons if entry not in guessed))
         asked = _placed(said, entries)
-        plan = self._made(said.set(asked), self._design, self._folder)
+        plan = self._made(said.set(asked), self._design, self._folder, self)
         plan.reasons |= {entry: why for entry, why in guessed.items() if entry not in asked}
         return plan
 
@@ -314,9 +319,10 @@ class Plan:
             return Known(self._of(settings))
         if self._in_memory:
             raise InputError("parts are of parquet files that a plan names in survey.file; a design is in memory")
-        if self._in_parts is None:
-            self._in_parts = known_in_parts(settings, self._folder)
-        return self._in_parts
+        of = settings.survey, settings.model, settings.tables.labels
+        if self._in_parts is None or self._in_parts[0] != of:
+            self._in_parts = of, known_in_parts(settings, self._folder)
+        return self._in_parts[1]
 
     def check(self, *, inside: bool = False) -> Outlook:
         """What to expect of the release: no budget is spent.
@@ -358,7 +364,7 @@ class Plan:
                 {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
             )
         if settings.parts.said:
-            check_of_parts(settings)
+            check_arguments(**arguments_in_parts(settings, self._folder))
             if inside:
                 raise InputError("a look inside reads the file into memory: leave out [parts], or the look inside")
         found = outlook(settings, self._known(settings), model, mechanism, self._folder, self.reasons, inside=inside)
@@ -421,12 +427,9 @@ class Plan:
         self, notes: list[str], facts: dict[str, Any], seed: int | None, unfinished: str | Path | None
     ) -> ReleaseInFiles:
         asked = arguments_in_parts(self.settings, self._folder)
-        if unfinished is None:
-            if (ledger := self.ledger) is not None:
-                ledger.check(asked["epsilon"])  # before the work of a fit
-            made = synthesize_in_parts(**asked, seed=seed)
-        else:
-            made = go_on(unfinished, asked)
+        if (ledger := self.ledger) is not None:
+            ledger.check(asked["epsilon"])  # before the work
+        made = go_on(unfinished, asked) if unfinished else synthesize_in_parts(**asked, seed=seed)
         return replace(made, _about=_saying(made._about, notes, facts))
 
     def _about(self) -> dict[str, Any]:

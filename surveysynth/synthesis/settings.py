@@ -191,7 +191,7 @@ class ReleaseSettings(Section):
 
     m: int | None = Field(None, ge=1, description="number of synthetic data sets")
     folder: str = Field("release", description="as seen from this file's folder")
-    format: Literal["csv", "parquet"] = Field("csv", description="of the synthetic files")
+    format: Literal["csv", "parquet"] = Field("csv", description="of the synthetic files; parquet of files in parts")
     debias: bool | None = Field(None, description="correct the draws for what privacy weights do to the model")
     accept: list[str] | None = Field(None, description="failed diagnostics, or 'information', that are accepted")
     title: str | None = Field(None, description="of the release")
@@ -202,7 +202,7 @@ class ReleaseSettings(Section):
 
 
 class InParts(Section):
-    """Who computes, part by part: with one of these entries the confidential file is never whole in memory."""
+    """Who computes, part by part: with one of these entries check and release never have the whole file in memory."""
 
     workers: int | None = Field(None, ge=1, description="processes of this machine")
     scheduler: str | None = Field(None, description="address of a Dask scheduler, whose workers compute instead")
