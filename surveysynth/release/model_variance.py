@@ -28,9 +28,12 @@ FEW = 10  # of them of a combination of predictors
 
 def refusal(design: SurveyDesign, method: dict[str, Any]) -> str | None:
     """Why data sets like ``design`` cannot be made again, if so."""
-    said = method.get("reference")
-    if said is None or "known" not in said["values"] or not isinstance(from_json(said["synthesizer"]), FBS):
+    said = method.get("reference", {})
+    model = from_json(said["synthesizer"]) if "known" in said.get("values", {}) else None
+    if not isinstance(model, FBS):
         return "between='model' is for releases of Strict() and FBS: use between='files'"
+    if model.missing != "fail":
+        return "between='model' does not know which outcomes were imputed: use between='files'"
     if design.calibrated:
         return "between='model' knows nothing of totals that weights were calibrated to: use between='files'"
     return None
