@@ -102,7 +102,7 @@ def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, leve
     if method == "wilson":
         half = t * np.sqrt(p * (1 - p) / n_eff + (t / n_eff) ** 2 / 4)
         middle = p + t**2 / (2 * n_eff)
-        return (middle - half) / (1 + t**2 / n_eff), (middle + half) / (1 + t**2 / n_eff)
+        return p**2 / (middle + half), (middle + half) / (1 + t**2 / n_eff)  # roots, whose product is known
     if method == "beta":
         n_eff = n_eff * (student.ppf(0.5 + level / 2, n - 1) / t) ** 2
         tail = (1 - level) / 2
