@@ -560,15 +560,13 @@ def synthesize_in_parts(
     >>> release.write("release/")  # doctest: +SKIP
     """
     strict = Strict()
-    model = _checked(strict.under(FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer))
+    model, roles = check_arguments(source, synthesizer, weights, strata, bounds, scheduler, scratch)
     asked = positive(epsilon, "epsilon")
     budget = Budget(asked, strict.data_sets(asked) if m is None else whole(m, "m"))
     chain = [own if given is None else given for given, own in zip((warmup, draws), strict.chain, strict=True)]
     check_chains(chains, *chain)
     check_seed(seed)
     whole(workers, "workers")
-    _check_scratch(scratch, scheduler)
-    roles = Roles.of(source, model, weights, strata, bounds)
     parts, team = roles.parts, Workers(workers, scheduler)
     total = check_enough(population_total, parts.n)
     ordered, streams = parts.ordered(roles.predictors), Streams.of(seed)
@@ -653,12 +651,12 @@ def go_on(folder: str | Path, asked: Mapping[str, Any]) -> ReleaseInFiles:
 
 
 def check_arguments(
-    source: Source, synthesizer: FBS, weights: str, strata: str | None, bounds: Any, scheduler: str | None,
+    source: Source, synthesizer: FBS | str, weights: str, strata: str | None, bounds: Any, scheduler: str | None,
     scratch: str | Path | None, **others: Any,
 ) -> tuple[FBS, Roles]:  # fmt: skip
     """Those arguments of :func:`synthesize_in_parts` that can be checked at once: model and roles, or InputError."""
+    model = _checked(Strict().under(FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer))
     _check_scratch(scratch, scheduler)
-    model = _checked(Strict().under(synthesizer))
     return model, Roles.of(source, model, weights, strata, bounds)
 
 

@@ -8,8 +8,9 @@ Plan(design, "income ~ region + sex", ...)   or   Plan.read("plan.toml")
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -217,13 +218,7 @@ class Plan:
         """
         settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
         settings = settings.set(_placed(settings, entries) | dict(set or {}))
-        survey, frame = settings.survey, pd.DataFrame()
-        if scanned := _is_scanned(Path(file), settings):
-            whole = Scan(file)
-            columns, labels = list(whole.names), dict(whole.headings)
-        else:
-            frame, labels = read_labelled(file, **{name: getattr(survey, name) for name in READING})
-            columns = [str(c) for c in frame.columns]
+        survey, (columns, labels, design_of) = settings.survey, _opened(Path(file), settings)
         guessed = guess_roles(columns, labels) if guess else {}
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
         if survey.probs is not None:
@@ -235,9 +230,7 @@ class Plan:
             settings = settings.set({"release.folder": f"{Path(file).name.split('.')[0]}-release"})
         design = None
         if _readable(settings) and not settings.parts.said:
-            roles, headings = _roles_of(settings), settings.tables.labels or {}
-            made = SurveyDesign.scan(file, **roles) if scanned else SurveyDesign(frame, labels=labels, **roles)
-            design = made.labelled(headings)
+            design = design_of(**_roles_of(settings)).labelled(settings.tables.labels or {})
         plan = cls._made(settings, design, Path())
         for column in plan.settings.tables.by or ():
             if str(column) not in columns:
@@ -304,13 +297,8 @@ class Plan:
             survey = settings.survey
             if survey.file is None:
                 raise InputError("the plan names no file: fill in survey.file")
-            file = self._folder / survey.file
-            if _is_scanned(file, settings):
-                design = SurveyDesign.scan(file, **_roles_of(settings))
-            else:
-                frame, labels = read_labelled(file, **{name: getattr(survey, name) for name in READING})
-                design = SurveyDesign(frame, labels=labels, **_roles_of(settings))
-            self._design = design.labelled(settings.tables.labels or {})
+            *_, design_of = _opened(self._folder / survey.file, settings)
+            self._design = design_of(**_roles_of(settings)).labelled(settings.tables.labels or {})
         return self._design
 
     def _known(self, settings: Settings) -> Known:
@@ -764,10 +752,17 @@ def _saying(release: Release, notes: Sequence[str], facts: Mapping[str, Any]) ->
     return replace(release, method=release.method | dict(facts), privacy=report)
 
 
-def _is_scanned(file: Path, settings: Settings) -> bool:
-    """Whether columns of a file are read when they are asked for: it is parquet, and nothing is said of its reading."""
-    plain = not any(getattr(settings.survey, name) for name in READING)
-    return plain and (file.is_dir() or file.suffix.lower() == ".parquet")
+def _opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], Callable[..., SurveyDesign]]:
+    """Columns of a file and their labels, and what makes a design of it, given roles.
+
+    Of parquet of whose reading nothing is said, columns are read when they are asked for.
+    """
+    how = {name: getattr(settings.survey, name) for name in READING}
+    if (file.is_dir() or file.suffix.lower() == ".parquet") and not any(how.values()):
+        scan = Scan(file)
+        return list(scan.names), scan.headings, partial(SurveyDesign.scan, file)
+    frame, labels = read_labelled(file, **how)
+    return [str(c) for c in frame.columns], labels, partial(SurveyDesign, frame, labels=labels)
 
 
 def _survey_of(design: SurveyDesign) -> dict[str, Any]:
