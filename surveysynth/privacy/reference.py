@@ -84,8 +84,8 @@ class Reference:
                          lambda kind: InputError("values of a reference must be numbers"))  # fmt: skip
         object.__setattr__(self, "values", values)
 
-    @classmethod
-    def from_release(cls, release: Published | str | Path) -> Self:
+    @staticmethod
+    def from_release(release: Published | str | Path) -> Reference:
         """The parameters of a strict release: an object, or its folder.
 
         Parameters
@@ -108,12 +108,7 @@ class Reference:
             raise InputError(
                 "this release holds no parameters that a reference could be made of: only releases of Strict() do"
             )
-        kept = said["reference"]
-        try:
-            values = {name: np.asarray(value, dtype=np.float64) for name, value in kept["values"].items()}
-            return cls(from_json(kept["synthesizer"]), tuple(kept["columns"]), values, kept["source"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InputError(f"the reference in this release is damaged ({type(error).__name__})") from None
+        return read_published(said["reference"])
 
     @classmethod
     def from_public(
@@ -220,6 +215,15 @@ def published(model: Relative[Any], public: Public, draws: Draws, source: str) -
         "values": values,
         "source": source,
     }
+
+
+def read_published(said: Any) -> Reference:
+    """The reference that :func:`published` made an entry of a manifest of (InputError: it is damaged)."""
+    try:
+        values = {name: np.asarray(value, dtype=np.float64) for name, value in said["values"].items()}
+        return Reference(from_json(said["synthesizer"]), tuple(said["columns"]), values, said["source"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"the reference in this release is damaged ({type(error).__name__})") from None
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

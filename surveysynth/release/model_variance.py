@@ -7,7 +7,7 @@ parameters.  So data sets can be made again, any number of them, by random numbe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ import pandas as pd
 from .._version import __version__
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics
-from ..errors import InputError
-from ..models.as_json import from_json
+from ..errors import InputError, ModelError, guarded
 from ..models.draws import Draws
 from ..models.normal.fbs import FBS
+from ..privacy.reference import read_published
 
 AGAIN = 40  # data sets: their variance is within a fifth of its expectation
 MOST = 20_000  # records that they have, where more would say the same: random numbers are in common
@@ -28,11 +28,10 @@ FEW = 10  # of them of a combination of predictors
 
 def refusal(design: SurveyDesign, method: dict[str, Any]) -> str | None:
     """Why data sets like ``design`` cannot be made again, if so."""
-    said = method.get("reference", {})
-    model = from_json(said["synthesizer"]) if "known" in said.get("values", {}) else None
-    if not isinstance(model, FBS):
+    said = read_published(method["reference"]) if "reference" in method else None
+    if said is None or not isinstance(said.synthesizer, FBS) or "known" not in said.values:
         return "between='model' is for releases of Strict() and FBS: use between='files'"
-    if model.missing != "fail":
+    if said.synthesizer.missing != "fail":
         return "between='model' does not know which outcomes were imputed: use between='files'"
     if design.calibrated:
         return "between='model' knows nothing of totals that weights were calibrated to: use between='files'"
@@ -47,17 +46,30 @@ def drawn_again(design: SurveyDesign, method: dict[str, Any]) -> tuple[SurveyDes
     InputError
         The release is not one of ``Strict`` and FBS, its weights are calibrated, or its model needs what is not in the
         files.
+    ModelError
+        The parameters are none of this model: the files were edited.
     """
     if (reason := refusal(design, method)) is not None:
         raise InputError(reason)
-    said = method["reference"]
-    model = from_json(said["synthesizer"])
+    said = read_published(method["reference"])
+    model: Any = said.synthesizer
     synthesized = method["weights"] != "public"
     file = _with_other_weights(design) if synthesized else design
-    records = model.prepare(file, "model" if "psu" in said["values"] else "ignore")
-    if list(records.columns) != list(said["columns"]) or (records.log_w is None) == synthesized:
+    records = model.prepare(file, "model" if "psu" in said.values else "ignore")
+    if records.columns != said.columns or (records.log_w is None) == synthesized:
         raise InputError("between='model' needs the model's predictors, and not all are in the files: use 'files'")
-    values = {name: np.asarray(value)[None] for name, value in said["values"].items()}
+    return guarded(
+        lambda: _around(design, model, records, said.values),
+        (TypeError, ValueError, KeyError, ArithmeticError),
+        lambda kind: ModelError(f"the parameters in this release are damaged ({kind}): use between='files'"),
+    )
+
+
+def _around(
+    design: SurveyDesign, model: FBS, records: Any, parameters: Mapping[str, np.ndarray[Any, Any]]
+) -> tuple[SurveyDesign, ...]:  # fmt: skip
+    """The design, ``AGAIN`` times, by draws around the released parameters."""
+    values = {name: value[None] for name, value in parameters.items()}
     released = Draws(values, np.zeros(1, dtype=np.intp), Diagnostics(exact=True), "surveysynth", __version__)
     draws = model.around(records, released, AGAIN, np.random.default_rng(0))
     return tuple(_like(design, model, records, draws.some([k])) for k in range(AGAIN))
@@ -69,7 +81,8 @@ def in_small(design: SurveyDesign, method: dict[str, Any], derived: Collection[s
     Records of each combination of public columns are as many as there are, or a share of them, in a fixed order: so it
     does not hang on the order of records.  It has none of the ``derived`` columns.
     """
-    model, weights = from_json(method["reference"]["synthesizer"]), str(design.roles()["weights"])
+    model: Any = read_published(method["reference"]).synthesizer
+    weights = str(design.roles()["weights"])
     if design.clustered or model.categorical or model.two_parts or method["weights"] == "public":
         return design if design.n <= MOST else None
     public = [name for name in design.frame if name not in (*model.outcomes, weights, *derived)]

@@ -273,6 +273,12 @@ def test_knots_that_are_refused(amounts, probabilities, message):
         NormalScores(amounts, probabilities, "published deciles")
 
 
+@pytest.mark.parametrize("bounds", [True, (1,), (5, 1), ("0", "9"), (0, np.inf)])
+def test_bounds_that_are_refused(bounds):
+    with pytest.raises(InputError, match="bounds of 'published deciles' are two public numbers"):
+        NormalScores([1.0, 2, 3, 4, 5], P5, "published deciles", bounds=bounds)
+
+
 # ---- not from the file itself
 
 

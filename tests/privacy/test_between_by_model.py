@@ -63,6 +63,22 @@ def test_by_default_it_is_the_larger_of_the_two(release):
     assert (usual["se"] > files["se"]).any()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("values", None), ("synthesizer", {"class": "Forest"}), ("values", {"B": []}), (None, None)],
+)
+def test_damaged_parameters_are_refused_and_the_files_tables_remain(release, name, value):
+    kept = None if name is None else release.method["reference"] | {name: value}
+    if name == "values" and value:
+        kept["values"] = release.method["reference"]["values"] | value
+    forged = dataclasses.replace(release, method=release.method | {"reference": kept})
+    with pytest.raises(ss.SurveySynthError, match="damaged"):
+        forged.tables("gender")
+    pd.testing.assert_frame_equal(
+        forged.tables("gender", between="files"), release.tables("gender", between="files"), check_exact=True
+    )
+
+
 def test_of_differences_it_is_the_larger_too(release, monkeypatch):
     usual = release.differences({"gender": ("f", "m")}, statistic=["count", "mean"])
     monkeypatch.setattr(ss.Release, "_in_small", None)

@@ -73,7 +73,7 @@ class NormalScores:
     ------
     InputError
         Knots that do not increase or have no image on the base scale, a source without a name,
-        another base.
+        another base, bounds that are no two numbers.
 
     Notes
     -----
@@ -117,6 +117,8 @@ class NormalScores:
         if not ((probabilities > 0) & (probabilities < 1)).all():
             raise InputError("probabilities must lie between 0 and 1, both excluded")
         _increasing(self.base.forward(amounts).tolist(), f"amounts on the {_name(self.base)} scale")
+        bounds = None if self.bounds is None else public_bounds(self.bounds, self.source)
+        object.__setattr__(self, "bounds", bounds)
         object.__setattr__(self, "amounts", tuple(amounts.tolist()))
         object.__setattr__(self, "probabilities", tuple(probabilities.tolist()))
 
