@@ -194,6 +194,7 @@ def test_other_values_at_some_entries(survey: Path) -> None:
         ("[model]\nkind = 'money'", r"model\.kind: Input should be 'amount', 'count' or 'share'"),
         ("[nothing]\nx = 1", r"nothing: there is no such entry"),
         ("epsilon =", r"is not a plan: "),
+        (f"[survey]\nfile = '{'é' * 130}.csv'", r"survey\.file: .*a name in this path is longer than 255 bytes"),
         ("", r"is empty: surveysynth plan FILE"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import tomlkit
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .. import choices
 from ..errors import InputError
@@ -21,6 +21,16 @@ FILL_IN = "FILL IN"
 MechanismName = Literal["strict", "pseudo-posterior", "per-instance", "weighted-e", "censored", "censored-weighted"]
 Pair = tuple[float, float]
 Positive = Annotated[float, Field(gt=0)]
+LONGEST = 255  # bytes of a name in a path, as file systems have it
+
+
+def _no_name_too_long(path: str) -> str:
+    if any(len(name.encode()) > LONGEST for name in Path(path).parts):
+        raise ValueError(f"a name in this path is longer than {LONGEST} bytes")
+    return path
+
+
+PathText = Annotated[str, AfterValidator(_no_name_too_long)]
 
 
 class Section(BaseModel):
@@ -45,7 +55,7 @@ class Section(BaseModel):
 class Survey(Section):
     """The confidential file, and how the sample was drawn."""
 
-    file: str | None = Field(
+    file: PathText | None = Field(
         None, description="csv, parquet, or a folder of such, Stata, SPSS or SAS; as seen from this file's folder"
     )
     weights: str | None = Field(None, description="column of survey weights")
@@ -112,7 +122,7 @@ class Privacy(Section):
     )
     unit: str | None = Field(None, description="column of what epsilon protects, as households; default a record")
     mechanism: MechanismName | None = Field(None, description="how records are protected")
-    reference: str | None = Field(None, description="folder of an earlier strict release of this survey")
+    reference: PathText | None = Field(None, description="folder of an earlier strict release of this survey")
     overlap: bool | None = Field(None, description="the reference's respondents are in this file, too: epsilons add up")
     between_psus: float | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
     delta: float | None = Field(
@@ -131,9 +141,9 @@ class Privacy(Section):
         None, ge=0, lt=1, description="no release where a record's risk of identification is above; never say it was"
     )
     reweight: int | None = Field(None, ge=0, description="steps of re-weighting")
-    policy: str | None = Field(None, description="file by surveysynth policy: it sets model, epsilon, mechanism and m")
+    policy: PathText | None = Field(None, description="file by surveysynth policy: it sets model, epsilon, mechanism and m")
     public: list[str] | None = Field(None, description="columns that you declare public; others stop the release")
-    ledger: str | None = Field(None, description="file that adds up what is spent")
+    ledger: PathText | None = Field(None, description="file that adds up what is spent")
     survey: str | None = Field(None, description="name of the survey in the ledger")
     cap: float | None = Field(None, gt=0, description="the most that may be spent on the survey")
 
@@ -206,7 +216,7 @@ class InParts(Section):
 
     workers: int | None = Field(None, ge=1, description="processes of this machine")
     scheduler: str | None = Field(None, description="address of a Dask scheduler, whose workers compute instead")
-    scratch: str | None = Field(
+    scratch: PathText | None = Field(
         None, description="folder in which data sets are made, and to which all workers can write"
     )
 
