@@ -141,7 +141,9 @@ class Privacy(Section):
         None, ge=0, lt=1, description="no release where a record's risk of identification is above; never say it was"
     )
     reweight: int | None = Field(None, ge=0, description="steps of re-weighting")
-    policy: PathText | None = Field(None, description="file by surveysynth policy: it sets model, epsilon, mechanism and m")
+    policy: PathText | None = Field(
+        None, description="file by surveysynth policy: it sets model, epsilon, mechanism and m"
+    )
     public: list[str] | None = Field(None, description="columns that you declare public; others stop the release")
     ledger: PathText | None = Field(None, description="file that adds up what is spent")
     survey: str | None = Field(None, description="name of the survey in the ledger")
