@@ -93,6 +93,9 @@ class Draws:
     integrated : bool
         Whether effects of PSUs were integrated out: a record's bound then depends on the privacy
         weights of its PSU.
+    led : bool
+        Whether the first draw, of a chain of its own, is one that the others were measured against: it is released
+        before any of them.
     """
 
     values: dict[str, Floats]
@@ -103,6 +106,7 @@ class Draws:
     weight: Floats = field(default_factory=lambda: np.empty(0))
     effects: dict[str, NDArray[Any]] = field(default_factory=dict)
     integrated: bool = False
+    led: bool = False
 
     def __post_init__(self) -> None:
         if self.weight.size == 0:
@@ -134,7 +138,14 @@ class Draws:
         here = list(chosen)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}
-        return replace(self, values=kept, effects=effects, chain=self.chain[here], weight=np.empty(0))
+        return replace(self, values=kept, effects=effects, chain=self.chain[here], weight=np.empty(0), led=False)
+
+    def before(self, others: Draws) -> Draws:
+        """This draw, and after it others that were measured against it."""
+        values = {name: np.concatenate([self.values[name], v]) for name, v in others.values.items()}
+        effects = {name: np.concatenate([self.effects[name], v]) for name, v in others.effects.items()}
+        chain = np.concatenate([[others.chain.min() - 1], others.chain])
+        return replace(others, values=values, effects=effects, chain=chain, weight=np.empty(0), led=True)
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,30 @@ def one_number(y, a, B=1.0):
     return clipped_target(one, np.zeros(n, dtype=np.intp), y[:, None], reference, np.full(n, a), B, NARROW, False)
 
 
+@pytest.mark.parametrize("a", [0.03, 0.1, 0.5, 1.0])
+def test_the_posterior_mean_of_a_variance_is_that_of_the_residuals_however_small_a(a):
+    """Coefficients integrated out, which a tempered file knows little of: by quadrature of the target, unclamped."""
+    rng, rows, each, B = np.random.default_rng(4), 12, 150, 40.0
+    row = np.repeat(np.arange(rows), each)
+    y = rng.normal(rng.normal(0, 0.3, rows)[row], 0.9)
+    reference = Density(np.zeros((rows, 1)), np.ones((1, 1)), **straight(rows, 1))
+    target = clipped_target(np.eye(rows), row, y[:, None], reference, np.full(len(y), a), B, WIDE, False).function()
+
+    def log_marginal(delta):
+        """Of the log standard deviation: the target is quadratic in the coefficients."""
+        at = np.append(np.zeros(rows), delta)
+        curvature = (target(at + 1e-3 * np.eye(rows + 1)[0])[1] - target(at)[1])[0] / -1e-3  # the same of each
+        best = at + np.append(target(at)[1][:rows] / curvature, 0.0)
+        return target(best)[0] - rows / 2 * np.log(curvature)
+
+    delta = np.linspace(-0.9, 0.6, 301)
+    log_p = np.array([log_marginal(x) for x in delta])
+    p = np.exp(log_p - log_p.max())
+    found = (p @ np.exp(2 * delta)) / p.sum()
+    residuals = y - (np.bincount(row, y) / each)[row]
+    np.testing.assert_allclose(found, residuals @ residuals / (len(y) - rows), rtol=0.01)
+
+
 @pytest.mark.slow
 def test_of_two_modes_chains_sample_what_the_density_says_whichever_record_decides():
     """Half of the file lies at -2, half at +2, or a record more on one side: chains agree with a grid."""

@@ -154,6 +154,7 @@ class Part:
     start: Codes
     tempering: Floats
     known: float
+    tempered: float
     added: float = 0.0
 
     @property
@@ -179,10 +180,25 @@ class Part:
         return np.tril_indices(self.d, -1)
 
     @property
+    def information(self) -> Floats:
+        """Of the file about each parameter, about: public, from n a at the reference."""
+        return np.repeat((1, 2, 1, 2, 2, 1), self.sizes) * self.known
+
+    @property
     def scale(self) -> Floats:
-        """Public standard deviations of the parameters, about: from n a at the reference."""
-        information = np.repeat((1, 2, 1, 2, 2, 1), self.sizes)
-        return np.asarray((information * self.known + self.precision) ** -0.5)
+        """Public standard deviations of the parameters, about."""
+        return np.asarray((self.information + self.precision) ** -0.5)
+
+    @property
+    def shrinkage(self) -> Floats:
+        """g (d,) of the prior exp(-g delta): see above."""
+        if self.d == 0:
+            return np.zeros(0)
+        seen = self.information / (self.information + self.precision)
+        beta, _, _, kappa, _, theta = np.split(seen, np.cumsum(self.sizes)[:-1])
+        fitted = beta.reshape(-1, self.d).sum(axis=0) + np.arange(self.d)
+        fitted[-1] += kappa.sum() + theta.sum()
+        return np.asarray((1 - self.tempered) * fitted + 2)
 
     @property
     def precision(self) -> Floats:
@@ -232,7 +248,8 @@ class Part:
         if self.curved:
             reference = reference._replace(kappa=self.reference.kappa, eta=self.reference.eta)
         (low, high, others), lower = self.limits, self.below
-        v, centre, precision = self.v, self.centre, self.precision
+        v, centre, precision, shrinkage = self.v, self.centre, self.precision, self.shrinkage
+        deltas = slice(self.ends[0], self.ends[1])
         of_slopes = self.W @ self.varying if self.curved else self.slope
 
         def part(point: Floats, offset: Floats) -> tuple[float, Floats, Floats]:
@@ -246,12 +263,13 @@ class Part:
                 g_mu, g_slope, g_offset, g,
             )  # fmt: skip
             away = point - centre
-            value -= float(precision @ away**2) / 2
+            value -= float(precision @ away**2) / 2 + float(shrinkage @ point[deltas])
             slopes = np.concatenate([
                 (self.W.T @ g_mu).ravel(), g.delta, g.lam[lower], g.kappa, g.eta,
                 (of_slopes.T @ g_slope).ravel() if self.curved else [],
             ])  # fmt: skip
             slopes -= precision * away
+            slopes[deltas] -= shrinkage
             return value, slopes, g_offset
 
         return part
@@ -520,6 +538,7 @@ def clipped_target(
     else:  # whole numbers, which no rounding makes depend on where the records lie
         known = np.rint(np.bincount(pattern, count, len(X)))
         tempering, counted = known * a[0], counted * count
+    tempered = float(a.mean())
     Q = whitening(X, known) if simulated is None else whitening(simulated, np.ones(len(simulated)))
     W, G = np.ascontiguousarray(X @ Q), len(X)
     log_odds = None if reference.zero is None else X @ reference.zero
@@ -559,7 +578,9 @@ def clipped_target(
         log_ref = np.concatenate([_log_density(v[:, at].T, normal, own[row[at]], curved) for at in blocks])
         counts = tempering * share
         added = added_variance(len(v)) if gridded else 0.0
-        return Part(normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about, added)
+        return Part(
+            normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about, tempered, added
+        )
 
     if zero is None or log_odds is None or reference.zero is None:
         about = float(tempering.sum()) if simulated is None else known_of(a, simulated)

@@ -316,6 +316,7 @@ def clipped_outcome(
     part = Part(
         NOTHING, np.empty((0, 0)), np.zeros((many, 1)), False, nowhere, np.empty((1, 0)), B, limits,
         np.empty((0, len(y))), np.zeros(len(y)), (a if present is None else a * present)[order], ends, of_places, known,
+        float(a.mean()),
     )  # fmt: skip
     if log_w is not None:
         given = np.column_stack([rows[at_row], family.size(at_y)])
