@@ -141,7 +141,7 @@ class Draws:
         return replace(self, values=kept, effects=effects, chain=self.chain[here], weight=np.empty(0), led=False)
 
     def before(self, others: Draws) -> Draws:
-        """This draw, and after it others that were measured against it."""
+        """The draw itself, and after it others that were measured against it."""
         values = {name: np.concatenate([self.values[name], v]) for name, v in others.values.items()}
         effects = {name: np.concatenate([self.effects[name], v]) for name, v in others.effects.items()}
         chain = np.concatenate([[others.chain.min() - 1], others.chain])

@@ -2,9 +2,14 @@
 
 With the reference's B_ref, Sigma_ref = L_ref L_ref' and whitened predictors W = X Q (W'W / n = I) a record's
 coordinates are v = L_ref^-1 (y - B_ref' x) and their means are beta' W: so beta = 0, Lambda = I is the reference.
-The prior is public: beta ~ N(0, 4 / rank), lambda and delta flat where eigenvalues of Lambda Lambda' lie within
-public limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2), and its slopes
-s = s_ref + theta' C' W with theta ~ N(0, .3^2 / (rank - 1)), C' W being what of W adds up to 0.
+The prior is public: beta ~ N(0, 4 / rank), lambda flat and delta ~ exp(-g' delta) where eigenvalues of Lambda Lambda'
+lie within public limits, and, where the weight is curved, kappa ~ N(kappa_ref, .2^2), eta ~ N(eta_ref, .12^2), and
+its slopes s = s_ref + theta' C' W with theta ~ N(0, .3^2 / (rank - 1)), C' W being what of W adds up to 0.
+
+A posterior tempered by a leaves p parameters beside a standard deviation open by 1 / a times as much as the file does.
+Integrated out, they make the variance (1 + p / (a n)) times that of the residuals under a flat prior of delta; with
+g = (1 - a) p + 2 its posterior mean is that of the residuals, RSS / (n - p), whatever a is.  Of p those count that are
+known better by the file than by their prior, each by the share of its information that the file has.
 
 Zeros, where they are an outcome of their own, and categories k, multinomial within public cells, stand in the same
 density and under the same clamp.  The log odds of a zero are those of the reference plus W psi, psi ~ N(0, 4); the log
@@ -137,7 +142,7 @@ class Part:
     (r, s) what of W slopes may go with, ``tempering`` (rows,) what C_B of each counts.  ``v`` (d, n) are the records'
     coordinates, in the order of their rows, and ``a`` (n,) their tempering; of very many records, those of the points
     of a public grid, which adds ``added`` to the variance of each coordinate.  ``known`` is about how many records'
-    worth of information they have, which is public.
+    worth of information they have, ``tempered`` the share of it that a record has; both are public.
     """
 
     reference: Normal
@@ -191,7 +196,7 @@ class Part:
 
     @property
     def shrinkage(self) -> Floats:
-        """g (d,) of the prior exp(-g delta): see above."""
+        """g of the prior exp(-g' delta): (d,)."""
         if self.d == 0:
             return np.zeros(0)
         seen = self.information / (self.information + self.precision)

@@ -93,7 +93,9 @@ class Strict(Mechanism):
     it by at most e^(2 epsilon), for exact draws.  The number of records and their predictors are public.
 
     It widens the posterior by a public factor instead of weighting single records down: means are not biased, and the
-    variance between the data sets is right.
+    variance between the data sets is right.  A first draw of few records for so many parameters is a rough reference,
+    under which the posterior is wider still: then data sets after the first are measured against that one's parameters.
+    They are released, so each data set is protected by the same factor whatever came before it.
 
     Parameters
     ----------
