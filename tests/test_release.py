@@ -1055,7 +1055,7 @@ BRIDGE[1, 3] = 1
 def test_no_suppressed_cell_follows_from_any_combination_of_published_ones(counts):
     table, names = counted(counts)
     small = (table["n"] < 5).to_numpy()
-    flagged = flag(table, names, 3, min_cell=5)
+    flagged = flag(table, names, min_cell=5)
     hidden = flagged["estimate"].isna().to_numpy()
     assert small.any() and (hidden | ~small).all() and not hidden.all()
     assert not solvable(table, names, hidden).any()
@@ -1106,7 +1106,7 @@ def test_suppression_takes_no_more_than_it_needs():
     counts = np.full((6, 4), 40)
     counts[2, 1] = 3
     table, names = counted(counts, ["count", "mean"])
-    hidden = flag(table, names, 3, min_cell=5).loc[lambda f: f["estimate"].isna(), [*names, "statistic"]]
+    hidden = flag(table, names, min_cell=5).loc[lambda f: f["estimate"].isna(), [*names, "statistic"]]
     assert len(hidden) == 8  # a rectangle, in the counts and in the means
     assert hidden.groupby("statistic")["v0"].nunique().tolist() == [2, 2]
     assert hidden.groupby("statistic")["v1"].nunique().tolist() == [2, 2]
@@ -1114,9 +1114,9 @@ def test_suppression_takes_no_more_than_it_needs():
 
 def test_a_table_without_small_cells_hides_nothing():
     table, names = counted(np.full((3, 3), 5))
-    assert flag(table, names, 3, min_cell=5)["estimate"].notna().all()
+    assert flag(table, names, min_cell=5)["estimate"].notna().all()
     empty, _ = counted(np.array(3))
-    assert flag(empty, [], 3, min_cell=5)["estimate"].isna().all()
+    assert flag(empty, [], min_cell=5)["estimate"].isna().all()
 
 
 def test_internal_files_are_not_lost_to_a_release_that_was_read(written):

@@ -164,7 +164,7 @@ class ReleaseInFiles:
         if key not in self._tables:
             self._tables[key] = self._tabulated(names, outcomes, statistics)
         known = self.m > 1 or bool(self._of_model)  # how data sets differ
-        table = flag(self._tables[key], names, 2 if known else 1, min_cell=min_cell, cv_limit=cv_limit, whole=True)
+        table = flag(self._tables[key], names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=True)
         if "digits" in self.method:
             table.attrs["digits"] = self.method["digits"]
         return table

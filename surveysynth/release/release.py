@@ -253,7 +253,7 @@ class Release:
         ]
         known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
         table = stacked(parts)
-        flagged = flag(table, names, 2 if known else 1, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)
+        flagged = flag(table, names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)
         if isinstance(where, str):
             flagged.attrs["where"] = where
         if "digits" in self.method:

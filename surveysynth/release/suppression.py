@@ -19,8 +19,8 @@ from ..validation import positive, whole
 def flag(
     table: pd.DataFrame,
     by: list[str],
-    m: int,
     *,
+    between: bool = True,
     min_cell: int | None = None,
     cv_limit: float | None = None,
     whole: bool = True,
@@ -32,8 +32,8 @@ def flag(
     table : pandas.DataFrame
         From :func:`surveysynth.estimation.tables.tabulate`.
     by : list of str
-    m : int
-        Data sets combined; with one there is no between variance, which is flagged.
+    between : bool
+        Whether standard errors have the variance between data sets; that they have not is flagged.
     min_cell : int, optional
         Cells of fewer records are blanked, and further ones that would give them away.  Both carry
         the same flag, so that it does not show which are small.
@@ -54,7 +54,7 @@ def flag(
         for i in np.flatnonzero(where):
             flags[i].append(text)
 
-    if m == 1:
+    if not between:
         say(np.ones(len(table), dtype=bool), "one data set: no between variance")
     count = (table["statistic"] == "count").to_numpy()
     public = count & (table["se"] == 0).to_numpy()
