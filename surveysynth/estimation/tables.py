@@ -407,6 +407,8 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         table["category"] = table["category"].fillna("")
     table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))
     table.attrs["labels"] = {name: text for t in tables for name, text in t.attrs["labels"].items()}
+    if any("modelled" in t.attrs for t in tables):
+        table.attrs["modelled"] = True
     return table
 
 

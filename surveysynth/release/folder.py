@@ -153,7 +153,10 @@ def _write_public(
         forms.write(table, document, folder / f"tables{suffix}")
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
     records = files[f"synthetic_1.{format}"]["records"]
-    plain, heading = "\n".join(document.protected), _heading(release, records, format, min_cell, printed=bool(printed))
+    heading = _heading(
+        release, records, format, min_cell, printed=bool(printed), modelled=table.attrs.get("modelled", False)
+    )
+    plain = "\n".join(document.protected)
     said = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
     (folder / "report.txt").write_text(said, encoding="utf-8")
     files |= {"report.txt": described(folder / "report.txt")}
@@ -225,7 +228,9 @@ def _write_metadata(
     write_metadata(folder, resources, about)
 
 
-def _heading(release: Release, records: int, format: str, min_cell: int | None, *, printed: bool) -> str:
+def _heading(
+    release: Release, records: int, format: str, min_cell: int | None, *, printed: bool, modelled: bool
+) -> str:  # fmt: skip
     """What the files are and how to use them, for a reader who has nothing else."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
@@ -241,8 +246,8 @@ def _heading(release: Release, records: int, format: str, min_cell: int | None, 
         + "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
         "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
         "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates"
-        + ("" if release.without_model else
-           ", or, where it is larger, with the variance between files that the model has at its released parameters")
+        + (", or, where it is larger, with the variance between files that the model has at its released parameters"
+           if modelled else "")
         + (", tables.xlsx and tables.html hold them as they are printed." if printed else ".")
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
         + _heading_of_counts(release)

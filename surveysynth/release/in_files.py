@@ -165,6 +165,8 @@ class ReleaseInFiles:
             self._tables[key] = self._tabulated(names, outcomes, statistics)
         known = self.m > 1 or bool(self._of_model)  # how data sets differ
         table = flag(self._tables[key], names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=True)
+        if self._of_model:
+            table.attrs["modelled"] = True
         if "digits" in self.method:
             table.attrs["digits"] = self.method["digits"]
         return table

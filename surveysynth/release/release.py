@@ -651,11 +651,6 @@ class Release:
         except InputError:  # data sets that were drawn again can lack a domain, or what a derived column is computed of
             return make()
 
-    @property
-    def without_model(self) -> bool:
-        """Whether standard errors of tables are those of the files alone."""
-        return self._in_small is None
-
     @cached_property
     def _in_small(self) -> SurveyDesign | None:
         first = self.datasets[0]

@@ -79,6 +79,14 @@ def test_damaged_parameters_are_refused_and_the_files_tables_remain(release, nam
     )
 
 
+def test_the_text_beside_tables_names_the_variance_that_they_have(release, tmp_path, monkeypatch):
+    said = "the variance between files that the model has at its released parameters"
+    assert said in (release.write(tmp_path / "model", by="gender") / "public" / "report.txt").read_text()
+    monkeypatch.setattr(ss.Release, "_in_small", None)
+    files = dataclasses.replace(release)
+    assert said not in (files.write(tmp_path / "files", by="gender") / "public" / "report.txt").read_text()
+
+
 def test_of_differences_it_is_the_larger_too(release, monkeypatch):
     usual = release.differences({"gender": ("f", "m")}, statistic=["count", "mean"])
     monkeypatch.setattr(ss.Release, "_in_small", None)
