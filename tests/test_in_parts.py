@@ -129,6 +129,37 @@ def test_tables_are_those_that_the_written_data_sets_give_samplics(done, tmp_pat
     assert "8,000 records" in repr(release)
 
 
+def test_it_is_compared_with_the_files_it_was_made_from_as_in_memory(done, people, tmp_path, small_parts):
+    release, files = done[0], split(people, tmp_path, 3)
+    found = ss.compare(files, release, by=["region", "age"])
+    written = ss.read_release(release.write(tmp_path / "release"))
+    there = ss.compare(ss.SurveyDesign(people, weights="w"), written, by=["region", "age"])
+    for name in ("cells", "summary", "distributions", "curves", "pmse", "joint"):
+        one, other = getattr(found, name), getattr(there, name)
+        keys = [c for c in one if one[c].dtype == object or not pd.api.types.is_numeric_dtype(one[c])]
+        pd.testing.assert_frame_equal(
+            one.sort_values(keys, ignore_index=True), other.sort_values(keys, ignore_index=True), rtol=1e-9,
+            check_dtype=False,
+        )  # fmt: skip
+    assert "of 8,000 records of each file, at random" in str(found)
+    with pytest.raises(ss.InputError, match="the files have no column 'pay', which the release has"):
+        ss.compare(split(people.drop(columns="pay"), tmp_path, 2), release)
+    with pytest.raises(ss.InputError, match="the confidential parquet files by their names"):
+        ss.compare(ss.SurveyDesign(people, weights="w"), release)
+
+
+def test_distributions_are_of_some_records_of_a_large_file(done, people, tmp_path, small_parts, monkeypatch):
+    """Within what 2,000 records of 8,000 leave open: a distance of 1.63 / sqrt(2,000), at 1%."""
+    release, files = done[0], split(people, tmp_path, 2)
+    whole = ss.compare(files, release, by="region")
+    monkeypatch.setattr("surveysynth.release.comparison.SOME", 2_000)
+    some = ss.compare(files, release, by="region")
+    pd.testing.assert_frame_equal(some.cells, whole.cells)
+    apart = (some.distributions["largest"] - whole.distributions["largest"]).abs().max()
+    assert 0 < apart < 2 * 1.63 / np.sqrt(2_000)
+    assert "of 2,000 records of each file" in str(some)
+
+
 def test_strata_are_in_the_errors_of_tables(people, tmp_path, small_parts):
     release = released(split(people, tmp_path, 2), strata="age")
     table = release.tables(by=["region", "age"])

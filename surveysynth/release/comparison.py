@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
 from ..design.discrete import is_label
+from ..design.parts import Parts, values_of
+from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
+from ..estimation.in_parts import DataSet, tables_in_parts
 from ..estimation.intervals import overlap
 from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
+from .in_files import ReleaseInFiles
 from .release import Release
 
 Floats = NDArray[np.float64]
@@ -31,6 +35,7 @@ RARE = 0.01  # chance of more misses than ``most``
 ROUNDING = 1e-9  # of an estimate
 POINTS = 400  # of a curve
 CLASSES = 10  # of a side of a joint distribution
+SOME = 100_000  # records of a file in parts that distributions are of: a distance of .005 is noise
 NOTICE = (
     "NOT FOR PUBLICATION. These files are computed from the confidential file: they compare it with a release, cell by "
     "cell."
@@ -81,6 +86,8 @@ class Comparison:
         Records of the file without an outcome, which are in no estimate.
     smoothed : bool
         Whether the weights of the release are smoothed.
+    of_some : int
+        Records, at random, of the file and of each data set that all but the cells is computed from; 0 where it is all.
 
     Examples
     --------
@@ -103,6 +110,7 @@ class Comparison:
     grids: dict[tuple[str, str], tuple[Floats, Floats]]
     left_out: int
     smoothed: bool = False
+    of_some: int = 0
 
     def write(self, folder: str | Path) -> Path:
         """Write every table and figure to a new private folder (mode 0700, files 0600).
@@ -153,6 +161,8 @@ class Comparison:
             )
         together = self.pmse.iloc[-1]
         lines.append(f"pMSE {together['ratio']:.2f} times the expected one of all together: {PROPER}")
+        if self.of_some:
+            lines.append(f"distributions and the pMSE are of {self.of_some:,} records of each file, at random")
         if self.smoothed:
             lines.append(SMOOTHED)
         if self.left_out:
@@ -192,8 +202,8 @@ def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
 
 
 def compare(
-    design: SurveyDesign,
-    release: Release,
+    design: SurveyDesign | Source,
+    release: Release | ReleaseInFiles,
     by: str | Sequence[str] | None = None,
     *,
     statistic: str | Sequence[str] | None = None,
@@ -208,10 +218,11 @@ def compare(
 
     Parameters
     ----------
-    design : SurveyDesign
-        The confidential file.  Records without an outcome are left out.
-    release : Release
-        Made from it.
+    design : SurveyDesign, or str, Path or list of such
+        The confidential file.  Records without an outcome are left out.  Of a release in files parquet files, as
+        :func:`surveysynth.synthesize_in_parts` took them.
+    release : Release or ReleaseInFiles
+        Made from it.  In files cells are from passes over all records, distributions from 100,000 of them, at random.
     by : str or list of str, optional
         Variables of the cells, as for :meth:`Release.tables`; default :meth:`Release.table_predictors`.
     statistic, quantiles, poverty_line
@@ -247,8 +258,13 @@ def compare(
     >>> {"estimate_release", "std_diff", "overlap", "holds"} <= set(comparison.cells)
     True
     """
+    if isinstance(release, ReleaseInFiles) and not isinstance(design, SurveyDesign):
+        return _in_parts(Parts.of(design), release, by, statistic)
     if not isinstance(design, SurveyDesign) or not isinstance(release, Release):
-        raise InputError("compare(design, release): the confidential file as a SurveyDesign, and its release")
+        raise InputError(
+            "compare(design, release): the confidential file as a SurveyDesign, and its release; of a release in files "
+            "the confidential parquet files by their names"
+        )
     names = release.table_predictors() if by is None else as_list(by)
     known = {name: how for name, how in release.derived.items() if how is not None and name not in design.columns}
     design = design.assign(**known) if known else design
@@ -258,34 +274,59 @@ def compare(
             f"the file has no column {', '.join(map(repr, dict.fromkeys(lacking)))}, which the release has: is it the "
             "file that it was made from?"
         )
-    cells = _cells(design, release, names, statistic, quantiles, poverty_line)
-    file, datasets = _sides(design, release)
-    outcomes = [str(name) for name in file.frame if name not in (*release.predictors, *release.categorical)]
-    numbers = [name for name in outcomes if not is_label(file.frame[name])]
-    distributions, curves = _distributions(numbers, file, datasets)
-    missing = design.select(release.outcomes).isna().any(axis=1)
-    return Comparison(
-        by=tuple(names), cells=cells, summary=_summary(cells), distributions=distributions, curves=curves,
-        pmse=_propensity(release, file, datasets), joint=_joint(release, file, datasets),
-        grids={pair: _grids(*pair, file, datasets) for pair in combinations(numbers, 2)}, left_out=int(missing.sum()),
-        smoothed=str(release.method["weights"]).startswith("synthesized (smoothed"),
-    )  # fmt: skip
-
-
-def _cells(
-    design: SurveyDesign, release: Release, by: list[str], statistic: str | Sequence[str] | None,
-    quantiles: Sequence[float] | float, poverty_line: float | None,
-) -> pd.DataFrame:  # fmt: skip
-    """Estimates of the file and of the release, cell by cell."""
-    theirs = release.tables(by, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line)
+    theirs = release.tables(names, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line)
     asked = theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False)
     own = pd.concat([
         estimate(
-            design, outcome or None, by, which, quantiles=quantiles, missing="drop",
+            design, outcome or None, names, which, quantiles=quantiles, missing="drop",
             poverty_line=poverty_line if which == "poverty_rate" else None,
         )
         for outcome, which in asked
     ])  # fmt: skip
+    missing = design.select(release.outcomes).isna().any(axis=1)
+    return _comparison(release, names, _cells(own, theirs, names), *_sides(design, release), int(missing.sum()))
+
+
+def _in_parts(
+    parts: Parts, release: ReleaseInFiles, by: str | Sequence[str] | None, statistic: str | Sequence[str] | None
+) -> Comparison:  # fmt: skip
+    """As :func:`compare`: tables of files in parts, and distributions of some of their records."""
+    about = release.about
+    names = release.table_predictors() if by is None else as_list(by)
+    weights, strata = str(about.datasets[0].weights_name), about.datasets[0].strata_name
+    lacking = [c for c in (*about.predictors, *about.outcomes, weights) if c not in parts.names]
+    if lacking:
+        raise InputError(
+            f"the files have no column {', '.join(map(repr, lacking))}, which the release has: are they those that it "
+            "was made from?"
+        )
+    theirs = release.tables(names, statistic=statistic)
+    file = DataSet(parts, weights, release.combinations, strata)
+    outcomes, statistics = ([*theirs[of].drop_duplicates()] for of in ("outcome", "statistic"))
+    asked = [name for name in outcomes if name] or [*about.outcomes]
+    own = tables_in_parts([file], asked, names, statistics, {}, {}, (), release.workers)
+    rng = np.random.default_rng(0)
+    sides = [_some_of(each, about, weights, rng) for each in (parts, *map(Parts.of, release.files))]
+    return _comparison(about, names, _cells(own, theirs, names), sides[0], sides[1:], 0, len(sides[0].frame))
+
+
+def _comparison(
+    release: Release, names: Sequence[str], cells: pd.DataFrame, file: _Side, datasets: list[_Side], left_out: int,
+    of_some: int = 0,
+) -> Comparison:  # fmt: skip
+    outcomes = [str(name) for name in file.frame if name not in (*release.predictors, *release.categorical)]
+    numbers = [name for name in outcomes if not is_label(file.frame[name])]
+    distributions, curves = _distributions(numbers, file, datasets)
+    return Comparison(
+        by=tuple(names), cells=cells, summary=_summary(cells), distributions=distributions, curves=curves,
+        pmse=_propensity(release, file, datasets), joint=_joint(release, file, datasets),
+        grids={pair: _grids(*pair, file, datasets) for pair in combinations(numbers, 2)}, left_out=left_out,
+        smoothed=str(release.method["weights"]).startswith("synthesized (smoothed"), of_some=of_some,
+    )  # fmt: skip
+
+
+def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Estimates of the file and of the release, cell by cell."""
     keys = [c for c in (*QUANTITY, *by) if c in theirs and c in own]
     labels = [c for c in keys if c != "prob"]
     file, theirs = (table.assign(**{c: table[c].astype(str) for c in labels}) for table in (own, theirs))
@@ -348,6 +389,22 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
         return _Side(frame[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
 
     return side(design), [side(data) for data in release.datasets]
+
+
+def _some_of(parts: Parts, release: Release, weights: str, rng: np.random.Generator) -> _Side:
+    """Some records of a file in parts, at random."""
+    chosen = np.sort(rng.choice(parts.n, min(SOME, parts.n), replace=False))
+    names, pieces = [*release.outcomes, weights, *release.predictors], []
+    for part in range(len(parts)):
+        first = parts.first(part)
+        here = chosen[(chosen >= first) & (chosen < parts.first(part + 1))] - first
+        frame = parts.read(part, names)
+        numbers = {name: values_of(frame, name, first) for name in names[: len(release.outcomes) + 1]}
+        pieces.append(frame.assign(**numbers).iloc[here])
+    frame = pd.concat([piece.astype(dict.fromkeys(piece.select_dtypes("category"), object)) for piece in pieces])
+    weight = frame[weights].to_numpy()
+    frame = frame.rename(columns={weights: "weight" if "weight" not in release.predictors else "survey weight"})
+    return _Side(frame.reset_index(drop=True), weight / weight.sum())
 
 
 def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side]) -> tuple[pd.DataFrame, pd.DataFrame]:

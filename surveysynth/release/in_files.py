@@ -44,6 +44,8 @@ class ReleaseInFiles:
 
     Attributes
     ----------
+    about : Release
+        The same with two records of each combination of predictors and no outcomes: what is said of it.
     files, rows : tuple of Path
         Data sets, and the internal files of 64-bit numbers that say which row of the survey each record goes with.
     combinations : Combinations
@@ -63,7 +65,7 @@ class ReleaseInFiles:
     >>> release.write("release")  # doctest: +SKIP
     """
 
-    _about: Release  # its data sets have two records of each combination of predictors, for their types, and no numbers
+    about: Release  # its data sets have two records of each combination of predictors, for their types, and no numbers
     files: tuple[Path, ...]
     rows: tuple[Path, ...]
     combinations: Combinations
@@ -73,7 +75,7 @@ class ReleaseInFiles:
     _tables: dict[str, pd.DataFrame] = field(default_factory=dict)  # made so far, as each takes passes over the files
 
     def __repr__(self) -> str:
-        return repr(self._about).replace(f"{self._about.datasets[0].n:,} records", f"{self.n:,} records")
+        return repr(self.about).replace(f"{self.about.datasets[0].n:,} records", f"{self.n:,} records")
 
     @property
     def n(self) -> int:
@@ -83,22 +85,22 @@ class ReleaseInFiles:
     @property
     def m(self) -> int:
         """Number of data sets."""
-        return self._about.m
+        return self.about.m
 
     @property
     def privacy(self) -> PrivacyReport:
         """What is guaranteed, and what is taken as given."""
-        return self._about.privacy
+        return self.about.privacy
 
     @property
     def method(self) -> dict[str, Any]:
         """Public facts about how it was made; by its parameters it can be the reference of a later release."""
-        return self._about.method
+        return self.about.method
 
     @property
     def entered_before(self) -> bool:
         """Whether it was entered in a ledger."""
-        return self._about.entered_before
+        return self.about.entered_before
 
     def table_predictors(self) -> list[str]:
         """As :meth:`surveysynth.Release.table_predictors`.
@@ -108,7 +110,7 @@ class ReleaseInFiles:
         list of str
             In the order of the formula.
         """
-        return self._about.table_predictors()
+        return self.about.table_predictors()
 
     def manifest(self) -> dict[str, Any]:
         """As :meth:`surveysynth.Release.manifest`.
@@ -118,7 +120,7 @@ class ReleaseInFiles:
         dict
             As ``manifest.json`` has it, but for the files.
         """
-        return self._about.manifest()
+        return self.about.manifest()
 
     def tables(
         self,
@@ -158,7 +160,7 @@ class ReleaseInFiles:
 
         >>> release.tables(by=["region", "sex"], statistic="mean")  # doctest: +SKIP
         """
-        names, outcomes = preserved(self._about, by), synthesized(self._about, outcome)
+        names, outcomes = preserved(self.about, by), synthesized(self.about, outcome)
         statistics = ["count", "mean"] if statistic is None else as_list(statistic)
         key = repr((names, outcomes, statistics))
         if key not in self._tables:
@@ -211,30 +213,30 @@ class ReleaseInFiles:
         """
         tables = partial(self.tables, statistic=statistic, min_cell=min_cell, cv_limit=cv_limit)
         return written(
-            self._about, Path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format="parquet",
+            self.about, Path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format="parquet",
             min_cell=min_cell, overwrite=overwrite, files=self.files, rows=self.rows, records=self.n,
         )  # fmt: skip
 
     def _tabulated(self, by: Sequence[str], outcomes: Sequence[str], statistics: Sequence[str]) -> pd.DataFrame:
         data_sets = [self._data_set(file) for file in self.files]
         noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
-        labels = self._about.datasets[0].labels
+        labels = self.about.datasets[0].labels
         return tables_in_parts(data_sets, outcomes, by, statistics, labels, noise, self._of_model, self.workers)
 
     @cached_property
     def _of_model(self) -> tuple[SurveyDesign, ...]:
         """Small data sets whose parameters were drawn again, as those of :class:`Release`."""
-        of, weights = self.combinations, str(self._about.datasets[0].weights_name)
-        small = of_combinations(of.frame, of.records, self._about.outcomes, weights, self.total)
+        of, weights = self.combinations, str(self.about.datasets[0].weights_name)
+        small = of_combinations(of.frame, of.records, self.about.outcomes, weights, self.total)
         return () if small is None else drawn_again(small, self.method)
 
     def _data_set(self, file: Path) -> DataSet:
-        head = self._about.datasets[0]
+        head = self.about.datasets[0]
         return DataSet(Parts.of(file), str(head.weights_name), self.combinations, head.strata_name)
 
     def _under_other_noise(self, first: DataSet, outcomes: Sequence[str]) -> dict[str, list[Column]]:
         """Outcomes of the first data set as other noise in the scores would have made them: as ``Release.redrawn``."""
-        said = self._about.method.get("private_scores", {})
+        said = self.about.method.get("private_scores", {})
         scores: dict[str, PrivateScores] = {outcome: from_json(text) for outcome, text in said.items()}
         others: dict[str, list[PrivateScores]] = {outcome: [] for outcome in scores}
         rng = np.random.default_rng(0)

@@ -418,7 +418,7 @@ class Plan:
         if (ledger := self.ledger) is not None:
             ledger.check(asked["epsilon"])  # before the work
         made = go_on(unfinished, asked) if unfinished else synthesize_in_parts(**asked, seed=seed)
-        return replace(made, _about=_saying(made._about, notes, facts))
+        return replace(made, about=_saying(made.about, notes, facts))
 
     def _about(self) -> dict[str, Any]:
         """What the plan says of the release to its readers."""
