@@ -104,7 +104,7 @@ class Reference:
             There is no such folder; the release is not one of ``Strict``.
         """
         said = release.method if isinstance(release, Published) else _manifest(Path(release))
-        if "reference" not in said:
+        if not said.get("reference"):  # of a user's own model it is empty
             raise InputError(
                 "this release holds no parameters that a reference could be made of: only releases of Strict() do"
             )

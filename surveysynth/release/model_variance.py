@@ -28,7 +28,7 @@ FEW = 10  # of them of a combination of predictors
 
 def refusal(design: SurveyDesign, method: dict[str, Any]) -> str | None:
     """Why data sets like ``design`` cannot be made again, if so."""
-    said = read_published(method["reference"]) if "reference" in method else None
+    said = read_published(method["reference"]) if method.get("reference") else None  # of a user's model it is empty
     if said is None or not isinstance(said.synthesizer, FBS) or "known" not in said.values:
         return "between='model' is for releases of Strict() and FBS: use between='files'"
     if said.synthesizer.missing != "fail":

@@ -65,10 +65,10 @@ def test_by_default_it_is_the_larger_of_the_two(release):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("values", None), ("synthesizer", {"class": "Forest"}), ("values", {"B": []}), (None, None)],
+    [("values", None), ("synthesizer", {"class": "Forest"}), ("values", {"B": []}), ("columns", 3)],
 )
 def test_damaged_parameters_are_refused_and_the_files_tables_remain(release, name, value):
-    kept = None if name is None else release.method["reference"] | {name: value}
+    kept = release.method["reference"] | {name: value}
     if name == "values" and value:
         kept["values"] = release.method["reference"]["values"] | value
     forged = dataclasses.replace(release, method=release.method | {"reference": kept})
