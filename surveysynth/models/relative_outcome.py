@@ -45,6 +45,8 @@ DRAWN = (
     "cells of the predictors, and are held within .05 and 50 times the mean"
 )
 
+OF_WEIGHT = "the log weight's coefficients and standard deviation have priors around those of the reference, as in FBS"
+
 S = TypeVar("S", bound=Standardized)
 
 
@@ -284,6 +286,6 @@ class RelativeOutcome(BoundedRows[S]):
 
     def said_of_reference(self, public: Public) -> list[str]:
         """What the strict mechanism's prior and files take as given, in sentences."""
-        of_weight = [DRAWN] if public.public_weights is None else []
+        of_weight = [OF_WEIGHT, DRAWN] if public.public_weights is None else []
         within = [] if self.bounds is None else [WITHIN.format(*self.bounds)]
         return [REFERENCE_PRIOR, *within, ROOM, *of_weight]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.base import Boundable, Synthesizer
+from ..models.base import Boundable, Relative, Synthesizer
 from ..models.draws import Draws, Sampler
 from ..models.records import Records
 from .units import Unit
@@ -91,7 +92,9 @@ class ProtectedFit:
     parts : tuple of (str, float)
         What else was computed under an epsilon of its own.
     reference : Draws or None
-        What log densities were measured against.
+        What log densities were measured against; where draws are led, of all but the leading one.
+    first : Draws or None
+        The first draw, where there is one: the reference, or that of the leading draw.
     cap : float, optional
         Overall bound that is declared, where it is neither the largest of ``bounds`` nor a clamp.
     sequence : tuple of (str, ProtectedFit)
@@ -115,6 +118,7 @@ class ProtectedFit:
     asked: int = 0
     parts: tuple[tuple[str, float], ...] = ()
     reference: Draws | None = None
+    first: Draws | None = None
     cap: float | None = None
     sequence: tuple[tuple[str, ProtectedFit], ...] = ()
     epsilon: float | None = None
@@ -131,6 +135,25 @@ class ProtectedFit:
         """Least bound of the records with 0 < alpha_i < 1, as a share of Delta; 1 where there are none."""
         some = (self.alpha > 0) & (self.alpha < 1)
         return float(self.bounds[some].min() / self.bounds.max()) if some.any() else 1.0
+
+    def log_ratio(self, model: Relative[Any], records: Records, draws: Draws) -> Floats:
+        """log p of records less that under what each draw was measured against: (S, r).
+
+        Parameters
+        ----------
+        model : Relative
+            The one that was fitted.
+        records : Records
+        draws : Draws
+            Of the posterior: all, or some, the leading one first where it is among them and they are led.
+        """
+        assert self.reference is not None  # as of every strict fit
+        if not draws.led or self.first is None:
+            return model.log_ratio_to(self.reference, records, draws)
+        leading, others = draws.some([0]), draws.some(range(1, draws.size))
+        return np.concatenate([
+            model.log_ratio_to(self.first, records, leading), model.log_ratio_to(self.reference, records, others)
+        ])  # fmt: skip
 
     @property
     def delta(self) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -313,7 +314,7 @@ class Fit:
             logs = model.log_density(some, draws)
         else:
             assert isinstance(model, Relative)  # as Strict.check_model sees to
-            logs = model.log_ratio_to(reference, some, draws)
+            logs = self.weighted.log_ratio(model, some, draws)
         added = times(alpha, logs)
         return added if clamp is None else np.clip(added, -clamp, clamp)
 
@@ -405,27 +406,41 @@ class Fit:
             ledger.check(of.epsilon)
         factor = self._variance_factor(positions, corrected=debias)
         chosen = self._corrected_draws(positions, debias)
+        with self._using(positions):
+            made = self._data_sets(of.m, chosen, rules, rule)
+            found = {} if factor is None else {"variance_factor": factor}
+            self.spent.extend(self._spent_by(of.m))
+            release = Release(
+                datasets=made.datasets,
+                privacy=report_notes.report(self, of, debias, factor, rule, rules, made.redrawn),
+                predictors=tuple(
+                    c for c in public_columns(self.design, self.synthesizer) if c in self.synthesizer.predictor_columns
+                ),
+                outcomes=self.synthesizer.outcomes,
+                categorical=self.synthesizer.categorical,
+                method=report_notes.method(self, debias) | found | self._published(positions)
+                | ({"edits": rules} if rules else {}),
+                internal=report_notes.internal(self) | made.internal,
+                count_roles=made.count_roles,
+            )
+            try:
+                return release.entered(ledger)
+            except BaseException:  # what the ledger refuses is not released, and no later report is to count it
+                del self.spent[-of.m :]
+                raise
+
+    @contextmanager
+    def _using(self, positions: list[int]) -> Iterator[None]:
+        """Draws that are used, whatever comes of them; one that leads others leads the next attempt, too.
+
+        What was measured against it would else be released without it, and epsilon counts it as released.
+        """
         self.used.extend(positions)
-        made = self._data_sets(of.m, chosen, rules, rule)
-        found = {} if factor is None else {"variance_factor": factor}
-        self.spent.extend(self._spent_by(of.m))
-        release = Release(
-            datasets=made.datasets,
-            privacy=report_notes.report(self, of, debias, factor, rule, rules, made.redrawn),
-            predictors=tuple(
-                c for c in public_columns(self.design, self.synthesizer) if c in self.synthesizer.predictor_columns
-            ),
-            outcomes=self.synthesizer.outcomes,
-            categorical=self.synthesizer.categorical,
-            method=report_notes.method(self, debias) | found | self._published(positions)
-            | ({"edits": rules} if rules else {}),
-            internal=report_notes.internal(self) | made.internal,
-            count_roles=made.count_roles,
-        )
         try:
-            return release.entered(ledger)
-        except BaseException:  # what the ledger refuses is not released, and no later report is to count it
-            del self.spent[-of.m :]
+            yield
+        except BaseException:
+            if self.draws.led and 0 in positions:
+                self.used.remove(0)
             raise
 
     def _data_sets(

@@ -47,8 +47,8 @@ CURVED = (
 )
 REFERENCE_PRIOR = (
     "coefficients of K whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2 / K), the "
-    "covariance within public limits of its eigenvalues over those of the reference, under a prior by which variances "
-    "are not larger for what the draws leave open of the coefficients"
+    "covariance within public limits of its eigenvalues over those of the reference, under a prior that takes off "
+    "about what variances gain from what the draws leave open of the coefficients"
 )
 
 J = TypeVar("J", bound=JointRecords)

@@ -8,8 +8,13 @@ its slopes s = s_ref + theta' C' W with theta ~ N(0, .3^2 / (rank - 1)), C' W be
 
 A posterior tempered by a leaves p parameters beside a standard deviation open by 1 / a times as much as the file does.
 Integrated out, they make the variance (1 + p / (a n)) times that of the residuals under a flat prior of delta; with
-g = (1 - a) p + 2 its posterior mean is that of the residuals, RSS / (n - p), whatever a is.  Of p those count that are
-known better by the file than by their prior, each by the share of its information that the file has.
+g = (1 - a) p + 2 the posterior mean of the variance of one number is that of the residuals, RSS / (n - p), whatever a
+is, where nothing is clamped.  Each parameter counts by the share of its information that the file has.
+
+It is no more than that: what is fitted in units of an outcome's innovation (slopes, curvature) leaves about half of the
+inflation with that outcome, and the clamp takes off tails, under which variances come out smaller.  Tried on census
+workers beside a reference (epsilon 1, a n = 238), these about cancel: 1.02 to 1.05 times, 1.13 to 1.16 under a flat
+prior.  With t errors of 5 degrees of freedom, a reference 1 standard deviation off, B = 1 and a n = 9 p it was .75.
 
 Zeros, where they are an outcome of their own, and categories k, multinomial within public cells, stand in the same
 density and under the same clamp.  The log odds of a zero are those of the reference plus W psi, psi ~ N(0, 4); the log
@@ -543,7 +548,7 @@ def clipped_target(
     else:  # whole numbers, which no rounding makes depend on where the records lie
         known = np.rint(np.bincount(pattern, count, len(X)))
         tempering, counted = known * a[0], counted * count
-    tempered = float(a.mean())
+    tempered = float(a[0]) if count is not None else tempered_by(a)
     Q = whitening(X, known) if simulated is None else whitening(simulated, np.ones(len(simulated)))
     W, G = np.ascontiguousarray(X @ Q), len(X)
     log_odds = None if reference.zero is None else X @ reference.zero
@@ -607,6 +612,11 @@ def known_of(a: Floats, simulated: Floats | None) -> float:
     confidential.
     """
     return float(a.sum()) if simulated is None else float(a.sum()) * len(simulated) / len(a)
+
+
+def tempered_by(a: Floats) -> float:
+    """The mean of a (n,), each as often as it counts: what of the information of a record there is, about."""
+    return float(a @ a / a.sum())
 
 
 def _evenly(a: Floats, rows: Floats) -> Floats:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engines.hamiltonian import Target
-from .clipped_fit import PRIOR_SD, Normal, Part, known_of, means_of, straight, whitening
+from .clipped_fit import PRIOR_SD, Normal, Part, known_of, means_of, straight, tempered_by, whitening
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -316,7 +316,7 @@ def clipped_outcome(
     part = Part(
         NOTHING, np.empty((0, 0)), np.zeros((many, 1)), False, nowhere, np.empty((1, 0)), B, limits,
         np.empty((0, len(y))), np.zeros(len(y)), (a if present is None else a * present)[order], ends, of_places, known,
-        float(a.mean()),
+        tempered_by(a),
     )  # fmt: skip
     if log_w is not None:
         given = np.column_stack([rows[at_row], family.size(at_y)])

@@ -75,7 +75,7 @@ ASKED = (
 )
 NEXT = (
     "the first draw is rough for so many parameters: data sets after the first one are measured against that one's "
-    "parameters, which are released. Each is protected by the same factor, whatever was released before it"
+    "parameters, which epsilon counts as released. Each is protected by the same factor, whatever came before it"
 )
 FIRST = "a first draw of this file, under an epsilon of its own of {:.3g}"
 
@@ -95,7 +95,7 @@ class Strict(Mechanism):
     It widens the posterior by a public factor instead of weighting single records down: means are not biased, and the
     variance between the data sets is right.  A first draw of few records for so many parameters is a rough reference,
     under which the posterior is wider still: then data sets after the first are measured against that one's parameters.
-    They are released, so each data set is protected by the same factor whatever came before it.
+    Epsilon counts these as released, and each data set is protected by the same factor whatever came before it.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class Strict(Mechanism):
         parts = [("first draw", epsilon), ("shares of PSUs", of_psus)]
         rest = replace(budget, parts=(*budget.parts, *((name, spent) for name, spent in parts if spent)))
         refuse_modes(rest, n, d, parameters, tailed=model.tailed)
-        known, reference, rough = math.inf, measured, False
+        known, reference, first, rough = math.inf, measured, None, False
         if earlier is None:
             say("a first draw")
             a = unit.spread(tempered(Budget(epsilon, 1).bound, FIRST_CLAMP, confidential=later) * share)
@@ -229,12 +229,13 @@ class Strict(Mechanism):
             of_some = replace(pseudo, records=records.some(some)) if some.size < records.n else pseudo
             draws = _long_enough(of_some, measured, a[some], FIRST_CLAMP, present[some], first=True)
             _refuse_failed(draws)
-            reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
+            first = reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
         if asks:
             reference = model.with_psu_shares(
                 records, reference, self.between_psus, epsilon=of_psus, each=int(_sizes(pseudo).max()), known=known,
                 rng=pseudo.noise,
             )  # fmt: skip
+            first = None if first is None else reference
         b, clamp = rest.bound, clamp_of(rest, d, tailed=model.tailed)
         alpha = tempered(b, clamp, confidential=later) * share
         say("draws")
@@ -251,7 +252,9 @@ class Strict(Mechanism):
         draws = replace(draws, values=draws.values | {"known": np.full(draws.size, known)})
         alpha, bounds = alpha * assessment.present, np.full(len(share), b)
         held = clamp * tempered(b, clamp, confidential=later)
-        return ProtectedFit(math.nan, alpha, draws, bounds, clamp=held, parts=rest.parts, reference=reference)
+        return ProtectedFit(
+            math.nan, alpha, draws, bounds, clamp=held, parts=rest.parts, reference=reference, first=first
+        )
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
         """Refuse a model that cannot be measured against a reference (ModelError)."""

@@ -101,7 +101,12 @@ def own_chains(
     rows = []
     for _ in range(games):
         played = play(mechanism, file, side, stake, sampler)
-        rows.append(played.evidence(played.fitted.posterior.some(last), 1))
+        posterior = played.fitted.posterior
+        if posterior.led:  # as a release has them: the leading draw, and m - 1 of the others
+            draws = posterior.some([0]).before(posterior.some([1 + k for k in last][: stake.m - 1]))
+        else:
+            draws = posterior.some(last)
+        rows.append(played.evidence(draws, 1))
     return pd.concat(rows, ignore_index=True).assign(agreed=False)
 
 
@@ -210,17 +215,16 @@ class Played:
 
     def _ratios(self, record: JointRecords, draws: Draws) -> Floats:
         """Of every draw, to the reference: (S,)."""
-        assert self.fitted.reference is not None  # as of every strict fit
-        return self.model.log_ratio_to(self.fitted.reference, record, draws)[:, 0]
+        return self.fitted.log_ratio(self.model, record, draws)[:, 0]
 
     def _of_first(self, record: JointRecords) -> float:
         """Of the first draw, against the broad reference; 0 where there is none."""
         epsilon = dict(self.fitted.parts).get("first draw")
-        if epsilon is None or self.fitted.reference is None:
+        if epsilon is None or self.fitted.first is None:
             return 0.0
         a = Budget(epsilon, 1).bound / FIRST_CLAMP
         broad = self.model.broad_reference(self.records)
-        ratio = self.model.log_ratio_to(broad, record, self.fitted.reference)
+        ratio = self.model.log_ratio_to(broad, record, self.fitted.first)
         return float(a * np.clip(ratio[0, 0], -FIRST_CLAMP, FIRST_CLAMP))
 
     def _of_histogram(self, design: Any) -> float:
