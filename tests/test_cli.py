@@ -363,7 +363,7 @@ def test_demo_compares_with_the_truth(run):
     )
     assert 10 <= x <= 14 == len(margins)
     assert f"{x} of 14 intervals hold the population's mean (confidential: {y})" in out.splitlines()
-    stages = ["reading the file", "a first draw", "draws"]
+    stages = ["reading the file", "a first draw", "draws", "the other draws"]
     assert list(dict.fromkeys(line.partition(":")[0] for line in run.progress)) == stages
     assert Path("here/demo/comparison.png").stat().st_size > 10_000
     assert ss.read_release("here/demo/release").datasets[0].weights.sum() == pytest.approx(len(population))
