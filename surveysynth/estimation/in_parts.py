@@ -224,6 +224,8 @@ def tables_in_parts(
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "onepass"
     table.attrs["labels"] = {name: labels[name] for name in (*outcomes, *by) if name in labels}
+    if of_model:
+        table.attrs["modelled"] = True
     return table
 
 

@@ -20,12 +20,12 @@ from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
-from ..estimation.in_parts import DataSet, tables_in_parts
+from ..estimation.in_parts import tables_in_parts
 from ..estimation.intervals import overlap
 from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
-from .in_files import ReleaseInFiles
+from .in_files import ReleaseInFiles, as_data_set
 from .release import Release
 
 Floats = NDArray[np.float64]
@@ -293,7 +293,7 @@ def _in_parts(
     """As :func:`compare`: tables of files in parts, and distributions of some of their records."""
     about = release.about
     names = release.table_predictors() if by is None else as_list(by)
-    weights, strata = str(about.datasets[0].weights_name), about.datasets[0].strata_name
+    weights = str(about.datasets[0].weights_name)
     lacking = [c for c in (*about.predictors, *about.outcomes, weights) if c not in parts.names]
     if lacking:
         raise InputError(
@@ -301,7 +301,7 @@ def _in_parts(
             "was made from?"
         )
     theirs = release.tables(names, statistic=statistic)
-    file = DataSet(parts, weights, release.combinations, strata)
+    file = as_data_set(release, parts)
     outcomes, statistics = ([*theirs[of].drop_duplicates()] for of in ("outcome", "statistic"))
     asked = [name for name in outcomes if name] or [*about.outcomes]
     own = tables_in_parts([file], asked, names, statistics, {}, {}, (), release.workers)

@@ -165,10 +165,9 @@ class ReleaseInFiles:
         key = repr((names, outcomes, statistics))
         if key not in self._tables:
             self._tables[key] = self._tabulated(names, outcomes, statistics)
-        known = self.m > 1 or bool(self._of_model)  # how data sets differ
-        table = flag(self._tables[key], names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=True)
-        if self._of_model:
-            table.attrs["modelled"] = True
+        made = self._tables[key]
+        known = self.m > 1 or "modelled" in made.attrs  # how data sets differ
+        table = flag(made, names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=True)
         if "digits" in self.method:
             table.attrs["digits"] = self.method["digits"]
         return table
@@ -218,7 +217,7 @@ class ReleaseInFiles:
         )  # fmt: skip
 
     def _tabulated(self, by: Sequence[str], outcomes: Sequence[str], statistics: Sequence[str]) -> pd.DataFrame:
-        data_sets = [self._data_set(file) for file in self.files]
+        data_sets = [as_data_set(self, Parts.of(file)) for file in self.files]
         noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
         labels = self.about.datasets[0].labels
         return tables_in_parts(data_sets, outcomes, by, statistics, labels, noise, self._of_model, self.workers)
@@ -229,10 +228,6 @@ class ReleaseInFiles:
         of, weights = self.combinations, str(self.about.datasets[0].weights_name)
         small = of_combinations(of.frame, of.records, self.about.outcomes, weights, self.total)
         return () if small is None else drawn_again(small, self.method)
-
-    def _data_set(self, file: Path) -> DataSet:
-        head = self.about.datasets[0]
-        return DataSet(Parts.of(file), str(head.weights_name), self.combinations, head.strata_name)
 
     def _under_other_noise(self, first: DataSet, outcomes: Sequence[str]) -> dict[str, list[Column]]:
         """Outcomes of the first data set as other noise in the scores would have made them: as ``Release.redrawn``."""
@@ -247,6 +242,12 @@ class ReleaseInFiles:
             outcome: _columns(first, outcome, scores[outcome], others[outcome], self.workers)
             for outcome in outcomes if outcome in scores
         }  # fmt: skip
+
+
+def as_data_set(release: ReleaseInFiles, parts: Parts) -> DataSet:
+    """A file with the columns of a release, for tables: one of its data sets, or the confidential file."""
+    head = release.about.datasets[0]
+    return DataSet(parts, str(head.weights_name), release.combinations, head.strata_name)
 
 
 def _columns(

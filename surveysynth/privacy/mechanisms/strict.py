@@ -219,7 +219,7 @@ class Strict(Mechanism):
         parts = [("first draw", epsilon), ("shares of PSUs", of_psus)]
         rest = replace(budget, parts=(*budget.parts, *((name, spent) for name, spent in parts if spent)))
         refuse_modes(rest, n, d, parameters, tailed=model.tailed)
-        known, reference, first, rough = math.inf, measured, None, False
+        known, reference, rough = math.inf, measured, False
         if earlier is None:
             say("a first draw")
             a = unit.spread(tempered(Budget(epsilon, 1).bound, FIRST_CLAMP, confidential=later) * share)
@@ -229,13 +229,13 @@ class Strict(Mechanism):
             of_some = replace(pseudo, records=records.some(some)) if some.size < records.n else pseudo
             draws = _long_enough(of_some, measured, a[some], FIRST_CLAMP, present[some], first=True)
             _refuse_failed(draws)
-            first = reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
+            reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
         if asks:
             reference = model.with_psu_shares(
                 records, reference, self.between_psus, epsilon=of_psus, each=int(_sizes(pseudo).max()), known=known,
                 rng=pseudo.noise,
             )  # fmt: skip
-            first = None if first is None else reference
+        first = reference if earlier is None else None
         b, clamp = rest.bound, clamp_of(rest, d, tailed=model.tailed)
         alpha = tempered(b, clamp, confidential=later) * share
         say("draws")
