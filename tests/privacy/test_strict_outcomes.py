@@ -167,7 +167,10 @@ def test_what_a_record_contributes_is_its_clamped_ratio_to_the_reference(weights
         of_weight = draws["c"][:, :-1] @ records.x[chosen].T + draws["c"][:, -1:] * np.log1p(y)
         return count + norm.logpdf(records.log_w[chosen], of_weight, draws["sigma"][:, None])
 
-    ratio = logs(done.draws) - logs(reference)
+    assert done.weighted.posterior.led and done.weighted.first is not None
+    before = np.repeat(logs(reference), done.weighted.posterior.size, axis=0)
+    before[0] = logs(done.weighted.first)[0]  # the data sets after the first are measured against that one
+    ratio = logs(done.draws) - before
     alpha = done.weighted.alpha[chosen]
     assert done.contributions(chosen) == pytest.approx(np.clip(alpha * ratio, -b, b), abs=1e-8)
     attack = ss.membership_attack(done, seed=1)
