@@ -1,12 +1,14 @@
 """Very many records on a public grid: places are kept, bounds hold, and the maximum stays where it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from surveysynth.models.shared import clipped_fit
+from surveysynth.models.shared import clipped_fit, public_grid
 from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target, straight
 from surveysynth.models.shared.public_grid import REACH, STEP, added_variance, crowded, on_grid
 
@@ -102,6 +104,34 @@ def test_a_record_moves_the_target_by_no_more_than_off_the_grid(file):
             most = np.maximum(most, [abs(base - blanked), max(abs(base - each) for each in replaced)])
     assert 0 < most[0] <= A * CLAMP[d] * (1 + 1e-6)
     assert A * CLAMP[d] / 2 < most[1] <= 2 * A * CLAMP[d] * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("what", ["zeros", "predictors"])
+def test_which_records_are_zeros_or_have_what_predictors_does_not_decide_whether_there_is_a_grid(what, monkeypatch):
+    """Were it by what is confidential, one of two files that differ by a record would have one, and the other not."""
+    monkeypatch.setattr(public_grid, "MANY", 0)
+    monkeypatch.setattr(public_grid, "POINTS", {2: 3000, 3: 3000})
+    rng, reference = np.random.default_rng(6), REFERENCES[3]
+    if what == "zeros":  # half of them, and one less: 3,000 amounts, and 3,001
+        n, X, simulated, clamped = 6000, np.ones((1, 1)), None, 2
+        of_zeros = {"zero": np.zeros(1), "B_zero": reference.B[:, 1:], "L_zero": np.eye(2)}
+        reference, zeros = replace(reference, **of_zeros), [np.arange(n) < 3000, np.arange(n) < 2999]
+        rows = [np.zeros(n, np.intp)] * 2
+    else:  # 6,001 records in two predictor rows, and in three; C_B is confidential, too
+        n, X, clamped = 6001, np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 7.0]]), 4
+        simulated, zeros = X[np.arange(900) % 2], [None, None]
+        reference = replace(reference, B=np.vstack([reference.B, 0 * reference.B]), slope=np.zeros((2, 2)))
+        rows = [np.arange(n) % 2, np.where(np.arange(n) == 0, 2, np.arange(n) % 2)]
+    Y, a, values = rng.normal(size=(n, 3)), np.full(n, A), []
+    for row, zero in zip(rows, zeros, strict=True):
+        here = X[: row.max() + 1]
+        made = clipped_target(here, row, Y, reference, a, 1.8, NARROW, True, zero=zero, simulated=simulated)
+        at, own = made.function(), np.random.default_rng(1)
+        values.append([at(point)[0] for point in made.starts(60, own)])
+    one, other = np.array(values)
+    inside = np.isfinite(one)
+    assert inside.sum() > 20
+    assert np.abs(one[inside] - other[inside]).max() <= clamped * A * 1.8
 
 
 def test_the_maximum_is_that_of_the_records(file, monkeypatch):

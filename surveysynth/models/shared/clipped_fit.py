@@ -569,6 +569,9 @@ def clipped_target(
             cell, category = (np.concatenate([x, x[first]]) for x in (places.cell, places.category))
             places = Places(cell, category, places.K)
 
+    # whether records lie on a grid hangs on public numbers alone: which of them are zeros, or have what predictors, is not
+    rows = G if simulated is None else len(np.unique(simulated, axis=0))
+
     def part(normal: Normal, here: Bools, columns: slice, share: Floats, about: float, curved: bool) -> Part:
         chosen = np.flatnonzero(here)
         chosen = chosen[np.argsort(pattern[chosen], kind="stable")]
@@ -579,15 +582,14 @@ def clipped_target(
         for first in range(0, chosen.size, RECORDS):
             block = slice(first, first + RECORDS)
             v[:, block] = np.linalg.solve(normal.L, (Y[chosen[block], columns] - mean[pattern[chosen[block]]]).T)
-        gridded = count is not None
-        if not gridded and crowded(chosen.size, G, len(v)):
-            gridded = True
+        many = crowded(len(pattern), rows, len(v))
+        if many and count is None:
             v, of_records, start = on_grid(v, of_records, start)
         row = np.repeat(np.arange(len(W)), np.diff(start))
         blocks = [slice(first, first + RECORDS) for first in range(0, row.size, RECORDS)] or [slice(0)]
         log_ref = np.concatenate([_log_density(v[:, at].T, normal, own[row[at]], curved) for at in blocks])
         counts = tempering * share
-        added = added_variance(len(v)) if gridded else 0.0
+        added = added_variance(len(v)) if many or count is not None else 0.0
         return Part(
             normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about, tempered, added
         )
