@@ -569,7 +569,7 @@ def clipped_target(
             cell, category = (np.concatenate([x, x[first]]) for x in (places.cell, places.category))
             places = Places(cell, category, places.K)
 
-    # whether records lie on a grid hangs on public numbers alone: which of them are zeros, or have what predictors, is not
+    # whether there is a grid hangs on public numbers alone: which records are zeros, or have what predictors, is not
     rows = G if simulated is None else len(np.unique(simulated, axis=0))
 
     def part(normal: Normal, here: Bools, columns: slice, share: Floats, about: float, curved: bool) -> Part:
