@@ -66,8 +66,15 @@ def content(release):
     return [*map(pd.read_parquet, release.files), *rows, release.tables(by=["region", "age"])]
 
 
-def released(source, **settings):
-    return ss.synthesize_in_parts(source, "pay ~ region + C(age)", **(ROLES | SHORT | settings))
+def released(source, zeros=False, **settings):
+    model = ss.FBS("pay ~ region + C(age)", zeros=zeros)
+    return ss.synthesize_in_parts(source, model, **(ROLES | SHORT | settings))
+
+
+def some_without_pay(people):
+    """A quarter of them, more in the east."""
+    none = np.random.default_rng(4).random(len(people)) < np.where(people["region"] == "east", 0.3, 0.2)
+    return people.assign(pay=np.where(none, 0.0, people["pay"]))
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +165,26 @@ def test_distributions_are_of_some_records_of_a_large_file(done, people, tmp_pat
     apart = (some.distributions["largest"] - whole.distributions["largest"]).abs().max()
     assert 0 < apart < 2 * 1.63 / np.sqrt(2_000)
     assert "of 2,000 records of each file" in str(some)
+
+
+def test_zeros_are_an_outcome_of_their_own(people, tmp_path, small_parts):
+    """The same however the files are split; as many zeros as the file has; tables as from memory."""
+    people = some_without_pay(people)
+    release = released(split(people, tmp_path, 1), zeros=True)
+    same(content(released(split(people, tmp_path, 17), zeros=True)), content(release))
+    confidential = ss.SurveyDesign(people, weights="w")
+    by = {"by": "region", "statistic": "mean"}
+    truth = ss.estimate(confidential, "pay", **by)
+    table = release.tables(**by)
+    assert (np.abs(table["estimate"] - truth["estimate"]) / table["se"]).max() < 4
+    written = ss.read_release(release.write(tmp_path / "release", by="region"))
+    again = written.tables(**by)
+    for column in ("estimate", "se", "df", "ci_low", "ci_high"):
+        np.testing.assert_allclose(again[column].astype(float), table[column].astype(float), rtol=1e-9, err_msg=column)
+    none = written.assign(none=lambda frame: (frame["pay"] == 0) * 1.0).tables(by="region", outcome="none", statistic="mean")
+    own = ss.estimate(ss.SurveyDesign(people.assign(none=(people["pay"] == 0) * 1.0), weights="w"), "none", **by)
+    assert (np.abs(none["estimate"] - own["estimate"]) / none["se"]).max() < 4
+    assert own["estimate"].between(0.15, 0.35).all()
 
 
 def test_strata_are_in_the_errors_of_tables(people, tmp_path, small_parts):
@@ -262,9 +289,11 @@ def test_points_add_up_to_the_last_bit_however_the_file_is_split(d):
     assert whole.count.sum() == UNITS * (5000 - len(whole.far_row))  # so that a record counts as one, and no more
 
 
-def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_path, small_parts, monkeypatch):
+@pytest.mark.parametrize("zeros", [False, True])
+def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_path, small_parts, monkeypatch, zeros):
     monkeypatch.setattr(public_grid, "MANY", 1000)
-    monkeypatch.setattr(public_grid, "POINTS", {2: 300})
+    monkeypatch.setattr(public_grid, "POINTS", {1: 100, 2: 300})
+    people = some_without_pay(people) if zeros else people
     kept = {}
     points = in_parts._points
 
@@ -273,7 +302,7 @@ def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_pat
         return kept["points"]
 
     monkeypatch.setattr(in_parts, "_points", keep)
-    released(split(people, tmp_path, 2))
+    released(split(people, tmp_path, 2), zeros=zeros)
     records, reference = kept["points"], kept["reference"]
     count = records.count
     assert count.sum() == pytest.approx(len(people), rel=1e-12)
@@ -282,14 +311,16 @@ def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_pat
     whole = kept["some"]  # 8,000 records are all of the file, in its order
     assert whole.n == len(people)
     same_target = [
-        clipped_target(of.X, of.row, of.Y, density, np.full(of.n, 0.5), 1.4, NARROW, True, count=of.count)
+        clipped_target(of.X, of.row, of.Y, density, np.full(of.n, 0.5), 1.4, NARROW, True, zero=of.zero, count=of.count)
         for of in (whole, records)
     ]
     rng = np.random.default_rng(1)
     starts = same_target[0].starts(4, rng)
     values = np.array([[of.function()(start)[0] for of in same_target] for start in starts])
     np.testing.assert_allclose(values[:, 0] - values[0, 0], values[:, 1] - values[0, 1], atol=1e-4)
-    assert same_target[0].parts[0].added == same_target[1].parts[0].added > 0
+    for here, there in zip(same_target[0].parts, same_target[1].parts, strict=True):
+        assert here.added == there.added > 0
+    assert len(same_target[0].parts) == 1 + zeros
 
 
 def test_combinations_are_found_in_every_part(people):
@@ -328,7 +359,7 @@ def test_rows_of_the_file_are_named_in_whatever_part(people, tmp_path, small_par
 @pytest.mark.parametrize(
     ("model", "settings", "what"),
     [
-        (ss.FBS("pay ~ region", zeros=True), {}, "for amounts by FBS"),
+        (ss.FBS("pay ~ region", missing="impute"), {}, "none of them missing"),
         (ss.FBS("pay + C(age) ~ region"), {}, "for amounts by FBS"),
         (ss.FBP("pay ~ region"), {}, "for amounts by FBS"),
         ("pay ~ nowhere", {}, "no column 'nowhere'"),

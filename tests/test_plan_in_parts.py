@@ -74,7 +74,7 @@ def test_the_file_is_never_read_into_memory(people, monkeypatch):
     ("entry", "value", "said"),
     [
         ("survey.psu", ["region"], "survey.psu"),
-        ("model.zeros", True, "zeros="),
+        ("model.missing", "impute", "missing"),
         ("model.kind", "count", "model.kind"),
         ("model.later", ["rent ~ log(pay)"], "model.later"),
         ("privacy.mechanism", "pseudo-posterior", "privacy.mechanism"),

@@ -261,8 +261,10 @@ def _columns(
 
 
 def _both(own: PrivateScores, other: PrivateScores, y: Floats) -> tuple[Floats, Floats]:
-    return own.forward(y), other.forward(y)
+    amounts = y[y != 0] if own.zeros else y
+    return own.forward(amounts), other.forward(amounts)
 
 
 def _moved(own: PrivateScores, other: PrivateScores, mean: float, there: float, slope: float, y: Floats) -> Floats:
-    return other.inverse(there + slope * (own.forward(y) - mean))
+    moved = other.inverse(there + slope * (own.forward(y) - mean))
+    return np.where(y == 0, 0.0, moved) if own.zeros else moved

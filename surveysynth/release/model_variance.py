@@ -83,7 +83,7 @@ def in_small(design: SurveyDesign, method: dict[str, Any], derived: Collection[s
     """
     model: Any = read_published(method["reference"]).synthesizer
     weights = str(design.roles()["weights"])
-    if design.clustered or model.categorical or model.two_parts or method["weights"] == "public":
+    if design.clustered or model.categorical or method["weights"] == "public":
         return design if design.n <= MOST else None
     public = [name for name in design.frame if name not in (*model.outcomes, weights, *derived)]
     cells = design.frame[public].assign(**{weights: 1}).groupby(public or (lambda _: 0), sort=True, observed=True)

@@ -37,6 +37,7 @@ from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
 from ..models.normal.records import JointPublic, JointRecords
 from ..models.normal.relative import density_of
+from ..models.shared.clipped_fit import Normal
 from ..models.shared.normal_scores import binned, public_bounds, scores_of_counts
 from ..models.shared.predictors import predictor_rows
 from ..models.shared.public_grid import Points, crowded
@@ -79,6 +80,8 @@ class Roles:
         Public, of each outcome.
     strata : str or None
         One of the predictors.
+    zeros : bool
+        Whether zeros are an outcome of their own.
     """
 
     parts: Parts
@@ -87,6 +90,7 @@ class Roles:
     weights: str
     bounds: tuple[tuple[float, float], ...]
     strata: str | None
+    zeros: bool = False
 
     @classmethod
     def of(
@@ -105,11 +109,20 @@ class Roles:
             raise InputError(f"bounds= names other columns than the outcomes: {', '.join(model.outcomes)}")
         limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.outcomes)
         parts = Parts.of(source)
-        return cls(parts, predictors_of(parts, model, weights, strata), model.outcomes, weights, limits, strata)
+        predictors = predictors_of(parts, model, weights, strata)
+        return cls(parts, predictors, model.outcomes, weights, limits, strata, model.zeros)
 
     def read(self, part: int) -> pd.DataFrame:
         """These columns of a part."""
         return self.parts.read(part, [*self.predictors, *self.outcomes, self.weights])
+
+    def amounts(self, frame: pd.DataFrame, first: int) -> Floats:
+        """The outcomes of a part's records, (n, d), whose first has the number ``first`` (InputError: not finite)."""
+        return np.column_stack([values_of(frame, outcome, first) for outcome in self.outcomes])
+
+    def are_zero(self, amounts: Floats) -> NDArray[np.bool_]:
+        """Whose outcome is zero, where that is an outcome of its own: (n,)."""
+        return (amounts[:, 0] == 0) & self.zeros
 
 
 def predictors_of(parts: Parts, model: FBS, weights: str, strata: str | None) -> tuple[str, ...]:
@@ -156,10 +169,8 @@ def look(roles: Roles, part: int) -> Seen:
     w = values_of(frame, roles.weights, first)
     if (w <= 0).any():
         raise InputError(f"{roles.weights!r} is not positive in {rows(w <= 0, first=first + 1)}, and maybe in others")
-    counts = [
-        binned(values_of(frame, outcome, first), bounds)
-        for outcome, bounds in zip(roles.outcomes, roles.bounds, strict=True)
-    ]
+    y = roles.amounts(frame, first)
+    counts = [binned(own, bounds) for own, bounds in zip(y[~roles.are_zero(y)].T, roles.bounds, strict=True)]
     return Seen(Found.within(frame, roles.predictors, first), counts, float(w.sum()))
 
 
@@ -208,21 +219,21 @@ class Around:
     transforms : tuple
         Of the outcomes.
     mean_weight : float
-    mean : float array (G, d)
-        Of the reference, by row.
-    root : float array (d, d)
-        Factor of its covariance.
+    X : float array (G, K)
+        Rows of the model matrix.
+    kinds : tuple of Normal
+        The reference's numbers: of all records, or of amounts and of zeros.
     """
 
     file: File
     transforms: tuple[Transform, ...]
     mean_weight: float
-    mean: Floats
-    root: Floats
+    X: Floats
+    kinds: tuple[Normal, ...]
 
 
-def locate(around: Around, part: int) -> tuple[Floats, Codes]:
-    """Coordinates around the reference, (d, n), and rows of the model matrix, (n,), of the records of a part.
+def locate(around: Around, part: int) -> list[tuple[Floats, Codes]]:
+    """Coordinates around the reference, (d, n), and rows of the model matrix, (n,), of a part's records, by kind.
 
     Raises
     ------
@@ -231,22 +242,25 @@ def locate(around: Around, part: int) -> tuple[Floats, Codes]:
     """
     file, roles = around.file, around.file.roles
     frame, first = roles.read(part), roles.parts.first(part)
-    columns = [
-        transform.forward(values_of(frame, outcome, first))
-        for outcome, transform in zip(roles.outcomes, around.transforms, strict=True)
-    ]
+    y, row = roles.amounts(frame, first), file.row_of[file.combinations.of(frame)]
+    zero = roles.are_zero(y)
+    columns = [transform.forward(own) for own, transform in zip(y.T, around.transforms, strict=True)]
     Y = np.column_stack([*columns, np.log(values_of(frame, roles.weights, first) / around.mean_weight)])
-    row = file.row_of[file.combinations.of(frame)]
-    v = np.asarray(np.linalg.solve(around.root, (Y - around.mean[row]).T), dtype=np.float64)
-    wrong = ~np.isfinite(v).all(axis=0)
-    if wrong.any():
-        raise InputError(f"outcomes have no value on their scale in {rows(wrong, first=first + 1)}")
-    return v, row
+    located = []
+    for normal, of_kind in zip(around.kinds, (~zero, zero), strict=False):
+        rows_of_kind, own = row[of_kind], Y[of_kind, Y.shape[1] - len(normal.L) :]
+        v = np.asarray(np.linalg.solve(normal.L, (own - (around.X @ normal.B)[rows_of_kind]).T), dtype=np.float64)
+        wrong = np.zeros(len(row), dtype=bool)
+        wrong[of_kind] = ~np.isfinite(v).all(axis=0)
+        if wrong.any():
+            raise InputError(f"outcomes have no value on their scale in {rows(wrong, first=first + 1)}")
+        located.append((v, rows_of_kind))
+    return located
 
 
-def place(around: Around, part: int) -> Points:
-    """The points of a public grid that the records of a part lie on (InputError: as :func:`locate`)."""
-    return Points.of(*locate(around, part))
+def place(around: Around, part: int) -> list[Points]:
+    """The points of a public grid that the records of a part lie on, by kind (InputError: as :func:`locate`)."""
+    return [Points.of(v, row) for v, row in locate(around, part)]
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show the keys
@@ -505,8 +519,8 @@ def synthesize_in_parts(
 ) -> ReleaseInFiles:
     """Release a file that is larger than memory under :class:`Strict`, part by part.
 
-    For amounts by :class:`FBS` with a weight that is modelled, where every record is its own sampling unit.  What else
-    :func:`synthesize` can do it does in memory.
+    For amounts by :class:`FBS`, with or without zeros of their own, and a weight that is modelled, where every record
+    is its own sampling unit.  What else :func:`synthesize` can do it does in memory.
 
     Parameters
     ----------
@@ -643,8 +657,8 @@ def go_on(folder: str | Path, asked: Mapping[str, Any]) -> ReleaseInFiles:
     """
     run, (model, roles) = _unfinished(folder), check_arguments(**asked)
     was = run.of.file.roles, run.total, run.about.privacy.epsilon_requested, run.about.m
-    made = [getattr(run.of.model, name) for name in ("predictors", "weight", "prior")]
-    now = [getattr(model, name) for name in ("predictors", "weight", "prior")]
+    made = [getattr(run.of.model, name) for name in ("predictors", "weight", "prior", "zeros")]
+    now = [getattr(model, name) for name in ("predictors", "weight", "prior", "zeros")]
     if (*was, made) != (roles, *(asked[name] for name in ("population_total", "epsilon", "m")), now):
         raise InputError(f"the run in {str(folder)!r} was of another plan, or its files have changed")
     return run.finished(Workers(asked["workers"], asked["scheduler"]))
@@ -719,15 +733,17 @@ def _scored(
     scores: dict[str, str | Transform] = {}
     for j, (outcome, limit) in enumerate(zip(model.outcomes, limits, strict=True)):
         counts = np.sum([each.counts[j] for each in seen], axis=0)
-        scores[outcome] = scores_of_counts(counts, n, outcome, limit, share / len(limits), noise)
+        scores[outcome] = scores_of_counts(
+            counts, None if model.zeros else n, outcome, limit, share / len(limits), noise, zeros=model.zeros, most=n
+        )
     return replace(model, transform=scores)
 
 
 def _checked(model: Any) -> FBS:
     """Refuse what is not for files in parts (InputError)."""
-    if not isinstance(model, FBS) or model.categorical or model.two_parts or model.weight == "public":
+    if not isinstance(model, FBS) or model.categorical or model.weight == "public":
         raise InputError(
-            "files in parts are for amounts by FBS with a weight that is modelled, without zeros=, missing=, C() or "
+            "files in parts are for amounts by FBS with a weight that is modelled, without missing=, C() or "
             "weight='public': synthesize() has the others, in memory"
         )
     if not 1 <= len(model.numeric) <= 3 or model.missing != "fail":
@@ -788,15 +804,26 @@ def _points(
     file: File, model: FBS, some: JointRecords, mean_weight: float, team: Workers, reference: Draws
 ) -> JointRecords:  # fmt: skip
     """The records, as points of a grid around a reference where they are many."""
-    density, parts, together = density_of(reference), file.roles.parts, list[Points]()
-    around = Around(file, tuple(model.transforms()), mean_weight, some.X @ density.B, density.L)
-    if crowded(parts.n, len(some.X), len(density.L)):
+    density, parts = density_of(reference), file.roles.parts
+    kinds: tuple[Normal, ...] = (density, density.of_zeros) if model.zeros else (density,)
+    around = Around(file, tuple(model.transforms()), mean_weight, some.X, kinds)
+    made: list[tuple[Codes, Floats, Floats | None]] = []
+    if crowded(parts.n, len(some.X), len(density.L)):  # and so zeros are, which have one number less
+        together: list[Points] = []
         for points in team.each(place, around, len(parts)):  # of which there are no more with more parts
-            together = [Points.together([*together, points])]
-        row, v, count = together[0].records()
+            together = [Points.together(both) for both in zip(together, points, strict=True)] if together else points
+        made = [points.records() for points in together]
     else:
-        located = list(team.each(locate, around, len(parts)))
-        row, v = np.concatenate([r for _, r in located]), np.concatenate([v for v, _ in located], axis=1).T
-        count = None
-    Y = around.mean[row] + v @ density.L.T
-    return replace(some, row=row, y=Y[:, :-1], log_w=Y[:, -1], count=count)
+        for located in zip(*team.each(locate, around, len(parts)), strict=True):
+            v = np.concatenate([v for v, _ in located], axis=1).T
+            made.append((np.concatenate([row for _, row in located]), v, None))
+    row = np.concatenate([row for row, _, _ in made])
+    Y = np.zeros((len(row), len(density.L)))  # of zeros y is not looked at
+    zero = np.repeat([False, True][: len(made)], [len(row) for row, _, _ in made])
+    for normal, of_kind, (rows_of_kind, v, _) in zip(kinds, (~zero, zero), made, strict=False):
+        Y[of_kind, Y.shape[1] - len(normal.L) :] = (some.X @ normal.B)[rows_of_kind] + v @ normal.L.T
+    counts = [count for _, _, count in made if count is not None]
+    return replace(
+        some, row=row, y=Y[:, :-1], log_w=Y[:, -1], zero=zero if model.zeros else None,
+        count=np.concatenate(counts) if counts else None,
+    )  # fmt: skip
