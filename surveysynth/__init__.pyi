@@ -50,7 +50,7 @@ from .release.charging import resume
 from .release.comparison import Comparison, compare
 from .release.dossier import dossier, public_dossier
 from .release.identification import attribute_risk, identification_risk, match_risk, pairwise_weights
-from .release.in_files import ReleaseInFiles
+from .release.in_files import ReleaseInFiles, scan_release
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.release import Release, read_release
 from .synthesis.changes import diff
@@ -141,6 +141,7 @@ __all__ = [
     "resume",
     "resume_in_parts",
     "sampling",
+    "scan_release",
     "standard_deviations",
     "studies",
     "synthesize",

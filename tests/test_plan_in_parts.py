@@ -133,6 +133,24 @@ def test_a_run_that_was_cut_off_is_finished_by_its_plan(people, folder, run, mon
     )
 
 
+def test_the_command_compare_does_not_read_files_in_parts_into_memory(people, folder, run, monkeypatch):
+    plan = ss.Plan.read("plan.toml", {"model.formula": "pay ~ C(age)", "tables.by": ["age"]})
+    plan.write(plan.release(seed=1), "release")
+    memory = ss.compare(ss.SurveyDesign(people, weights="w", strata="age"), ss.read_release("release"), "age").cells
+
+    def whole(*_, **__):
+        raise AssertionError("a file was read")
+
+    for module, name in ((scan.Scan, "frame"), (read, "read_frame"), (pd, "read_parquet")):
+        monkeypatch.setattr(module, name, whole)
+    code, printed, _ = run("compare", "release", "--confidential", "plan.toml", "--by", "age", "--out", "compared")
+    assert code == 0
+    assert "of 4,000 records of each file, at random" in printed
+    cells = pd.read_csv(folder / "compared" / "cells.csv")
+    for column in ("estimate", "se", "estimate_release", "se_release"):
+        np.testing.assert_allclose(cells[column], memory[column].astype(float), rtol=1e-9, atol=1e-9, err_msg=column)
+
+
 def test_entries_can_be_set_whatever_was_looked_at(people, folder, monkeypatch):
     plan = ss.Plan.read("plan.toml")
     assert plan.design.n == len(people)  # as compare() has it

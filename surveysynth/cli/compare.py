@@ -36,11 +36,24 @@ def compare_command(
         raise InputError("name the confidential file, or its plan: --confidential silc.csv, --confidential plan.toml")
     if out is not None:
         check_new(out)
-    read = ss.read_release(release)
-    design, plan = design_of(confidential, read, weights, strata, psu)
-    found = plan.compare(read) if plan is not None and by is None else ss.compare(design, read, by)
+    found = _in_parts(release, confidential, list(by) if by else None) if not (weights or strata or psu) else None
+    if found is None:
+        read = ss.read_release(release)
+        design, plan = design_of(confidential, read, weights, strata, psu)
+        found = plan.compare(read) if plan is not None and by is None else ss.compare(design, read, by)
     console.print(str(found), markup=False, highlight=False, soft_wrap=True)
     if out is not None:
         print_written(f"{found.write(out)} (to keep)")
     else:
         console.print("--out folder/ keeps every cell.", markup=False, highlight=False)
+
+
+def _in_parts(release: Path, confidential: Path, by: list[str] | None) -> ss.Comparison | None:
+    """By passes over files, where a plan says so; None where it does not."""
+    if confidential.suffix != ".toml":
+        return None
+    plan = ss.Plan.read(confidential, None if by is None else {"tables.by": by})
+    parts = plan.settings.parts
+    if not parts.said:
+        return None
+    return plan.compare(ss.scan_release(release, workers=parts.workers or 1, scheduler=parts.scheduler))

@@ -127,12 +127,18 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 
 def read_folder(path: Path) -> dict[str, Any]:
     """The fields of the release whose public files are in a folder, as :func:`surveysynth.read_release` says."""
+    folder, manifest = verified(path)
+    return {"datasets": _read_datasets(folder, manifest), **fields_of(manifest)}
+
+
+def verified(path: Path) -> tuple[Path, dict[str, Any]]:
+    """Where a release's public files are, and their manifest, if every file is the one that it lists (InputError)."""
     folder = public_folder(path)
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
     manifest = read_manifest(folder / MANIFEST)
     verify(folder, manifest["files"])
-    return {"datasets": _read_datasets(folder, manifest), **fields_of(manifest)}
+    return folder, manifest
 
 
 def _write_public(

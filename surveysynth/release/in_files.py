@@ -14,16 +14,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design.parts import Combinations, Parts
+from ..design.parts import Combinations, Found, Parts, values_of
 from ..design.survey_design import SurveyDesign
+from ..errors import InputError
 from ..estimation.in_parts import Column, DataSet, regressions, tables_in_parts
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import PrivateScores
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.report import PrivacyReport
 from ..tasks import Workers
-from ..validation import as_list
-from .model_variance import drawn_again, of_combinations
+from ..validation import as_list, whole
+from .folder import verified
+from .manifest import fields_of, synthetic_files
+from .model_variance import drawn_again, of_combinations, refusal
 from .release import Release, preserved, synthesized, times_redrawn, written
 from .suppression import flag
 
@@ -40,19 +43,20 @@ class Scratch:
 
 @dataclass(frozen=True, repr=False)
 class ReleaseInFiles:
-    """m weighted synthetic data sets in parquet files, made by :func:`surveysynth.synthesize_in_parts`.
+    """m weighted synthetic data sets in parquet files, of :func:`surveysynth.synthesize_in_parts` or ``scan_release``.
 
     Attributes
     ----------
     about : Release
         The same with two records of each combination of predictors and no outcomes: what is said of it.
     files, rows : tuple of Path
-        Data sets, and the internal files of 64-bit numbers that say which row of the survey each record goes with.
+        Data sets, and the internal files of 64-bit numbers that say which row of the survey each record goes with, if
+        they are at hand.
     combinations : Combinations
         Of the predictors.
     total : float
         What the weights of each add up to.
-    folder : Scratch
+    folder : Scratch or None
         Where they are, until they are written to their place; it goes with this object.
     workers : Workers
         Who computes tables.
@@ -70,7 +74,7 @@ class ReleaseInFiles:
     rows: tuple[Path, ...]
     combinations: Combinations
     total: float
-    folder: Scratch
+    folder: Scratch | None
     workers: Workers
     _tables: dict[str, pd.DataFrame] = field(default_factory=dict)  # made so far, as each takes passes over the files
 
@@ -226,6 +230,8 @@ class ReleaseInFiles:
     def _of_model(self) -> tuple[SurveyDesign, ...]:
         """Small data sets whose parameters were drawn again, as those of :class:`Release`."""
         of, weights = self.combinations, str(self.about.datasets[0].weights_name)
+        if refusal(self.about.datasets[0], self.method) is not None or self.method["weights"] == "public":
+            return ()
         small = of_combinations(of.frame, of.records, self.about.outcomes, weights, self.total)
         return () if small is None else drawn_again(small, self.method)
 
@@ -242,6 +248,67 @@ class ReleaseInFiles:
             outcome: _columns(first, outcome, scores[outcome], others[outcome], self.workers)
             for outcome in outcomes if outcome in scores
         }  # fmt: skip
+
+
+def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = None) -> ReleaseInFiles:
+    """A release whose data sets are parquet files, which stay where they are: tables are from passes over them.
+
+    Every public file must be the one that the manifest lists, as for :func:`read_release`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The release folder, or its ``public`` folder as it was published.
+    workers : int
+        Processes of this machine that compute tables.
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers compute them instead; they read the same paths.
+
+    Returns
+    -------
+    ReleaseInFiles
+        Without what is internal.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_release`; data sets in csv, with PSUs, synthesized categories, derived columns, calibrated
+        weights or other weights for counts; predictors with more than a million combinations.
+
+    Examples
+    --------
+    >>> release = ss.scan_release("release/", workers=2)  # doctest: +SKIP
+    >>> release.tables(by=["region", "sex"])  # doctest: +SKIP
+    """
+    team = Workers(whole(workers, "workers"), scheduler)
+    folder, said = verified(Path(path))
+    files = tuple(folder / name for name in synthetic_files(said["m"], "parquet"))
+    beyond = [name for name in ("categorical", "derived", "count_design") if said.get(name)]
+    beyond += [role for role in ("psu", "poststrata", "auxiliary", "fpc", "repweights") if said["design"].get(role)]
+    beyond += [] if files[0].name in said["files"] else ["data sets in csv"]
+    if beyond:
+        raise InputError(
+            f"{str(path)!r} has {', '.join(beyond)}, which passes over files know nothing of: read_release() takes the "
+            "data sets into memory"
+        )
+    parts, weights, strata = Parts.of(files[0]), said["design"]["weights"], said["design"].get("strata")
+    names = tuple(dict.fromkeys([*said["public_predictors"], *([strata] if strata else [])]))
+    ordered = {name: kind["ordered"] for name, kind in said["levels"].items()}
+    found, sums = zip(*team.each(_look, (parts, names, weights), len(parts)), strict=True)
+    combinations = Combinations.together(found, names, ordered)
+    # two records of each, for their types: no stratum then has a single one
+    head = combinations.frame.take(np.repeat(np.arange(len(combinations.frame)), 2)).reset_index(drop=True)
+    head = head.assign(**dict.fromkeys((*said["synthesized"], weights), 1.0))
+    design = SurveyDesign(head, **said["design"] | {"lonely_psu": "fail"}, labels=said.get("labels"))
+    about = Release((design,) * said["m"], **fields_of(said))
+    return ReleaseInFiles(about, files, (), combinations, sum(sums), None, team)
+
+
+def _look(of: tuple[Parts, tuple[str, ...], str], part: int) -> tuple[Found, float]:
+    """The combinations of some columns in a part of a file, and the sum of its weights."""
+    parts, names, weights = of
+    frame, first = parts.read(part, [*names, weights]), parts.first(part)
+    return Found.within(frame, names, first), float(values_of(frame, weights, first).sum())
 
 
 def as_data_set(release: ReleaseInFiles, parts: Parts) -> DataSet:

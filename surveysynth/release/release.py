@@ -204,7 +204,7 @@ class Release:
             error is taken, of the files alone where the model has nothing to say: of other releases, of weights that
             are calibrated, by columns that are synthesized, of derived columns that a written release holds without
             their function, of domains or levels that data sets drawn again lack, and of more than 20,000 records with
-            PSUs, zeros, categories or public weights, or where a combination of predictors has less than one in 2,000.
+            PSUs, categories or public weights, or where a combination of predictors has less than one in 2,000.
         level, df, interval
             As for :func:`surveysynth.estimate`.
 

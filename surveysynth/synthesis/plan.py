@@ -628,13 +628,13 @@ class Plan:
         """
         check_place(self.place(folder), overwrite=overwrite)
 
-    def compare(self, release: Release) -> Comparison:
+    def compare(self, release: Release | ReleaseInFiles) -> Comparison:
         """A release beside the confidential file, by the variables and statistics of the plan: for the agency alone.
 
         Parameters
         ----------
-        release : Release
-            Made by this plan.
+        release : Release or ReleaseInFiles
+            Made by this plan; in files, the confidential file is not in memory either.
 
         Returns
         -------
@@ -646,7 +646,8 @@ class Plan:
         InputError
             As :func:`surveysynth.compare`.
         """
-        return compare(self.design, release, self.settings.tables.by, **self.statistics)
+        file = self.design if isinstance(release, Release) else self._folder / str(self.settings.survey.file)
+        return compare(file, release, self.settings.tables.by, **self.statistics)
 
     def to_toml(self) -> str:
         """The plan as a file: every entry with a comment, what was chosen with its reason, what is to be filled in.
