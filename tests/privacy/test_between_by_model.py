@@ -191,6 +191,27 @@ def test_many_records_are_stood_for_by_some(release, monkeypatch):
     assert model_variance.in_small(release.datasets[0], release.method) is None
 
 
+def test_some_stand_for_many_records_with_zeros_of_their_own_too(monkeypatch):
+    """By the spread, over parameters, of the mean and of the share of zeros; none of theirs is looked at."""
+    frame = make_frame(1200)
+    frame.loc[np.random.default_rng(1).random(1200) < 0.25, "income"] = 0.0
+    settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
+    model = ss.FBS("income ~ gender", zeros=True)
+    done = ss.synthesize(ss.SurveyDesign(frame, weights="wt"), model, **settings)
+
+    def of(designs):
+        y = [(d.numeric("income"), d.weights) for d in designs]
+        return np.array([[np.average(v, weights=w), np.average(v == 0, weights=w)] for v, w in y])
+
+    whole = of(model_variance.drawn_again(done.datasets[0], done.method))
+    monkeypatch.setattr(model_variance, "MOST", 300)
+    few = model_variance.in_small(done.datasets[0], done.method)
+    assert 298 <= few.n <= 302
+    some = of(model_variance.drawn_again(few, done.method))
+    np.testing.assert_allclose(some.std(axis=0) / whole.std(axis=0), 1, atol=0.3)
+    assert some[:, 1].mean() == pytest.approx(0.25, abs=0.08)  # a share of 300 has a standard error of .025
+
+
 @pytest.mark.slow
 def test_the_variance_is_that_of_files_over_the_posterior(fitted, release):
     """Files of 400 draws vary about as files whose parameters were drawn around the released ones, and sampled."""
