@@ -14,6 +14,7 @@ import pytest
 import surveysynth as ss
 from surveysynth.design.parts import Combinations, Found, Parts
 from surveysynth.models.draws import Streams
+from surveysynth.models.normal.relative import _places
 from surveysynth.models.shared import public_grid
 from surveysynth.models.shared.clipped_fit import NARROW, clipped_target
 from surveysynth.models.shared.public_grid import UNITS, Points, on_grid
@@ -21,6 +22,12 @@ from surveysynth.synthesis import in_parts
 from tests.conftest import without_r
 
 PART = 1 << 11
+
+
+class Done(Exception):
+    """What a test wanted to see was there."""
+
+
 ROLES = {"weights": "w", "epsilon": 8, "bounds": (0, 200_000), "population_total": 200_000, "m": 2}
 CAPS = [("hours", 5), ("pay", 10)]
 SHORT = {"chains": 4, "warmup": 100, "draws": 100, "seed": 1}
@@ -60,14 +67,26 @@ def split(people, folder, files):
     return paths
 
 
-def content(release):
+def with_jobs(people):
+    """Two categories: pay goes with the one, which goes with the region, and nothing with the other."""
+    rng = np.random.default_rng(5)
+    u = rng.random(len(people))
+    job = np.where(u < 0.4 + 0.2 * (people["region"] == "east"), "full", np.where(u < 0.8, "none", "other"))
+    pay = people["pay"] * np.where(job == "full", 1.5, 1.0)
+    return people.assign(job=job, pay=pay, member=rng.integers(0, 2, len(job)))
+
+
+JOBS = "pay + C(job) ~ region"
+
+
+def content(release, by=("region", "age")):
     """Data sets, the rows that they are of, and tables."""
     rows = [pd.DataFrame({"row": np.fromfile(file, np.int64)}) for file in release.rows]
-    return [*map(pd.read_parquet, release.files), *rows, release.tables(by=["region", "age"])]
+    return [*map(pd.read_parquet, release.files), *rows, release.tables(by=list(by))]
 
 
-def released(source, zeros=False, **settings):
-    model = ss.FBS("pay ~ region + C(age)", zeros=zeros)
+def released(source, formula="pay ~ region + C(age)", zeros=False, **settings):
+    model = ss.FBS(formula, zeros=zeros)
     return ss.synthesize_in_parts(source, model, **(ROLES | SHORT | settings))
 
 
@@ -222,6 +241,52 @@ def test_zeros_are_an_outcome_of_their_own(people, tmp_path, small_parts):
     assert own["estimate"].between(0.15, 0.35).all()
 
 
+def test_levels_that_no_record_of_the_first_draw_has_are_known(people, tmp_path, small_parts):
+    people = with_jobs(people)
+    model = ss.FBS("pay + C(job) + C(member) ~ region")
+    roles = in_parts.Roles.of(split(people, tmp_path, 1), model, "w", None, (1, 200_000))
+    some = ss.SurveyDesign(people[people["job"] != "other"].iloc[:500].reset_index(drop=True), weights="w")
+    levels = {"job": ["full", "none", "other"], "member": [0, 1]}
+    records = in_parts._prepared(model, some, levels, roles, 25.0)
+    assert records.n == 500 and records.categories.K == 6
+    plain = model.prepare(some, "ignore", 25.0)
+    assert plain.categories.K == 4
+    np.testing.assert_array_equal(records.y, plain.y)
+    np.testing.assert_array_equal(records.log_w, plain.log_w)
+    for of in (records, plain):
+        frame = of.categories.public.columns(of.categories.category)
+        assert frame["job"].tolist() == some.frame["job"].tolist()
+    assert len(records.X) == 6 * 3  # of the regions
+
+
+def test_categories_are_synthesized_beside_an_amount(people, tmp_path, small_parts):
+    """The same from any number of files; tables by them, from passes over the files, as from memory."""
+    people = with_jobs(people)
+    long = {"warmup": 200, "draws": 400, "epsilon": 20}
+    release, by = released(split(people, tmp_path, 1), JOBS, **long), ["region", "job"]
+    same(content(released(split(people, tmp_path, 17), JOBS, **long), by), content(release, by))
+    frame = pd.read_parquet(release.files[0])
+    assert list(frame) == ["region", "pay", "job", "w"]
+    assert frame["w"].sum() == pytest.approx(200_000, rel=1e-12)
+    back = ss.read_release(release.write(tmp_path / "release", by=by))
+    for where in (release, ss.scan_release(tmp_path / "release")):
+        here = where.tables(by=by)
+        there = back.tables(by=by, between="files", statistic=["count", "mean"], outcome="pay")
+        for column in ("estimate", "se", "df", "ci_low", "ci_high", "n"):
+            np.testing.assert_allclose(
+                here[column].astype(float), there[column].astype(float), rtol=1e-9, atol=1e-9, err_msg=column
+            )
+    assert set(release.tables(by="job")["job"]) == {"full", "none", "other", "all"}
+    own = ss.estimate(ss.SurveyDesign(people, weights="w"), "pay", by=["job"], statistic="mean")
+    means = release.tables(by=["job"], statistic="mean")
+    assert (np.abs(means["estimate"] - own["estimate"]) / means["se"]).max() < 4
+    for region, whole in people.groupby("region"):
+        share = (frame.loc[frame["region"] == region, "job"] == "full").mean()
+        assert share == pytest.approx((whole["job"] == "full").mean(), abs=0.06)
+    with pytest.raises(ss.InputError, match="outcome 'job' is a category: its counts are tables by it, by='job'"):
+        release.tables(outcome="job")
+
+
 def test_strata_are_in_the_errors_of_tables(people, tmp_path, small_parts):
     release = released(split(people, tmp_path, 2), strata="age")
     table = release.tables(by=["region", "age"])
@@ -324,11 +389,12 @@ def test_points_add_up_to_the_last_bit_however_the_file_is_split(d):
     assert whole.count.sum() == UNITS * (5000 - len(whole.far_row))  # so that a record counts as one, and no more
 
 
-@pytest.mark.parametrize("zeros", [False, True])
-def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_path, small_parts, monkeypatch, zeros):
+@pytest.mark.parametrize("what", ["amounts", "zeros", "categories"])
+def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_path, small_parts, monkeypatch, what):
     monkeypatch.setattr(public_grid, "MANY", 1000)
     monkeypatch.setattr(public_grid, "POINTS", {1: 100, 2: 300})
-    people = some_without_pay(people) if zeros else people
+    zeros, formula = what == "zeros", JOBS if what == "categories" else "pay ~ region + C(age)"
+    people = {"zeros": some_without_pay, "categories": with_jobs}.get(what, lambda frame: frame)(people)
     kept = {}
     points = in_parts._points
 
@@ -337,7 +403,9 @@ def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_pat
         return kept["points"]
 
     monkeypatch.setattr(in_parts, "_points", keep)
-    released(split(people, tmp_path, 2), zeros=zeros)
+    monkeypatch.setattr(in_parts.FitInParts, "unfinished", lambda *_: (_ for _ in ()).throw(Done))
+    with pytest.raises(Done):
+        released(split(people, tmp_path, 2), formula, zeros=zeros)
     records, reference = kept["points"], kept["reference"]
     count = records.count
     assert count.sum() == pytest.approx(len(people), rel=1e-12)
@@ -346,13 +414,18 @@ def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_pat
     whole = kept["some"]  # 8,000 records are all of the file, in its order
     assert whole.n == len(people)
     same_target = [
-        clipped_target(of.X, of.row, of.Y, density, np.full(of.n, 0.5), 1.4, NARROW, True, zero=of.zero, count=of.count)
+        clipped_target(
+            of.X, of.pattern, of.Y, density, np.full(of.n, 0.5), 1.4, NARROW, True, _places(of), of.zero, count=of.count
+        )
         for of in (whole, records)
     ]
     rng = np.random.default_rng(1)
     starts = same_target[0].starts(4, rng)
     values = np.array([[of.function()(start)[0] for of in same_target] for start in starts])
     np.testing.assert_allclose(values[:, 0] - values[0, 0], values[:, 1] - values[0, 1], atol=1e-4)
+    if what == "categories":
+        assert whole.categories.names == records.categories.names == ("job",)
+        assert [levels.tolist() for levels in records.categories.levels] == [["full", "none", "other"]]
     for here, there in zip(same_target[0].parts, same_target[1].parts, strict=True):
         assert here.added == there.added > 0
     assert len(same_target[0].parts) == 1 + zeros
@@ -395,8 +468,10 @@ def test_rows_of_the_file_are_named_in_whatever_part(people, tmp_path, small_par
     ("model", "settings", "what"),
     [
         (ss.FBS("pay ~ region", missing="impute"), {}, "none of them missing"),
-        (ss.FBS("pay + C(age) ~ region"), {}, "for amounts by FBS"),
-        (ss.FBP("pay ~ region"), {}, "for amounts by FBS"),
+        (ss.FBS("pay ~ region", weight="public"), {}, "for amounts and categories by FBS"),
+        (ss.FBS("pay + C(w2) ~ region"), {}, "no column 'w2'"),
+        (ss.FBS("pay + C(other) ~ region"), {}, "fewer than five records|categories"),
+        (ss.FBP("pay ~ region"), {}, "for amounts and categories by FBS"),
         ("pay ~ nowhere", {}, "no column 'nowhere'"),
         ("pay ~ region", {"weights": "nowhere"}, "no column 'nowhere'"),
         ("pay ~ region", {"bounds": {"rent": (0, 1)}}, "bounds= names other columns"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from .scan import Scan, Source, files_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Levels = dict[str, set[Any]]
 
 PART = 1 << 20  # records of a part
 MOST_ROWS = 1 << 20  # combinations of the public columns
@@ -187,6 +189,29 @@ class Found:
         return cls(found.astype(dict.fromkeys(levels, object)), levels)
 
 
+def levels_within(part: pd.DataFrame, names: Iterable[str], first: int) -> Levels:
+    """The levels of some columns in a part whose first record has the number ``first`` (InputError: missing values)."""
+    for name in names:
+        absent = part[name].isna().to_numpy()
+        if absent.any():
+            raise InputError(
+                f"outcome {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; make a level of "
+                "it"
+            )
+    return {name: set(part[name].unique()) for name in names}
+
+
+def levels_together(found: Iterable[Levels]) -> dict[str, list[Any]]:
+    """The levels of columns in all parts, sorted (InputError: of types that have no order)."""
+    together: Levels = {}
+    for levels in found:
+        together = {name: here | together.get(name, set()) for name, here in levels.items()}
+    try:
+        return {name: sorted(levels) for name, levels in together.items()}
+    except TypeError:
+        raise InputError(f"{', '.join(together)}: there are values that cannot be sorted; make them text") from None
+
+
 @dataclass(frozen=True, repr=False)
 class Combinations:
     """The combinations of public columns that a file has: one row each, in the order of their levels.
@@ -224,6 +249,24 @@ class Combinations:
         frame = pd.DataFrame({name: every[name].array for name in names}, index=every.index)
         return cls(frame, every[0].to_numpy(np.intp), every[1].to_numpy(np.intp))
 
+    def crossed(self, columns: Mapping[str, pd.Series]) -> Combinations:
+        """Each of them with each row of further columns, one after the other; records are with the first of these.
+
+        Raises
+        ------
+        InputError
+            Too many.
+        """
+        each = len(next(iter(columns.values())))
+        if len(self.frame) * each > MOST_ROWS:
+            raise InputError(
+                f"predictors and categories have more than {MOST_ROWS:,} combinations: group some of them"
+            )
+        frame = self.frame.take(np.repeat(np.arange(len(self.frame)), each)).reset_index(drop=True)
+        tiled = {name: pd.concat([column] * len(self.frame), ignore_index=True) for name, column in columns.items()}
+        records = np.where(np.arange(len(frame)) % each == 0, np.repeat(self.records, each), 0)
+        return Combinations(frame.assign(**tiled), records, np.repeat(self.first, each))
+
     def of(self, part: pd.DataFrame) -> Codes:
         """Number of each record's combination: (n,)."""
         if not len(self.frame.columns):
@@ -231,8 +274,8 @@ class Combinations:
         place, here = np.zeros(len(part), dtype=np.int64), np.zeros(len(self.frame), dtype=np.int64)
         for name, column in self.frame.items():
             levels = column.cat.categories if _is_text(column) else pd.Index(np.unique(column))
-            place = place * len(levels) + _level(part[str(name)], levels)
-            here = here * len(levels) + _level(column, levels)
+            place = place * len(levels) + places_of(part[str(name)], levels)
+            here = here * len(levels) + places_of(column, levels)
         order = np.argsort(here)
         found = order[np.minimum(np.searchsorted(here[order], place), len(here) - 1)]
         if not np.array_equal(here[found], place):
@@ -244,8 +287,8 @@ def _is_text(column: pd.Series) -> bool:
     return isinstance(column.dtype, pd.CategoricalDtype)
 
 
-def _level(column: pd.Series, levels: pd.Index) -> NDArray[np.int64]:
-    """The place of each value among the levels: (n,)."""
+def places_of(column: pd.Series, levels: pd.Index) -> NDArray[np.int64]:
+    """The place of each value among the levels, -1 for one that is not there: (n,)."""
     if _is_text(column):
         return np.asarray(levels.get_indexer(column.cat.categories)[column.cat.codes], dtype=np.int64)
     return np.asarray(levels.get_indexer(pd.Index(column)), dtype=np.int64)

@@ -28,15 +28,16 @@ class Public:
         Columns of X.
     public_weights : float array (n,) or None
         The survey weights, where they are a function of the predictors.
-    size : int array (G,) or None
-        Records of each row of X in the whole file, where these records are a part of it.
+    size : float array (G,) or None
+        Records of each row of X in the whole file, where these records are a part of it; expected ones, where a row is
+        of a category that is synthesized.
     """
 
     X: Floats
     row: Codes = field(metadata=EACH)
     columns: tuple[str, ...]
     public_weights: Floats | None = field(default=None, metadata=EACH)
-    size: Codes | None = None
+    size: Floats | None = None
 
     @property
     def n(self) -> int:

@@ -303,7 +303,7 @@ def _in_parts(
     theirs = release.tables(names, statistic=statistic)
     file = as_data_set(release, parts)
     outcomes, statistics = ([*theirs[of].drop_duplicates()] for of in ("outcome", "statistic"))
-    asked = [name for name in outcomes if name] or [*about.outcomes]
+    asked = [name for name in outcomes if name] or [c for c in about.outcomes if c not in about.categorical]
     own = tables_in_parts([file], asked, names, statistics, {}, {}, (), release.workers)
     rng = np.random.default_rng(0)
     sides = [_some_of(each, about, weights, rng) for each in (parts, *map(Parts.of, release.files))]
@@ -395,11 +395,12 @@ def _some_of(parts: Parts, release: Release, weights: str, rng: np.random.Genera
     """Some records of a file in parts, at random."""
     chosen = np.sort(rng.choice(parts.n, min(SOME, parts.n), replace=False))
     names, pieces = [*release.outcomes, weights, *release.predictors], []
+    numeric = [name for name in (*release.outcomes, weights) if name not in release.categorical]
     for part in range(len(parts)):
         first = parts.first(part)
         here = chosen[(chosen >= first) & (chosen < parts.first(part + 1))] - first
         frame = parts.read(part, names)
-        numbers = {name: values_of(frame, name, first) for name in names[: len(release.outcomes) + 1]}
+        numbers = {name: values_of(frame, name, first) for name in numeric}
         pieces.append(frame.assign(**numbers).iloc[here])
     frame = pd.concat([piece.astype(dict.fromkeys(piece.select_dtypes("category"), object)) for piece in pieces])
     weight = frame[weights].to_numpy()

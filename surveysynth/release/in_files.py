@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design.parts import Combinations, Found, Parts, values_of
+from ..design.parts import Combinations, Found, Levels, Parts, levels_together, levels_within, values_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.in_parts import Column, DataSet, regressions, tables_in_parts
@@ -135,14 +135,14 @@ class ReleaseInFiles:
         min_cell: int | None = None,
         cv_limit: float | None = None,
     ) -> pd.DataFrame:
-        """Counts, means and totals by predictors, as :meth:`surveysynth.Release.tables`, from passes over the files.
+        """Counts, means and totals, as :meth:`surveysynth.Release.tables`, from passes over the files.
 
         Parameters
         ----------
         by : str or list of str, optional
-            Predictors; default none.
+            Predictors and categories that were synthesized; default none.
         outcome : str or list of str, optional
-            Default all.
+            Default all amounts.
         statistic : {"count", "mean", "total"} or list of such, optional
             Default counts and means.
         min_cell, cv_limit
@@ -156,7 +156,7 @@ class ReleaseInFiles:
         Raises
         ------
         InputError
-            Another statistic; columns that are no predictors or outcomes.
+            Another statistic; columns that are no predictors or outcomes; categories as outcomes.
 
         Examples
         --------
@@ -164,7 +164,11 @@ class ReleaseInFiles:
 
         >>> release.tables(by=["region", "sex"], statistic="mean")  # doctest: +SKIP
         """
-        names, outcomes = preserved(self.about, by), synthesized(self.about, outcome)
+        names, categories = preserved(self.about, by), self.about.categorical
+        outcomes = synthesized(self.about, outcome or [o for o in self.about.outcomes if o not in categories])
+        for name in outcomes:
+            if name in categories:
+                raise InputError(f"outcome {name!r} is a category: its counts are tables by it, by={name!r}")
         statistics = ["count", "mean"] if statistic is None else as_list(statistic)
         key = repr((names, outcomes, statistics))
         if key not in self._tables:
@@ -230,7 +234,8 @@ class ReleaseInFiles:
     def _of_model(self) -> tuple[SurveyDesign, ...]:
         """Small data sets whose parameters were drawn again, as those of :class:`Release`."""
         of, weights = self.combinations, str(self.about.datasets[0].weights_name)
-        if refusal(self.about.datasets[0], self.method) is not None or self.method["weights"] == "public":
+        unknown = self.about.categorical or self.method["weights"] == "public"
+        if unknown or refusal(self.about.datasets[0], self.method) is not None:
             return ()
         small = of_combinations(of.frame, of.records, self.about.outcomes, weights, self.total)
         return () if small is None else drawn_again(small, self.method)
@@ -272,8 +277,8 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     Raises
     ------
     InputError
-        As :func:`read_release`; data sets in csv, with PSUs, synthesized categories, derived columns, calibrated
-        weights or other weights for counts; predictors with more than a million combinations.
+        As :func:`read_release`; data sets in csv, with PSUs, derived columns, calibrated weights or other weights for
+        counts; predictors and categories with more than a million combinations.
 
     Examples
     --------
@@ -283,7 +288,7 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     team = Workers(whole(workers, "workers"), scheduler)
     folder, said = verified(Path(path))
     files = tuple(folder / name for name in synthetic_files(said["m"], "parquet"))
-    beyond = [name for name in ("categorical", "derived", "count_design") if said.get(name)]
+    beyond = [name for name in ("derived", "count_design") if said.get(name)]
     beyond += [role for role in ("psu", "poststrata", "auxiliary", "fpc", "repweights") if said["design"].get(role)]
     beyond += [] if files[0].name in said["files"] else ["data sets in csv"]
     if beyond:
@@ -291,14 +296,21 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
             f"{str(path)!r} has {', '.join(beyond)}, which passes over files know nothing of: read_release() takes the "
             "data sets into memory"
         )
-    parts, weights, strata = Parts.of(files[0]), said["design"]["weights"], said["design"].get("strata")
+    weights, strata, categorical = said["design"]["weights"], said["design"].get("strata"), said.get("categorical", ())
     names = tuple(dict.fromkeys([*said["public_predictors"], *([strata] if strata else [])]))
     ordered = {name: kind["ordered"] for name, kind in said["levels"].items()}
+    parts = Parts.of(files[0])
     found, sums = zip(*team.each(_look, (parts, names, weights), len(parts)), strict=True)
     combinations = Combinations.together(found, names, ordered)
+    if categorical:
+        every = [(Parts.of(file), tuple(categorical)) for file in files]
+        levels = levels_together(here for of in every for here in team.each(_levels, of, len(of[0])))
+        crossed = pd.MultiIndex.from_product([*levels.values()], names=[*levels]).to_frame(index=False)
+        combinations = combinations.crossed({str(name): column for name, column in crossed.items()})
     # two records of each, for their types: no stratum then has a single one
     head = combinations.frame.take(np.repeat(np.arange(len(combinations.frame)), 2)).reset_index(drop=True)
-    head = head.assign(**dict.fromkeys((*said["synthesized"], weights), 1.0))
+    numeric = [outcome for outcome in said["synthesized"] if outcome not in categorical]
+    head = head.assign(**dict.fromkeys((*numeric, weights), 1.0))
     design = SurveyDesign(head, **said["design"] | {"lonely_psu": "fail"}, labels=said.get("labels"))
     about = Release((design,) * said["m"], **fields_of(said))
     return ReleaseInFiles(about, files, (), combinations, sum(sums), None, team)
@@ -309,6 +321,12 @@ def _look(of: tuple[Parts, tuple[str, ...], str], part: int) -> tuple[Found, flo
     parts, names, weights = of
     frame, first = parts.read(part, [*names, weights]), parts.first(part)
     return Found.within(frame, names, first), float(values_of(frame, weights, first).sum())
+
+
+def _levels(of: tuple[Parts, tuple[str, ...]], part: int) -> Levels:
+    """The levels of some columns in a part of a file."""
+    parts, names = of
+    return levels_within(parts.read(part, names), names, parts.first(part))
 
 
 def as_data_set(release: ReleaseInFiles, parts: Parts) -> DataSet:

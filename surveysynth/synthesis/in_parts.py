@@ -27,17 +27,19 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..design.parts import Combinations, Found, Parts, values_of
+from ..design.parts import Combinations, Found, Levels, Parts, levels_together, levels_within, values_of
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import EngineError, InputError, ModelError, SurveySynthError
 from ..estimation.in_parts import ONE
 from ..models.draws import Draws, Sampler, Streams
+from ..models.normal.categories import Categories, Cells
 from ..models.normal.fbs import FBS
 from ..models.normal.records import JointPublic, JointRecords
 from ..models.normal.relative import density_of
 from ..models.shared.clipped_fit import Normal
+from ..models.shared.levels import FEWEST
 from ..models.shared.normal_scores import binned, public_bounds, scores_of_counts
 from ..models.shared.predictors import predictor_rows
 from ..models.shared.public_grid import Points, crowded
@@ -74,10 +76,11 @@ class Roles:
     Attributes
     ----------
     parts : Parts
-    predictors, outcomes : tuple of str
+    predictors, numeric, categorical : tuple of str
+        The latter are outcomes: amounts, and categories.
     weights : str
     bounds : tuple of (float, float)
-        Public, of each outcome.
+        Public, of each amount.
     strata : str or None
         One of the predictors.
     zeros : bool
@@ -86,7 +89,8 @@ class Roles:
 
     parts: Parts
     predictors: tuple[str, ...]
-    outcomes: tuple[str, ...]
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...]
     weights: str
     bounds: tuple[tuple[float, float], ...]
     strata: str | None
@@ -104,21 +108,22 @@ class Roles:
         InputError
             Bounds of other columns than the outcomes; as :func:`predictors_of`.
         """
-        given = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(model.outcomes, bounds)
-        if set(given) != set(model.outcomes):
-            raise InputError(f"bounds= names other columns than the outcomes: {', '.join(model.outcomes)}")
-        limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.outcomes)
+        given = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(model.numeric, bounds)
+        if set(given) != set(model.numeric):
+            raise InputError(f"bounds= names other columns than the numeric outcomes: {', '.join(model.numeric)}")
+        limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.numeric)
         parts = Parts.of(source)
         predictors = predictors_of(parts, model, weights, strata)
-        return cls(parts, predictors, model.outcomes, weights, limits, strata, model.zeros)
+        numeric, categorical = model.numeric, model.categorical
+        return cls(parts, predictors, numeric, categorical, weights, limits, strata, model.zeros)
 
     def read(self, part: int) -> pd.DataFrame:
         """These columns of a part."""
-        return self.parts.read(part, [*self.predictors, *self.outcomes, self.weights])
+        return self.parts.read(part, [*self.predictors, *self.numeric, *self.categorical, self.weights])
 
     def amounts(self, frame: pd.DataFrame, first: int) -> Floats:
-        """The outcomes of a part's records, (n, d), whose first has the number ``first`` (InputError: not finite)."""
-        return np.column_stack([values_of(frame, outcome, first) for outcome in self.outcomes])
+        """Amounts of a part's records, (n, d), whose first has the number ``first`` (InputError: not finite)."""
+        return np.column_stack([values_of(frame, outcome, first) for outcome in self.numeric])
 
     def are_zero(self, amounts: Floats) -> NDArray[np.bool_]:
         """Whose outcome is zero, where that is an outcome of its own: (n,)."""
@@ -153,12 +158,13 @@ class Seen:
     """What the first pass finds."""
 
     combinations: Found
-    counts: list[Floats]  # histograms of outcomes
+    levels: Levels
+    counts: list[Floats]  # histograms of amounts
     weight: float  # sum of the weights
 
 
 def look(roles: Roles, part: int) -> Seen:
-    """Check a part; its combinations of predictors, and histograms.
+    """Check a part; its combinations of predictors, levels of categories, and histograms.
 
     Raises
     ------
@@ -171,7 +177,8 @@ def look(roles: Roles, part: int) -> Seen:
         raise InputError(f"{roles.weights!r} is not positive in {rows(w <= 0, first=first + 1)}, and maybe in others")
     y = roles.amounts(frame, first)
     counts = [binned(own, bounds) for own, bounds in zip(y[~roles.are_zero(y)].T, roles.bounds, strict=True)]
-    return Seen(Found.within(frame, roles.predictors, first), counts, float(w.sum()))
+    levels = levels_within(frame, roles.categorical, first)
+    return Seen(Found.within(frame, roles.predictors, first), levels, counts, float(w.sum()))
 
 
 @dataclass(frozen=True, repr=False)
@@ -201,12 +208,39 @@ class File:
     roles : Roles
     combinations : Combinations
     row_of : int array (combinations,)
-        Row of the model matrix of each.
+        Row of the model matrix of each, in its first category.
+    categories : Cells or None
+        Those that are synthesized; the cell of each combination.
     """
 
     roles: Roles
     combinations: Combinations
     row_of: Codes
+    categories: Cells | None
+
+    @property
+    def each(self) -> int:
+        """Categories that a record can be in."""
+        return 1 if self.categories is None else self.categories.K
+
+    @property
+    def tabulated(self) -> Combinations:
+        """Combinations of predictors and categories, the latter fastest."""
+        if self.categories is None:
+            return self.combinations
+        return self.combinations.crossed(self.categories.columns(np.arange(self.each)))
+
+    def cell_of(self, rows: Codes) -> Codes:
+        """Cells, within which categories are multinomial, of rows of the model matrix."""
+        assert self.categories is not None
+        cell = np.zeros(int(self.row_of.max()) + self.each, dtype=np.intp)
+        for k in range(self.each):
+            cell[self.row_of + k] = self.categories.cell
+        return cell[rows]
+
+    def categories_of(self, frame: pd.DataFrame) -> Codes:
+        """Of the records of a part: (n,)."""
+        return np.zeros(len(frame), dtype=np.intp) if self.categories is None else self.categories.categories_of(frame)
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,6 +269,8 @@ class Around:
 def locate(around: Around, part: int) -> list[tuple[Floats, Codes]]:
     """Coordinates around the reference, (d, n), and rows of the model matrix, (n,), of a part's records, by kind.
 
+    The row of a record is that of its own category.
+
     Raises
     ------
     InputError
@@ -242,7 +278,7 @@ def locate(around: Around, part: int) -> list[tuple[Floats, Codes]]:
     """
     file, roles = around.file, around.file.roles
     frame, first = roles.read(part), roles.parts.first(part)
-    y, row = roles.amounts(frame, first), file.row_of[file.combinations.of(frame)]
+    y, row = roles.amounts(frame, first), file.row_of[file.combinations.of(frame)] + file.categories_of(frame)
     zero = roles.are_zero(y)
     columns = [transform.forward(own) for own, transform in zip(y.T, around.transforms, strict=True)]
     Y = np.column_stack([*columns, np.log(values_of(frame, roles.weights, first) / around.mean_weight)])
@@ -272,9 +308,9 @@ class Simulation:
     file : File
     model : FBS
     public : JointPublic
-        Rows of the model matrix, and how many records each has.
-    draws : list of Draws
-        One a data set.
+        Rows of the model matrix.
+    draws, sizes : lists of Draws and of float arrays (G,)
+        One a data set; and how many records each row of the model matrix has in it, or is expected to have.
     values, order : uint64 arrays (2,)
         Keys of the random numbers of values, and of the order of records.
     folder : Path
@@ -285,6 +321,7 @@ class Simulation:
     model: FBS
     public: JointPublic
     draws: list[Draws]
+    sizes: list[Floats]
     values: NDArray[np.uint64]
     order: NDArray[np.uint64]
     folder: Path
@@ -292,8 +329,14 @@ class Simulation:
     @property
     def kind(self) -> np.dtype[Any]:
         """Of a record in the parts of data sets."""
-        outcomes = len(self.file.roles.outcomes)
+        outcomes = len(self.file.roles.numeric)
         return np.dtype([("key", "u8"), ("row", "i8"), ("code", "i4"), ("y", "f8", (outcomes,)), ("w", "f8")])
+
+    def of(self, code: Codes, data_set: int) -> JointPublic:
+        """What is public of records with these combinations of predictors (n,)."""
+        cells = self.file.categories
+        own = None if cells is None else replace(cells, cell=cells.cell[code])
+        return replace(self.public, row=self.file.row_of[code], size=self.sizes[data_set], categories=own)
 
     def place(self, data_set: int, part: int) -> Path:
         """Where a part of a data set is."""
@@ -324,22 +367,22 @@ def simulate(of: Simulation, part: int) -> tuple[Floats, NDArray[np.intp]]:
     file, roles = of.file, of.file.roles
     frame = roles.parts.read(part, roles.predictors or [roles.weights])
     code = file.combinations.of(frame)
-    public = replace(of.public, row=file.row_of[code])
     sums, begins = [], []
     for k, draw in enumerate(of.draws):
-        made = of.model.simulate(public, draw, _counted(of.values, k, part))
+        made = of.model.simulate(of.of(code, k), draw, _counted(of.values, k, part))
         if not (np.isfinite(made.outcomes).all() and np.isfinite(made.weights).all()):
             raise ModelError("the model drew values that are not finite; the transform does not suit them")
         records = np.empty(len(frame), dtype=of.kind)
         records["key"] = _counted(of.order, k, part).integers(0, 2**64, len(frame), dtype=np.uint64)
         records["row"] = roles.parts.first(part) + np.arange(len(frame))
-        records["code"], records["y"], records["w"] = code, made.outcomes, made.weights
+        records["code"] = code * file.each + file.categories_of(pd.DataFrame(made.labels, index=frame.index))
+        records["y"], records["w"] = made.outcomes, made.weights
         records = records[np.argsort(records["key"], kind="stable")]
         unfinished = of.place(k, part).with_suffix(f".{secrets.token_hex(8)}")
         records.tofile(unfinished)
         os.replace(unfinished, of.place(k, part))
         assert made.cell is not None and made.count_weights is not None  # as those of a part are
-        sums.append([np.bincount(made.cell, w, len(public.X)) for w in (made.weights, made.count_weights)])
+        sums.append([np.bincount(made.cell, w, len(of.public.X)) for w in (made.weights, made.count_weights)])
         begins.append(np.append(np.searchsorted(records["key"], of.edges), len(frame)))
     return np.array(sums), np.array(begins)
 
@@ -357,21 +400,25 @@ class Shuffle:
     ----------
     of : Simulation
     factor : float array (m, combinations)
-        What weights are multiplied by.
+        What weights are multiplied by, by combination of predictors and categories.
+    tabulated : Combinations
+        These.
     begins : int array (parts, m, parts + 1)
         Where stretches of the order begin in the files of parts.
     """
 
     of: Simulation
     factor: Floats
+    tabulated: Combinations
     begins: NDArray[np.intp]
 
     def frame(self, records: NDArray[Any], data_set: int) -> pd.DataFrame:
         """Records as they are published."""
         roles, code = self.of.file.roles, records["code"]
-        public = self.of.file.combinations.frame.take(code).reset_index(drop=True)
-        columns = dict(zip(roles.outcomes, records["y"].T, strict=True))
-        return public.assign(**columns, **{roles.weights: records["w"] * self.factor[data_set, code]})
+        of_code = self.tabulated.frame.take(code).reset_index(drop=True)
+        made = of_code.assign(**dict(zip(roles.numeric, records["y"].T, strict=True)))
+        weights = {roles.weights: records["w"] * self.factor[data_set, code]}
+        return made[[*roles.predictors, *self.of.model.outcomes]].assign(**weights)
 
 
 def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
@@ -381,7 +428,7 @@ def shuffle(of: Shuffle, data_set: int) -> tuple[Path, Path]:
     s = of.of
     files = [s.place(data_set, part) for part in range(len(s.file.roles.parts))]
     data, internal = s.folder / f"synthetic_{data_set + 1}.parquet", s.folder / f"rows_{data_set + 1}"
-    schema = pa.Schema.from_pandas(of.frame(np.empty(0, dtype=s.kind), data_set), preserve_index=False)
+    schema = pa.Schema.from_pandas(of.frame(np.zeros(1, dtype=s.kind), data_set), preserve_index=False)  # of any record
     with pq.ParquetWriter(data, schema) as writer, internal.open("wb") as of_rows:
         for stretch in range(len(files)):
             pieces = [
@@ -443,9 +490,11 @@ class Unfinished:
     def _factor(self, sums: Floats) -> Floats:
         """What weights are multiplied by, so that they have the expected sums in every cell, and their total."""
         of = self.of
-        cell = cells(of.public, np.arange(len(of.public.X)))[of.file.row_of]
+        row = (of.file.row_of[:, None] + np.arange(of.file.each)).ravel()
+        cell = cells(of.public, np.arange(len(of.public.X)))[row]
         drawn, expected = sums.transpose(1, 0, 2)
-        return np.asarray((expected[:, cell] / drawn[:, cell]) * (self.total / expected.sum(axis=1, keepdims=True)))
+        in_cells = np.divide(expected, drawn, out=np.ones_like(drawn), where=drawn > 0)  # some may have no record
+        return np.asarray(in_cells[:, cell] * (self.total / expected.sum(axis=1, keepdims=True)))
 
     def _finished(self, workers: Workers) -> ReleaseInFiles:
         of, m, parts = self.of, self.about.m, range(len(self.of.file.roles.parts))
@@ -453,13 +502,14 @@ class Unfinished:
         for here, begin in workers.each(simulate, of, len(parts)):
             sums += here
             begins.append(begin)
-        made = list(workers.each(shuffle, Shuffle(of, self._factor(sums), np.array(begins)), m))
+        tabulated = of.file.tabulated
+        made = list(workers.each(shuffle, Shuffle(of, self._factor(sums), tabulated, np.array(begins)), m))
         files, rows_of = zip(*made, strict=True)
         privacy = replace(self.about.privacy, internal=self.exact)
         about = replace(self.about, internal=self.internal, privacy=privacy)
         for k, part in itertools.product(range(m), parts):
             of.place(k, part).unlink()
-        return ReleaseInFiles(about, files, rows_of, of.file.combinations, self.total, Scratch(of.folder), workers)
+        return ReleaseInFiles(about, files, rows_of, tabulated, self.total, Scratch(of.folder), workers)
 
 
 @dataclass
@@ -486,15 +536,27 @@ class FitInParts(Fit):
         assert self.file is not None and isinstance(self.synthesizer, FBS)
         public = self.records.public
         assert isinstance(public, JointPublic)  # as those of FBS are
-        roles, found = self.file.roles, self.file.combinations
-        sizes = np.bincount(self.file.row_of, found.records, len(public.X)).astype(np.intp)
+        roles, frame, outcomes = self.file.roles, self.file.tabulated.frame, self.synthesizer.outcomes
         streams, draws = (self.streams.values, self.streams.order), [chosen.draws.some([s]) for s in chosen.simulated]
         values, order = (rng.integers(0, 2**64, 2, dtype=np.uint64) for rng in streams)
-        of = Simulation(self.file, self.synthesizer, replace(public, size=sizes), draws, values, order, Path())
-        published = roles_of(self.design, roles.outcomes, found.frame, self.population_total) | {"lonely_psu": "fail"}
-        twice = found.frame.take(np.repeat(np.arange(len(found.frame)), 2))  # no stratum has a single one
-        head = SurveyDesign(twice.assign(**dict.fromkeys((*roles.outcomes, roles.weights), 1.0)), **published)
+        sizes = [self._sizes(draw) for draw in draws]
+        of = Simulation(self.file, self.synthesizer, public, draws, sizes, values, order, Path())
+        published = roles_of(self.design, outcomes, self.file.combinations.frame, self.population_total)
+        twice = frame.take(np.repeat(np.arange(len(frame)), 2))  # no stratum has a single one
+        types = twice.assign(**dict.fromkeys(roles.numeric, 1.0))[[*roles.predictors, *outcomes]]
+        head = SurveyDesign(types.assign(**{roles.weights: 1.0}), **published | {"lonely_psu": "fail"})
         return DataSets((head,) * m, {"simulation": of})
+
+    def _sizes(self, draw: Draws) -> Floats:
+        """Records of each row of the model matrix, of those of categories by their shares in a draw: (G,)."""
+        assert self.file is not None
+        file, rows = self.file, np.arange(len(self.records.X))
+        records = np.bincount(file.row_of, file.combinations.records, rows.size)
+        if file.categories is None:
+            return np.asarray(records)
+        first, category = np.divmod(rows, file.each)
+        share = np.exp(draw["log_shares"][0])[file.cell_of(rows), category]
+        return np.asarray(records[first * file.each] * share)
 
 
 def synthesize_in_parts(
@@ -519,8 +581,8 @@ def synthesize_in_parts(
 ) -> ReleaseInFiles:
     """Release a file that is larger than memory under :class:`Strict`, part by part.
 
-    For amounts by :class:`FBS`, with or without zeros of their own, and a weight that is modelled, where every record
-    is its own sampling unit.  What else :func:`synthesize` can do it does in memory.
+    For amounts by :class:`FBS`, with or without zeros of their own, and categories beside them, with a weight that is
+    modelled, where every record is its own sampling unit.  What else :func:`synthesize` can do it does in memory.
 
     Parameters
     ----------
@@ -528,7 +590,7 @@ def synthesize_in_parts(
         A parquet file, a folder of such, or a list of files; :func:`convert` makes one of csv, Stata, SPSS and SAS.
         Groups of rows should have no more than about a million: each is read as a whole.
     synthesizer : FBS or str
-        Or a formula, ``"pay ~ region + sex"``.  Predictors have up to a million combinations.
+        Or a formula, ``"pay ~ region + sex"``.  Predictors and categories have up to a million combinations.
     weights : str
         Column of the survey weights.
     strata : str, optional
@@ -592,15 +654,14 @@ def synthesize_in_parts(
         warn_if_far(total, math.fsum(each.weight for each in seen), parts.n)
         found = Combinations.together([each.combinations for each in seen], roles.predictors, ordered)
         _refuse_lonely(found, strata)
-        _check_formula(found, model)
+        levels = levels_together([each.levels for each in seen])
+        _check_formula(found, model, levels)
         model = _scored(model, roles, seen, budget, noise)
         budget = replace(budget, parts=model.spent)
         design, code = _some(roles, found, streams.draws, team, labels)
         check_public(design, model, public)
-        records = model.prepare(design, "ignore", total / parts.n)
-        row_of = np.zeros(len(found.frame), dtype=np.intp)
-        row_of[code] = records.row
-        file = File(roles, found, row_of)
+        records = _prepared(model, design, levels, roles, total / parts.n)
+        file = File(roles, found, _by_combination(records.row, code), _categories_of(records, code))
         whole_file = WholeFile(parts.n, partial(_points, file, model, records, total / parts.n, team))
         pseudo = PseudoLikelihood(model, records, Unit(), sampler, noise, whole_file)
         protect = partial(protected_by, design, strict, None, budget, 0.01, 0)  # nothing is tuned
@@ -702,18 +763,31 @@ def known_of(
     parts = Parts.of(source)
     names = predictors_of(parts, _checked(model), weights, strata)
     ordered = parts.ordered(names)
-    found = Combinations.together(list(workers.each(find, (parts, names), len(parts))), names, ordered)
-    frame = found.frame.assign(**dict.fromkeys(model.outcomes, 1.0), **{weights: found.records.astype(np.float64)})
+    seen = list(workers.each(find, (parts, names, model.categorical), len(parts)))
+    found = Combinations.together([each for each, _ in seen], names, ordered)
+    frame = found.frame.assign(**dict.fromkeys(model.numeric, 1.0), **{weights: found.records.astype(np.float64)})
+    levels = levels_together([each for _, each in seen])
+    if levels:  # each level in so many records that it is no identifier
+        most = FEWEST * max(map(len, levels.values()))
+        frame = frame.assign(**{weights: frame[weights] / most}).take(np.repeat(np.arange(len(frame)), most))
+        frame = frame.reset_index(drop=True)
+        frame = frame.assign(**{name: _in_turn(each, len(frame)) for name, each in levels.items()})
     headings = _headings(parts, labels, frame)
     return Known(
         SurveyDesign(frame, weights=weights, strata=strata, lonely_psu="remove", labels=headings), in_parts=True
     )
 
 
-def find(of: tuple[Parts, tuple[str, ...]], part: int) -> Found:
-    """The combinations of some columns of a file in a part."""
-    parts, names = of
-    return Found.within(parts.read(part, names or parts.names[:1]), names, parts.first(part))
+def find(of: tuple[Parts, tuple[str, ...], tuple[str, ...]], part: int) -> tuple[Found, Levels]:
+    """The combinations of some columns of a file in a part, and the levels of others."""
+    parts, names, categorical = of
+    frame, first = parts.read(part, [*names, *categorical] or parts.names[:1]), parts.first(part)
+    return Found.within(frame, names, first), levels_within(frame, categorical, first)
+
+
+def _in_turn(levels: Sequence[Any], n: int) -> pd.Series:
+    """A column of n records that has each level as often."""
+    return pd.Series(levels).take(np.arange(n) % len(levels)).reset_index(drop=True)
 
 
 def _check_scratch(scratch: str | Path | None, scheduler: str | None) -> None:
@@ -731,7 +805,7 @@ def _scored(
     n, limits = roles.parts.n, roles.bounds
     share = scores_epsilon(budget, n, len(limits), len(limits) + 1)
     scores: dict[str, str | Transform] = {}
-    for j, (outcome, limit) in enumerate(zip(model.outcomes, limits, strict=True)):
+    for j, (outcome, limit) in enumerate(zip(model.numeric, limits, strict=True)):
         counts = np.sum([each.counts[j] for each in seen], axis=0)
         scores[outcome] = scores_of_counts(
             counts, None if model.zeros else n, outcome, limit, share / len(limits), noise, zeros=model.zeros, most=n
@@ -741,9 +815,9 @@ def _scored(
 
 def _checked(model: Any) -> FBS:
     """Refuse what is not for files in parts (InputError)."""
-    if not isinstance(model, FBS) or model.categorical or model.weight == "public":
+    if not isinstance(model, FBS) or model.weight == "public":
         raise InputError(
-            "files in parts are for amounts by FBS with a weight that is modelled, without missing=, C() or "
+            "files in parts are for amounts and categories by FBS with a weight that is modelled, without missing= or "
             "weight='public': synthesize() has the others, in memory"
         )
     if not 1 <= len(model.numeric) <= 3 or model.missing != "fail":
@@ -753,11 +827,12 @@ def _checked(model: Any) -> FBS:
     return model
 
 
-def _check_formula(found: Combinations, model: FBS) -> None:
+def _check_formula(found: Combinations, model: FBS, levels: Mapping[str, Sequence[Any]]) -> None:
     """Refuse predictors that cannot be evaluated somewhere: the model itself sees some records only (InputError)."""
     if not len(found.frame.columns):
         return
-    design = SurveyDesign(found.frame.assign(**{ONE: 1.0}), weights=ONE, lonely_psu="remove")
+    frame = found.frame.assign(**{name: _in_turn(each, len(found.frame)) for name, each in levels.items()})
+    design = SurveyDesign(frame.assign(**{ONE: 1.0}), weights=ONE, lonely_psu="remove")
     try:
         predictor_rows(design, model.predictors, None)
     except InputError as error:
@@ -789,10 +864,42 @@ def _some(
     frame = pd.concat(pieces, ignore_index=True)
     code = found.of(frame)
     public = found.frame.take(code).reset_index(drop=True)
-    frame = public.assign(**{name: frame[name] for name in (*roles.outcomes, roles.weights)})
+    frame = public.assign(**{name: frame[name] for name in (*roles.numeric, *roles.categorical, roles.weights)})
     headings = _headings(roles.parts, labels, frame)
     design = SurveyDesign(frame, weights=roles.weights, strata=roles.strata, lonely_psu="remove", labels=headings)
     return design, code
+
+
+def _prepared(
+    model: FBS, design: SurveyDesign, levels: Mapping[str, Sequence[Any]], roles: Roles, mean_weight: float
+) -> JointRecords:  # fmt: skip
+    """Some records of a file as the model takes them, with the levels that the whole file has.
+
+    Further records, of public numbers, have each level, and are left out again once it is known.
+    """
+    if not levels:
+        return model.prepare(design, "ignore", mean_weight)
+    more = FEWEST * max(map(len, levels.values()))
+    further = design.frame.iloc[np.zeros(more, dtype=np.intp)].assign(
+        **{name: np.linspace(*limits, more) for name, limits in zip(roles.numeric, roles.bounds, strict=True)},
+        **{name: _in_turn(each, more).array for name, each in levels.items()}, **{roles.weights: mean_weight},
+    )  # fmt: skip
+    both = SurveyDesign(pd.concat([design.frame, further], ignore_index=True), **design.roles(), labels=design.labels)
+    return model.prepare(both, "ignore", mean_weight).some(np.arange(design.n))
+
+
+def _by_combination(of_records: Codes, code: Codes) -> Codes:
+    """What records have, by their combination, of which each is there."""
+    made = np.zeros(int(code.max()) + 1, dtype=np.intp)
+    made[code] = of_records
+    return made
+
+
+def _categories_of(records: JointRecords, code: Codes) -> Cells | None:
+    """The categories that are synthesized, and the cell of each combination."""
+    if records.categories is None:
+        return None
+    return replace(records.categories.public, cell=_by_combination(records.categories.cell, code))
 
 
 def _headings(parts: Parts, labels: Mapping[str, str] | None, frame: pd.DataFrame) -> dict[str, str]:
@@ -823,7 +930,9 @@ def _points(
     for normal, of_kind, (rows_of_kind, v, _) in zip(kinds, (~zero, zero), made, strict=False):
         Y[of_kind, Y.shape[1] - len(normal.L) :] = (some.X @ normal.B)[rows_of_kind] + v @ normal.L.T
     counts = [count for _, _, count in made if count is not None]
+    own, of = row % file.each, file.categories
+    labels = None if of is None else Categories(of.names, of.levels, file.cell_of(row), of.cells, own)
     return replace(
-        some, row=row, y=Y[:, :-1], log_w=Y[:, -1], zero=zero if model.zeros else None,
+        some, row=row - own, y=Y[:, :-1], log_w=Y[:, -1], zero=zero if model.zeros else None, categories=labels,
         count=np.concatenate(counts) if counts else None,
     )  # fmt: skip

@@ -23,6 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from ...design.parts import places_of
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...validation import rows
@@ -66,6 +67,11 @@ class Cells:
     def K(self) -> int:
         """Number of categories, occurring or not."""
         return int(np.prod(self.sizes))
+
+    def categories_of(self, frame: pd.DataFrame) -> Codes:
+        """The category of each record of a frame with these columns, (n,), whose levels are known."""
+        codes = [places_of(frame[name], levels) for name, levels in zip(self.names, self.levels, strict=True)]
+        return np.asarray(np.ravel_multi_index(tuple(codes), self.sizes), dtype=np.intp)
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
         """Categories (n,) as the columns that they are crossed from, in the types of the file."""

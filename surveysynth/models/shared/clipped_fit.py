@@ -543,11 +543,9 @@ def clipped_target(
         How many records each stands for, where they are the points of a public grid; the tempering of all is one.
     """
     counted = a if present is None else a * present
-    if count is None:
-        known, tempering = of_public_rows(len(X), pattern, a if simulated is None else counted, reference, places)
-    else:  # whole numbers, which no rounding makes depend on where the records lie
-        known = np.rint(np.bincount(pattern, count, len(X)))
-        tempering, counted = known * a[0], counted * count
+    known, tempering = of_public_rows(len(X), pattern, a if simulated is None else counted, reference, places, count)
+    if count is not None:
+        counted = counted * count
     tempered = float(a[0]) if count is not None else tempered_by(a)
     Q = whitening(X, known) if simulated is None else whitening(simulated, np.ones(len(simulated)))
     W, G = np.ascontiguousarray(X @ Q), len(X)
@@ -650,7 +648,7 @@ def _log_density(v: Floats, reference: Normal, slope: Floats, curved: bool) -> F
 
 
 def of_public_rows(
-    G: int, pattern: Codes, a: Floats, reference: Density, places: Places | None
+    G: int, pattern: Codes, a: Floats, reference: Density, places: Places | None, count: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Records and their tempering by predictor row; by categories of a public row, as the reference shares them.
 
@@ -659,5 +657,9 @@ def of_public_rows(
     K, share = 1, np.ones(G)
     if places is not None and reference.log_shares is not None:
         K, share = places.K, np.exp(reference.log_shares)[places.cell, places.category]
-    records, tempering = (np.bincount(pattern // K, x, G // K) for x in (np.ones(len(a)), a))
+    if count is None:
+        records, tempering = (np.bincount(pattern // K, x, G // K) for x in (np.ones(len(a)), a))
+    else:  # whole numbers, which no rounding makes depend on where the records lie
+        records = np.rint(np.bincount(pattern // K, count, G // K))
+        tempering = records * a[0]
     return np.repeat(records, K) * share, np.repeat(tempering, K) * share
