@@ -165,6 +165,7 @@ class Part:
     tempering: Floats
     known: float
     tempered: float
+    held: tuple[Floats, Floats]  # prior precisions of coefficients (r,) and of what slopes may go with (s,)
     added: float = 0.0
 
     @property
@@ -213,8 +214,9 @@ class Part:
     @property
     def precision(self) -> Floats:
         """Of the prior around the reference."""
-        sd = prior_sd(self.W), np.inf, np.inf, CURVATURE_SD, SPREAD_SD, slope_sd(self.varying)
-        return np.repeat(np.array(sd) ** -2, self.sizes)
+        alike = np.repeat(np.array([np.inf, np.inf, CURVATURE_SD, SPREAD_SD]) ** -2, self.sizes[1:5])
+        of_slopes = np.repeat(self.held[1], self.d - 1 if self.curved else 0)
+        return np.concatenate([np.repeat(self.held[0], self.d), alike, of_slopes])
 
     @property
     def centre(self) -> Floats:
@@ -351,7 +353,7 @@ class ClippedTarget:
         *_, psi, contrasts = np.diff([0, *self.ends])
         known = sum(part.known for part in self.parts)
         return np.concatenate([
-            *(part.scale for part in self.parts), np.full(psi, (self.of_zeros + 1 / prior_sd(self.W)**2) ** -0.5),
+            *(part.scale for part in self.parts), (self.of_zeros + self.parts[0].held[0][:psi]) ** -0.5,
             np.full(contrasts, (known / max(contrasts, 1) + 1 / PRIOR_SD**2) ** -0.5),
         ])  # fmt: skip
 
@@ -391,12 +393,11 @@ class ClippedTarget:
                 of_offset += g_offset
             if log_p is not None:  # the last offset is that of zeros
                 of_odds = g_offset - np.exp(log_p[1]) * of_offset
-                gradients.append(self.W.T @ of_odds - psi / prior_sd(self.W) ** 2)
+                gradients.append(self.W.T @ of_odds - psi * self.parts[0].held[0])
             if shares is not None:
                 gradients.append(self._of_shares(of_offset, shares) - contrasts / PRIOR_SD**2)
-            total -= float((psi**2).sum()) / (2 * prior_sd(self.W) ** 2) + float((contrasts**2).sum()) / (
-                2 * PRIOR_SD**2
-            )
+            of_psi = float(self.parts[0].held[0][: psi.size] @ psi**2) / 2
+            total -= of_psi + float((contrasts**2).sum()) / (2 * PRIOR_SD**2)
             return total, np.concatenate(gradients)
 
         return target
@@ -483,9 +484,30 @@ def means_of(groups: Sequence[Codes], X: Floats, tempering: Floats) -> tuple[Flo
     return rows, np.array([tempering[g].sum() for g in groups])
 
 
-def prior_sd(W: Floats) -> float:
-    """Prior standard deviation of a coefficient of W (rows, rank): the mean of a row of mean leverage has PRIOR_SD."""
-    return float(PRIOR_SD / np.sqrt(W.shape[1]))
+def few_rows(W: Floats) -> Floats:
+    """The different rows of W, or the means of MANY_ROWS groups of them."""
+    rows = np.unique(W, axis=0)
+    if len(rows) <= MANY_ROWS:
+        return rows
+    return np.array([rows[group].mean(axis=0) for group in alike(rows, np.ones(len(rows)), np.zeros(len(rows), int))])
+
+
+def held_rows(W: Floats, sd: float) -> tuple[Floats, Floats]:
+    """Rotation V (r, r), and prior precisions (r,) of coefficients of W V: of no row their sum has more than ``sd``.
+
+    That of a row of mean leverage has it under equal precisions.  Of a row with few records it would have far more, and
+    the row could be given up: the clamp takes all information off values that are far, and chains stick there.
+    """
+    r, held = W.shape[1], sd**-2
+    precision = max(r, 1) * held * np.eye(r)
+    for _ in range(20 * r):
+        variance = np.einsum("gi,ij,gj->g", W, np.linalg.inv(precision), W)
+        row = int(np.argmax(variance))
+        if variance[row] <= 1.05 / held:
+            break
+        precision += (held - 1 / variance[row]) * np.outer(W[row], W[row])
+    values, vectors = np.linalg.eigh(precision)
+    return vectors, values
 
 
 def public_rule(d: int, known: float) -> tuple[Floats, Floats]:
@@ -548,10 +570,15 @@ def clipped_target(
         counted = counted * count
     tempered = float(a[0]) if count is not None else tempered_by(a)
     Q = whitening(X, known) if simulated is None else whitening(simulated, np.ones(len(simulated)))
+    of_prior = few_rows((X if simulated is None else simulated) @ Q)
+    V, held = held_rows(of_prior, PRIOR_SD)
+    Q, of_prior = Q @ V, of_prior @ V
     W, G = np.ascontiguousarray(X @ Q), len(X)
     log_odds = None if reference.zero is None else X @ reference.zero
     slope = X @ reference.slope
     C = apart_from_mean(W, known)
+    V, held_slopes = held_rows(of_prior @ C, SLOPE_SD)
+    C = np.ascontiguousarray(C @ V)
     if G > MANY_ROWS and simulated is None:  # rows with records, without C_B, then groups of rows with C_B alone
         group = np.zeros(G, dtype=np.intp) if places is None else places.cell * places.K + places.category
         groups = alike(W, tempering, group)
@@ -589,8 +616,9 @@ def clipped_target(
         counts = tempering * share
         added = added_variance(len(v)) if many or count is not None else 0.0
         return Part(
-            normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about, tempered, added
-        )
+            normal, Q, W, curved, own, C, B, limits, v, log_ref, of_records, start, counts, about, tempered,
+            (held, held_slopes), added,
+        )  # fmt: skip
 
     if zero is None or log_odds is None or reference.zero is None:
         about = float(tempering.sum()) if simulated is None else known_of(a, simulated)

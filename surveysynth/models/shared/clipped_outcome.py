@@ -316,7 +316,7 @@ def clipped_outcome(
     part = Part(
         NOTHING, np.empty((0, 0)), np.zeros((many, 1)), False, nowhere, np.empty((1, 0)), B, limits,
         np.empty((0, len(y))), np.zeros(len(y)), (a if present is None else a * present)[order], ends, of_places, known,
-        tempered_by(a),
+        tempered_by(a), (np.empty(0), np.empty(0)),
     )  # fmt: skip
     if log_w is not None:
         given = np.column_stack([rows[at_row], family.size(at_y)])
@@ -338,7 +338,9 @@ def _with_weight(part: Part, X: Floats, reference: Outcome, log_w: Floats, place
     normal = Normal(reference.c[:, None], np.full((1, 1), reference.sigma), **straight(reference.c.size, 1))
     v = ((log_w - (X @ reference.c)[place]) / reference.sigma)[None]
     Q = whitening(X, part.tempering)
-    return replace(part, reference=normal, Q=Q, W=np.ascontiguousarray(X @ Q), v=v, log_ref=-(v[0] ** 2) / 2)
+    held = np.full(Q.shape[1], Q.shape[1] / PRIOR_SD**2), np.empty(0)
+    W = np.ascontiguousarray(X @ Q)
+    return replace(part, reference=normal, Q=Q, W=W, v=v, log_ref=-(v[0] ** 2) / 2, held=held)
 
 
 def _places(row: Codes, y: Floats) -> tuple[Codes, Codes, Codes]:
