@@ -190,6 +190,7 @@ def test_a_written_release_is_tabulated_and_compared_where_it_lies(done, people,
         ss.scan_release(folder)
 
 
+@pytest.mark.slow
 def test_releases_of_other_mechanisms_and_designs_are_tabulated_where_they_lie(people, tmp_path, small_parts):
     """Strata, and no predictors but these; what passes know nothing of is refused by name."""
     design, how = ss.SurveyDesign(people.assign(age=people["age"] * 1.0), weights="w", strata="region"), {
@@ -221,6 +222,7 @@ def test_distributions_are_of_some_records_of_a_large_file(done, people, tmp_pat
     assert "of 2,000 records of each file" in str(some)
 
 
+@pytest.mark.slow
 def test_zeros_are_an_outcome_of_their_own(people, tmp_path, small_parts):
     """The same however the files are split; as many zeros as the file has; tables as from memory."""
     people = some_without_pay(people)
@@ -287,6 +289,7 @@ def test_categories_are_synthesized_beside_an_amount(people, tmp_path, small_par
         release.tables(outcome="job")
 
 
+@pytest.mark.slow
 def test_strata_are_in_the_errors_of_tables(people, tmp_path, small_parts):
     release = released(split(people, tmp_path, 2), strata="age")
     table = release.tables(by=["region", "age"])
@@ -508,6 +511,7 @@ def test_a_ledger_is_charged_when_the_release_is_written(done, tmp_path):
         release.write(tmp_path / "again", ledger=ledger)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", [128, pytest.param(1 << 15, marks=pytest.mark.slow)])
 def test_drawn_weights_do_not_hang_on_the_size_of_parts(people, tmp_path, monkeypatch, records):
     """Nor then do standard errors: sums in cells of the predictors are those of all parts."""
@@ -522,6 +526,7 @@ def test_drawn_weights_do_not_hang_on_the_size_of_parts(people, tmp_path, monkey
     assert log_w.var() == pytest.approx(np.log(frame["w"]).var(), rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_file_without_predictors_can_be_tabulated_and_written(people, tmp_path, small_parts):
     release = ss.synthesize_in_parts(split(people, tmp_path, 2), "pay ~ 1", **(ROLES | SHORT))
     table = release.tables()
@@ -531,6 +536,7 @@ def test_a_file_without_predictors_can_be_tabulated_and_written(people, tmp_path
     assert table["n"].tolist() == [8_000, 8_000]
 
 
+@pytest.mark.slow
 def test_three_amounts_lie_on_no_grid(people, tmp_path, small_parts):
     more = np.random.default_rng(2).lognormal(8, 0.5, (2, len(people)))
     frame = people.assign(rent=more[0], food=more[1])
@@ -541,6 +547,7 @@ def test_three_amounts_lie_on_no_grid(people, tmp_path, small_parts):
     assert (np.abs(table["estimate"] - truth["estimate"]) / table["se"]).max() < 4
 
 
+@pytest.mark.slow
 def test_categories_keep_their_order(people, tmp_path, small_parts):
     levels = ["west", "north", "east"]
     frame = people.assign(region=pd.Categorical(people["region"], levels, ordered=True))
@@ -563,6 +570,7 @@ def test_the_next_release_is_measured_against_it(done, people, tmp_path):
     assert not any("first draw" in said for said in parts)  # which it has no need of
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_with_files_that_have_changed(people, tmp_path, small_parts, monkeypatch):
     (file,) = split(people, tmp_path, 1)
 

@@ -100,6 +100,7 @@ def test_what_needs_the_whole_file_says_so(people):
         ss.Plan.read("plan.toml", {"parts.scratch": None}).release(unfinished="surveysynth-x")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_is_finished_by_its_plan(people, folder, run, monkeypatch):
     people = people[people["region"] != "west"]  # which chains would fail on
     people.to_parquet("people.parquet")
@@ -133,6 +134,7 @@ def test_a_run_that_was_cut_off_is_finished_by_its_plan(people, folder, run, mon
     )
 
 
+@pytest.mark.slow
 def test_the_command_compare_does_not_read_files_in_parts_into_memory(people, folder, run, monkeypatch):
     plan = ss.Plan.read("plan.toml", {"model.formula": "pay ~ C(age)", "tables.by": ["age"]})
     plan.write(plan.release(seed=1), "release")
@@ -165,6 +167,7 @@ def test_entries_can_be_set_whatever_was_looked_at(people, folder, monkeypatch):
     assert ss.Plan.read("memory.toml").set(workers=1).check()
 
 
+@pytest.mark.slow
 def test_what_would_stop_the_release_stops_the_check(people):
     pytest.importorskip("distributed")
     for entry, value, said in (

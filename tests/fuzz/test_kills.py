@@ -18,7 +18,7 @@ from tests.fuzz.strategies import TIMES
 
 pytestmark = pytest.mark.slow
 
-KILLS = 10 * TIMES  # by each of two signals
+KILLS = 6 * TIMES  # by each of two signals
 SIGNALS = [signal.SIGKILL, signal.SIGTERM]
 STOPPED = (0, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
 
@@ -204,7 +204,7 @@ def test_studies_go_on(number, killed, tmp_path):
     status, whole = killed(folder, STUDY)
     assert status == 0, said(folder)
     wanted = results(folder / "study")
-    for seconds in moments(whole, int(number))[: 4 * TIMES]:
+    for seconds in moments(whole, int(number))[: 3 * TIMES]:
         folder = fresh(tmp_path / "here")
         killed(folder, STUDY, seconds=float(seconds), number=number)
         assert killed(folder, STUDY)[0] == 0, said(folder)
