@@ -6,13 +6,24 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from surveysynth.engines.base import diagnose
 from surveysynth.engines.hamiltonian import Chains
-from surveysynth.models.shared.clipped_fit import NARROW, WIDE, Density, Places, clipped_target, public_rule, straight
+from surveysynth.models.shared.clipped_fit import (
+    NARROW,
+    WIDE,
+    Density,
+    Places,
+    clipped_target,
+    held_rows,
+    public_rule,
+    straight,
+)
 from surveysynth.models.shared.clipped_ratio import Form, clipped_ratio, rule
 from surveysynth.privacy.mechanisms.strict import GAP, LEAST_CLAMP
 
@@ -378,6 +389,21 @@ def two_clamps(target, point, y, zero, a=0.2, B=1.0):
         sd = density.L[0, 0]
         of_numbers = norm.logpdf(y[0], x @ density.B[:, 0], sd) - norm.logpdf(y[0], 0, 1)
     return a * (np.clip(of_zero, -B, B) + np.clip(of_numbers, -B, B))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(0, 6), st.sampled_from([0.3, 2.0]))
+def test_no_row_has_a_wider_prior_than_one_of_mean_leverage(seed, rows, columns, sd):
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(rows, columns)) * rng.lognormal(0, 1.5, rows)[:, None]
+    V, precisions = held_rows(W, sd)
+    np.testing.assert_allclose(V @ V.T, np.eye(columns), atol=1e-9)
+    variance = ((W @ V) ** 2 / precisions).sum(axis=1)
+    assert variance.max(initial=0) <= 1.06 * sd**2
+    assert (precisions >= columns / sd**2 * (1 - 1e-9)).all()  # of a row of mean leverage, |w|^2 = columns
+    np.testing.assert_allclose(held_rows(np.sqrt(columns) * np.eye(columns), sd)[1], columns / sd**2)
+    again = held_rows(W[rng.permutation(rows)], sd)[1]
+    np.testing.assert_allclose(again, precisions, rtol=1e-6)
 
 
 @pytest.mark.slow

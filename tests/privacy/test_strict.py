@@ -240,6 +240,25 @@ def test_what_the_default_needs_is_said_at_the_door(settings, lacking):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [4, 8])
+def test_a_rare_level_of_a_predictor_does_not_stop_a_release(epsilon):
+    """40 of 8,000 records: their mean has a standard error of its own, and intervals hold those of the file."""
+    rng, n = np.random.default_rng(1), 8_000
+    region, age = rng.choice(["east", "north", "west"], n, p=[0.5, 0.3, 0.2]).astype(object), rng.integers(1, 4, n)
+    e = rng.standard_normal(n)
+    pay = np.exp(9 + 0.3 * (region == "east") + 0.1 * age + 0.6 * e)
+    w = 25 * np.exp(0.2 * (region == "west") - 0.1 * e + 0.4 * rng.standard_normal(n))
+    region[rng.choice(n, 40, replace=False)] = "far"
+    design = ss.SurveyDesign(pd.DataFrame({"region": region, "age": age, "pay": pay, "w": w}), weights="w")
+    for seed in (1, 2):
+        settings = {"bounds": (0, 200_000), "population_total": w.sum(), "m": 2, "seed": seed}
+        release = ss.synthesize(design, "pay ~ region + C(age)", epsilon=epsilon, **settings)
+        of = {"by": "region", "statistic": "mean"}
+        table, own = release.tables(**of), ss.estimate(design, "pay", **of)
+        assert (np.abs(table["estimate"] - own["estimate"]) / table["se"]).max() < 4
+
+
+@pytest.mark.slow
 def test_without_a_mechanism_a_release_is_strict():
     """The parts: scores, first draw, draws."""
     settings = {name: value for name, value in STRICT.items() if name != "mechanism"} | {"population_total": 43_000}

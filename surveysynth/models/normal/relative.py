@@ -46,9 +46,10 @@ CURVED = (
     "which are public"
 )
 REFERENCE_PRIOR = (
-    "coefficients of K whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2 / K), the "
-    "covariance within public limits of its eigenvalues over those of the reference, under a prior that takes off "
-    "about what variances gain from what the draws leave open of the coefficients"
+    "coefficients of K whitened predictors ~ N(those of the reference, (2 of its standard deviations)^2 / K), narrower "
+    "in directions in which the mean of a predictor row would have more than 2, the covariance within public limits of "
+    "its eigenvalues over those of the reference, under a prior that takes off about what variances gain from what the "
+    "draws leave open of the coefficients"
 )
 
 J = TypeVar("J", bound=JointRecords)
