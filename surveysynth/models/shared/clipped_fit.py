@@ -670,11 +670,6 @@ def apart_from_mean(W: Floats, size: Floats) -> Floats:
     return np.ascontiguousarray(np.linalg.qr(mean[:, None], mode="complete")[0][:, 1:])
 
 
-def slope_sd(C: Floats) -> float:
-    """Prior standard deviation of an element of theta: the slope in a row of mean leverage has SLOPE_SD."""
-    return float(SLOPE_SD / np.sqrt(max(C.shape[1], 1)))
-
-
 def _log_density(v: Floats, reference: Normal, slope: Floats, curved: bool) -> Floats:
     """Of coordinates under the reference, up to what the kernel leaves out, too: (n,)."""
     if v.shape[1] == 0:
