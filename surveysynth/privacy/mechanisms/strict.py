@@ -304,9 +304,9 @@ class Strict(Mechanism):
     def advice(self, warmup: int, draws: int) -> str:
         """Chains four times as long were tried."""
         return (
-            f"Chains {LONGER} times as long failed, too: merge rare levels of predictors, use fewer predictors, ask "
-            "for a larger epsilon, or, where the predictors nearly determine the survey weight, declare it: "
-            f"weight='public'. Or run longer ones, warmup={LONGER**2 * warmup}, draws={LONGER**2 * draws}"
+            f"Chains {LONGER} times as long failed, too: merge rare levels, above all of categories that are "
+            "synthesized, use fewer predictors, ask for a larger epsilon, or, where the predictors nearly determine the "
+            f"survey weight, declare it: weight='public'. Or run longer ones, warmup={LONGER**2 * warmup}, draws={LONGER**2 * draws}"
         )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
@@ -510,6 +510,6 @@ def _refuse_failed(draws: Draws) -> None:
             f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), in chains "
             f"{LONGER**2} times as long, too, so nothing is released. Where the predictors nearly determine the survey "
             "weight, declare it, weight='public' (surveysynth check --inside says whether they do). Else use fewer "
-            "predictors, merge rare levels, ask for a larger epsilon, or give Strict(reference=...), which needs no "
-            "first draw"
+            "predictors, merge rare levels, above all of categories that are synthesized, ask for a larger epsilon, or "
+            "give Strict(reference=...), which needs no first draw"
         )
