@@ -305,8 +305,9 @@ class Strict(Mechanism):
         """Chains four times as long were tried."""
         return (
             f"Chains {LONGER} times as long failed, too: merge rare levels, above all of categories that are "
-            "synthesized, use fewer predictors, ask for a larger epsilon, or, where the predictors nearly determine the "
-            f"survey weight, declare it: weight='public'. Or run longer ones, warmup={LONGER**2 * warmup}, draws={LONGER**2 * draws}"
+            "synthesized, use fewer predictors, ask for a larger epsilon, or, where the predictors nearly determine "
+            "the survey weight, declare it: weight='public'. Or run longer ones, "
+            f"warmup={LONGER**2 * warmup}, draws={LONGER**2 * draws}"
         )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
