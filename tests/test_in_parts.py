@@ -261,6 +261,7 @@ def test_levels_that_no_record_of_the_first_draw_has_are_known(people, tmp_path,
     assert len(records.X) == 6 * 3  # of the regions
 
 
+@pytest.mark.slow
 def test_categories_are_synthesized_beside_an_amount(people, tmp_path, small_parts):
     """The same from any number of files; tables by them, from passes over the files, as from memory."""
     people = with_jobs(people)
@@ -287,6 +288,32 @@ def test_categories_are_synthesized_beside_an_amount(people, tmp_path, small_par
         assert share == pytest.approx((whole["job"] == "full").mean(), abs=0.06)
     with pytest.raises(ss.InputError, match="outcome 'job' is a category: its counts are tables by it, by='job'"):
         release.tables(outcome="job")
+    rare = people.assign(job=people["job"].where(people.index != 7, "aloft"))  # a level that no data set has
+    for file in (people, rare):
+        confidential = ss.SurveyDesign(file, weights="w")
+        there = ss.compare(confidential, back, by="job", statistic=["count"]).cells.set_index("job")
+        here = ss.compare(split(file, tmp_path, 3), release, by="job", statistic="count").cells.set_index("job")
+        np.testing.assert_allclose(here["estimate"], there["estimate"].loc[here.index], rtol=1e-9)
+        assert ("aloft" in here.index) == (file is rare)
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_a_written_release_of_categories_alone_is_tabulated_where_it_lies(people, tmp_path, small_parts):
+    """In the order that the file had them in."""
+    levels = ["none", "other", "full"]
+    frame = with_jobs(people).assign(job=lambda file: pd.Categorical(file["job"], levels, ordered=True))
+    memory = ss.synthesize(
+        ss.SurveyDesign(frame, weights="w"), ss.FBS("C(job) ~ region", prior="flat"), epsilon=10, m=2, seed=1,
+        mechanism=ss.PseudoPosterior(), population_total=200_000,
+    )  # fmt: skip
+    folder = memory.write(tmp_path / "release", format="parquet", by=["region", "job"])
+    back, read = ss.scan_release(folder), ss.read_release(folder)
+    here, there = back.tables(by=["region", "job"]), read.tables(by=["region", "job"], statistic="count")
+    assert here["job"].astype(str).tolist() == there["job"].astype(str).tolist()
+    np.testing.assert_allclose(here["se"].astype(float), there["se"].astype(float), rtol=1e-9, atol=1e-9)
+    found = ss.compare(split(frame, tmp_path, 2), back, by="job")
+    assert found.cells["job"].tolist() == [*levels, "all"]
 
 
 @pytest.mark.slow
@@ -389,6 +416,8 @@ def test_points_add_up_to_the_last_bit_however_the_file_is_split(d):
         together = Points.together(pieces)
         for name in ("place", "count", "far_row", "far"):
             assert np.array_equal(getattr(whole, name), getattr(together, name)), name
+    nobody = Points.of(np.empty((d, 0)), np.empty(0, dtype=np.intp))
+    assert np.array_equal(Points.together([nobody, whole, nobody]).count, whole.count)
     assert whole.count.sum() == UNITS * (5000 - len(whole.far_row))  # so that a record counts as one, and no more
 
 
@@ -398,6 +427,7 @@ def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_pat
     monkeypatch.setattr(public_grid, "POINTS", {1: 100, 2: 300})
     zeros, formula = what == "zeros", JOBS if what == "categories" else "pay ~ region + C(age)"
     people = {"zeros": some_without_pay, "categories": with_jobs}.get(what, lambda frame: frame)(people)
+    people = people.sort_values("pay", ignore_index=True)  # parts have no zeros, or nothing else
     kept = {}
     points = in_parts._points
 
@@ -473,7 +503,8 @@ def test_rows_of_the_file_are_named_in_whatever_part(people, tmp_path, small_par
         (ss.FBS("pay ~ region", missing="impute"), {}, "none of them missing"),
         (ss.FBS("pay ~ region", weight="public"), {}, "for amounts and categories by FBS"),
         (ss.FBS("pay + C(w2) ~ region"), {}, "no column 'w2'"),
-        (ss.FBS("pay + C(other) ~ region"), {}, "fewer than five records|categories"),
+        (ss.FBS("pay + C(other) ~ region"), {}, "'other' has more than 1,000 levels"),
+        (ss.FBS("pay + C(few) ~ region"), {}, "'few' has fewer than 5 records a level.* is it an identifier"),
         (ss.FBP("pay ~ region"), {}, "for amounts and categories by FBS"),
         ("pay ~ nowhere", {}, "no column 'nowhere'"),
         ("pay ~ region", {"weights": "nowhere"}, "no column 'nowhere'"),
@@ -487,7 +518,8 @@ def test_rows_of_the_file_are_named_in_whatever_part(people, tmp_path, small_par
     ],
 )
 def test_what_is_not_for_files_in_parts_is_refused_by_name(people, tmp_path, model, settings, what):
-    frame = people.assign(day=pd.Timestamp("2026-01-01").date())
+    frame = people.assign(day=pd.Timestamp("2026-01-01").date(), few=np.arange(len(people)) % 900)
+    frame = frame.iloc[:4000] if "few" in str(model) else frame
     with pytest.raises(ss.SurveySynthError, match=what):
         ss.synthesize_in_parts(split(frame, tmp_path, 1), model, **(ROLES | SHORT | settings))
 

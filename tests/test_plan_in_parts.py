@@ -58,6 +58,15 @@ def test_what_is_foretold_is_what_is_foretold_in_memory(people, folder):
     pd.testing.assert_frame_equal(parts.expected, memory.expected, check_dtype=False)
 
 
+def test_what_is_foretold_of_categories_counts_no_made_up_records(people, folder):
+    job = np.where(np.random.default_rng(2).random(len(people)) < 0.3, "full", "none")
+    people.assign(job=job).to_parquet("people.parquet")
+    entries = {"model.formula": "pay + C(job) ~ region + C(age)", "tables.by": ["region", "job"]}
+    found = ss.Plan.read("plan.toml", entries).check()
+    assert list(found.expected)[:2] == ["region", "records"]
+    assert found.expected["records"].tolist() == [*people.groupby("region").size(), len(people)]
+
+
 def test_the_file_is_never_read_into_memory(people, monkeypatch):
     def whole(*_, **__):
         raise AssertionError("the file was read")

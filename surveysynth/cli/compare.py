@@ -10,6 +10,7 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
+from ..release.manifest import public_folder
 from ..storage import check_new
 from .confidential import Confidential, design_of
 from .options import By, Psu, Strata, Weights
@@ -49,8 +50,8 @@ def compare_command(
 
 
 def _in_parts(release: Path, confidential: Path, by: list[str] | None) -> ss.Comparison | None:
-    """By passes over files, where a plan says so; None where it does not."""
-    if confidential.suffix != ".toml":
+    """By passes over files, where a plan says so and the release is in parquet; None elsewhere."""
+    if confidential.suffix != ".toml" or not (public_folder(release) / "synthetic_1.parquet").is_file():
         return None
     plan = ss.Plan.read(confidential, None if by is None else {"tables.by": by})
     parts = plan.settings.parts

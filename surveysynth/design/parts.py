@@ -26,6 +26,8 @@ Levels = dict[str, set[Any]]
 
 PART = 1 << 20  # records of a part
 MOST_ROWS = 1 << 20  # combinations of the public columns
+MOST_LEVELS = 1000  # of categories, crossed
+OTHERS = "the files have other values of '{}' than before: were they changed meanwhile?"
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,13 @@ def levels_within(part: pd.DataFrame, names: Iterable[str], first: int) -> Level
                 f"outcome {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; make a level of "
                 "it"
             )
-    return {name: set(part[name].unique()) for name in names}
+    levels = {name: set(part[name].unique()) for name in names}
+    many = [name for name, own in levels.items() if len(own) > MOST_LEVELS]
+    if many:
+        raise InputError(
+            f"outcome {many[0]!r} has more than {MOST_LEVELS:,} levels, the most that are synthesized: group them"
+        )
+    return levels
 
 
 def levels_together(found: Iterable[Levels]) -> dict[str, list[Any]]:
@@ -267,6 +275,15 @@ class Combinations:
         records = np.where(np.arange(len(frame)) % each == 0, np.repeat(self.records, each), 0)
         return Combinations(frame.assign(**tiled), records, np.repeat(self.first, each))
 
+    def with_levels(self, levels: Mapping[str, Sequence[Any]]) -> Combinations:
+        """With these levels of the columns that it is crossed with, or is not yet."""
+        there = [name for name in levels if name in self.frame]
+        each = len(self.frame[there].drop_duplicates()) if there else 1
+        plain = self.frame.drop(columns=there).iloc[::each].reset_index(drop=True)
+        public = Combinations(plain, self.records[::each], self.first[::each])
+        crossed = pd.MultiIndex.from_product([*levels.values()], names=[*levels]).to_frame(index=False)
+        return public.crossed({str(name): column for name, column in crossed.items()})
+
     def of(self, part: pd.DataFrame) -> Codes:
         """Number of each record's combination: (n,)."""
         if not len(self.frame.columns):
@@ -274,12 +291,15 @@ class Combinations:
         place, here = np.zeros(len(part), dtype=np.int64), np.zeros(len(self.frame), dtype=np.int64)
         for name, column in self.frame.items():
             levels = column.cat.categories if _is_text(column) else pd.Index(np.unique(column))
-            place = place * len(levels) + places_of(part[str(name)], levels)
+            own = places_of(part[str(name)], levels)
+            if (own < 0).any():
+                raise InputError(OTHERS.format(name))
+            place = place * len(levels) + own
             here = here * len(levels) + places_of(column, levels)
         order = np.argsort(here)
         found = order[np.minimum(np.searchsorted(here[order], place), len(here) - 1)]
         if not np.array_equal(here[found], place):
-            raise InputError("the files have other values of the predictors than before: were they changed meanwhile?")
+            raise InputError(OTHERS.format("', '".join(map(str, self.frame))))
         return np.asarray(found, dtype=np.intp)
 
 

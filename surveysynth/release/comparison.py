@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
 from ..design.discrete import is_label
-from ..design.parts import Parts, values_of
+from ..design.parts import Parts, levels_together, values_of
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
@@ -25,7 +25,7 @@ from ..estimation.intervals import overlap
 from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
-from .in_files import ReleaseInFiles, as_data_set
+from .in_files import ReleaseInFiles, as_data_set, levels_of_part
 from .release import Release
 
 Floats = NDArray[np.float64]
@@ -302,6 +302,11 @@ def _in_parts(
         )
     theirs = release.tables(names, statistic=statistic)
     file = as_data_set(release, parts)
+    if about.categorical:  # a level may be in the file and in no data set
+        of = about.categorical
+        levels = levels_together(release.workers.each(levels_of_part, (parts, of), len(parts)))
+        of_both = {name: [*dict.fromkeys([*release.combinations.frame[name], *levels[name]])] for name in of}
+        file = replace(file, combinations=release.combinations.with_levels(of_both))
     outcomes, statistics = ([*theirs[of].drop_duplicates()] for of in ("outcome", "statistic"))
     asked = [name for name in outcomes if name] or [c for c in about.outcomes if c not in about.categorical]
     own = tables_in_parts([file], asked, names, statistics, {}, {}, (), release.workers)
@@ -405,6 +410,8 @@ def _some_of(parts: Parts, release: Release, weights: str, rng: np.random.Genera
     frame = pd.concat([piece.astype(dict.fromkeys(piece.select_dtypes("category"), object)) for piece in pieces])
     weight = frame[weights].to_numpy()
     frame = frame.rename(columns={weights: "weight" if "weight" not in release.predictors else "survey weight"})
+    if release.method["weights"] in ("public", "equal"):  # of which there is nothing to compare
+        frame = frame.drop(columns=frame.columns[len(release.outcomes)])
     return _Side(frame.reset_index(drop=True), weight / weight.sum())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,7 @@ class ReleaseInFiles:
         outcome : str or list of str, optional
             Default all amounts.
         statistic : {"count", "mean", "total"} or list of such, optional
-            Default counts and means.
+            Default counts, and means of amounts.
         min_cell, cv_limit
             As for :meth:`surveysynth.Release.tables`.
 
@@ -165,11 +165,13 @@ class ReleaseInFiles:
         >>> release.tables(by=["region", "sex"], statistic="mean")  # doctest: +SKIP
         """
         names, categories = preserved(self.about, by), self.about.categorical
-        outcomes = synthesized(self.about, outcome or [o for o in self.about.outcomes if o not in categories])
+        amounts = [name for name in self.about.outcomes if name not in categories]
+        outcomes = amounts if outcome is None else synthesized(self.about, outcome)
         for name in outcomes:
             if name in categories:
                 raise InputError(f"outcome {name!r} is a category: its counts are tables by it, by={name!r}")
-        statistics = ["count", "mean"] if statistic is None else as_list(statistic)
+        usual = ["count", "mean"] if outcomes else ["count"]
+        statistics = usual if statistic is None else as_list(statistic)
         key = repr((names, outcomes, statistics))
         if key not in self._tables:
             self._tables[key] = self._tabulated(names, outcomes, statistics)
@@ -302,11 +304,18 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     parts = Parts.of(files[0])
     found, sums = zip(*team.each(_look, (parts, names, weights), len(parts)), strict=True)
     combinations = Combinations.together(found, names, ordered)
+    of_strata = pd.Series(combinations.records).groupby(combinations.frame[strata], observed=True) if strata else None
+    if of_strata is not None and (of_strata.sum() < 2).any():
+        raise InputError(
+            f"{str(path)!r} has strata of a single record: read_release() takes the data sets into memory, and knows "
+            "what to do with these"
+        )
     if categorical:
         every = [(Parts.of(file), tuple(categorical)) for file in files]
-        levels = levels_together(here for of in every for here in team.each(_levels, of, len(of[0])))
-        crossed = pd.MultiIndex.from_product([*levels.values()], names=[*levels]).to_frame(index=False)
-        combinations = combinations.crossed({str(name): column for name, column in crossed.items()})
+        levels = levels_together(here for of in every for here in team.each(levels_of_part, of, len(of[0])))
+        kinds = {name: pd.CategoricalDtype(**kind) for name, kind in said["levels"].items() if name in levels}
+        combinations = combinations.with_levels(levels | {name: list(kind.categories) for name, kind in kinds.items()})
+        combinations = replace(combinations, frame=combinations.frame.astype(kinds))
     # two records of each, for their types: no stratum then has a single one
     head = combinations.frame.take(np.repeat(np.arange(len(combinations.frame)), 2)).reset_index(drop=True)
     numeric = [outcome for outcome in said["synthesized"] if outcome not in categorical]
@@ -323,7 +332,7 @@ def _look(of: tuple[Parts, tuple[str, ...], str], part: int) -> tuple[Found, flo
     return Found.within(frame, names, first), float(values_of(frame, weights, first).sum())
 
 
-def _levels(of: tuple[Parts, tuple[str, ...]], part: int) -> Levels:
+def levels_of_part(of: tuple[Parts, tuple[str, ...]], part: int) -> Levels:
     """The levels of some columns in a part of a file."""
     parts, names = of
     return levels_within(parts.read(part, names), names, parts.first(part))

@@ -27,7 +27,17 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..design.parts import Combinations, Found, Levels, Parts, levels_together, levels_within, values_of
+from ..design.parts import (
+    MOST_LEVELS,
+    MOST_ROWS,
+    Combinations,
+    Found,
+    Levels,
+    Parts,
+    levels_together,
+    levels_within,
+    values_of,
+)
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
@@ -654,7 +664,7 @@ def synthesize_in_parts(
         warn_if_far(total, math.fsum(each.weight for each in seen), parts.n)
         found = Combinations.together([each.combinations for each in seen], roles.predictors, ordered)
         _refuse_lonely(found, strata)
-        levels = levels_together([each.levels for each in seen])
+        levels = _checked_levels([each.levels for each in seen], found, parts.n)
         _check_formula(found, model, levels)
         model = _scored(model, roles, seen, budget, noise)
         budget = replace(budget, parts=model.spent)
@@ -766,16 +776,17 @@ def known_of(
     seen = list(workers.each(find, (parts, names, model.categorical), len(parts)))
     found = Combinations.together([each for each, _ in seen], names, ordered)
     frame = found.frame.assign(**dict.fromkeys(model.numeric, 1.0), **{weights: found.records.astype(np.float64)})
-    levels = levels_together([each for _, each in seen])
-    if levels:  # each level in so many records that it is no identifier
-        most = FEWEST * max(map(len, levels.values()))
-        frame = frame.assign(**{weights: frame[weights] / most}).take(np.repeat(np.arange(len(frame)), most))
+    levels = _checked_levels([each for _, each in seen], found, parts.n)
+    if levels:  # made-up columns, each level in so many records that it is no identifier
+        times = -(-FEWEST * max(map(len, levels.values())) // len(frame))
+        frame = frame.assign(**{weights: frame[weights] / times}).take(np.tile(np.arange(len(frame)), times))
         frame = frame.reset_index(drop=True)
         frame = frame.assign(**{name: _in_turn(each, len(frame)) for name, each in levels.items()})
     headings = _headings(parts, labels, frame)
     return Known(
-        SurveyDesign(frame, weights=weights, strata=strata, lonely_psu="remove", labels=headings), in_parts=True
-    )
+        SurveyDesign(frame, weights=weights, strata=strata, lonely_psu="remove", labels=headings), in_parts=True,
+        made_up=tuple(levels),
+    )  # fmt: skip
 
 
 def find(of: tuple[Parts, tuple[str, ...], tuple[str, ...]], part: int) -> tuple[Found, Levels]:
@@ -783,6 +794,31 @@ def find(of: tuple[Parts, tuple[str, ...], tuple[str, ...]], part: int) -> tuple
     parts, names, categorical = of
     frame, first = parts.read(part, [*names, *categorical] or parts.names[:1]), parts.first(part)
     return Found.within(frame, names, first), levels_within(frame, categorical, first)
+
+
+def _checked_levels(found: Sequence[Levels], combinations: Combinations, n: int) -> dict[str, list[Any]]:
+    """The levels of categories in all parts, sorted.
+
+    Raises
+    ------
+    InputError
+        Fewer than five records a level, whose names are published; too many categories, or combinations of these and
+        of the predictors.
+    """
+    levels = levels_together(found)
+    for name, own in levels.items():
+        if n < FEWEST * len(own):
+            raise InputError(
+                f"outcome {name!r} has fewer than {FEWEST} records a level, and names of categories are published: is "
+                "it an identifier? Group its levels"
+            )
+    K = math.prod(map(len, levels.values()))
+    if K > MOST_LEVELS or K * len(combinations.frame) > MOST_ROWS:
+        raise InputError(
+            f"{', '.join(levels)}: {K:,} categories{' in all' if len(levels) > 1 else ''}; {MOST_LEVELS:,} are the "
+            f"most, and {MOST_ROWS:,} with the predictors' combinations: group levels, or synthesize fewer columns"
+        )
+    return levels
 
 
 def _in_turn(levels: Sequence[Any], n: int) -> pd.Series:

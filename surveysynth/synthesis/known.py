@@ -22,10 +22,13 @@ class Known:
     design : SurveyDesign
         The file; or, of one in parts, its combinations of predictors, whose weights are numbers of records.
     in_parts : bool
+    made_up : tuple of str
+        Its columns whose values are made up, of which the levels alone are known: categories that are synthesized.
     """
 
     design: SurveyDesign
     in_parts: bool = False
+    made_up: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:

@@ -104,7 +104,7 @@ def outlook(
     known.check_total(privacy.population_total)
     check_public(design, model, privacy.public)
     mechanism.check_model(model, privacy.unit)
-    by = by_of(settings, model) or []
+    by = [name for name in by_of(settings, model) or [] if name not in known.made_up]
     ratio = expected(settings, known, folder)
     cells = known.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
     said = {

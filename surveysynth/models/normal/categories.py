@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from ...design.parts import places_of
+from ...design.parts import MOST_LEVELS, places_of
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...validation import rows
@@ -32,7 +32,6 @@ from ..shared.levels import levels_of
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MOST_CATEGORIES = 1000  # of all columns, crossed
 MOST_BYTES = 2_000_000_000  # of all draws of the shares
 BLOCK = 4_000_000  # numbers in one block of draws
 
@@ -136,10 +135,10 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
         levels.append(found)
     sizes = [len(found) for found in levels]
     K = int(np.prod(sizes, dtype=object))  # of Python's integers, which do not overflow
-    if K > MOST_CATEGORIES:
+    if K > MOST_LEVELS:
         raise InputError(
             f"{', '.join(columns)}: {K:,} categories{' in all' if len(sizes) > 1 else ''}, and "
-            f"{MOST_CATEGORIES:,} are the most that are synthesized; group the levels of "
+            f"{MOST_LEVELS:,} are the most that are synthesized; group the levels of "
             f"{columns[int(np.argmax(sizes))]!r}, the column with the most, or synthesize fewer columns"
         )
     cell, cells = np.zeros(design.n, dtype=np.intp), 1

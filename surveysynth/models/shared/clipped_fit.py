@@ -9,7 +9,8 @@ its slopes s = s_ref + theta' C' W with theta ~ N(0, .3^2 / (rank - 1)), C' W be
 Of a predictor row with few records, whose leverage is far above the mean, the mean beta' W would then have a prior much
 wider than 2, and what a few records say is flat beyond the clamp: chains stuck where the row was given up, and 40 of
 8,000 records in a level of their own stopped releases at epsilon 4 and 8.  So precision is added in the directions of
-such rows until no row's mean has a standard deviation of more than 2, and no row's slope of more than .3.  Chains
+such rows until no row's mean has a standard deviation of more than 2, and no row's slope of more than .3, but for some
+hundredths, and, beyond MANY_ROWS rows, but for rows that are alike to one of larger leverage.  Chains
 start within .15 of such standard deviations: from 2 off one stuck at a place of e^-37 times the probability.
 
 A posterior tempered by a leaves p parameters beside a standard deviation open by 1 / a times as much as the file does.
@@ -374,7 +375,8 @@ class ClippedTarget:
         *_, psi, contrasts = np.diff([0, *self.ends])
         centre = np.concatenate([*(part.centre for part in self.parts), np.zeros(psi + contrasts)])
         spread = np.concatenate([
-            *(part.spread for part in self.parts), np.full(psi, 0.3 / np.sqrt(max(psi, 1))), np.full(contrasts, 0.3),
+            *(part.spread for part in self.parts), 0.15 * self.parts[0].held[0][:psi] ** -0.5,
+            np.full(contrasts, 0.3),
         ])  # fmt: skip
         return [centre + spread * rng.uniform(-1, 1, centre.size) * (chain > 0) for chain in range(chains)]
 
@@ -497,15 +499,17 @@ def means_of(groups: Sequence[Codes], X: Floats, tempering: Floats) -> tuple[Flo
 
 
 def few_rows(W: Floats) -> Floats:
-    """The different rows of W, or the means of MANY_ROWS groups of them."""
+    """The different rows of W, or of MANY_ROWS groups of them those of the largest leverage."""
     rows = np.unique(W, axis=0)
     if len(rows) <= MANY_ROWS:
         return rows
-    return np.array([rows[group].mean(axis=0) for group in alike(rows, np.ones(len(rows)), np.zeros(len(rows), int))])
+    leverage = (rows**2).sum(axis=1)
+    groups = alike(rows, np.ones(len(rows)), np.zeros(len(rows), int))
+    return np.array([rows[group[np.argmax(leverage[group])]] for group in groups])
 
 
 def held_rows(W: Floats, sd: float) -> tuple[Floats, Floats]:
-    """Rotation V (r, r), and prior precisions (r,) of coefficients of W V: of no row their sum has more than ``sd``.
+    """Rotation V (r, r), and prior precisions (r,) of coefficients of W V: of a row their sum has ``sd``, or less.
 
     That of a row of mean leverage has it under equal precisions.  Of a row with few records it would have far more, and
     the row could be given up: the clamp takes all information off values that are far, and chains stick there.
@@ -513,7 +517,7 @@ def held_rows(W: Floats, sd: float) -> tuple[Floats, Floats]:
     r, held = W.shape[1], sd**-2
     precision = max(r, 1) * held * np.eye(r)
     for _ in range(20 * r):
-        variance = np.einsum("gi,ij,gj->g", W, np.linalg.inv(precision), W)
+        variance = ((W @ np.linalg.inv(precision)) * W).sum(axis=1)
         row = int(np.argmax(variance))
         if variance[row] <= 1.05 / held:
             break
@@ -589,7 +593,7 @@ def clipped_target(
     log_odds = None if reference.zero is None else X @ reference.zero
     slope = X @ reference.slope
     C = apart_from_mean(W, known)
-    V, held_slopes = held_rows(of_prior @ C, SLOPE_SD)
+    V, held_slopes = held_rows(of_prior @ C, SLOPE_SD) if curved else (np.eye(C.shape[1]), np.ones(C.shape[1]))
     C = np.ascontiguousarray(C @ V)
     if G > MANY_ROWS and simulated is None:  # rows with records, without C_B, then groups of rows with C_B alone
         group = np.zeros(G, dtype=np.intp) if places is None else places.cell * places.K + places.category

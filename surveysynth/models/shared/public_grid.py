@@ -162,7 +162,7 @@ class Points:
         side, order = _side(d), np.argsort(row, kind="stable")
         rows, begins = np.unique(row[order], return_index=True)
         place, count = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for g, records in zip(rows, np.split(order, begins[1:]), strict=True):
+        for g, records in zip(rows, np.split(order, begins)[1:], strict=True):  # none, where there are no records
             grid = _units(np.ascontiguousarray(v[:, records]), side, STEP[d], REACH[d])
             found = np.flatnonzero(grid)
             place.append(found + g * side**d)
