@@ -14,11 +14,11 @@ import pytest
 import surveysynth as ss
 from surveysynth.design.parts import Combinations, Found, Parts
 from surveysynth.models.draws import Streams
-from surveysynth.models.normal.relative import _places
+from surveysynth.models.normal.relative import _places, density_of
 from surveysynth.models.shared import public_grid
 from surveysynth.models.shared.clipped_fit import NARROW, clipped_target
 from surveysynth.models.shared.public_grid import UNITS, Points, on_grid
-from surveysynth.synthesis import in_parts
+from surveysynth.synthesis import data_sets_in_parts, file_in_parts, in_parts
 from tests.conftest import without_r
 
 PART = 1 << 11
@@ -246,10 +246,10 @@ def test_zeros_are_an_outcome_of_their_own(people, tmp_path, small_parts):
 def test_levels_that_no_record_of_the_first_draw_has_are_known(people, tmp_path, small_parts):
     people = with_jobs(people)
     model = ss.FBS("pay + C(job) + C(member) ~ region")
-    roles = in_parts.Roles.of(split(people, tmp_path, 1), model, "w", None, (1, 200_000))
+    roles = file_in_parts.Roles.of(split(people, tmp_path, 1), model, "w", None, (1, 200_000))
     some = ss.SurveyDesign(people[people["job"] != "other"].iloc[:500].reset_index(drop=True), weights="w")
     levels = {"job": ["full", "none", "other"], "member": [0, 1]}
-    records = in_parts._prepared(model, some, levels, roles, 25.0)
+    records = file_in_parts.prepared(model, some, levels, roles, 25.0)
     assert records.n == 500 and records.categories.K == 6
     plain = model.prepare(some, "ignore", 25.0)
     assert plain.categories.K == 4
@@ -377,10 +377,10 @@ def test_weights_add_up_to_the_population_and_intervals_hold_its_means(done, peo
 
 def test_streams_of_parts_and_data_sets_are_apart():
     values = Streams.of(1).values.integers(0, 2**64, 2, dtype=np.uint64)
-    drawn = [in_parts._counted(values, k, part).random(1000) for k in range(3) for part in range(3)]
+    drawn = [data_sets_in_parts._counted(values, k, part).random(1000) for k in range(3) for part in range(3)]
     correlations = np.corrcoef(drawn)[np.triu_indices(9, 1)]
     assert np.abs(correlations).max() < 5 / 1000**0.5
-    again = in_parts._counted(values, 1, 2).random(1000)
+    again = data_sets_in_parts._counted(values, 1, 2).random(1000)
     assert np.array_equal(again, drawn[5])
 
 
@@ -429,20 +429,20 @@ def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_pat
     people = {"zeros": some_without_pay, "categories": with_jobs}.get(what, lambda frame: frame)(people)
     people = people.sort_values("pay", ignore_index=True)  # parts have no zeros, or nothing else
     kept = {}
-    points = in_parts._points
+    points = in_parts.points_of
 
     def keep(*given):
         kept["some"], kept["reference"], kept["points"] = given[2], given[-1], points(*given)
         return kept["points"]
 
-    monkeypatch.setattr(in_parts, "_points", keep)
+    monkeypatch.setattr(in_parts, "points_of", keep)
     monkeypatch.setattr(in_parts.FitInParts, "unfinished", lambda *_: (_ for _ in ()).throw(Done))
     with pytest.raises(Done):
         released(split(people, tmp_path, 2), formula, zeros=zeros)
     records, reference = kept["points"], kept["reference"]
     count = records.count
     assert count.sum() == pytest.approx(len(people), rel=1e-12)
-    density = in_parts.density_of(reference)
+    density = density_of(reference)
     # the same records, each by itself, which the grid in memory takes
     whole = kept["some"]  # 8,000 records are all of the file, in its order
     assert whole.n == len(people)

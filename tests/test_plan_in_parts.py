@@ -9,7 +9,7 @@ import pytest
 
 import surveysynth as ss
 from surveysynth.design import read, scan
-from surveysynth.synthesis import in_parts
+from surveysynth.synthesis import data_sets_in_parts, in_parts
 
 PLAN = """
 [survey]
@@ -119,7 +119,7 @@ def test_a_run_that_was_cut_off_is_finished_by_its_plan(people, folder, run, mon
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(in_parts, "simulate", full)
+        patch.setattr(data_sets_in_parts, "simulate", full)
         with pytest.raises(ss.EngineError, match="resume_in_parts"):
             plan.release(seed=1)
     (unfinished,) = folder.glob("surveysynth-*")
