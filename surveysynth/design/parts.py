@@ -175,13 +175,7 @@ class Found:
         InputError
             A value is missing.
         """
-        for name in names:
-            absent = part[name].isna().to_numpy()
-            if absent.any():
-                raise InputError(
-                    f"predictor {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; give "
-                    "these records a category of their own"
-                )
+        _refuse_missing(part, names, first, "predictor")
         number = pd.Series(np.arange(first, first + len(part)))
         if not names:
             return cls(pd.DataFrame({0: [len(part)], 1: [first]}), {})
@@ -191,15 +185,15 @@ class Found:
         return cls(found.astype(dict.fromkeys(levels, object)), levels)
 
 
-def levels_within(part: pd.DataFrame, names: Iterable[str], first: int) -> Levels:
-    """The levels of some columns in a part whose first record has the number ``first`` (InputError: missing values)."""
-    for name in names:
-        absent = part[name].isna().to_numpy()
-        if absent.any():
-            raise InputError(
-                f"outcome {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; make a level of "
-                "it"
-            )
+def levels_within(part: pd.DataFrame, names: Sequence[str], first: int) -> Levels:
+    """The levels of some columns in a part whose first record has the number ``first``.
+
+    Raises
+    ------
+    InputError
+        A value is missing; too many levels.
+    """
+    _refuse_missing(part, names, first, "outcome")
     levels = {name: set(part[name].unique()) for name in names}
     many = [name for name, own in levels.items() if len(own) > MOST_LEVELS]
     if many:
@@ -207,6 +201,16 @@ def levels_within(part: pd.DataFrame, names: Iterable[str], first: int) -> Level
             f"outcome {many[0]!r} has more than {MOST_LEVELS:,} levels, the most that are synthesized: group them"
         )
     return levels
+
+
+def _refuse_missing(part: pd.DataFrame, names: Sequence[str], first: int, what: str) -> None:
+    for name in names:
+        absent = part[name].isna().to_numpy()
+        if absent.any():
+            raise InputError(
+                f"{what} {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; give these "
+                "records a category of their own"
+            )
 
 
 def levels_together(found: Iterable[Levels]) -> dict[str, list[Any]]:
