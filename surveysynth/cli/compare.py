@@ -10,7 +10,6 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from ..release.manifest import public_folder
 from ..storage import check_new
 from .confidential import Confidential, design_of
 from .options import By, Psu, Strata, Weights
@@ -51,6 +50,8 @@ def compare_command(
 
 def _in_parts(release: Path, confidential: Path, by: list[str] | None) -> ss.Comparison | None:
     """By passes over files, where a plan says so and the release is in parquet; None elsewhere."""
+    from ..release.manifest import public_folder  # which imports what --help does without
+
     if confidential.suffix != ".toml" or not (public_folder(release) / "synthetic_1.parquet").is_file():
         return None
     plan = ss.Plan.read(confidential, None if by is None else {"tables.by": by})
