@@ -421,7 +421,9 @@ def test_points_add_up_to_the_last_bit_however_the_file_is_split(d):
     assert whole.count.sum() == UNITS * (5000 - len(whole.far_row))  # so that a record counts as one, and no more
 
 
-@pytest.mark.parametrize("what", ["amounts", "zeros", "categories"])
+@pytest.mark.parametrize(
+    "what", ["amounts", *(pytest.param(what, marks=pytest.mark.slow) for what in ("zeros", "categories"))]
+)
 def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_path, small_parts, monkeypatch, what):
     monkeypatch.setattr(public_grid, "MANY", 1000)
     monkeypatch.setattr(public_grid, "POINTS", {1: 100, 2: 300})

@@ -334,6 +334,7 @@ def test_the_commands_from_a_file_to_a_comparison(survey: Path, tmp_path: Path) 
     assert f"/{folder}' is there: --overwrite replaces" in " ".join(run("check", str(tmp_path / "plan.toml")).split())
 
 
+@pytest.mark.slow
 def test_poverty_rates_of_a_plan_have_its_line(survey: Path, tmp_path: Path) -> None:
     """In the published tables, and beside those of the confidential file."""
     plan = ss.Plan.draft(

@@ -39,6 +39,7 @@ def test_it_looks_at_no_confidential_value(design: ss.SurveyDesign) -> None:
     assert ss.privacy_cost(design, FORMULA).equals(ss.privacy_cost(other, FORMULA))
 
 
+@pytest.mark.slow
 def test_a_table_of_privacy_weights_has_what_single_settings_have(design: ss.SurveyDesign) -> None:
     model, pseudo = ss.FBS(FORMULA, prior="flat"), ss.PseudoPosterior()
     table = ss.privacy_cost(design, model, m=3, mechanism=pseudo, seed=1).set_index("epsilon")

@@ -344,6 +344,7 @@ def files(draw):
     })  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(files(), st.floats(0.01, 1000), st.integers(0, 1000))
 def test_rescaled_weights_and_permuted_rows_change_nothing(frame, factor, seed):

@@ -108,6 +108,7 @@ def test_weights_before_re_weighting_are_those_of_the_algorithms(file):
         assert fitted.delta == fitted.bounds.max() and fitted.steps == 0
 
 
+@pytest.mark.slow
 def test_one_step_is_the_algorithm_of_the_paper(file):
     """Eq. 2.1 of the paper, cut off at 1: k alpha Delta / bound, from the fit before; what had weight 0 keeps it."""
     for risk in ("LW", "CW"):

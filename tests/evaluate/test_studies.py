@@ -327,6 +327,7 @@ def interrupted_at_the_third(frame, n, seed):
     return constant_in_some_samples(frame, n, 2 * seed)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_finished_samples(tmp_path):
     calls.clear()
     settings = {"replicates": 4, "n": 200, "m": (1,), "methods": ("fbs",), "seed": 2, "out": tmp_path / "out"}

@@ -155,6 +155,7 @@ def test_what_is_a_function_of_public_columns_gains_nothing():
     np.testing.assert_array_equal(combine(q, u, 20.0, of_model=np.repeat(q[:1], 40, axis=0)).se, 1.0)
 
 
+@pytest.mark.slow
 def test_levels_that_no_record_has_leave_the_files():
     frame = make_frame(800, 3)
     frame["gender"] = pd.Categorical(frame["gender"], ["f", "m", "other"])
@@ -191,6 +192,7 @@ def test_many_records_are_stood_for_by_some(release, monkeypatch):
     assert model_variance.in_small(release.datasets[0], release.method) is None
 
 
+@pytest.mark.slow
 def test_some_stand_for_many_records_with_zeros_of_their_own_too(monkeypatch):
     """By the spread, over parameters, of the mean and of the share of zeros; none of theirs is looked at."""
     frame = make_frame(1200)
