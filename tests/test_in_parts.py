@@ -612,7 +612,7 @@ def test_a_run_does_not_go_on_with_files_that_have_changed(people, tmp_path, sma
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(in_parts, "simulate", full)
+        patch.setattr(data_sets_in_parts, "simulate", full)
         with pytest.raises(ss.EngineError, match="resume_in_parts") as error:
             released(file, scratch=tmp_path)
     (folder,) = tmp_path.glob("surveysynth-*")
