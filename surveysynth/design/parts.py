@@ -204,6 +204,7 @@ def levels_within(part: pd.DataFrame, names: Sequence[str], first: int) -> Level
 
 
 def _refuse_missing(part: pd.DataFrame, names: Sequence[str], first: int, what: str) -> None:
+    """Refuse columns with missing values (InputError); the part's first record has the number ``first``."""
     for name in names:
         absent = part[name].isna().to_numpy()
         if absent.any():
@@ -260,6 +261,12 @@ class Combinations:
             raise InputError(f"the predictors have more than {MOST_ROWS:,} combinations: group them")
         frame = pd.DataFrame({name: every[name].array for name in names}, index=every.index)
         return cls(frame, every[0].to_numpy(np.intp), every[1].to_numpy(np.intp))
+
+    def single(self, strata: str | None) -> int:
+        """How many strata, levels of one of the columns, have a single record."""
+        if strata is None:
+            return 0
+        return int((pd.Series(self.records).groupby(self.frame[strata], observed=True).sum() == 1).sum())
 
     def crossed(self, columns: Mapping[str, pd.Series]) -> Combinations:
         """Each of them with each row of further columns, one after the other; records are with the first of these.

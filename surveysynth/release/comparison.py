@@ -26,7 +26,7 @@ from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
 from .in_files import ReleaseInFiles, as_data_set, levels_of_part
-from .release import Release
+from .release import Release, amounts_of
 
 Floats = NDArray[np.float64]
 
@@ -308,7 +308,7 @@ def _in_parts(
         of_both = {name: [*dict.fromkeys([*release.combinations.frame[name], *levels[name]])] for name in of}
         file = replace(file, combinations=release.combinations.with_levels(of_both))
     outcomes, statistics = ([*theirs[of].drop_duplicates()] for of in ("outcome", "statistic"))
-    asked = [name for name in outcomes if name] or [c for c in about.outcomes if c not in about.categorical]
+    asked = [name for name in outcomes if name] or amounts_of(about)
     own = tables_in_parts([file], asked, names, statistics, {}, {}, (), release.workers)
     rng = np.random.default_rng(0)
     sides = [_some_of(each, about, weights, rng) for each in (parts, *map(Parts.of, release.files))]
@@ -382,14 +382,21 @@ class _Side(NamedTuple):
     weights: Floats
 
 
+def _weight_in(release: Release) -> str | None:
+    """What the weight is called beside outcomes and predictors; None where it is not synthesized."""
+    if release.method["weights"] in ("public", "equal"):
+        return None
+    return "weight" if "weight" not in (*release.outcomes, *release.predictors) else "survey weight"
+
+
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
     """The file, without records that lack an outcome, and the data sets."""
-    synthesized = release.method["weights"] not in ("public", "equal")
+    name = _weight_in(release)
 
     def side(survey: SurveyDesign) -> _Side:
         frame = survey.select([*release.outcomes, *release.predictors]).copy()
-        if synthesized:
-            frame.insert(len(release.outcomes), "weight" if "weight" not in frame else "survey weight", survey.weights)
+        if name is not None:
+            frame.insert(len(release.outcomes), name, survey.weights)
         there = survey.select(release.outcomes).notna().all(axis=1).to_numpy()
         return _Side(frame[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
 
@@ -400,18 +407,16 @@ def _some_of(parts: Parts, release: Release, weights: str, rng: np.random.Genera
     """Some records of a file in parts, at random."""
     chosen = np.sort(rng.choice(parts.n, min(SOME, parts.n), replace=False))
     names, pieces = [*release.outcomes, weights, *release.predictors], []
-    numeric = [name for name in (*release.outcomes, weights) if name not in release.categorical]
     for part in range(len(parts)):
         first = parts.first(part)
         here = chosen[(chosen >= first) & (chosen < parts.first(part + 1))] - first
         frame = parts.read(part, names)
-        numbers = {name: values_of(frame, name, first) for name in numeric}
+        numbers = {name: values_of(frame, name, first) for name in (*amounts_of(release), weights)}
         pieces.append(frame.assign(**numbers).iloc[here])
     frame = pd.concat([piece.astype(dict.fromkeys(piece.select_dtypes("category"), object)) for piece in pieces])
     weight = frame[weights].to_numpy()
-    frame = frame.rename(columns={weights: "weight" if "weight" not in release.predictors else "survey weight"})
-    if release.method["weights"] in ("public", "equal"):  # of which there is nothing to compare
-        frame = frame.drop(columns=frame.columns[len(release.outcomes)])
+    name = _weight_in(release)
+    frame = frame.drop(columns=weights) if name is None else frame.rename(columns={weights: name})
     return _Side(frame.reset_index(drop=True), weight / weight.sum())
 
 

@@ -27,7 +27,7 @@ from ..validation import as_list, whole
 from .folder import verified
 from .manifest import fields_of, synthetic_files
 from .model_variance import drawn_again, of_combinations, refusal
-from .release import Release, preserved, synthesized, times_redrawn, written
+from .release import Release, amounts_of, preserved, synthesized, times_redrawn, written
 from .suppression import flag
 
 Floats = NDArray[np.float64]
@@ -164,11 +164,10 @@ class ReleaseInFiles:
 
         >>> release.tables(by=["region", "sex"], statistic="mean")  # doctest: +SKIP
         """
-        names, categories = preserved(self.about, by), self.about.categorical
-        amounts = [name for name in self.about.outcomes if name not in categories]
-        outcomes = amounts if outcome is None else synthesized(self.about, outcome)
+        names = preserved(self.about, by)
+        outcomes = amounts_of(self.about) if outcome is None else synthesized(self.about, outcome)
         for name in outcomes:
-            if name in categories:
+            if name in self.about.categorical:
                 raise InputError(f"outcome {name!r} is a category: its counts are tables by it, by={name!r}")
         usual = ["count", "mean"] if outcomes else ["count"]
         statistics = usual if statistic is None else as_list(statistic)
@@ -304,8 +303,7 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     parts = Parts.of(files[0])
     found, sums = zip(*team.each(_look, (parts, names, weights), len(parts)), strict=True)
     combinations = Combinations.together(found, names, ordered)
-    of_strata = pd.Series(combinations.records).groupby(combinations.frame[strata], observed=True) if strata else None
-    if of_strata is not None and (of_strata.sum() < 2).any():
+    if combinations.single(strata) > 0:
         raise InputError(
             f"{str(path)!r} has strata of a single record: read_release() takes the data sets into memory, and knows "
             "what to do with these"
@@ -316,13 +314,17 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
         kinds = {name: pd.CategoricalDtype(**kind) for name, kind in said["levels"].items() if name in levels}
         combinations = combinations.with_levels(levels | {name: list(kind.categories) for name, kind in kinds.items()})
         combinations = replace(combinations, frame=combinations.frame.astype(kinds))
-    # two records of each, for their types: no stratum then has a single one
-    head = combinations.frame.take(np.repeat(np.arange(len(combinations.frame)), 2)).reset_index(drop=True)
-    numeric = [outcome for outcome in said["synthesized"] if outcome not in categorical]
-    head = head.assign(**dict.fromkeys((*numeric, weights), 1.0))
-    design = SurveyDesign(head, **said["design"] | {"lonely_psu": "fail"}, labels=said.get("labels"))
-    about = Release((design,) * said["m"], **fields_of(said))
+    columns = [*dict.fromkeys([*names, *said["synthesized"], weights])]
+    head = head_of(combinations.frame, columns, said["design"] | {"labels": said.get("labels")})
+    about = Release((head,) * said["m"], **fields_of(said))
     return ReleaseInFiles(about, files, (), combinations, sum(sums), None, team)
+
+
+def head_of(frame: pd.DataFrame, columns: Sequence[str], roles: Mapping[str, Any]) -> SurveyDesign:
+    """A data set's columns, with no numbers: two records of each combination, so that no stratum has a single one."""
+    twice = frame.take(np.repeat(np.arange(len(frame)), 2)).reset_index(drop=True)
+    types = twice.assign(**{name: 1.0 for name in columns if name not in frame})
+    return SurveyDesign(types[[*columns]], **{**roles, "lonely_psu": "fail"})
 
 
 def _look(of: tuple[Parts, tuple[str, ...], str], part: int) -> tuple[Found, float]:

@@ -973,6 +973,11 @@ def preserved(release: Release, by: str | Sequence[str] | None) -> list[str]:
     return names
 
 
+def amounts_of(release: Release) -> list[str]:
+    """The outcomes that are numbers, and no categories."""
+    return [name for name in release.outcomes if name not in release.categorical]
+
+
 def synthesized(release: Release, outcome: str | Sequence[str] | None) -> list[str]:
     """The outcomes and derived columns asked for, or all outcomes."""
     outcomes, known = as_list(outcome) or list(release.outcomes), (*release.outcomes, *release.derived)

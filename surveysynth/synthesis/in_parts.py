@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.parts import Combinations, Parts
@@ -44,7 +43,7 @@ from ..privacy.protected_fit import PseudoLikelihood, WholeFile
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit
 from ..progress import stages
-from ..release.in_files import ReleaseInFiles
+from ..release.in_files import ReleaseInFiles, head_of
 from ..tasks import Workers
 from ..validation import check_seed, positive, whole
 from .assemble import check_enough, check_public, roles_of, warn_if_far
@@ -102,9 +101,7 @@ class FitInParts(Fit):
         sizes = [self._sizes(draw) for draw in draws]
         of = Simulation(self.file, self.synthesizer, public, draws, sizes, values, order, Path())
         published = roles_of(self.design, outcomes, self.file.combinations.frame, self.population_total)
-        twice = frame.take(np.repeat(np.arange(len(frame)), 2))  # no stratum has a single one
-        types = twice.assign(**dict.fromkeys(roles.numeric, 1.0))[[*roles.predictors, *outcomes]]
-        head = SurveyDesign(types.assign(**{roles.weights: 1.0}), **published | {"lonely_psu": "fail"})
+        head = head_of(frame, [*roles.predictors, *outcomes, roles.weights], published)
         return DataSets((head,) * m, {"simulation": of})
 
     def _sizes(self, draw: Draws) -> Floats:
@@ -390,10 +387,7 @@ def _check_formula(found: Combinations, model: FBS, levels: Mapping[str, Sequenc
 
 def _refuse_lonely(found: Combinations, strata: str | None) -> None:
     """Refuse strata of one record, whose variance cannot be estimated (InputError)."""
-    if strata is None:
-        return
-    records = pd.Series(found.records).groupby(found.frame[strata], observed=True).sum()
-    if (alone := int((records == 1).sum())) > 0:
+    if (alone := found.single(strata)) > 0:
         raise InputError(
             f"{alone} strata of {strata!r} have only one record, so their variance cannot be estimated: merge them"
         )

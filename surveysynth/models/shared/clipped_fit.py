@@ -361,12 +361,17 @@ class ClippedTarget:
         return tuple(point[start:end] for start, end in itertools.pairwise((0, *self.ends)))
 
     @property
+    def _held_odds(self) -> Floats:
+        """Prior precisions of psi, where zeros are an outcome of their own."""
+        return np.empty(0) if self.log_odds is None else self.parts[0].held[0]
+
+    @property
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about."""
-        *_, psi, contrasts = np.diff([0, *self.ends])
+        *_, contrasts = np.diff([0, *self.ends])
         known = sum(part.known for part in self.parts)
         return np.concatenate([
-            *(part.scale for part in self.parts), (self.of_zeros + self.parts[0].held[0][:psi]) ** -0.5,
+            *(part.scale for part in self.parts), (self.of_zeros + self._held_odds) ** -0.5,
             np.full(contrasts, (known / max(contrasts, 1) + 1 / PRIOR_SD**2) ** -0.5),
         ])  # fmt: skip
 
@@ -375,8 +380,7 @@ class ClippedTarget:
         *_, psi, contrasts = np.diff([0, *self.ends])
         centre = np.concatenate([*(part.centre for part in self.parts), np.zeros(psi + contrasts)])
         spread = np.concatenate([
-            *(part.spread for part in self.parts), 0.15 * self.parts[0].held[0][:psi] ** -0.5,
-            np.full(contrasts, 0.3),
+            *(part.spread for part in self.parts), 0.15 * self._held_odds**-0.5, np.full(contrasts, 0.3),
         ])  # fmt: skip
         return [centre + spread * rng.uniform(-1, 1, centre.size) * (chain > 0) for chain in range(chains)]
 
@@ -387,7 +391,7 @@ class ClippedTarget:
     def function(self) -> Target:
         """The log target and its gradient, with memory of its own: one a chain."""
         functions = [part.function() for part in self.parts]
-        rows = len(self.W)
+        rows, held_odds = len(self.W), self._held_odds
         measured = None if self.log_odds is None else log_shares_of(self.log_odds)
 
         def target(point: Floats) -> tuple[float, Floats]:
@@ -407,11 +411,10 @@ class ClippedTarget:
                 of_offset += g_offset
             if log_p is not None:  # the last offset is that of zeros
                 of_odds = g_offset - np.exp(log_p[1]) * of_offset
-                gradients.append(self.W.T @ of_odds - psi * self.parts[0].held[0])
+                gradients.append(self.W.T @ of_odds - psi * held_odds)
             if shares is not None:
                 gradients.append(self._of_shares(of_offset, shares) - contrasts / PRIOR_SD**2)
-            of_psi = float(self.parts[0].held[0][: psi.size] @ psi**2) / 2
-            total -= of_psi + float((contrasts**2).sum()) / (2 * PRIOR_SD**2)
+            total -= float(held_odds @ psi**2) / 2 + float((contrasts**2).sum()) / (2 * PRIOR_SD**2)
             return total, np.concatenate(gradients)
 
         return target
@@ -586,7 +589,8 @@ def clipped_target(
         counted = counted * count
     tempered = float(a[0]) if count is not None else tempered_by(a)
     Q = whitening(X, known) if simulated is None else whitening(simulated, np.ones(len(simulated)))
-    of_prior = few_rows((X if simulated is None else simulated) @ Q)
+    public_rows = X if simulated is None else np.unique(simulated, axis=0)
+    of_prior = few_rows(public_rows @ Q)
     V, held = held_rows(of_prior, PRIOR_SD)
     Q, of_prior = Q @ V, of_prior @ V
     W, G = np.ascontiguousarray(X @ Q), len(X)
@@ -610,9 +614,6 @@ def clipped_target(
             cell, category = (np.concatenate([x, x[first]]) for x in (places.cell, places.category))
             places = Places(cell, category, places.K)
 
-    # whether there is a grid hangs on public numbers alone: which records are zeros, or have what predictors, is not
-    rows = G if simulated is None else len(np.unique(simulated, axis=0))
-
     def part(normal: Normal, here: Bools, columns: slice, share: Floats, about: float, curved: bool) -> Part:
         chosen = np.flatnonzero(here)
         chosen = chosen[np.argsort(pattern[chosen], kind="stable")]
@@ -623,7 +624,8 @@ def clipped_target(
         for first in range(0, chosen.size, RECORDS):
             block = slice(first, first + RECORDS)
             v[:, block] = np.linalg.solve(normal.L, (Y[chosen[block], columns] - mean[pattern[chosen[block]]]).T)
-        many = crowded(len(pattern), rows, len(v))
+        # whether there is a grid hangs on public numbers alone: which are zeros, or have what predictors, is not
+        many = crowded(len(pattern), len(public_rows), len(v))
         if many and count is None:
             v, of_records, start = on_grid(v, of_records, start)
         row = np.repeat(np.arange(len(W)), np.diff(start))
