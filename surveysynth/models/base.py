@@ -604,6 +604,25 @@ class Relative(Synthesizer[R]):
         """The model as later files can take it: without what was made from this very file at a cost."""
         return self
 
+    def lacks_shares(self, records: R) -> bool:
+        """Whether there are categories within public cells, of whose shares nothing public says anything."""
+        return False
+
+    def with_shares(
+        self, records: R, reference: Draws, present: Floats, *,
+        epsilon: float, each: int, rng: np.random.Generator | None,
+    ) -> Draws:  # fmt: skip
+        """The reference with shares of categories that are estimated from the file, at ``epsilon``.
+
+        Parameters
+        ----------
+        present : float array (n,)
+            1, or 0 for records that are blanked.
+        each, rng
+            As for :meth:`with_psu_shares`.
+        """
+        raise NotImplementedError  # of models of categories within public cells alone
+
     def lacks_psu_shares(self, records: R, reference: Draws) -> bool:
         """Whether PSUs have effects of whose size the reference says nothing: by default never."""
         return False

@@ -57,7 +57,7 @@ def cells(public: Public, row: Codes) -> Codes:
 def drawn_weights(weights: Floats, sd: Floats, cell: Codes, rng: np.random.Generator) -> Floats:
     """Weights (n,) times a lognormal residual of log standard deviation ``sd`` (n,), with their sums in every cell."""
     drawn = with_residual(weights, sd, rng)
-    return np.asarray(drawn * (np.bincount(cell, weights) / np.bincount(cell, drawn))[cell])
+    return np.asarray(drawn * np.bincount(cell, weights)[cell] / np.bincount(cell, drawn)[cell])
 
 
 def with_residual(weights: Floats, sd: Floats, rng: np.random.Generator) -> Floats:

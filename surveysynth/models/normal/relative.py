@@ -34,6 +34,7 @@ from ..shared.clipped_fit import (
 from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.transforms import LogTransform, Transform, as_transform
 from ..tempered_chains import tempered_chains
+from .category_shares import private_log_shares
 from .psu_shares import innovations, private_shares
 from .records import JointRecords
 
@@ -168,6 +169,19 @@ class RelativeRegression(Relative[J]):
                 L_zero=normal.L[beside:, beside:],
             )
         ])  # fmt: skip
+
+    def lacks_shares(self, records: J) -> bool:
+        """Whether outcomes are categories, within cells that are public."""
+        return records.categories is not None and records.simulated is None
+
+    def with_shares(
+        self, records: J, reference: Draws, present: Floats, *,
+        epsilon: float, each: int, rng: np.random.Generator | None,
+    ) -> Draws:  # fmt: skip
+        """The reference with private shares of this file."""
+        assert records.categories is not None  # as lacks_shares says
+        log_shares = private_log_shares(records.categories, present, epsilon=epsilon, each=each, rng=rng)
+        return replace(reference, values=reference.values | {"log_shares": log_shares[None]})
 
     def lacks_psu_shares(self, records: J, reference: Draws) -> bool:
         """Whether PSUs have effects of which the reference says nothing."""

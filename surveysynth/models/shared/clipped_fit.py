@@ -25,7 +25,7 @@ prior.  With t errors of 5 degrees of freedom, a reference 1 standard deviation 
 
 Zeros, where they are an outcome of their own, and categories k, multinomial within public cells, stand in the same
 density and under the same clamp.  The log odds of a zero are those of the reference plus W psi, psi ~ N(0, 4); the log
-shares of categories are those of the reference plus contrasts ~ N(0, 4), which add up to 0 over the categories of a
+shares of categories are those of the reference plus contrasts ~ N(0, 1), which add up to 0 over the categories of a
 cell.  C_B is the expectation over zero or not, and over categories, too: every one of them, by the reference's
 probability of it.
 """
@@ -62,6 +62,7 @@ SLOPE_SD = 0.3
 # weights that nearly follow from the predictors it is .06 of the first reference's.
 WIDE, NARROW = (0.01, 4.0, 0.1), (0.4, 2.5, 0.4)
 WEIGHT_CENTRE, WEIGHT_SD = -0.2, 0.8  # of the log of a weight over the mean weight, before anything is known
+SHARES_SD = 1.0  # of contrasts of log shares: with 2, a level of .75% was given up for long, beyond the clamp
 MANY_ROWS, NEAR = 256, 1e-3  # beyond so many predictor rows, C_B is that of groups; their mean square, at the least
 RECORDS = 1 << 18  # whose coordinates are computed at a time
 # Step of the rule for C_B, by the number of coordinates, where the sum of a is STEP_AT.  The rule's error goes with
@@ -372,7 +373,7 @@ class ClippedTarget:
         known = sum(part.known for part in self.parts)
         return np.concatenate([
             *(part.scale for part in self.parts), (self.of_zeros + self._held_odds) ** -0.5,
-            np.full(contrasts, (known / max(contrasts, 1) + 1 / PRIOR_SD**2) ** -0.5),
+            np.full(contrasts, (known / max(contrasts, 1) + 1 / SHARES_SD**2) ** -0.5),
         ])  # fmt: skip
 
     def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:
@@ -413,8 +414,8 @@ class ClippedTarget:
                 of_odds = g_offset - np.exp(log_p[1]) * of_offset
                 gradients.append(self.W.T @ of_odds - psi * held_odds)
             if shares is not None:
-                gradients.append(self._of_shares(of_offset, shares) - contrasts / PRIOR_SD**2)
-            total -= float(held_odds @ psi**2) / 2 + float((contrasts**2).sum()) / (2 * PRIOR_SD**2)
+                gradients.append(self._of_shares(of_offset, shares) - contrasts / SHARES_SD**2)
+            total -= float(held_odds @ psi**2) / 2 + float((contrasts**2).sum()) / (2 * SHARES_SD**2)
             return total, np.concatenate(gradients)
 
         return target

@@ -41,7 +41,8 @@ GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
 # one with a Pareto tail.
 NOISE_OF_SCORES = 20.0
 SCORES_SHARE = 0.3  # of epsilon, at the most
-PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs
+PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs: at the most, of epsilon
+CATEGORY_SHARES = 0.3, 0.04  # of categories in their cells: counts to 5 records at .3
 SECONDS, PER_RECORD, PER_ROW = 8.0, 1e-4, 6e-3  # of a release, in all, a record, and a row of predictors of its own
 ON_GRID, PER_GRID_RECORD = 1_000_000, 2e-5  # records, from which more of them are hardly more points of a grid
 FIRST_CLAMP = 2.0
@@ -215,10 +216,15 @@ class Strict(Mechanism):
         epsilon = first_epsilon(parameters, n, budget, tailed=model.tailed) if earlier is None else 0.0
         measured = model.broad_reference(records) if earlier is None else earlier.draws(model, records)
         asks = model.lacks_psu_shares(records, measured)
-        of_psus = psu_epsilon(budget) if asks and self.between_psus is None else 0.0
-        parts = [("first draw", epsilon), ("shares of PSUs", of_psus)]
+        of_psus = part_of(budget, PSU_SHARES) if asks and self.between_psus is None else 0.0
+        counted = earlier is None and model.lacks_shares(records)
+        of_shares = part_of(budget, CATEGORY_SHARES) if counted else 0.0
+        parts = [("shares of categories", of_shares), ("first draw", epsilon), ("shares of PSUs", of_psus)]
         rest = replace(budget, parts=(*budget.parts, *((name, spent) for name, spent in parts if spent)))
         refuse_modes(rest, n, d, parameters, tailed=model.tailed)
+        each = int(_sizes(pseudo).max())
+        if counted:
+            measured = model.with_shares(records, measured, present, epsilon=of_shares, each=each, rng=pseudo.noise)
         known, reference, rough = math.inf, measured, False
         if earlier is None:
             say("a first draw")
@@ -230,10 +236,11 @@ class Strict(Mechanism):
             draws = _long_enough(of_some, measured, a[some], FIRST_CLAMP, present[some], first=True)
             _refuse_failed(draws)
             reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
+            of_counts = {"log_shares": measured["log_shares"]} if counted else {}  # they know more than a draw does
+            reference = replace(reference, values=reference.values | of_counts)
         if asks:
             reference = model.with_psu_shares(
-                records, reference, self.between_psus, epsilon=of_psus, each=int(_sizes(pseudo).max()), known=known,
-                rng=pseudo.noise,
+                records, reference, self.between_psus, epsilon=of_psus, each=each, known=known, rng=pseudo.noise,
             )  # fmt: skip
         first = reference if earlier is None else None
         b, clamp = rest.bound, clamp_of(rest, d, tailed=model.tailed)
@@ -247,8 +254,9 @@ class Strict(Mechanism):
         draws = _long_enough(pseudo, reference, tempering, clamp, present, first=False)
         if rough and not draws.failures:
             say("the other draws")
-            reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
-            draws = reference.before(_long_enough(pseudo, reference, tempering, clamp, present, first=False))
+            leader = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
+            reference = replace(leader, values=leader.values | of_counts)
+            draws = leader.before(_long_enough(pseudo, reference, tempering, clamp, present, first=False))
         draws = replace(draws, values=draws.values | {"known": np.full(draws.size, known)})
         alpha, bounds = alpha * assessment.present, np.full(len(share), b)
         held = clamp * tempered(b, clamp, confidential=later)
@@ -422,10 +430,10 @@ def scores_epsilon(budget: Budget, n: int, outcomes: int, numbers: int, each: in
     return min((share * budget.epsilon / 100 for share in range(2, round(100 * SCORES_SHARE) + 1)), key=variance)
 
 
-def psu_epsilon(budget: Budget) -> float:
-    """Epsilon of the shares of the variance between PSUs, from public numbers."""
+def part_of(budget: Budget, most: tuple[float, float]) -> float:
+    """Epsilon of something that is estimated beside the draws: at the most, as a number and as a share of the whole."""
     assert budget.epsilon is not None  # as synthesize sees to
-    return min(PSU_SHARES[0], PSU_SHARES[1] * budget.epsilon)
+    return min(most[0], most[1] * budget.epsilon)
 
 
 def clamp_of(budget: Budget, d: int, *, tailed: bool = False) -> float:
