@@ -1,6 +1,7 @@
 """Releases of files in parts: the same whatever the files and whoever computes, and as those in memory say."""
 
 import gc
+import pickle
 import signal
 import subprocess
 import sys
@@ -14,10 +15,12 @@ import pytest
 import surveysynth as ss
 from surveysynth.design.parts import Combinations, Found, Parts
 from surveysynth.models.draws import Streams
+from surveysynth.models.normal import relative
 from surveysynth.models.normal.relative import _places, density_of
 from surveysynth.models.shared import public_grid
 from surveysynth.models.shared.clipped_fit import NARROW, clipped_target
 from surveysynth.models.shared.public_grid import UNITS, Points, on_grid
+from surveysynth.models.tempered_chains import MANY, tempered_chains
 from surveysynth.synthesis import data_sets_in_parts, file_in_parts, in_parts
 from tests.conftest import without_r
 
@@ -49,6 +52,26 @@ def small_parts(monkeypatch):
     """Parts of 2,048 records; tasks of other processes get their size with the file."""
     of = Parts.of.__func__
     monkeypatch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chains_once():
+    """The chains of one target, with the same random numbers, run once: files differ in what comes before and after."""
+    made = {}
+
+    def once(target, n, sampler, groups):
+        plain, state = replace(sampler, engine=None, rng=None), sampler.rng.bit_generator.state
+        key = pickle.dumps((target, n, plain, state, groups))
+        if key not in made or n > MANY:  # of more records some are taken for a pilot, by random numbers
+            made[key] = tempered_chains(target, n, sampler, groups)
+        else:  # which leaves the random numbers as they are after chains
+            target.starts(sampler.chains, sampler.rng)
+            sampler.rng.spawn(sampler.chains)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relative, "tempered_chains", once)
+        yield
 
 
 @pytest.fixture

@@ -70,10 +70,9 @@ def test_noise_is_of_the_scale_that_a_unit_moves(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_rare_levels_of_a_category_are_released(seed):
+def test_rare_levels_of_a_category_are_released():
     """60 of 8,000 records: chains stuck there, as even shares are beyond the clamp."""
-    rng, n = np.random.default_rng(seed), 8_000
+    rng, n = np.random.default_rng(1), 8_000
     region = rng.choice(["east", "north", "west"], n, p=[0.5, 0.3, 0.2])
     job = np.where(rng.random(n) < 0.4 + 0.2 * (region == "east"), "full", "none")
     job[rng.choice(n, 60, replace=False)] = "rare"
@@ -83,7 +82,7 @@ def test_rare_levels_of_a_category_are_released(seed):
     frame = pd.DataFrame({"region": region, "job": job, "pay": pay, "w": w})
     design = ss.SurveyDesign(frame, weights="w")
     release = ss.synthesize(
-        design, "pay + C(job) ~ region", epsilon=8, bounds=(0, 200_000), population_total=w.sum(), seed=seed
+        design, "pay + C(job) ~ region", epsilon=8, bounds=(0, 200_000), population_total=w.sum(), seed=1
     )
     assert "shares of categories 0.3" in str(release.privacy)
     own = ss.estimate(design, "pay", "job", statistic="count").set_index("job")
