@@ -18,7 +18,7 @@ from tests.fuzz.strategies import TIMES
 
 pytestmark = pytest.mark.slow
 
-KILLS = 6 * TIMES  # by each of two signals
+KILLS = 4 * TIMES  # by each of two signals
 SIGNALS = [signal.SIGKILL, signal.SIGTERM]
 STOPPED = (0, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
 
