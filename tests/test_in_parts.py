@@ -135,7 +135,9 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("files", [pytest.param(3, marks=pytest.mark.slow), 17])
-def test_the_same_release_from_any_number_of_files(done, people, tmp_path, small_parts, files):
+def test_the_same_release_from_any_number_of_files(done, people, tmp_path, small_parts, monkeypatch, files):
+    if files == 3:  # chains that run again are the same, too
+        monkeypatch.setattr(relative, "tempered_chains", tempered_chains)
     same(content(released(split(people, tmp_path, files))), done[1])
 
 

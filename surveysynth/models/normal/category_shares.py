@@ -1,11 +1,12 @@
-"""Shares of categories that records are measured against: private counts of cells, drawn together.
+"""Shares of categories that records are measured against: private counts of cells, shrunk towards the overall shares.
 
-A first draw hardly knows a rare category: its few records count for one or two, beside a clamp that gives them up where
-even shares are the reference, and what is measured against such a draw is flat where the file's own share lies.  Counts
-with Laplace noise of scale 1 / epsilon (Dwork et al. 2006) know it to some records.
+A first draw hardly knows a rare category: its few records count for one or two, beside a clamp that gives them up
+where equal shares are the reference, and what is measured against such a draw is flat where the file's own share lies.
+Counts with Laplace noise of scale 1 / epsilon (Dwork et al. 2006) know it to some records.
 
-Small cells are drawn towards the shares of all: a cell of n records gets the weight n^2 / (n^2 + (s / .1)^2) of its
-own, s being the standard deviation of a count's noise and .1 about that of shares between cells.
+With s the standard deviation of a count's noise, m the overall share of a category and n the records of a cell, the
+weight of the cell's own share is n^2 / (n^2 + (s / (.3 m))^2), as if shares had a standard deviation of .3 m between
+cells.  The overall share is the sum over cells, and so is its noise: s sqrt(cells), below which it is not taken.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .categories import Categories
 
 Floats = NDArray[np.float64]
 
-BETWEEN = 0.1  # standard deviation of a category's share between cells, about
+BETWEEN = 0.3  # standard deviation of a share between cells over the overall share, about
 
 
 def private_log_shares(
@@ -26,8 +27,8 @@ def private_log_shares(
 ) -> Floats:
     """Log shares of the categories of each cell, (cells, K): differentially private at epsilon.
 
-    No share is below what the noise leaves open: one standard deviation of it, or less where the category has fewer in
-    the whole file.
+    Before they are made to add up to 1, shares are at least half the overall share, or one standard deviation of the
+    noise where that is less: the noise says no more.
 
     Parameters
     ----------
@@ -45,10 +46,8 @@ def private_log_shares(
     else:
         counts = counts + rng.laplace(0, each / epsilon, counts.shape)
     sd = np.sqrt(2) * each / epsilon
-    size = np.maximum(np.bincount(categories.cell, minlength=categories.cells), 1.0)
-    n = size.sum()
-    of_all = np.maximum(counts.sum(axis=0), sd * np.sqrt(categories.cells)) / n
-    own = size**2 / (size**2 + (sd / BETWEEN) ** 2)
-    drawn = own[:, None] * counts / size[:, None] + (1 - own)[:, None] * of_all
-    shares = np.maximum(drawn, np.minimum(sd / size[:, None], of_all))
+    size = np.maximum(np.bincount(categories.cell, minlength=categories.cells), 1.0)[:, None]
+    overall = np.maximum(counts.sum(axis=0), sd * np.sqrt(categories.cells)) / size.sum()
+    own = size**2 / (size**2 + (sd / (BETWEEN * overall)) ** 2)
+    shares = np.maximum(own * counts / size + (1 - own) * overall, np.minimum(sd / size, overall / 2))
     return np.asarray(np.log(shares / shares.sum(axis=1, keepdims=True)))

@@ -369,12 +369,20 @@ class ClippedTarget:
     @property
     def scale(self) -> Floats:
         """Public standard deviations of the parameters, about."""
-        *_, contrasts = np.diff([0, *self.ends])
-        known = sum(part.known for part in self.parts)
         return np.concatenate([
-            *(part.scale for part in self.parts), (self.of_zeros + self._held_odds) ** -0.5,
-            np.full(contrasts, (known / max(contrasts, 1) + 1 / SHARES_SD**2) ** -0.5),
+            *(part.scale for part in self.parts), (self.of_zeros + self._held_odds) ** -0.5, self._scale_of_contrasts(),
         ])  # fmt: skip
+
+    def _scale_of_contrasts(self) -> Floats:
+        """Of a cell whose records count a: from the information a C' (diag p - p p') C, p the reference's shares."""
+        reference = self.reference.log_shares
+        if reference is None or self.places is None:
+            return np.empty(0)
+        a, p = np.bincount(self.places.cell, self.tempering, len(reference)), np.exp(reference)
+        C, mean = self.places.contrasts, p @ self.places.contrasts
+        of_one = (C.T * p[:, None, :]) @ C - mean[:, :, None] * mean[:, None, :]
+        precision = a[:, None, None] * of_one + np.eye(C.shape[1]) / SHARES_SD**2
+        return np.asarray(np.sqrt(np.diagonal(np.linalg.inv(precision), axis1=1, axis2=2))).ravel()
 
     def starts(self, chains: int, rng: np.random.Generator) -> list[Floats]:
         """Where chains start: at the reference, and spread around it; nothing of the file decides."""

@@ -42,7 +42,7 @@ GAP, MARGIN = (0.35, 0.55, 0.7), 10.0
 NOISE_OF_SCORES = 20.0
 SCORES_SHARE = 0.3  # of epsilon, at the most
 PSU_SHARES = 0.3, 0.06  # the same for the share of the variance that lies between PSUs: at the most, of epsilon
-CATEGORY_SHARES = 0.3, 0.04  # of categories in their cells: counts to 5 records at .3
+CATEGORY_SHARES = 0.3, 0.04  # the same for shares of categories in their cells: counts to 5 records at .3
 SECONDS, PER_RECORD, PER_ROW = 8.0, 1e-4, 6e-3  # of a release, in all, a record, and a row of predictors of its own
 ON_GRID, PER_GRID_RECORD = 1_000_000, 2e-5  # records, from which more of them are hardly more points of a grid
 FIRST_CLAMP = 2.0
@@ -79,6 +79,7 @@ NEXT = (
     "parameters, which epsilon counts as released. Each is protected by the same factor, whatever came before it"
 )
 FIRST = "a first draw of this file, under an epsilon of its own of {:.3g}"
+COUNTED = "shares of categories are measured against private counts of their cells"
 
 
 @dataclass(frozen=True)
@@ -346,6 +347,8 @@ class Strict(Mechanism):
         what = str(self.reference) if first is None else FIRST.format(first)
         a = float(fitted.alpha.max())
         said = [MEASURED.format(what, fitted.clamp / a, a)]
+        if "shares of categories" in dict(fitted.parts):
+            said.append(COUNTED)
         if fitted.posterior.led:
             said.append(NEXT)
         if self.between_psus is not None:
