@@ -10,7 +10,9 @@ from .errors import InputError
 Floats = NDArray[np.float64]
 
 
-def laplace(values: Floats, sensitivity: float, epsilon: float) -> tuple[Floats, float]:
+def laplace(
+    values: Floats, sensitivity: float, epsilon: float, rng: np.random.Generator | None = None
+) -> tuple[Floats, float]:
     """Values with Laplace noise of scale sensitivity / epsilon by OpenDP, and the variance of that noise.
 
     Parameters
@@ -21,6 +23,8 @@ def laplace(values: Floats, sensitivity: float, epsilon: float) -> tuple[Floats,
         0: the values are returned as they are.
     epsilon : float
         Spent by one record that moves one value by the sensitivity.
+    rng : numpy.random.Generator, optional
+        For tests only, and not safe; else noise is OpenDP's.
 
     Raises
     ------
@@ -29,6 +33,9 @@ def laplace(values: Floats, sensitivity: float, epsilon: float) -> tuple[Floats,
     """
     if sensitivity == 0:
         return values, 0.0
+    if rng is not None:
+        plain = sensitivity / epsilon
+        return values + rng.laplace(0, plain, values.shape), 2 * plain * plain
     with np.errstate(over="ignore"):
         scale = float(np.nextafter(np.float64(sensitivity) / epsilon, np.inf))  # rounding never adds to epsilon
     noise = 2 * scale * scale

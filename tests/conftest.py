@@ -89,6 +89,22 @@ def to_r(r, tmp_path_factory):
     return assign
 
 
+class Seen(Exception):
+    """What a test wanted to see was there."""
+
+
+def queries_of(module, monkeypatch, added=0.0):
+    """Noise of a module is a number, and every query goes on record: (values, sensitivity, epsilon)."""
+    asked = []
+
+    def record(values, sensitivity, epsilon, rng=None):
+        asked.append((values, sensitivity, epsilon))
+        return values + added, 0.0
+
+    monkeypatch.setattr(module, "laplace", record)
+    return asked
+
+
 def without_r():
     """The environment without R's libraries, which rpy2 puts before those of a Python that is started."""
     return {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}

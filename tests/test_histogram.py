@@ -15,6 +15,7 @@ import surveysynth as ss
 from surveysynth import InputError, SurveyDesign
 from surveysynth.synthesis import histogram
 from surveysynth.synthesis.histogram import perturbed_histogram
+from tests.conftest import queries_of
 
 BOUNDS = (0.0, 100_000.0)
 FALSE_ALARM = 1e-7
@@ -41,14 +42,7 @@ def noisy(monkeypatch):
 @pytest.fixture
 def silent(monkeypatch):
     """No noise, and every query on record: (values, sensitivity, epsilon)."""
-    asked = []
-
-    def record(values, sensitivity, epsilon):
-        asked.append((values, sensitivity, epsilon))
-        return values, 0.0
-
-    monkeypatch.setattr(histogram, "laplace", record)
-    return asked
+    return queries_of(histogram, monkeypatch)
 
 
 # ---- noise and sensitivity

@@ -22,13 +22,9 @@ from surveysynth.models.shared.clipped_fit import NARROW, clipped_target
 from surveysynth.models.shared.public_grid import UNITS, Points, on_grid
 from surveysynth.models.tempered_chains import MANY, tempered_chains
 from surveysynth.synthesis import data_sets_in_parts, file_in_parts, in_parts
-from tests.conftest import without_r
+from tests.conftest import Seen, without_r
 
 PART = 1 << 11
-
-
-class Done(Exception):
-    """What a test wanted to see was there."""
 
 
 ROLES = {"weights": "w", "epsilon": 8, "bounds": (0, 200_000), "population_total": 200_000, "m": 2}
@@ -463,8 +459,8 @@ def test_the_target_of_points_is_that_of_the_records_on_the_grid(people, tmp_pat
         return kept["points"]
 
     monkeypatch.setattr(in_parts, "points_of", keep)
-    monkeypatch.setattr(in_parts.FitInParts, "unfinished", lambda *_: (_ for _ in ()).throw(Done))
-    with pytest.raises(Done):
+    monkeypatch.setattr(in_parts.FitInParts, "unfinished", lambda *_: (_ for _ in ()).throw(Seen))
+    with pytest.raises(Seen):
         released(split(people, tmp_path, 2), formula, zeros=zeros)
     records, reference = kept["points"], kept["reference"]
     count = records.count

@@ -9,6 +9,7 @@ import surveysynth as ss
 from surveysynth.engines import Diagnostics
 from surveysynth.models.normal import category_shares, relative
 from surveysynth.models.normal.categories import Categories
+from tests.conftest import Seen, queries_of
 
 EPSILON = 0.3
 
@@ -60,13 +61,7 @@ def test_a_category_that_no_record_has_is_within_the_noise():
 
 def test_noise_is_of_the_scale_that_a_unit_moves(monkeypatch):
     """Blanking a unit takes each of its records from one count, so the sum of changes is its number of records."""
-    asked = []
-
-    def counted(values, sensitivity, epsilon):
-        asked.append((values, sensitivity, epsilon))
-        return values, 0.0
-
-    monkeypatch.setattr(category_shares, "laplace", counted)
+    asked = queries_of(category_shares, monkeypatch)
     found = categories([300, 500], [0.5, 0.3, 0.2])
     for blanked in ([7], [7, 8, 799]):
         present = np.ones(800)
@@ -78,18 +73,10 @@ def test_noise_is_of_the_scale_that_a_unit_moves(monkeypatch):
         assert np.abs(whole - without).sum() == len(blanked)
 
 
-class Seen(Exception):
-    """What a test wanted to see was there."""
-
-
 @pytest.mark.parametrize("unit", [None, "home"])
 def test_chains_are_measured_against_counts_that_are_paid_for_once(monkeypatch, unit):
     """First draw and draws have the same counts as their reference, with the noise that a unit needs."""
-    asked, targets = [], []
-
-    def counted(values, sensitivity, epsilon):
-        asked.append((values, sensitivity, epsilon))
-        return values + 0.5, 0.0
+    asked, targets = queries_of(category_shares, monkeypatch, added=0.5), []
 
     def no_chains(target, n, sampler, groups):
         targets.append(target)
@@ -98,7 +85,6 @@ def test_chains_are_measured_against_counts_that_are_paid_for_once(monkeypatch, 
         points = np.array(target.starts(sampler.chains * 10, sampler.rng))
         return points, np.repeat(np.arange(sampler.chains), 10), Diagnostics(exact=True)
 
-    monkeypatch.setattr(category_shares, "laplace", counted)
     monkeypatch.setattr(relative, "tempered_chains", no_chains)
     rng, n = np.random.default_rng(1), 4_000
     w = np.exp(rng.standard_normal(n))

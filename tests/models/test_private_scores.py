@@ -26,7 +26,7 @@ def counts(monkeypatch):
     """What the histogram holds before its noise, and the scale of the noise."""
     seen = []
 
-    def exact(values, sensitivity, epsilon):
+    def exact(values, sensitivity, epsilon, rng):
         seen.append((values, sensitivity / epsilon))
         return values, 2 * (sensitivity / epsilon) ** 2
 

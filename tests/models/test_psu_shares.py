@@ -62,7 +62,7 @@ def test_coefficients_that_were_drawn_are_no_effects_of_psus():
 def test_a_blanked_unit_moves_them_by_no_more_than_the_sensitivity(monkeypatch, each):
     seen = []
 
-    def exact(values, sensitivity, epsilon):
+    def exact(values, sensitivity, epsilon, rng):
         seen.append((values, sensitivity))
         return values, 0.0
 

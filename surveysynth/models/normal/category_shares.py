@@ -40,11 +40,7 @@ def private_log_shares(
     rng : numpy.random.Generator, optional
         For tests only; else noise is OpenDP's.
     """
-    counts = categories.counts(present)
-    if rng is None:
-        counts, _ = laplace(counts, each, epsilon)
-    else:
-        counts = counts + rng.laplace(0, each / epsilon, counts.shape)
+    counts, _ = laplace(categories.counts(present), each, epsilon, rng)
     sd = np.sqrt(2) * each / epsilon
     size = np.maximum(np.bincount(categories.cell, minlength=categories.cells), 1.0)[:, None]
     overall = np.maximum(counts.sum(axis=0), sd * np.sqrt(categories.cells)) / size.sum()

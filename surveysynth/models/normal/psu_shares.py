@@ -50,10 +50,7 @@ def private_shares(
     n, d = max(float(size[size > 1].sum()), 1.0), e.shape[1]
     products = np.array([_products(x, groups, size) for x in e.T]) / n
     sensitivity = 2 * CLIP**2 * each * d / n
-    if rng is None:
-        products, _ = laplace(products, sensitivity, epsilon)
-    else:
-        products = products + rng.laplace(0, sensitivity / epsilon, d)
+    products, _ = laplace(products, sensitivity, epsilon, rng)
     shift = sum(_products(w, groups, size) for w in W[records.row].T) / n / known
     return np.clip(products / erf(CLIP / np.sqrt(2)) ** 2 - shift, 0.0, MOST)
 

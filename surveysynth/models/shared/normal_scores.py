@@ -536,10 +536,7 @@ def scores_of_counts(
     rng: np.random.Generator | None, *, each: int = 1, zeros: bool = False, most: int = 0,
 ) -> PrivateScores:  # fmt: skip
     """As :meth:`NormalScores.private`, from what :func:`binned` counts of n records, or of up to ``most`` (n None)."""
-    if rng is None:
-        noisy, _ = laplace(counts, float(each), epsilon)
-    else:
-        noisy = counts + rng.laplace(0, each / epsilon, counts.size)
+    noisy, _ = laplace(counts, float(each), epsilon, rng)
     if n is None:
         n = int(np.clip(noisy.sum(), 1, most))
     source = f"a histogram of this file's {outcome} with Laplace noise"

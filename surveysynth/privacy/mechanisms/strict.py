@@ -207,7 +207,8 @@ class Strict(Mechanism):
         """One model."""
         model, records, unit = pseudo.model, pseudo.records, pseudo.unit
         assert isinstance(model, Relative)  # as check_model sees to
-        share = 1 / _sizes(pseudo)  # of a record in the budget of its unit
+        sizes = _sizes(pseudo)
+        each, share = int(sizes.max()), 1 / sizes  # the latter of a record in the budget of its unit
         present = unit.spread(assessment.present)
         d, parameters = model.dimensions(records)
         later, whole = records.simulated is not None, pseudo.in_parts
@@ -223,7 +224,6 @@ class Strict(Mechanism):
         parts = [("shares of categories", of_shares), ("first draw", epsilon), ("shares of PSUs", of_psus)]
         rest = replace(budget, parts=(*budget.parts, *((name, spent) for name, spent in parts if spent)))
         refuse_modes(rest, n, d, parameters, tailed=model.tailed)
-        each = int(_sizes(pseudo).max())
         if counted:
             measured = model.with_shares(records, measured, present, epsilon=of_shares, each=each, rng=pseudo.noise)
         known, reference, rough = math.inf, measured, False
@@ -236,9 +236,8 @@ class Strict(Mechanism):
             of_some = replace(pseudo, records=records.some(some)) if some.size < records.n else pseudo
             draws = _long_enough(of_some, measured, a[some], FIRST_CLAMP, present[some], first=True)
             _refuse_failed(draws)
-            reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
             of_counts = {"log_shares": measured["log_shares"]} if counted else {}  # they know more than a draw does
-            reference = replace(reference, values=reference.values | of_counts)
+            reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))], of_counts)
         if asks:
             reference = model.with_psu_shares(
                 records, reference, self.between_psus, epsilon=of_psus, each=each, known=known, rng=pseudo.noise,
@@ -256,7 +255,7 @@ class Strict(Mechanism):
         if rough and not draws.failures:
             say("the other draws")
             leader = draws.some([int(pseudo.sampler.rng.integers(draws.size))])
-            reference = replace(leader, values=leader.values | of_counts)
+            reference = leader.some([0], of_counts)
             draws = leader.before(_long_enough(pseudo, reference, tempering, clamp, present, first=False))
         draws = replace(draws, values=draws.values | {"known": np.full(draws.size, known)})
         alpha, bounds = alpha * assessment.present, np.full(len(share), b)
