@@ -1,6 +1,5 @@
 """The command line, ``surveysynth`` or ``python -m surveysynth``: it can be stopped while it is being imported."""
 
-import signal
 import sys
 
 ADDRESS_SPACE = 4  # GiB, below which the libraries of linear algebra wait for memory for ever
@@ -16,6 +15,8 @@ def main() -> None:
         raise KeyboardInterrupt
 
     try:
+        import signal  # here, as what it imports in turn takes long enough to be stopped
+
         named = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
         plain = (signal.SIG_DFL, signal.default_int_handler)  # one that is ignored, as by nohup, stays so
         ours = [number for number in named if signal.getsignal(number) in plain]
