@@ -3,10 +3,11 @@
 Every size and mechanism runs in a process of its own.
 
     python benchmarks/scan.py [--sizes 100000,1000000,10000000] [--mechanisms pseudo,strict] [--folder /tmp/scan-bench]
-    python benchmarks/scan.py --sizes 50000000 --mechanisms parts,dask
+    python benchmarks/scan.py --sizes 50000000 --mechanisms parts,dask,weighted-parts
 
 "parts" is a strict release in parts by two processes, "dask" one by a LocalCluster of two workers, each of which may
-have less memory than the file has bytes; memory is then what all processes together have to themselves.
+have less memory than the file has bytes, "weighted-parts" one of the pseudo posterior by two processes; memory is then
+what all processes together have to themselves.
 
 The file has twelve columns of raw data, two outcomes and the weight; the model uses three of the twelve.  The floor is
 what polars takes for the confidential means by these three alone.  Files are removed afterwards.
@@ -99,7 +100,7 @@ def one(file: Path, mechanism: str, out: Path) -> dict[str, float]:
 
 
 def in_parts(file: Path, mechanism: str, out: Path) -> dict[str, float]:
-    """The same of a strict release in parts, all processes together."""
+    """The same of a release in parts, all processes together."""
     import psutil
     from distributed import LocalCluster
 
@@ -126,10 +127,14 @@ def in_parts(file: Path, mechanism: str, out: Path) -> dict[str, float]:
         limit = max(int(0.8 * file.stat().st_size), 10**9)  # what Python and its packages need
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address=None)
     with cluster:
-        who = {"workers": 2} if mechanism == "parts" else {"scheduler": cluster.scheduler_address}
+        who = {"scheduler": cluster.scheduler_address} if mechanism == "dask" else {"workers": 2}
+        formula, how = "pay + rent ~ " + " + ".join(PREDICTORS), {"epsilon": 5, "bounds": BOUNDS}
+        if mechanism == "weighted-parts":
+            formula = ss.FBS(formula, prior="flat")
+            how = {"epsilon": 10.8, "mechanism": ss.PseudoPosterior(), "accept_diagnostics": ["information"]}
         release = ss.synthesize_in_parts(
-            file, "pay + rent ~ " + " + ".join(PREDICTORS), weights="w", epsilon=5, m=3, bounds=BOUNDS,
-            population_total=float(f"{53.1 * records_of(file):.3g}"), scratch=out.parent, **who,
+            file, formula, weights="w", m=3, population_total=float(f"{53.1 * records_of(file):.3g}"),
+            scratch=out.parent, **how, **who,
         )  # fmt: skip
         steps["synthesize"] = time.perf_counter() - began
         release.write(out, by=PREDICTORS)
@@ -162,7 +167,7 @@ def main() -> None:
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)  # file and mechanism: in a process of its own
     given = parser.parse_args()
     if given.one:
-        how = in_parts if given.one[1] in ("parts", "dask") else one
+        how = in_parts if given.one[1] in ("parts", "dask", "weighted-parts") else one
         print(json.dumps(how(Path(given.one[0]), given.one[1], given.folder / "release")))
         return
     given.folder.mkdir()

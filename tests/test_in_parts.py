@@ -21,6 +21,8 @@ from surveysynth.models.shared import public_grid
 from surveysynth.models.shared.clipped_fit import NARROW, clipped_target
 from surveysynth.models.shared.public_grid import UNITS, Points, on_grid
 from surveysynth.models.tempered_chains import MANY, tempered_chains
+from surveysynth.privacy.mechanisms import Assessment
+from surveysynth.privacy.protected_fit import PseudoLikelihood
 from surveysynth.synthesis import data_sets_in_parts, file_in_parts, in_parts
 from tests.conftest import Seen, without_r
 
@@ -524,6 +526,15 @@ def test_rows_of_the_file_are_named_in_whatever_part(people, tmp_path, small_par
     ("model", "settings", "what"),
     [
         (ss.FBS("pay ~ region", missing="impute"), {}, "none of them missing"),
+        ("pay ~ region", {"bounds": None}, r"Strict\(\) needs bounds="),
+        ("pay ~ region", {"mechanism": ss.Strict(epsilon=8)}, "leave it out of the mechanism"),
+        ("pay ~ region", {"mechanism": ss.Strict(between_psus=0.1)}, "no reference=, and no PSUs"),
+        ("pay ~ region", {"mechanism": ss.PerInstance()}, r"go with Strict\(\) and with PseudoPosterior\(\)"),
+        ("pay ~ region", {"mechanism": ss.PseudoPosterior(risk=ss.CountRisk())}, "of Lipschitz risks"),
+        (ss.FBS("pay ~ region", zeros=True), {"mechanism": ss.PseudoPosterior()}, "have amounts alone"),
+        (ss.FBS("pay ~ region", transform=ss.AsinhTransform(scale=9)), {}, "transform= is another scale"),
+        ("pay ~ region", {"accept_diagnostics": "rhat"}, "a list of names"),
+        ("pay ~ region", {"accept_diagnostics": ["information"]}, "leave accept_diagnostics out"),
         (ss.FBS("pay ~ region", weight="public"), {}, "for amounts and categories by FBS"),
         (ss.FBS("pay + C(w2) ~ region"), {}, "no column 'w2'"),
         (ss.FBS("pay + C(other) ~ region"), {}, "'other' has more than 1,000 levels"),
@@ -682,3 +693,104 @@ def test_a_run_that_is_killed_publishes_nothing_and_can_go_on(done, people, tmp_
     del release
     gc.collect()
     assert not folder.exists()
+
+
+# ---- under privacy weights
+
+
+WEIGHTED = {
+    "mechanism": ss.PseudoPosterior(), "bounds": None, "accept_diagnostics": ["information"],
+    "warmup": 500, "draws": 500,
+}  # fmt: skip
+FLAT = ss.FBS("pay ~ region + C(age)", prior="flat")
+
+
+def weighted(source, model=FLAT, **settings):
+    return ss.synthesize_in_parts(source, model, **(ROLES | SHORT | WEIGHTED | settings))
+
+
+@pytest.fixture(scope="module")
+def by_weights(people, tmp_path_factory):
+    """One release under privacy weights from one file, in this process."""
+    folder, of = tmp_path_factory.mktemp("weighted"), Parts.of.__func__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+        release = weighted(split(people, folder, 1), scratch=folder)
+        assert [path.name for path in folder.glob("surveysynth-*/*.npy")] == []  # privacy weights are gone
+        yield release, content(release)
+
+
+@pytest.mark.parametrize(("files", "workers"), [(17, 1), pytest.param(3, 2, marks=pytest.mark.slow)])
+def test_the_same_weighted_release_from_any_files_by_any_workers(
+    by_weights, people, tmp_path, small_parts, files, workers
+):
+    same(content(weighted(split(people, tmp_path, files), workers=workers)), by_weights[1])
+
+
+@pytest.mark.slow
+def test_the_same_weighted_release_from_a_cluster(by_weights, people, tmp_path, small_parts, no_r):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        release = weighted(split(people, tmp_path, 3), scheduler=cluster.scheduler_address, scratch=tmp_path)
+        same(content(release), by_weights[1])
+
+
+@pytest.mark.parametrize("prior", ["flat", pytest.param("paper", marks=pytest.mark.slow)])
+def test_weights_risks_and_bounds_are_those_in_memory(people, tmp_path, small_parts, monkeypatch, prior):
+    """With the same random numbers, to rounding: sums are over parts here, and over all records there."""
+    kept, made = [], in_parts.weighted_by_risk
+
+    def keep(mechanism, budget, pseudo, present, say):
+        kept.append((replace(pseudo.sampler, rng=np.random.default_rng(7)), pseudo, mechanism, budget))
+        again = replace(pseudo, sampler=replace(pseudo.sampler, rng=np.random.default_rng(7)))
+        kept.append(made(mechanism, budget, again, present, say))
+        return kept[-1]
+
+    monkeypatch.setattr(in_parts, "weighted_by_risk", keep)
+    model = replace(FLAT, prior=prior)
+    weighted(split(people, tmp_path, 1), model)
+    (sampler, pseudo, mechanism, budget), here = kept
+    records = model.prepare(ss.SurveyDesign(people, weights="w"))
+    there = PseudoLikelihood(model, records, pseudo.unit, sampler)
+    risk = Assessment(lambda unweighted: there.lipschitz(unweighted(), np.ones(records.n)), None, np.ones(records.n))
+    other = mechanism.fit(there, budget, risk, tolerance=0.01, reweight=0, say=lambda _: None)
+    tolerance = 1e-6 if prior == "flat" else 0.2  # chains part after some steps
+    for name in ("risk", "alpha", "bounds"):
+        np.testing.assert_allclose(getattr(here, name), getattr(other, name), rtol=tolerance)
+    np.testing.assert_allclose(here.c1, other.c1, rtol=tolerance)
+    assert here.delta <= budget.bound
+
+
+@pytest.mark.slow
+def test_a_weighted_release_says_what_one_in_memory_says(by_weights, people):
+    """Every sentence of the report, and means within the noise of two releases."""
+    settings = {name: value for name, value in (ROLES | SHORT | WEIGHTED).items() if name != "weights"}
+    memory = ss.synthesize(ss.SurveyDesign(people, weights="w"), FLAT, **settings)
+    assert str(memory.privacy) == str(by_weights[0].privacy)
+    ours, theirs = (each.tables(by="region", statistic="mean") for each in (by_weights[0], memory))
+    far = (ours["estimate"] - theirs["estimate"]) / np.hypot(ours["se"], theirs["se"])
+    assert (far.abs() < 4).all()
+
+
+def test_normal_scores_take_a_part_of_epsilon_under_weights_too(people, tmp_path, small_parts):
+    release = weighted(split(people, tmp_path, 2), bounds=(0, 200_000))
+    assert "normal-score of a histogram of this file's pay with Laplace noise" in str(release.privacy)
+    assert release.privacy.epsilon == 8
+
+
+def test_privacy_weights_that_leave_little_stop_the_release(people, tmp_path, small_parts):
+    with pytest.raises(ss.NotFitForRelease, match="less than 30%"):
+        weighted(split(people, tmp_path, 2), epsilon=2, accept_diagnostics=(), scratch=tmp_path)
+    assert not list(tmp_path.glob("surveysynth-*"))
+
+
+def test_what_has_no_place_on_the_scale_and_a_weight_of_predictors_are_refused(people, tmp_path, small_parts):
+    wrong = people.assign(pay=people["pay"].where(np.arange(len(people)) != 7000, -1.0))
+    with pytest.raises(ss.InputError, match=r"'pay' has no log in 1 row \(row numbers 7001;") as error:
+        weighted(split(wrong, tmp_path, 2), scratch=tmp_path)
+    assert "-1.0" not in str(error.value)
+    by_age = people.assign(w=25.0 * people["age"])
+    with pytest.raises(ss.InputError, match="function of the predictors"):
+        weighted(split(by_age, tmp_path, 3), scratch=tmp_path)
+    assert not list(tmp_path.glob("surveysynth-*"))

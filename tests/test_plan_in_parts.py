@@ -86,7 +86,9 @@ def test_the_file_is_never_read_into_memory(people, monkeypatch):
         ("model.missing", "impute", "missing"),
         ("model.kind", "count", "model.kind"),
         ("model.later", ["rent ~ log(pay)"], "model.later"),
-        ("privacy.mechanism", "pseudo-posterior", "privacy.mechanism"),
+        ("privacy.mechanism", "per-instance", "privacy.mechanism"),
+        ("privacy.map", "linear", "not with privacy.mechanism = 'strict'"),
+        ("model.transform", "asinh", "model.transform"),
         ("privacy.unit", "region", "privacy.unit"),
         ("privacy.reference", "release", "privacy.reference"),
         ("privacy.population_total", {"1": 70_000, "2": 70_000, "3": 70_000}, "by stratum"),
@@ -200,3 +202,18 @@ def test_predictors_may_have_any_name(people, folder):
     plan = PLAN.replace("region", "size").replace('"age"', '"min"').replace("C(age)", "C(min)")
     (folder / "plan.toml").write_text(plan + PARTS)
     assert "size" in str(ss.Plan.read("plan.toml").check())
+
+
+def test_a_plan_under_privacy_weights(people, folder, run):
+    entries = {
+        "privacy.mechanism": "pseudo-posterior", "privacy.bounds": [1, 200_000], "release.accept": ["information"],
+        "release.format": "parquet",
+    }  # fmt: skip
+    plan = ss.Plan.read("plan.toml", entries)
+    assert "the guarantee is asymptotic" in str(plan.check())
+    assert (plan.settings.model.prior, plan.settings.model.transform) == ("flat", "log")
+    plan.release(seed=1).write("release")
+    back = ss.read_release("release")
+    assert (back.privacy.kind, back.privacy.epsilon, back.m) == ("asymptotic", 8, 2)
+    assert "log outcome" in str(back.privacy)
+    assert not list(folder.glob("surveysynth-*"))

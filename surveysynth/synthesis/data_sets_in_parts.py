@@ -118,8 +118,10 @@ def simulate(of: Simulation, part: int) -> tuple[Floats, NDArray[np.intp]]:
         unfinished = of.place(k, part).with_suffix(f".{secrets.token_hex(8)}")
         records.tofile(unfinished)
         os.replace(unfinished, of.place(k, part))
-        assert made.cell is not None and made.count_weights is not None  # as those of a part are
-        sums.append([np.bincount(made.cell, w, len(of.public.X)) for w in (made.weights, made.count_weights)])
+        # weights that are drawn are to have the sums of smoothed ones in cells, over all parts
+        cell = file.row_of[code] if made.cell is None else made.cell
+        expected = made.weights if made.count_weights is None else made.count_weights
+        sums.append([np.bincount(cell, w, len(of.public.X)) for w in (made.weights, expected)])
         begins.append(np.append(np.searchsorted(records["key"], of.edges), len(frame)))
     return np.array(sums), np.array(begins)
 

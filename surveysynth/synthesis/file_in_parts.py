@@ -31,6 +31,7 @@ from ..errors import InputError
 from ..models.draws import Draws
 from ..models.normal.categories import Categories, Cells
 from ..models.normal.fbs import FBS
+from ..models.normal.outcomes import refuse_off_scale
 from ..models.normal.records import JointRecords
 from ..models.normal.relative import density_of
 from ..models.shared.clipped_fit import Normal
@@ -57,7 +58,9 @@ class Roles:
         The latter are outcomes: amounts, and categories.
     weights : str
     bounds : tuple of (float, float)
-        Public, of each amount.
+        Public, of each amount, where normal scores are made within them.
+    scales : tuple of Transform
+        Public, of each amount, where there are no such bounds.
     strata : str or None
         One of the predictors.
     zeros : bool
@@ -70,13 +73,14 @@ class Roles:
     categorical: tuple[str, ...]
     weights: str
     bounds: tuple[tuple[float, float], ...]
+    scales: tuple[Transform, ...]
     strata: str | None
     zeros: bool = False
 
     @classmethod
     def of(
         cls, source: Source, model: FBS, weights: str, strata: str | None,
-        bounds: tuple[float, float] | Mapping[str, tuple[float, float]],
+        bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None,
     ) -> Roles:  # fmt: skip
         """Checked, as far as the names of columns go.
 
@@ -88,11 +92,12 @@ class Roles:
         given = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(model.numeric, bounds)
         if set(given) != set(model.numeric):
             raise InputError(f"bounds= names other columns than the numeric outcomes: {', '.join(model.numeric)}")
-        limits = tuple(public_bounds(given[outcome], outcome) for outcome in model.numeric)
+        scored, scales = ((), tuple(model.transforms())) if bounds is None else (model.numeric, ())
+        limits = tuple(public_bounds(given[outcome], outcome) for outcome in scored)
         parts = Parts.of(source)
         predictors = predictors_of(parts, model, weights, strata)
         numeric, categorical = model.numeric, model.categorical
-        return cls(parts, predictors, numeric, categorical, weights, limits, strata, model.zeros)
+        return cls(parts, predictors, numeric, categorical, weights, limits, scales, strata, model.zeros)
 
     def read(self, part: int) -> pd.DataFrame:
         """These columns of a part."""
@@ -146,14 +151,18 @@ def look(roles: Roles, part: int) -> Seen:
     Raises
     ------
     InputError
-        Missing values, outcomes or weights that are no numbers, weights that are not positive.
+        Missing values, outcomes or weights that are no numbers, outcomes without a value on their scale, weights that
+        are not positive.
     """
     frame, first = roles.read(part), roles.parts.first(part)
     w = values_of(frame, roles.weights, first)
     if (w <= 0).any():
         raise InputError(f"{roles.weights!r} is not positive in {rows(w <= 0, first=first + 1)}, and maybe in others")
     y = roles.amounts(frame, first)
-    counts = [binned(own, bounds) for own, bounds in zip(y[~roles.are_zero(y)].T, roles.bounds, strict=True)]
+    for outcome, own, scale in zip(roles.numeric, y.T, roles.scales, strict=False):  # where there are bounds: none
+        refuse_off_scale(outcome, scale, ~np.isfinite(scale.forward(own)), first + 1)
+    amounts = y[~roles.are_zero(y)].T
+    counts = [binned(own, bounds) for own, bounds in zip(amounts, roles.bounds, strict=False)]
     levels = levels_within(frame, roles.categorical, first)
     return Seen(Found.within(frame, roles.predictors, first), levels, counts, float(w.sum()))
 
@@ -310,8 +319,8 @@ def _by_combination(of_records: Codes, code: Codes) -> Codes:
 
 
 @dataclass(frozen=True, repr=False)
-class Around:
-    """A reference that records are placed around.
+class Scale:
+    """How amounts and weights of a file in parts are taken to the scale of the model.
 
     Attributes
     ----------
@@ -319,15 +328,36 @@ class Around:
     transforms : tuple
         Of the outcomes.
     mean_weight : float
+    """
+
+    file: File
+    transforms: tuple[Transform, ...]
+    mean_weight: float
+
+    def read(self, part: int) -> tuple[Floats, Codes, NDArray[np.bool_]]:
+        """Values (n, D) of a part's records, rows of the model matrix, of their own category, and who has a zero."""
+        file, roles = self.file, self.file.roles
+        frame, first = roles.read(part), roles.parts.first(part)
+        y, row = roles.amounts(frame, first), file.row_of[file.combinations.of(frame)] + file.categories_of(frame)
+        columns = [transform.forward(own) for own, transform in zip(y.T, self.transforms, strict=True)]
+        log_w = np.log(values_of(frame, roles.weights, first) / self.mean_weight)
+        return np.column_stack([*columns, log_w]), row, roles.are_zero(y)
+
+
+@dataclass(frozen=True, repr=False)
+class Around:
+    """A reference that records are placed around.
+
+    Attributes
+    ----------
+    scale : Scale
     X : float array (G, K)
         Rows of the model matrix.
     kinds : tuple of Normal
         The reference's numbers: of all records, or of amounts and of zeros.
     """
 
-    file: File
-    transforms: tuple[Transform, ...]
-    mean_weight: float
+    scale: Scale
     X: Floats
     kinds: tuple[Normal, ...]
 
@@ -342,12 +372,7 @@ def locate(around: Around, part: int) -> list[tuple[Floats, Codes]]:
     InputError
         A record has no place on the scale of an outcome.
     """
-    file, roles = around.file, around.file.roles
-    frame, first = roles.read(part), roles.parts.first(part)
-    y, row = roles.amounts(frame, first), file.row_of[file.combinations.of(frame)] + file.categories_of(frame)
-    zero = roles.are_zero(y)
-    columns = [transform.forward(own) for own, transform in zip(y.T, around.transforms, strict=True)]
-    Y = np.column_stack([*columns, np.log(values_of(frame, roles.weights, first) / around.mean_weight)])
+    Y, row, zero = around.scale.read(part)
     located = []
     for normal, of_kind in zip(around.kinds, (~zero, zero), strict=False):
         rows_of_kind, own = row[of_kind], Y[of_kind, Y.shape[1] - len(normal.L) :]
@@ -355,6 +380,7 @@ def locate(around: Around, part: int) -> list[tuple[Floats, Codes]]:
         wrong = np.zeros(len(row), dtype=bool)
         wrong[of_kind] = ~np.isfinite(v).all(axis=0)
         if wrong.any():
+            first = around.scale.file.roles.parts.first(part)
             raise InputError(f"outcomes have no value on their scale in {rows(wrong, first=first + 1)}")
         located.append((v, rows_of_kind))
     return located
@@ -365,13 +391,12 @@ def place(around: Around, part: int) -> list[Points]:
     return [Points.of(v, row) for v, row in locate(around, part)]
 
 
-def points_of(
-    file: File, model: FBS, some: JointRecords, mean_weight: float, team: Workers, reference: Draws
-) -> JointRecords:  # fmt: skip
+def points_of(scale: Scale, model: FBS, some: JointRecords, team: Workers, reference: Draws) -> JointRecords:
     """The records, as points of a grid around a reference where they are many."""
+    file = scale.file
     density, parts = density_of(reference), file.roles.parts
     kinds: tuple[Normal, ...] = (density, density.of_zeros) if model.zeros else (density,)
-    around = Around(file, tuple(model.transforms()), mean_weight, some.X, kinds)
+    around = Around(scale, some.X, kinds)
     made: list[tuple[Codes, Floats, Floats | None]] = []
     if crowded(parts.n, len(some.X), len(density.L)):  # and so zeros are, which have one number less
         together: list[Points] = []

@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,16 +33,17 @@ from ..errors import InputError
 from ..estimation.in_parts import ONE
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
-from ..models.normal.records import JointPublic
+from ..models.normal.records import JointPublic, JointRecords
 from ..models.shared.levels import FEWEST
 from ..models.shared.normal_scores import scores_of_counts
 from ..models.shared.predictors import predictor_rows
 from ..models.shared.transforms import Transform
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Strict
+from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
 from ..privacy.mechanisms.strict import scores_epsilon
 from ..privacy.protected_fit import PseudoLikelihood, WholeFile
 from ..privacy.release_rule import IdentificationRule
+from ..privacy.risks.lipschitz import LipschitzRisk
 from ..privacy.units import Unit
 from ..progress import stages
 from ..release.in_files import ReleaseInFiles, head_of
@@ -52,6 +55,7 @@ from .draws import check_chains
 from .file_in_parts import (
     File,
     Roles,
+    Scale,
     Seen,
     checked_levels,
     find,
@@ -63,9 +67,10 @@ from .file_in_parts import (
     prepared,
     some_records,
 )
-from .fit import Chosen, DataSets, Fit
+from .fit import Chosen, DataSets, Fit, Protect, check_accepted
 from .fitting import protected_by
 from .known import Known
+from .weighted_in_parts import PseudoLikelihoodInParts, weighted_by_risk
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -73,14 +78,14 @@ Codes = NDArray[np.intp]
 
 @dataclass
 class FitInParts(Fit):
-    """A fit of a file in parts; ``design`` and ``records`` are those of its first draw."""
+    """A fit of a file in parts; ``design`` and ``records`` are some of its records, those of a first draw if any."""
 
     file: File | None = field(default=None, repr=False)
 
-    def unfinished(self, scratch: str | Path | None) -> Unfinished:
+    def unfinished(self, scratch: str | Path | None, accepted: Sequence[str]) -> Unfinished:
         """One release, as :meth:`Fit.release` chooses its draws, in a folder of its own, from which it can go on."""
-        about = super().release()
-        folder = Path(tempfile.mkdtemp(prefix="surveysynth-", dir=scratch)).absolute()
+        about = super().release(accept_diagnostics=accepted)
+        folder = own_folder(scratch)
         of = replace(about.internal["simulation"], folder=folder)
         internal = {"draws": about.internal["draws"]}  # records are those of the first draw, and all weigh the same
         total = float(self.population_total)  # type: ignore[arg-type]  # a number, as synthesize_in_parts sees to
@@ -124,8 +129,10 @@ def synthesize_in_parts(
     strata: str | None = None,
     epsilon: float,
     population_total: float,
-    bounds: tuple[float, float] | Mapping[str, tuple[float, float]],
+    bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+    mechanism: Strict | PseudoPosterior | None = None,
     m: int | None = None,
+    accept_diagnostics: Sequence[str] = (),
     public: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
     workers: int = 1,
@@ -136,10 +143,11 @@ def synthesize_in_parts(
     draws: int | None = None,
     seed: int | None = None,
 ) -> ReleaseInFiles:
-    """Release a file that is larger than memory under :class:`Strict`, part by part.
+    """Release a file that is larger than memory, part by part.
 
-    For amounts by :class:`FBS`, with or without zeros of their own, and categories beside them, with a weight that is
-    modelled, where every record is its own sampling unit.  What else :func:`synthesize` can do it does in memory.
+    For amounts by :class:`FBS`, with a weight that is modelled, where every record is its own sampling unit; under
+    :class:`Strict` also with zeros of their own, and categories beside them.  What else :func:`synthesize` can do it
+    does in memory.
 
     Parameters
     ----------
@@ -152,10 +160,12 @@ def synthesize_in_parts(
         Column of the survey weights.
     strata : str, optional
         A predictor.
-    epsilon, population_total, m, public
+    epsilon, population_total, m, accept_diagnostics, public
         As for :func:`synthesize`; the total is a number.
     bounds : (float, float), or dict of outcome to such
-        Public lowest and highest amount.
+        Public lowest and highest amount, which :class:`Strict` needs.
+    mechanism : Strict or PseudoPosterior, optional
+        Default ``Strict()``; the other has :class:`LipschitzRisk` risks.
     labels : dict of str, optional
         Headings of columns; default those in the files.
     workers : int
@@ -182,7 +192,8 @@ def synthesize_in_parts(
     -----
     Memory is that of a part of 2^20 records for each worker, of the points of the grid, and, where there is no grid, of
     all records' scores: where a predictor row has few records, and of three amounts
-    (:mod:`surveysynth.models.shared.public_grid`).
+    (:mod:`surveysynth.models.shared.public_grid`).  Under :class:`PseudoPosterior` it is that of a part, and of risks,
+    privacy weights and bounds, eight bytes a record each.
 
     Examples
     --------
@@ -192,11 +203,13 @@ def synthesize_in_parts(
     ... )  # doctest: +SKIP
     >>> release.write("release/")  # doctest: +SKIP
     """
-    strict = Strict()
-    model, roles = check_arguments(source, synthesizer, weights, strata, bounds, scheduler, scratch)
+    mechanism = Strict() if mechanism is None else mechanism
+    model, roles = check_arguments(source, synthesizer, weights, strata, bounds, scheduler, scratch, mechanism)
+    check_accepted(accept_diagnostics)
+    mechanism.check_accepted(accept_diagnostics)
     asked = positive(epsilon, "epsilon")
-    budget = Budget(asked, strict.data_sets(asked) if m is None else whole(m, "m"))
-    chain = [own if given is None else given for given, own in zip((warmup, draws), strict.chain, strict=True)]
+    budget = Budget(asked, mechanism.data_sets(asked) if m is None else whole(m, "m"))
+    chain = [own if given is None else given for given, own in zip((warmup, draws), mechanism.chain, strict=True)]
     check_chains(chains, *chain)
     check_seed(seed)
     whole(workers, "workers")
@@ -205,31 +218,44 @@ def synthesize_in_parts(
     ordered, streams = parts.ordered(roles.predictors), Streams.of(seed)
     sampler = Sampler(lambda: get_engine("auto"), streams.draws, chains, *chain)
     noise = None if seed is None else streams.draws
-    with stages(strict.expected_seconds(parts.n)) as say:
+    with ExitStack() as done, stages(mechanism.expected_seconds(parts.n)) as say:
         say("reading the file")
         seen = list(team.each(look, roles, len(parts)))
-        warn_if_far(total, math.fsum(each.weight for each in seen), parts.n)
+        weight = math.fsum(each.weight for each in seen)
+        warn_if_far(total, weight, parts.n)
         found = Combinations.together([each.combinations for each in seen], roles.predictors, ordered)
         _refuse_lonely(found, strata)
         levels = checked_levels([each.levels for each in seen], found, parts.n)
         _check_formula(found, model, levels)
-        model = _scored(model, roles, seen, budget, noise)
+        model = _scored(model, roles, seen, budget, noise) if roles.bounds else model
         budget = replace(budget, parts=model.spent)
         design, code = some_records(roles, found, streams.draws, team, labels)
         check_public(design, model, public)
-        records = prepared(model, design, levels, roles, total / parts.n)
-        file = File.of(roles, found, records, code)
-        whole_file = WholeFile(parts.n, partial(points_of, file, model, records, total / parts.n, team))
-        pseudo = PseudoLikelihood(model, records, Unit(), sampler, noise, whole_file)
-        protect = partial(protected_by, design, strict, None, budget, 0.01, 0)  # nothing is tuned
-        weighted = protect(pseudo, np.ones(records.n), say)
+        mean_weight = (total if mechanism.clamps else weight) / parts.n
+        records = prepared(model, design, levels, roles, mean_weight)
+        scale = Scale(File.of(roles, found, records, code), tuple(model.transforms()), mean_weight)
+        protect: Protect
+        if isinstance(mechanism, PseudoPosterior):
+            _refuse_public_weight(records, weights)
+            folder = own_folder(scratch)
+            done.callback(shutil.rmtree, folder, ignore_errors=True)
+            pseudo: PseudoLikelihood = PseudoLikelihoodInParts(
+                model, records, Unit(), sampler, noise, scale=scale, folder=folder, team=team
+            )
+            protect, present = partial(weighted_by_risk, mechanism, budget), np.ones(parts.n)
+        else:
+            whole_file = WholeFile(parts.n, partial(points_of, scale, model, records, team))
+            pseudo = PseudoLikelihood(model, records, Unit(), sampler, noise, whole_file)
+            protect = partial(protected_by, design, mechanism, None, budget, 0.01, 0)  # nothing is tuned
+            present = np.ones(records.n)
+        weighted = protect(pseudo, present, say)
         fitted = FitInParts(
-            design, np.arange(design.n), model, strict, None, records, Unit(), weighted,
+            design, np.arange(present.size), model, mechanism, None, records, Unit(), weighted,
             replace(budget, parts=weighted.parts or budget.parts), total, [], sampler, streams, protect,
-            seed is not None, file=file,
+            seed is not None, file=scale.file,
         )  # fmt: skip
         say("data sets")
-        return fitted.unfinished(scratch).finished(team)
+        return fitted.unfinished(scratch, accept_diagnostics).finished(team)
 
 
 def resume_in_parts(folder: str | Path, *, workers: int = 1, scheduler: str | None = None) -> ReleaseInFiles:
@@ -274,20 +300,24 @@ def go_on(folder: str | Path, asked: Mapping[str, Any]) -> ReleaseInFiles:
         As there; the run had other arguments.
     """
     run, (model, roles) = _unfinished(folder), check_arguments(**asked)
-    was = run.of.file.roles, run.total, run.about.privacy.epsilon_requested, run.about.m
-    made = [getattr(run.of.model, name) for name in ("predictors", "weight", "prior", "zeros")]
-    now = [getattr(model, name) for name in ("predictors", "weight", "prior", "zeros")]
-    if (*was, made) != (roles, *(asked[name] for name in ("population_total", "epsilon", "m")), now):
+    report = run.about.privacy
+    was = run.of.file.roles, run.total, report.epsilon_requested, run.about.m, report.mechanism
+    asks = roles, *(asked[name] for name in ("population_total", "epsilon", "m")), asked["mechanism"].name
+    of_model = "predictors", "weight", "prior", "zeros", *(() if roles.bounds else ("transform",))
+    if was != asks or any(getattr(run.of.model, name) != getattr(model, name) for name in of_model):
         raise InputError(f"the run in {str(folder)!r} was of another plan, or its files have changed")
     return run.finished(Workers(asked["workers"], asked["scheduler"]))
 
 
 def check_arguments(
     source: Source, synthesizer: FBS | str, weights: str, strata: str | None, bounds: Any, scheduler: str | None,
-    scratch: str | Path | None, **others: Any,
+    scratch: str | Path | None, mechanism: Mechanism | None = None, **others: Any,
 ) -> tuple[FBS, Roles]:  # fmt: skip
     """Those arguments of :func:`synthesize_in_parts` that can be checked at once: model and roles, or InputError."""
-    model = _checked(Strict().under(FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer))
+    mechanism = Strict() if mechanism is None else mechanism
+    model = FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer
+    model = _checked(mechanism.under(model) if isinstance(model, FBS) else model)
+    _check_mechanism(mechanism, model, bounds)
     _check_scratch(scratch, scheduler)
     return model, Roles.of(source, model, weights, strata, bounds)
 
@@ -336,6 +366,39 @@ def known_of(
     )  # fmt: skip
 
 
+def _check_mechanism(mechanism: Mechanism, model: FBS, bounds: Any) -> None:
+    """Refuse what is not for files in parts (InputError)."""
+    if mechanism.epsilon is not None:
+        raise InputError("epsilon is that of the release: leave it out of the mechanism")
+    if bounds is not None and model.transform != "log":
+        raise InputError("bounds= makes normal scores, and transform= is another scale: leave it out")
+    if isinstance(mechanism, Strict):
+        if mechanism != Strict():
+            raise InputError("files in parts have no reference=, and no PSUs: synthesize() has them, in memory")
+        if bounds is None:
+            raise InputError("Strict() needs bounds=(lowest, highest) of the amounts, public")
+    elif not isinstance(mechanism, PseudoPosterior) or type(mechanism.risk) is not LipschitzRisk:
+        raise InputError("files in parts go with Strict() and with PseudoPosterior(), of Lipschitz risks")
+    elif model.zeros or model.categorical or model.curved:
+        raise InputError(
+            "under PseudoPosterior() files in parts have amounts alone, without zeros=, C() or a curved weight: "
+            "synthesize() has categories, in memory"
+        )
+
+
+def _refuse_public_weight(records: JointRecords, weights: str) -> None:
+    """Refuse weights that are a function of the predictors, and that would be kept (InputError)."""
+    if records.log_w is None:
+        raise InputError(
+            f"weights {weights!r} are a function of the predictors, and are kept: synthesize() does so, in memory"
+        )
+
+
+def own_folder(scratch: str | Path | None) -> Path:
+    """A folder for one run, that its owner alone can read."""
+    return Path(tempfile.mkdtemp(prefix="surveysynth-", dir=scratch)).absolute()
+
+
 def _check_scratch(scratch: str | Path | None, scheduler: str | None) -> None:
     """Refuse a folder that cannot be written to, and none beside a scheduler (InputError)."""
     if scheduler is not None and scratch is None:
@@ -368,8 +431,6 @@ def _checked(model: Any) -> FBS:
         )
     if not 1 <= len(model.numeric) <= 3 or model.missing != "fail":
         raise InputError("files in parts have one to three amounts, none of them missing")
-    if model.transform != "log":
-        raise InputError("bounds= makes normal scores, and transform= is another scale: leave it out")
     return model
 
 

@@ -11,19 +11,22 @@ from ..models.normal.fbs import FBS
 from ..tasks import Workers
 from .in_parts import known_of
 from .known import Known
-from .parts import synthesizer_of
+from .parts import bounds_of_scores, mechanism_of, synthesizer_of
 from .settings import Settings
 
 OF_PARTS = {  # entries that say something of a file in parts
     "survey": ("file", "weights", "strata"),
-    "model": ("formula", "kind", "name", "transform", "weight", "prior", "zeros", "missing"),
-    "privacy": ("epsilon", "population_total", "bounds", "mechanism", "public", "ledger", "survey", "cap"),
+    "model": ("formula", "kind", "name", "transform", "scale", "weight", "prior", "zeros", "missing"),
+    "privacy": (
+        "epsilon", "population_total", "bounds", "mechanism", "map", "c2", "risk", "public", "ledger", "survey", "cap",
+    ),
     "tables": ("by", "statistic", "min_cell", "cv_limit", "labels", "units", "symbols", "wording", "digits"),
-    "release": ("m", "folder", "format", "title", "contact", "source", "license", "supersedes"),
+    "release": ("m", "accept", "folder", "format", "title", "contact", "source", "license", "supersedes"),
     "parts": ("workers", "scheduler", "scratch"),
 }
-ONLY = {  # what they have to be
-    "model.kind": "amount", "model.name": "fbs", "model.transform": "scores", "privacy.mechanism": "strict",
+ONLY: dict[str, tuple[object, ...]] = {  # what they have to be
+    "model.kind": ("amount",), "model.name": ("fbs",), "privacy.mechanism": ("strict", "pseudo-posterior"),
+    "privacy.risk": ("lipschitz",),
 }  # fmt: skip
 
 
@@ -33,15 +36,17 @@ def check_of_parts(settings: Settings) -> None:
         entry for entry, value in settings.items()
         if value not in (None, False) and entry.partition(".")[2] not in OF_PARTS.get(entry.partition(".")[0], ())
     ]  # fmt: skip
-    beyond += [entry for entry, value in ONLY.items() if settings[entry] not in (None, value)]
+    beyond += [entry for entry, values in ONLY.items() if settings[entry] not in (None, *values)]
+    if settings.privacy.mechanism != "pseudo-posterior" and settings.model.transform not in (None, "scores"):
+        beyond.append("model.transform")
     if isinstance(settings.privacy.population_total, dict):
         beyond.append("privacy.population_total by stratum")
     if set(settings.tables.statistic or ()) - set(STATISTICS):
         beyond.append(f"tables.statistic other than {', '.join(STATISTICS)}")
     if beyond:
         raise InputError(
-            f"{', '.join(beyond)}: not for files in parts, which are amounts by fbs under strict. Leave this out, or "
-            "[parts], and the file is read into memory"
+            f"{', '.join(beyond)}: not for files in parts, which are amounts by fbs under strict or pseudo-posterior. "
+            "Leave this out, or [parts], and the file is read into memory"
         )
 
 
@@ -63,7 +68,8 @@ def arguments_in_parts(settings: Settings, folder: Path) -> dict[str, Any]:
     return {
         "source": folder / survey.file, "synthesizer": synthesizer_of(settings, folder), "weights": survey.weights,
         "strata": survey.strata, "epsilon": privacy.epsilon, "population_total": privacy.population_total,
-        "bounds": privacy.bounds, "m": release.m, "public": privacy.public, "labels": settings.tables.labels,
+        "bounds": bounds_of_scores(settings), "mechanism": mechanism_of(settings, folder), "m": release.m,
+        "accept_diagnostics": release.accept or (), "public": privacy.public, "labels": settings.tables.labels,
         "workers": parts.workers or 1, "scheduler": parts.scheduler,
         "scratch": folder / parts.scratch if parts.scratch else None,
     }  # fmt: skip

@@ -137,6 +137,13 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
     return out
 
 
+def likelihood_of(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
+    """The same of records without effects: (S,)."""
+    S, K, D = B.shape
+    nobody = GroupedStatistics(statistics, np.empty(0), np.empty((0, K)), np.empty((0, D)), None)
+    return log_likelihood(nobody, B, L, np.zeros((S, 1, D)), None)
+
+
 def _contrast(B: Floats) -> Floats:
     """What makes Y - B' x of [Y, x]: (S, D + K, D)."""
     S, _, D = B.shape

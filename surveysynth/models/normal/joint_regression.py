@@ -57,7 +57,7 @@ from . import curved_weight, shares
 from . import density as gaussian
 from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
-from .cluster_effects import GroupedStatistics, draw_strata, grouped_statistics, log_likelihood, new_effects
+from .cluster_effects import draw_strata, grouped_statistics, likelihood_of, log_likelihood, new_effects
 from .debias import correct, correct_with_shares
 from .debias_effects import ClusteredFile, correct_with_effects
 from .fisher_consistency import Weighting
@@ -346,7 +346,16 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             return _nothing(records.X.shape[1], sampler)
         if records.groups is not None:
             return self._with_effects(records, records.groups, alpha, sampler)
-        statistics = self.sufficient_statistics(records, alpha)
+        return self.fit_to(self.sufficient_statistics(records, alpha), records, sampler)
+
+    def fit_to(self, statistics: SufficientStatistics, records: J, sampler: Sampler) -> Draws:
+        """Draw (B, Sigma) given the statistics of a file, of which only some records may be here, with all its rows.
+
+        Raises
+        ------
+        ModelError
+            As :meth:`fit`.
+        """
         R, Z0, S0 = statistics.reduced()
         refuse_degenerate(S0, statistics, len(R))
         if self.prior == "flat":
@@ -418,9 +427,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         if records.Y.shape[1] == 0:
             return base
         if records.groups is None:
-            s = self.sufficient_statistics(records, alpha)
-            everybody = GroupedStatistics(s, np.empty(0), np.empty((0, B.shape[1])), np.empty((0, L.shape[1])), None)
-            return base + log_likelihood(everybody, B, L, np.zeros((len(B), 1, L.shape[1])), None)
+            return base + likelihood_of(self.sufficient_statistics(records, alpha), B, L)
         grouped = grouped_statistics(records.X, records.pattern, records.Y, alpha, records.groups)
         tau, strata = draws.values["tau"], draws.effects.get("strata")
         if not records.groups.sampled:  # their effects were drawn: those of a second level, and none of a first

@@ -46,10 +46,15 @@ def working_scale(
             "what they are to protect"
         )
     z = transform.forward(np.where(amount, y, np.nan))
-    if not np.isfinite(z[amount]).all():
+    refuse_off_scale(outcome, transform, amount & ~np.isfinite(z))
+    return z
+
+
+def refuse_off_scale(outcome: str, transform: Transform, wrong: NDArray[np.bool_], first: int = 1) -> None:
+    """Refuse records that have no value on the scale; ``first`` is the number of the first of them (InputError)."""
+    if wrong.any():
         raise InputError(
-            f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(amount & ~np.isfinite(z))}; "
+            f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(wrong, first=first)}; "
             "use transform=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative, "
             f"and write C({outcome}) if it is a category"
         )
-    return z
