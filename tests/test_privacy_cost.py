@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
+from surveysynth.engines import Diagnostics
+from surveysynth.models.normal import relative
+from tests.conftest import Seen
 
 FORMULA = "income ~ division + education"
 
@@ -30,6 +34,33 @@ def test_a_table_of_strict_releases_is_that_of_the_expected_accuracy(design: ss.
             assert row["verdict"] == "possible"
             assert row["se_ratio"] == pytest.approx(expected)
     assert set(table["verdict"]) == {"refused", "possible"}
+
+
+@pytest.mark.parametrize(
+    ("formula", "roles"), [("pay ~ region", {}), ("pay + C(job) ~ region", {}), ("pay ~ region", {"psu": "place"})]
+)
+def test_information_is_what_the_release_has_whatever_else_is_measured(monkeypatch, formula, roles) -> None:
+    """Scores, first draw, shares of categories, shares of PSUs: none of them is forgotten."""
+    targets = []
+
+    def no_chains(target, n, sampler, groups):
+        targets.append(target)
+        if len(targets) == 2:
+            raise Seen
+        points = np.array(target.starts(sampler.chains * 10, sampler.rng))
+        return points, np.repeat(np.arange(sampler.chains), 10), Diagnostics(exact=True)
+
+    monkeypatch.setattr(relative, "tempered_chains", no_chains)
+    rng, n = np.random.default_rng(1), 4_000
+    frame = pd.DataFrame({
+        "region": rng.choice(["east", "west"], n), "job": rng.choice(["full", "none"], n), "place": np.arange(n) // 50,
+        "pay": np.exp(9 + rng.standard_normal(n)), "w": np.exp(rng.standard_normal(n)),
+    })  # fmt: skip
+    file = ss.SurveyDesign(frame, weights="w", **roles)
+    table = ss.privacy_cost(file, formula, m=3).set_index("epsilon")
+    with pytest.raises(Seen):
+        ss.synthesize(file, formula, epsilon=5, m=3, population_total=frame["w"].sum(), bounds=(0, 1e6))
+    assert targets[1].tempering.sum() / n == pytest.approx(table.loc[5, "information"], rel=1e-9)
 
 
 def test_it_looks_at_no_confidential_value(design: ss.SurveyDesign) -> None:

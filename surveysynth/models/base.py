@@ -568,6 +568,7 @@ class Relative(Synthesizer[R]):
     later_files: bool = True  # whether later files can be measured against a release: the model can be written down
     may_be_later: bool = True  # in a sequence, where predictors are confidential, and C_B is bounded with the ratio
     scored_by_bounds: bool = False  # bounds make normal scores of the file, at a cost; else they are all that is used
+    takes_psus: bool = False  # PSUs have effects, of a size that is measured where no reference says it
     tailed: bool = False  # log ratios grow with the outcome without limit: no normal scores take its tail out
 
     @abstractmethod
@@ -604,7 +605,8 @@ class Relative(Synthesizer[R]):
         """The model as later files can take it: without what was made from this very file at a cost."""
         return self
 
-    def lacks_shares(self, records: R) -> bool:
+    @property
+    def lacks_shares(self) -> bool:
         """Whether there are categories within public cells, of whose shares nothing public says anything."""
         return False
 

@@ -18,15 +18,18 @@ from .mechanisms.strict import (
     least_first,
     noise_of_scores,
     one_mode,
+    part_of,
     refuse_modes,
     scores_epsilon,
     tempered,
 )  # fmt: skip
 
+Measured = tuple[tuple[float, float], ...]
+
 
 def expected_se(
     n: int, parameters: int, epsilon: float, m: int | None = None, *, numbers: int = 2, reference: bool = False,
-    scores: bool = True, tailed: bool = False,
+    scores: bool = True, tailed: bool = False, measured: Measured = (),
 ) -> float:  # fmt: skip
     """Standard error of a mean from a strict release, over that of the confidential file, about.
 
@@ -53,6 +56,9 @@ def expected_se(
     tailed : bool
         Whether the outcome is a count, a share or a positive amount that has no normal scores: the clamp is then wider,
         and more is spent on the first draw.
+    measured : tuple of (float, float)
+        What else is measured on the file: epsilon of each at the most, and its share of the whole at the most.  Of
+        shares of categories, ``C()``, (.3, .04), of the share of the variance between PSUs (.3, .06).
 
     Returns
     -------
@@ -76,14 +82,14 @@ def expected_se(
     epsilon = positive(epsilon, "epsilon")
     budget = Budget(epsilon, Strict().data_sets(epsilon) if m is None else m)
     a, noise = information_and_noise(
-        n, parameters, budget, numbers=numbers, reference=reference, scores=scores, tailed=tailed
+        n, parameters, budget, numbers=numbers, reference=reference, scores=scores, tailed=tailed, measured=measured
     )
     return math.sqrt(1 + (1 + 1 / a) / budget.m + noise)
 
 
 def information_and_noise(
     n: int, parameters: int, budget: Budget, *, numbers: int, reference: bool, scores: bool, tailed: bool = False,
-    later: bool = False,
+    later: bool = False, measured: Measured = (),
 ) -> tuple[float, float]:  # fmt: skip
     """The share a of a record's log density that counts, and the noise of scores, a variance over the file's own.
 
@@ -93,7 +99,8 @@ def information_and_noise(
     outcomes = numbers if later else max(numbers - 1, 1)
     of_scores = scores_epsilon(budget, n, outcomes, numbers) if scores else 0.0
     first = 0.0 if reference else first_epsilon(parameters, n, budget, tailed=tailed)
-    rest = replace(budget, parts=(("normal scores", of_scores), ("first draw", first)))
+    beside = sum(part_of(budget, each) for each in measured)
+    rest = replace(budget, parts=(("normal scores", of_scores), ("first draw", first), ("measured", beside)))
     refuse_modes(rest, n, numbers, parameters, tailed=tailed)
     noise = noise_of_scores(of_scores, n, outcomes) if scores else 0.0
     return tempered(rest.bound, clamp_of(rest, numbers, tailed=tailed), confidential=later), noise
@@ -106,7 +113,7 @@ class Sized(NamedTuple):
     ----------
     numbers, parameters : int
         As :func:`expected_se` has them.
-    scores, tailed : bool
+    scores, tailed, measured : bool, bool, tuple
         The same.
     later : bool
         Whether its predictors are confidential.
@@ -117,6 +124,7 @@ class Sized(NamedTuple):
     scores: bool
     later: bool
     tailed: bool = False
+    measured: Measured = ()
 
 
 STEPS = 100  # parts in which epsilon is split among models
@@ -133,7 +141,7 @@ def expected_variance(model: Sized, n: int, budget: Budget) -> float:
     try:
         a, noise = information_and_noise(
             n, model.parameters, budget, numbers=model.numbers, reference=False, scores=model.scores,
-            tailed=model.tailed, later=model.later,
+            tailed=model.tailed, later=model.later, measured=model.measured,
         )  # fmt: skip
     except PrivacyError:
         return math.inf

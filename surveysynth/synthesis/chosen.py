@@ -14,6 +14,7 @@ from ..models.sequential import Sequential
 from ..models.shared.predictors import predictor_rows
 from ..privacy.budget import Budget
 from ..privacy.expected_accuracy import Sized, expected_se, expected_split, information_and_noise
+from ..privacy.mechanisms.strict import measured_beside
 from .known import Known
 from .parts import MECHANISMS, bounds_of_scores, mechanism_of, sides, synthesizer_of
 from .sequence import sizes_of
@@ -126,7 +127,7 @@ def expected_of_models(
         epsilon = budget.epsilon * share  # type: ignore[operator]
         a, noise = information_and_noise(
             known.n, of.parameters, Budget(epsilon, budget.m), numbers=of.numbers, reference=False, scores=of.scores,
-            tailed=of.tailed, later=of.later,
+            tailed=of.tailed, later=of.later, measured=of.measured,
         )  # fmt: skip
         out[", ".join(own.outcomes)] = epsilon, (1 + (1 + 1 / a) / budget.m + noise) ** 0.5
     return out
@@ -188,10 +189,12 @@ def expected(
         )
     )
     n = records or (known.n if said.unit is None else known.design.column(said.unit).nunique())
+    reference, clusters = said.reference is not None, settings.model.clusters or "model"
+    psus = known.design.clustered and clusters == "model" and said.between_psus is None
     return expected_se(
-        n, parameters, said.epsilon, m or settings.release.m, numbers=numbers,
-        reference=said.reference is not None, scores=bounds_of_scores(settings) is not None,
-        tailed=model.tailed,
+        n, parameters, said.epsilon, m or settings.release.m, numbers=numbers, reference=reference,
+        scores=bounds_of_scores(settings) is not None, tailed=model.tailed,
+        measured=measured_beside(model, psus=psus, reference=reference),
     )  # fmt: skip
 
 

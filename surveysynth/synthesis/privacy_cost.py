@@ -16,6 +16,7 @@ from ..models.base import Relative, Synthesizer
 from ..privacy.budget import Budget
 from ..privacy.expected_accuracy import information_and_noise
 from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
+from ..privacy.mechanisms.strict import measured_beside
 from ..privacy.report import LEAST_INFORMATION
 from ..progress import bar
 from ..validation import check_keywords
@@ -183,10 +184,12 @@ def _of_strict(
     numbers, parameters = scored.expected_dimensions(design, settings.get("clusters", "model"))
     unit = settings.get("unit")
     n = design.n if unit is None else design.column(unit).nunique()
+    psus = design.clustered and settings.get("clusters", "model") == "model" and mechanism.between_psus is None
     try:
         a, noise = information_and_noise(
             n, parameters, budget, numbers=numbers, reference=mechanism.reference is not None,
             scores=scored.scored_by_bounds and bool(scored.unscaled), tailed=scored.tailed,
+            measured=measured_beside(scored, psus=psus, reference=mechanism.reference is not None),
         )  # fmt: skip
     except PrivacyError:
         return 0.0, 0.0, REFUSED

@@ -60,6 +60,7 @@ class RelativeRegression(Relative[J]):
     """Draws of (B, Sigma), and of the curvature of the weight, measured against a reference of the same form."""
 
     scored_by_bounds = True
+    takes_psus = True
 
     prior: str
     transform: Any
@@ -170,9 +171,10 @@ class RelativeRegression(Relative[J]):
             )
         ])  # fmt: skip
 
-    def lacks_shares(self, records: J) -> bool:
+    @property
+    def lacks_shares(self) -> bool:
         """Whether outcomes are categories, within cells that are public."""
-        return records.categories is not None and records.simulated is None
+        return bool(self.categorical)
 
     def with_shares(
         self, records: J, reference: Draws, present: Floats, *,

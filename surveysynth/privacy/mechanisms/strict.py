@@ -219,7 +219,7 @@ class Strict(Mechanism):
         measured = model.broad_reference(records) if earlier is None else earlier.draws(model, records)
         asks = model.lacks_psu_shares(records, measured)
         of_psus = part_of(budget, PSU_SHARES) if asks and self.between_psus is None else 0.0
-        counted = earlier is None and model.lacks_shares(records)
+        counted = earlier is None and model.lacks_shares
         of_shares = part_of(budget, CATEGORY_SHARES) if counted else 0.0
         parts = [("shares of categories", of_shares), ("first draw", epsilon), ("shares of PSUs", of_psus)]
         rest = replace(budget, parts=(*budget.parts, *((name, spent) for name, spent in parts if spent)))
@@ -430,6 +430,15 @@ def scores_epsilon(budget: Budget, n: int, outcomes: int, numbers: int, each: in
         return widening / budget.m + noise_of_scores(epsilon, n, outcomes, each)
 
     return min((share * budget.epsilon / 100 for share in range(2, round(100 * SCORES_SHARE) + 1)), key=variance)
+
+
+def measured_beside(model: Relative, *, psus: bool, reference: bool) -> tuple[tuple[float, float], ...]:
+    """What is measured on the file beside scores and draws, as :func:`part_of` takes it.
+
+    ``psus``: whether the file has PSUs, and no share of the variance between them was given.
+    """
+    shares = (CATEGORY_SHARES,) if model.lacks_shares and not reference else ()
+    return (*shares, PSU_SHARES) if model.takes_psus and psus and not reference else shares
 
 
 def part_of(budget: Budget, most: tuple[float, float]) -> float:
