@@ -89,6 +89,7 @@ def test_the_file_is_never_read_into_memory(people, monkeypatch):
         ("privacy.mechanism", "per-instance", "privacy.mechanism"),
         ("privacy.map", "linear", "not with privacy.mechanism = 'strict'"),
         ("model.transform", "asinh", "model.transform"),
+        ("privacy.risk", "count", "privacy.risk"),
         ("privacy.unit", "region", "privacy.unit"),
         ("privacy.reference", "release", "privacy.reference"),
         ("privacy.population_total", {"1": 70_000, "2": 70_000, "3": 70_000}, "by stratum"),
@@ -212,6 +213,8 @@ def test_a_plan_under_privacy_weights(people, folder, run):
     plan = ss.Plan.read("plan.toml", entries)
     assert "the guarantee is asymptotic" in str(plan.check())
     assert (plan.settings.model.prior, plan.settings.model.transform) == ("flat", "log")
+    with pytest.raises(ss.InputError, match=r"model\.transform: not for files in parts"):
+        ss.Plan.read("plan.toml", entries | {"model.transform": "scores"}).check()
     plan.release(seed=1).write("release")
     back = ss.read_release("release")
     assert (back.privacy.kind, back.privacy.epsilon, back.m) == ("asymptotic", 8, 2)

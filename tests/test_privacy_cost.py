@@ -37,15 +37,19 @@ def test_a_table_of_strict_releases_is_that_of_the_expected_accuracy(design: ss.
 
 
 @pytest.mark.parametrize(
-    ("formula", "roles"), [("pay ~ region", {}), ("pay + C(job) ~ region", {}), ("pay ~ region", {"psu": "place"})]
-)
-def test_information_is_what_the_release_has_whatever_else_is_measured(monkeypatch, formula, roles) -> None:
+    ("formula", "roles", "public"),
+    [
+        ("pay ~ region", {}, False), ("pay + C(job) ~ region", {}, False), ("pay ~ region", {"psu": "place"}, False),
+        ("pay ~ region", {}, True), ("pay ~ region", {"psu": "place"}, True),
+    ],
+)  # fmt: skip
+def test_information_is_what_the_release_has_whatever_else_is_measured(monkeypatch, formula, roles, public) -> None:
     """Scores, first draw, shares of categories, shares of PSUs: none of them is forgotten."""
     targets = []
 
     def no_chains(target, n, sampler, groups):
         targets.append(target)
-        if len(targets) == 2:
+        if len(targets) == 2 or public:
             raise Seen
         points = np.array(target.starts(sampler.chains * 10, sampler.rng))
         return points, np.repeat(np.arange(sampler.chains), 10), Diagnostics(exact=True)
@@ -57,10 +61,15 @@ def test_information_is_what_the_release_has_whatever_else_is_measured(monkeypat
         "pay": np.exp(9 + rng.standard_normal(n)), "w": np.exp(rng.standard_normal(n)),
     })  # fmt: skip
     file = ss.SurveyDesign(frame, weights="w", **roles)
-    table = ss.privacy_cost(file, formula, m=3).set_index("epsilon")
+    strict, bounds = ss.Strict(), {"bounds": (0, 1e6)}
+    if public:  # which says nothing of PSUs
+        plain = ss.SurveyDesign(frame.assign(pay=frame["pay"] * rng.uniform(1, 1.1, n)), weights="w")
+        reference = ss.Reference.from_public(plain, ss.FBS(formula), population_total=frame["w"].sum(), source="a file")
+        strict, bounds = ss.Strict(reference=reference), {}
+    table = ss.privacy_cost(file, formula, mechanism=strict, m=3).set_index("epsilon")
     with pytest.raises(Seen):
-        ss.synthesize(file, formula, epsilon=5, m=3, population_total=frame["w"].sum(), bounds=(0, 1e6))
-    assert targets[1].tempering.sum() / n == pytest.approx(table.loc[5, "information"], rel=1e-9)
+        ss.synthesize(file, formula, mechanism=strict, epsilon=5, m=3, population_total=frame["w"].sum(), **bounds)
+    assert targets[-1].tempering.sum() / n == pytest.approx(table.loc[5, "information"], rel=1e-9)
 
 
 def test_it_looks_at_no_confidential_value(design: ss.SurveyDesign) -> None:

@@ -14,7 +14,7 @@ from ..models.sequential import Sequential
 from ..models.shared.predictors import predictor_rows
 from ..privacy.budget import Budget
 from ..privacy.expected_accuracy import Sized, expected_se, expected_split, information_and_noise
-from ..privacy.mechanisms.strict import measured_beside
+from ..privacy.mechanisms import Strict
 from .known import Known
 from .parts import MECHANISMS, bounds_of_scores, mechanism_of, sides, synthesizer_of
 from .sequence import sizes_of
@@ -181,20 +181,15 @@ def expected(
         return max(ratio for _, ratio in expected_of_models(settings, known, folder, m).values())
     if not isinstance(model, Relative):
         return None
-    numbers, parameters = (
-        mechanism_of(settings, folder)
-        .under(model)
-        .expected_dimensions(  # type: ignore[attr-defined]
-            known.design, settings.model.clusters or "model"
-        )
-    )
+    mechanism, clusters = mechanism_of(settings, folder), settings.model.clusters or "model"
+    fitted = mechanism.under(model)
+    assert isinstance(mechanism, Strict) and isinstance(fitted, Relative)  # as was said above
+    numbers, parameters = fitted.expected_dimensions(known.design, clusters)
     n = records or (known.n if said.unit is None else known.design.column(said.unit).nunique())
-    reference, clusters = said.reference is not None, settings.model.clusters or "model"
-    psus = known.design.clustered and clusters == "model" and said.between_psus is None
     return expected_se(
-        n, parameters, said.epsilon, m or settings.release.m, numbers=numbers, reference=reference,
+        n, parameters, said.epsilon, m or settings.release.m, numbers=numbers, reference=said.reference is not None,
         scores=bounds_of_scores(settings) is not None, tailed=model.tailed,
-        measured=measured_beside(model, psus=psus, reference=reference),
+        measured=mechanism.measured(model, psus=known.design.clustered and clusters == "model"),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from ..models.draws import Draws
 from ..models.normal.fbs import FBS
 from ..models.normal.records import JointPublic
 from ..models.tempered_files import cells
+from ..privacy.mechanisms import Mechanism
 from ..release.in_files import ReleaseInFiles, Scratch
 from ..release.release import Release
 from ..storage import whole_file
@@ -195,6 +196,10 @@ class Unfinished:
     of : Simulation
     total : float
         What weights add up to.
+    mechanism : Mechanism
+        Of its fit.
+    accepted : tuple of str
+        Diagnostics that were accepted.
     """
 
     about: Release
@@ -202,6 +207,8 @@ class Unfinished:
     exact: dict[str, Any]
     of: Simulation
     total: float
+    mechanism: Mechanism
+    accepted: tuple[str, ...]
 
     def save(self) -> None:
         """Keep it in its folder, so that a run that is killed can go on."""

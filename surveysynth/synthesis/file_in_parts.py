@@ -129,7 +129,7 @@ def predictors_of(parts: Parts, model: FBS, weights: str, strata: str | None) ->
     predictors = tuple(name for name in parts.names if name in model.predictor_columns)
     if strata is not None and strata not in predictors:
         raise InputError(
-            f"strata {strata!r} are no predictor, and their effects are not modelled under Strict(): put them into "
+            f"strata {strata!r} are no predictor, and their effects are not modelled in parts: put them into "
             "the formula"
         )
     return predictors

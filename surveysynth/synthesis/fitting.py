@@ -67,6 +67,7 @@ NEEDS = (
     "intervals that carry what privacy costs. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is "
     "asymptotic and which weights rare records down"
 )
+INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
     "so that standard errors do not carry what members of a unit have in common"
@@ -359,10 +360,7 @@ def synthesize(
         ledger.check(asked)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
     if done.information is not None:
-        tell(
-            f"The privacy weights keep {math.floor(100 * done.information)}% of the file's information (not for "
-            "publication)."
-        )
+        tell(INFORMATION.format(math.floor(100 * done.information)))
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule, edits=edits)
 
 

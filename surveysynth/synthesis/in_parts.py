@@ -1,4 +1,4 @@
-"""A strict release of a file that is larger than memory: every pass is over parts of 2^20 records, by any workers.
+"""A release of a file that is larger than memory: every pass is over parts of 2^20 records, by any workers.
 
     levels and histograms -> records of a first draw -> points of a public grid -> draws -> simulated parts -> shuffled
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import os
 import pickle
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -33,9 +32,9 @@ from ..errors import InputError
 from ..estimation.in_parts import ONE
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
-from ..models.normal.records import JointPublic, JointRecords
+from ..models.normal.records import JointPublic
 from ..models.shared.levels import FEWEST
-from ..models.shared.normal_scores import scores_of_counts
+from ..models.shared.normal_scores import NormalScores, scores_of_counts
 from ..models.shared.predictors import predictor_rows
 from ..models.shared.transforms import Transform
 from ..privacy.budget import Budget
@@ -45,7 +44,7 @@ from ..privacy.protected_fit import PseudoLikelihood, WholeFile
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.risks.lipschitz import LipschitzRisk
 from ..privacy.units import Unit
-from ..progress import stages
+from ..progress import stages, tell
 from ..release.in_files import ReleaseInFiles, head_of
 from ..tasks import Workers
 from ..validation import check_seed, positive, whole
@@ -68,9 +67,9 @@ from .file_in_parts import (
     some_records,
 )
 from .fit import Chosen, DataSets, Fit, Protect, check_accepted
-from .fitting import protected_by
+from .fitting import INFORMATION, protected_by
 from .known import Known
-from .weighted_in_parts import PseudoLikelihoodInParts, weighted_by_risk
+from .weighted_in_parts import PseudoLikelihoodInParts, refuse_public_weight, weighted_by_risk
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -85,11 +84,12 @@ class FitInParts(Fit):
     def unfinished(self, scratch: str | Path | None, accepted: Sequence[str]) -> Unfinished:
         """One release, as :meth:`Fit.release` chooses its draws, in a folder of its own, from which it can go on."""
         about = super().release(accept_diagnostics=accepted)
-        folder = own_folder(scratch)
+        folder = Path(tempfile.mkdtemp(prefix="surveysynth-", dir=scratch)).absolute()
         of = replace(about.internal["simulation"], folder=folder)
-        internal = {"draws": about.internal["draws"]}  # records are those of the first draw, and all weigh the same
+        internal = {"draws": about.internal["draws"]}  # what is known of single records is not kept
         total = float(self.population_total)  # type: ignore[arg-type]  # a number, as synthesize_in_parts sees to
-        unfinished = Unfinished(replace(about, internal={}), internal, about.privacy.internal, of, total)
+        exact, accepted = about.privacy.internal, tuple(accepted)
+        unfinished = Unfinished(replace(about, internal={}), internal, exact, of, total, self.mechanism, accepted)
         unfinished.save()
         return unfinished
 
@@ -192,8 +192,8 @@ def synthesize_in_parts(
     -----
     Memory is that of a part of 2^20 records for each worker, of the points of the grid, and, where there is no grid, of
     all records' scores: where a predictor row has few records, and of three amounts
-    (:mod:`surveysynth.models.shared.public_grid`).  Under :class:`PseudoPosterior` it is that of a part, and of risks,
-    privacy weights and bounds, eight bytes a record each.
+    (:mod:`surveysynth.models.shared.public_grid`).  Under :class:`PseudoPosterior` it is that of a part, and about 70
+    bytes a record: risks, privacy weights and bounds, which are not kept.
 
     Examples
     --------
@@ -203,8 +203,8 @@ def synthesize_in_parts(
     ... )  # doctest: +SKIP
     >>> release.write("release/")  # doctest: +SKIP
     """
-    mechanism = Strict() if mechanism is None else mechanism
     model, roles = check_arguments(source, synthesizer, weights, strata, bounds, scheduler, scratch, mechanism)
+    mechanism = Strict() if mechanism is None else mechanism
     check_accepted(accept_diagnostics)
     mechanism.check_accepted(accept_diagnostics)
     asked = positive(epsilon, "epsilon")
@@ -218,7 +218,8 @@ def synthesize_in_parts(
     ordered, streams = parts.ordered(roles.predictors), Streams.of(seed)
     sampler = Sampler(lambda: get_engine("auto"), streams.draws, chains, *chain)
     noise = None if seed is None else streams.draws
-    with ExitStack() as done, stages(mechanism.expected_seconds(parts.n)) as say:
+    passes = ExitStack()
+    with stages(mechanism.expected_seconds(parts.n)) as say:
         say("reading the file")
         seen = list(team.each(look, roles, len(parts)))
         weight = math.fsum(each.weight for each in seen)
@@ -227,6 +228,8 @@ def synthesize_in_parts(
         _refuse_lonely(found, strata)
         levels = checked_levels([each.levels for each in seen], found, parts.n)
         _check_formula(found, model, levels)
+        if isinstance(mechanism, PseudoPosterior):
+            refuse_public_weight(roles, team)
         model = _scored(model, roles, seen, budget, noise) if roles.bounds else model
         budget = replace(budget, parts=model.spent)
         design, code = some_records(roles, found, streams.draws, team, labels)
@@ -236,11 +239,9 @@ def synthesize_in_parts(
         scale = Scale(File.of(roles, found, records, code), tuple(model.transforms()), mean_weight)
         protect: Protect
         if isinstance(mechanism, PseudoPosterior):
-            _refuse_public_weight(records, weights)
-            folder = own_folder(scratch)
-            done.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = passes.enter_context(tempfile.TemporaryDirectory(prefix="surveysynth-weights-", dir=scratch))
             pseudo: PseudoLikelihood = PseudoLikelihoodInParts(
-                model, records, Unit(), sampler, noise, scale=scale, folder=folder, team=team
+                model, records, Unit(), sampler, noise, scale=scale, folder=Path(folder).absolute(), team=team
             )
             protect, present = partial(weighted_by_risk, mechanism, budget), np.ones(parts.n)
         else:
@@ -248,12 +249,15 @@ def synthesize_in_parts(
             pseudo = PseudoLikelihood(model, records, Unit(), sampler, noise, whole_file)
             protect = partial(protected_by, design, mechanism, None, budget, 0.01, 0)  # nothing is tuned
             present = np.ones(records.n)
-        weighted = protect(pseudo, present, say)
+        with passes:
+            weighted = protect(pseudo, present, say)
         fitted = FitInParts(
             design, np.arange(present.size), model, mechanism, None, records, Unit(), weighted,
             replace(budget, parts=weighted.parts or budget.parts), total, [], sampler, streams, protect,
             seed is not None, file=scale.file,
         )  # fmt: skip
+        if fitted.information is not None:
+            tell(INFORMATION.format(math.floor(100 * fitted.information)))
         say("data sets")
         return fitted.unfinished(scratch, accept_diagnostics).finished(team)
 
@@ -300,9 +304,9 @@ def go_on(folder: str | Path, asked: Mapping[str, Any]) -> ReleaseInFiles:
         As there; the run had other arguments.
     """
     run, (model, roles) = _unfinished(folder), check_arguments(**asked)
-    report = run.about.privacy
-    was = run.of.file.roles, run.total, report.epsilon_requested, run.about.m, report.mechanism
-    asks = roles, *(asked[name] for name in ("population_total", "epsilon", "m")), asked["mechanism"].name
+    was = run.of.file.roles, run.total, run.about.privacy.epsilon_requested, run.about.m, run.mechanism, run.accepted
+    arguments = "population_total", "epsilon", "m", "mechanism", "accept_diagnostics"
+    asks = roles, *(asked[name] for name in arguments)
     of_model = "predictors", "weight", "prior", "zeros", *(() if roles.bounds else ("transform",))
     if was != asks or any(getattr(run.of.model, name) != getattr(model, name) for name in of_model):
         raise InputError(f"the run in {str(folder)!r} was of another plan, or its files have changed")
@@ -315,6 +319,8 @@ def check_arguments(
 ) -> tuple[FBS, Roles]:  # fmt: skip
     """Those arguments of :func:`synthesize_in_parts` that can be checked at once: model and roles, or InputError."""
     mechanism = Strict() if mechanism is None else mechanism
+    if not isinstance(mechanism, Mechanism):
+        raise InputError("mechanism must be surveysynth.Strict() or PseudoPosterior()")
     model = FBS(synthesizer) if isinstance(synthesizer, str) else synthesizer
     model = _checked(mechanism.under(model) if isinstance(model, FBS) else model)
     _check_mechanism(mechanism, model, bounds)
@@ -379,24 +385,16 @@ def _check_mechanism(mechanism: Mechanism, model: FBS, bounds: Any) -> None:
             raise InputError("Strict() needs bounds=(lowest, highest) of the amounts, public")
     elif not isinstance(mechanism, PseudoPosterior) or type(mechanism.risk) is not LipschitzRisk:
         raise InputError("files in parts go with Strict() and with PseudoPosterior(), of Lipschitz risks")
-    elif model.zeros or model.categorical or model.curved:
+    elif model.zeros or model.categorical or model.curved or model.prior == "reference":
         raise InputError(
-            "under PseudoPosterior() files in parts have amounts alone, without zeros=, C() or a curved weight: "
-            "synthesize() has categories, in memory"
+            "under PseudoPosterior() files in parts have amounts alone, without zeros=, C(), a curved weight or "
+            "prior='reference': synthesize() has categories, in memory"
         )
-
-
-def _refuse_public_weight(records: JointRecords, weights: str) -> None:
-    """Refuse weights that are a function of the predictors, and that would be kept (InputError)."""
-    if records.log_w is None:
+    elif any(isinstance(transform, NormalScores) for transform in model.transforms()):
         raise InputError(
-            f"weights {weights!r} are a function of the predictors, and are kept: synthesize() does so, in memory"
+            "under PseudoPosterior() files in parts have no normal scores of another file, as it is not known here "
+            "that they are not of this one: give bounds=, or leave transform= out"
         )
-
-
-def own_folder(scratch: str | Path | None) -> Path:
-    """A folder for one run, that its owner alone can read."""
-    return Path(tempfile.mkdtemp(prefix="surveysynth-", dir=scratch)).absolute()
 
 
 def _check_scratch(scratch: str | Path | None, scheduler: str | None) -> None:

@@ -18,7 +18,8 @@ OF_PARTS = {  # entries that say something of a file in parts
     "survey": ("file", "weights", "strata"),
     "model": ("formula", "kind", "name", "transform", "scale", "weight", "prior", "zeros", "missing"),
     "privacy": (
-        "epsilon", "population_total", "bounds", "mechanism", "map", "c2", "risk", "public", "ledger", "survey", "cap",
+        "epsilon", "population_total", "bounds", "mechanism", "map", "c1", "c2", "risk", "public", "ledger", "survey",
+        "cap",
     ),
     "tables": ("by", "statistic", "min_cell", "cv_limit", "labels", "units", "symbols", "wording", "digits"),
     "release": ("m", "accept", "folder", "format", "title", "contact", "source", "license", "supersedes"),
@@ -37,8 +38,8 @@ def check_of_parts(settings: Settings) -> None:
         if value not in (None, False) and entry.partition(".")[2] not in OF_PARTS.get(entry.partition(".")[0], ())
     ]  # fmt: skip
     beyond += [entry for entry, values in ONLY.items() if settings[entry] not in (None, *values)]
-    if settings.privacy.mechanism != "pseudo-posterior" and settings.model.transform not in (None, "scores"):
-        beyond.append("model.transform")
+    if (settings.model.transform in (None, "scores")) == (settings.privacy.mechanism == "pseudo-posterior"):
+        beyond += ["model.transform"] if settings.model.transform else []
     if isinstance(settings.privacy.population_total, dict):
         beyond.append("privacy.population_total by stratum")
     if set(settings.tables.statistic or ()) - set(STATISTICS):
@@ -69,7 +70,7 @@ def arguments_in_parts(settings: Settings, folder: Path) -> dict[str, Any]:
         "source": folder / survey.file, "synthesizer": synthesizer_of(settings, folder), "weights": survey.weights,
         "strata": survey.strata, "epsilon": privacy.epsilon, "population_total": privacy.population_total,
         "bounds": bounds_of_scores(settings), "mechanism": mechanism_of(settings, folder), "m": release.m,
-        "accept_diagnostics": release.accept or (), "public": privacy.public, "labels": settings.tables.labels,
+        "accept_diagnostics": tuple(release.accept or ()), "public": privacy.public, "labels": settings.tables.labels,
         "workers": parts.workers or 1, "scheduler": parts.scheduler,
         "scratch": folder / parts.scratch if parts.scratch else None,
     }  # fmt: skip

@@ -16,7 +16,6 @@ from ..models.base import Relative, Synthesizer
 from ..privacy.budget import Budget
 from ..privacy.expected_accuracy import information_and_noise
 from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
-from ..privacy.mechanisms.strict import measured_beside
 from ..privacy.report import LEAST_INFORMATION
 from ..progress import bar
 from ..validation import check_keywords
@@ -184,12 +183,13 @@ def _of_strict(
     numbers, parameters = scored.expected_dimensions(design, settings.get("clusters", "model"))
     unit = settings.get("unit")
     n = design.n if unit is None else design.column(unit).nunique()
-    psus = design.clustered and settings.get("clusters", "model") == "model" and mechanism.between_psus is None
+    psus = design.clustered and settings.get("clusters", "model") == "model"
+    beside = mechanism.reference is not None
     try:
         a, noise = information_and_noise(
-            n, parameters, budget, numbers=numbers, reference=mechanism.reference is not None,
-            scores=scored.scored_by_bounds and bool(scored.unscaled), tailed=scored.tailed,
-            measured=measured_beside(scored, psus=psus, reference=mechanism.reference is not None),
+            n, parameters, budget, numbers=numbers, reference=beside,
+            scores=scored.scored_by_bounds and bool(scored.unscaled) and not beside, tailed=scored.tailed,
+            measured=mechanism.measured(scored, psus=psus),
         )  # fmt: skip
     except PrivacyError:
         return 0.0, 0.0, REFUSED

@@ -9,7 +9,7 @@ from ..design.survey_design import SurveyDesign
 from ..models.base import Relative
 from ..models.sequential import Sequential
 from ..privacy.expected_accuracy import Sized
-from ..privacy.mechanisms.strict import measured_beside
+from ..privacy.mechanisms import Strict
 
 
 def sizes_of(design: SurveyDesign, sequence: Sequential, bounds: Any) -> tuple[Sized, ...]:
@@ -19,7 +19,7 @@ def sizes_of(design: SurveyDesign, sequence: Sequential, bounds: Any) -> tuple[S
     return tuple(
         Sized(
             *of, scores=_scored(model, given), later=k > 0, tailed=isinstance(model, Relative) and model.tailed,
-            measured=measured_beside(model, psus=False, reference=False) if isinstance(model, Relative) else (),
+            measured=Strict().measured(model, psus=False) if isinstance(model, Relative) else (),
         )
         for k, (model, of) in enumerate(zip(sequence.models, dimensions, strict=True))
     )

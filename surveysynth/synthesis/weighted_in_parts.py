@@ -1,38 +1,42 @@
 """The pseudo posterior of a file in parts: sums over records part by part, and their largest log densities.
 
-    sum over parts of the statistics under alpha -> draws -> max_s |log p_i| of each record -> alpha, and again
+    sums over parts under alpha -> draws -> max_s |log p_i| of each record -> alpha, and again
 
-Privacy weights and bounds, eight bytes a record each, are all that comes together.
+What comes together is sums by predictor row, and risks, privacy weights and bounds of all records.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.parts import values_of
+from ..errors import InputError
 from ..models.draws import Draws
 from ..models.normal.cluster_effects import likelihood_of
 from ..models.normal.fbs import FBS
 from ..models.normal.records import JointRecords
-from ..models.shared.sufficient_statistics import SufficientStatistics
+from ..models.shared.public_weights import EXACT
+from ..models.shared.sufficient_statistics import SufficientStatistics, SumsByRow
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, PseudoPosterior
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..storage import whole_file
 from ..tasks import Workers
-from .file_in_parts import Scale
+from .file_in_parts import Roles, Scale
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
 R = TypeVar("R")
-
-WEIGHTS = "privacy_weights.npy"
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -43,9 +47,9 @@ class Pass:
     ----------
     scale : Scale
     model : FBS
-    some : JointRecords
-        Some records, with all rows of the model matrix.
-    weights : Path
+    none : JointRecords
+        No records, with all rows of the model matrix.
+    weights : Path or None
         Where the privacy weights of all records are.
     draws : Draws or None
         Whose densities are looked at.
@@ -53,24 +57,26 @@ class Pass:
 
     scale: Scale
     model: FBS
-    some: JointRecords
-    weights: Path
+    none: JointRecords
+    weights: Path | None = None
     draws: Draws | None = None
 
     def records(self, part: int) -> JointRecords:
         """Those of a part."""
         Y, row, _ = self.scale.read(part)
-        return replace(self.some, row=row, y=Y[:, :-1], log_w=Y[:, -1])
+        return replace(self.none, row=row, y=Y[:, :-1], log_w=Y[:, -1])
 
     def alpha(self, part: int) -> Floats:
         """Their privacy weights."""
+        assert self.weights is not None
         parts = self.scale.file.roles.parts
         return np.array(np.load(self.weights, mmap_mode="r")[parts.first(part) : parts.first(part + 1)])
 
 
-def sums(of: Pass, part: int) -> SufficientStatistics:
+def sums(of: Pass, part: int) -> SumsByRow:
     """What the pseudo likelihood uses of the records of a part."""
-    return of.model.sufficient_statistics(of.records(part), of.alpha(part))
+    records = of.records(part)
+    return SumsByRow.of(len(records.X), records.pattern, records.Y, of.alpha(part))
 
 
 def largest(of: Pass, part: int) -> Floats:
@@ -103,7 +109,7 @@ class PseudoLikelihoodInParts(PseudoLikelihood):
 
     def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
         """M_i = max over draws of |log p_i| (n,)."""
-        return np.concatenate(list(self._each(largest, posterior)))
+        return np.concatenate(list(self._each(largest, draws=posterior)))
 
     def log_ratio(self, before: Floats, after: Floats, posterior: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
@@ -111,15 +117,38 @@ class PseudoLikelihoodInParts(PseudoLikelihood):
 
     def _statistics(self, alpha: Floats) -> SufficientStatistics:
         """Added up in the order of the parts."""
-        with whole_file(self.folder / WEIGHTS) as stream:
+        weights = self.folder / f"{secrets.token_hex(8)}.npy"  # of its own: file systems of clusters may lag
+        with whole_file(weights) as stream:
             np.save(stream, alpha)
-        return reduce(add, self._each(sums))
+        try:
+            return reduce(add, self._each(sums, weights=weights)).statistics(self.records.X)
+        finally:
+            weights.unlink()
 
-    def _each(self, task: Callable[[Pass, int], R], draws: Draws | None = None) -> Iterator[R]:
+    def _each(self, task: Callable[[Pass, int], R], **more: Any) -> Iterator[R]:
         """What a task finds in each part, in their order."""
         assert isinstance(self.model, FBS) and isinstance(self.records, JointRecords)
-        of = Pass(self.scale, self.model, self.records, self.folder / WEIGHTS, draws)
+        of = Pass(self.scale, self.model, self.records.some(np.empty(0, dtype=np.intp)), **more)
         return self.team.each(task, of, len(self.scale.file.roles.parts))
+
+
+def weights_by_cell(roles: Roles, part: int) -> pd.DataFrame:
+    """Records, and least and largest weight, by combination of predictors in a part."""
+    frame = roles.read(part)
+    w = pd.Series(values_of(frame, roles.weights, roles.parts.first(part)))
+    by = [frame[name].astype(object) for name in roles.predictors] or [pd.Series(0, index=frame.index)]
+    return w.groupby(by, sort=False).agg(["size", "min", "max"]).reset_index()
+
+
+def refuse_public_weight(roles: Roles, team: Workers) -> None:
+    """Refuse weights that are a function of the predictors, and that would be kept (InputError)."""
+    every = pd.concat(list(team.each(weights_by_cell, roles, len(roles.parts))), ignore_index=True)
+    cells = every.groupby(list(every.columns[:-3]), sort=False).agg({"size": "sum", "min": "min", "max": "max"})
+    alike = np.log(cells["max"] / cells["min"]) <= EXACT
+    if (alike & (cells["size"] > 1)).all():
+        raise InputError(
+            f"weights {roles.weights!r} are a function of the predictors, and are kept: synthesize() does so, in memory"
+        )
 
 
 def weighted_by_risk(

@@ -346,10 +346,14 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             return _nothing(records.X.shape[1], sampler)
         if records.groups is not None:
             return self._with_effects(records, records.groups, alpha, sampler)
-        return self.fit_to(self.sufficient_statistics(records, alpha), records, sampler)
+        return self.fit_to(self.sufficient_statistics(records, alpha), records, sampler, numbered=True)
 
-    def fit_to(self, statistics: SufficientStatistics, records: J, sampler: Sampler) -> Draws:
+    def fit_to(
+        self, statistics: SufficientStatistics, records: J, sampler: Sampler, *, numbered: bool = False
+    ) -> Draws:  # fmt: skip
         """Draw (B, Sigma) given the statistics of a file, of which only some records may be here, with all its rows.
+
+        ``numbered``: whether all of them are here, in the order of the file.
 
         Raises
         ------
@@ -359,7 +363,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         R, Z0, S0 = statistics.reduced()
         refuse_degenerate(S0, statistics, len(R))
         if self.prior == "flat":
-            return draw_flat(records, statistics, R, Z0, S0, sampler)
+            return draw_flat(records, statistics, R, Z0, S0, sampler, numbered=numbered)
         return self._sample(records, statistics.A, R, Z0, S0, sampler)
 
     def _with_effects(self, records: J, groups: Groups, alpha: Floats, sampler: Sampler) -> Draws:

@@ -50,11 +50,12 @@ def working_scale(
     return z
 
 
-def refuse_off_scale(outcome: str, transform: Transform, wrong: NDArray[np.bool_], first: int = 1) -> None:
-    """Refuse records that have no value on the scale; ``first`` is the number of the first of them (InputError)."""
+def refuse_off_scale(outcome: str, transform: Transform, wrong: NDArray[np.bool_], part: int | None = None) -> None:
+    """Refuse records that have no value on the scale (InputError); of a part that begins with row ``part``."""
     if wrong.any():
+        where = rows(wrong) if part is None else f"{rows(wrong, first=part)}, and maybe in others"
         raise InputError(
-            f"outcome {outcome!r} has no {transform.describe().split()[0]} in {rows(wrong, first=first)}; "
+            f"outcome {outcome!r} has no {transform.describe().split()[0]} in {where}; "
             "use transform=surveysynth.AsinhTransform(scale=...) for amounts that can be zero or negative, "
             f"and write C({outcome}) if it is a category"
         )

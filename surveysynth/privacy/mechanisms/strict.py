@@ -264,6 +264,12 @@ class Strict(Mechanism):
             math.nan, alpha, draws, bounds, clamp=held, parts=rest.parts, reference=reference, first=first
         )
 
+    def measured(self, model: Relative, *, psus: bool) -> tuple[tuple[float, float], ...]:
+        """What is measured on a file beside scores and draws, as :func:`part_of` takes it; ``psus``: with effects."""
+        shares = (CATEGORY_SHARES,) if model.lacks_shares and self.reference is None else ()
+        said = self.between_psus is not None or "psu" in getattr(self.reference, "values", ())
+        return (*shares, PSU_SHARES) if model.takes_psus and psus and not said else shares
+
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
         """Refuse a model that cannot be measured against a reference (ModelError)."""
         if isinstance(model, Sequential):
@@ -430,15 +436,6 @@ def scores_epsilon(budget: Budget, n: int, outcomes: int, numbers: int, each: in
         return widening / budget.m + noise_of_scores(epsilon, n, outcomes, each)
 
     return min((share * budget.epsilon / 100 for share in range(2, round(100 * SCORES_SHARE) + 1)), key=variance)
-
-
-def measured_beside(model: Relative, *, psus: bool, reference: bool) -> tuple[tuple[float, float], ...]:
-    """What is measured on the file beside scores and draws, as :func:`part_of` takes it.
-
-    ``psus``: whether the file has PSUs, and no share of the variance between them was given.
-    """
-    shares = (CATEGORY_SHARES,) if model.lacks_shares and not reference else ()
-    return (*shares, PSU_SHARES) if model.takes_psus and psus and not reference else shares
 
 
 def part_of(budget: Budget, most: tuple[float, float]) -> float:
