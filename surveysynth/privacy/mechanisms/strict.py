@@ -235,7 +235,7 @@ class Strict(Mechanism):
             rough = alone and whole is None and budget.m > 1 and parameters > ROUGH * known
             of_some = replace(pseudo, records=records.some(some)) if some.size < records.n else pseudo
             draws = _long_enough(of_some, measured, a[some], FIRST_CLAMP, present[some], first=True)
-            _refuse_failed(draws)
+            _refuse_failed(draws, referable=alone and model.later_files and not model.categorical)
             of_counts = {"log_shares": measured["log_shares"]} if counted else {}  # they know more than a draw does
             reference = draws.some([int(pseudo.sampler.rng.integers(draws.size))], of_counts)
         if asks:
@@ -520,13 +520,14 @@ def _sizes(pseudo: PseudoLikelihood) -> Floats:
     return np.ones(pseudo.records.n) if of_record is None else np.bincount(of_record).astype(np.float64)
 
 
-def _refuse_failed(draws: Draws) -> None:
-    """Refuse to go on from chains that do not agree."""
+def _refuse_failed(draws: Draws, *, referable: bool) -> None:
+    """Refuse to go on from chains that do not agree; ``referable``: whether the model takes a reference instead."""
     if draws.failures:
+        instead = ", or give Strict(reference=...), which needs no first draw" if referable else ""
         raise PrivacyError(
             f"the sampler's diagnostics failed in the first draw ({', '.join(draws.failures)}), in chains "
             f"{LONGER**2} times as long, too, so nothing is released. Where the predictors nearly determine the survey "
             "weight, declare it, weight='public' (surveysynth check --inside says whether they do). Else use fewer "
-            "predictors, merge rare levels, above all of categories that are synthesized, ask for a larger epsilon, or "
-            "give Strict(reference=...), which needs no first draw"
+            "predictors, merge rare levels, above all of categories that are synthesized, ask for a larger epsilon"
+            f"{instead}"
         )
