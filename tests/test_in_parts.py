@@ -767,19 +767,22 @@ def test_weights_risks_and_bounds_are_those_in_memory(
         kept.append((replace(pseudo.sampler, rng=np.random.default_rng(7)), pseudo, mechanism, budget))
         again = replace(pseudo, sampler=replace(pseudo.sampler, rng=np.random.default_rng(7)))
         kept.append(made(mechanism, budget, again, present, say))
-        return kept[-1]
+        raise Seen
 
     monkeypatch.setattr(in_parts, "weighted_by_risk", keep)
-    weighted(split(people, tmp_path, 1), model, mechanism=mechanism, epsilon=16)
+    with pytest.raises(Seen):
+        weighted(split(people, tmp_path, 1), model, mechanism=mechanism, epsilon=16)
     (sampler, pseudo, mechanism, budget), here = kept
     records = model.prepare(ss.SurveyDesign(people, weights="w"))
     there = PseudoLikelihood(model, records, pseudo.unit, sampler)
     risk = Assessment(lambda unweighted: there.lipschitz(unweighted(), np.ones(records.n)), None, np.ones(records.n))
     other = mechanism.fit(there, budget, risk, tolerance=0.01, reweight=0, say=lambda _: None)
-    tolerance = 1e-6 if model.prior == "flat" else 0.2  # chains part after some steps
-    for name in ("risk", "alpha", "bounds"):
-        np.testing.assert_allclose(getattr(here, name), getattr(other, name), rtol=tolerance)
-    np.testing.assert_allclose(here.c1, other.c1, rtol=tolerance)
+    for name in ("risk", "alpha", "bounds", "c1"):
+        ours, theirs = getattr(here, name), getattr(other, name)
+        if model.prior == "flat":
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+        else:  # chains part after some steps
+            assert np.median(ours / theirs) == pytest.approx(1, abs=0.05)
     assert 0.1 < here.alpha.mean() < 1 and here.delta <= budget.bound
 
 
