@@ -24,11 +24,17 @@ def main() -> None:
             signal.signal(number, stop)
         _check_address_space()
         from .cli.app import main as run
+        from .progress import when_work_begins
 
-        for number in ours:
-            signal.signal(number, signal.default_int_handler)
-        if came:  # and what was being imported swallowed it
-            raise KeyboardInterrupt
+        def settle() -> None:
+            for number in ours:
+                signal.signal(number, signal.default_int_handler)
+            if came:  # and what was being imported swallowed it
+                raise KeyboardInterrupt
+
+        if came:
+            settle()
+        when_work_begins(settle)  # until then commands import what they need
         run()
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)

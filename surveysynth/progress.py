@@ -50,6 +50,7 @@ class _Stage:
         return f"{self.name}: {share:.0%}" + (f", about {left:.0f} s left" if share >= ENOUGH else "")
 
 
+_due: list[Callable[[], None]] = []  # when work begins
 _stage: ContextVar[_Stage | None] = ContextVar("the stage whose steps are counted", default=None)
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("who is told in place of stderr", default=None)
 _lines_wanted: ContextVar[bool] = ContextVar("plain lines of progress", default=False)
@@ -76,6 +77,16 @@ def told_to(listener: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _listener.reset(before)
+
+
+def when_work_begins(task: Callable[[], None]) -> None:
+    """Do something once, before the first stage or bar: after what a command imports."""
+    _due.append(task)
+
+
+def _work_begins() -> None:
+    while _due:
+        _due.pop()()
 
 
 def tell(text: str) -> None:
@@ -124,6 +135,7 @@ def stages(expected: float | None = None) -> Iterator[Callable[[str], None]]:
     expected : float, optional
         Seconds that all of them are expected to take, which is said beforehand where it is long.
     """
+    _work_begins()
     console, stage = Console(stderr=True), _Stage()
     before = _stage.set(stage)
     beforehand = f"about {expected:.0f} seconds in all, on two cores" if expected and expected >= LONG else ""
@@ -184,6 +196,7 @@ def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None
     total, completed : int
         How many there will be, and how many there are at the start.
     """
+    _work_begins()
     console = Console(stderr=True)
     if console.is_terminal or not _lines_wanted.get():
         columns = (
