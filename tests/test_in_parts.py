@@ -45,11 +45,15 @@ def people():
     return pd.DataFrame({"region": region, "age": age, "pay": pay, "w": w, "other": rng.random(n)})
 
 
-@pytest.fixture
-def small_parts(monkeypatch):
+def in_small_parts(patch):
     """Parts of 2,048 records; tasks of other processes get their size with the file."""
     of = Parts.of.__func__
-    monkeypatch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+    patch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    in_small_parts(monkeypatch)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,9 +124,9 @@ def some_without_pay(people):
 @pytest.fixture(scope="module")
 def done(people, tmp_path_factory):
     """One release from one file, in this process."""
-    folder, of = tmp_path_factory.mktemp("parts"), Parts.of.__func__
+    folder = tmp_path_factory.mktemp("parts")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+        in_small_parts(patch)
         release = released(split(people, folder, 1))
         yield release, content(release)
 
@@ -722,9 +726,9 @@ def few_records(monkeypatch):
 @pytest.fixture(scope="module")
 def by_weights(people, tmp_path_factory):
     """One release under privacy weights from one file, in this process."""
-    folder, of = tmp_path_factory.mktemp("weighted"), Parts.of.__func__
+    folder = tmp_path_factory.mktemp("weighted")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Parts, "of", classmethod(lambda cls, source: replace(of(cls, source), records=PART)))
+        in_small_parts(patch)
         patch.setattr(file_in_parts, "FIRST_RECORDS", 1_000)
         release = weighted(split(people, folder, 1), scratch=folder)
         yield release, content(release)
@@ -824,6 +828,15 @@ def test_whether_the_weight_is_kept_is_found_on_all_records(people, tmp_path, sm
     file = people.assign(area=area, w=np.random.default_rng(2).uniform(10, 40, cells)[area])
     with pytest.raises(ss.InputError, match="'w' are a function of the predictors, and are kept"):
         weighted(split(file, tmp_path, 3), ss.FBS("pay ~ area", prior="flat"), scratch=tmp_path)
+    assert not list(tmp_path.glob("surveysynth-*"))
+
+
+def test_a_weight_that_is_a_function_of_the_model_matrix_is_refused_too(people, tmp_path, small_parts, few_records):
+    """Every combination of the predictors has one record, and the region alone decides."""
+    w = people["region"].map({"east": 20.0, "north": 25.0, "west": 30.0})
+    file = people.assign(area=np.arange(len(people)), w=w)
+    with pytest.raises(ss.InputError, match="'w' are a function of the predictors, and are kept"):
+        weighted(split(file, tmp_path, 3), ss.FBS("pay ~ region + area", prior="flat"), scratch=tmp_path)
     assert not list(tmp_path.glob("surveysynth-*"))
 
 

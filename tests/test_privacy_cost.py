@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
-from surveysynth.engines import Diagnostics
 from surveysynth.models.normal import relative
-from tests.conftest import Seen
+from tests.conftest import Seen, targets_of
 
 FORMULA = "income ~ division + education"
 
@@ -45,16 +44,7 @@ def test_a_table_of_strict_releases_is_that_of_the_expected_accuracy(design: ss.
 )  # fmt: skip
 def test_information_is_what_the_release_has_whatever_else_is_measured(monkeypatch, formula, roles, public) -> None:
     """Scores, first draw, shares of categories, shares of PSUs: none of them is forgotten."""
-    targets = []
-
-    def no_chains(target, n, sampler, groups):
-        targets.append(target)
-        if len(targets) == 2 or public:
-            raise Seen
-        points = np.array(target.starts(sampler.chains * 10, sampler.rng))
-        return points, np.repeat(np.arange(sampler.chains), 10), Diagnostics(exact=True)
-
-    monkeypatch.setattr(relative, "tempered_chains", no_chains)
+    targets = targets_of(relative, monkeypatch, last=1 if public else 2)
     rng, n = np.random.default_rng(1), 4_000
     frame = pd.DataFrame({
         "region": rng.choice(["east", "west"], n), "job": rng.choice(["full", "none"], n), "place": np.arange(n) // 50,

@@ -69,7 +69,7 @@ from .file_in_parts import (
 from .fit import Chosen, DataSets, Fit, Protect, check_accepted
 from .fitting import INFORMATION, protected_by
 from .known import Known
-from .weighted_in_parts import PseudoLikelihoodInParts, refuse_public_weight, weighted_by_risk
+from .weighted_in_parts import PseudoLikelihoodInParts, refuse_kept, refuse_public_weight, weighted_by_risk
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -239,6 +239,7 @@ def synthesize_in_parts(
         scale = Scale(File.of(roles, found, records, code), tuple(model.transforms()), mean_weight)
         protect: Protect
         if isinstance(mechanism, PseudoPosterior):
+            refuse_kept(records, weights)
             folder = passes.enter_context(tempfile.TemporaryDirectory(prefix="surveysynth-weights-", dir=scratch))
             pseudo: PseudoLikelihood = PseudoLikelihoodInParts(
                 model, records, Unit(), sampler, noise, scale=scale, folder=Path(folder).absolute(), team=team

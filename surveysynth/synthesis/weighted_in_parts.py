@@ -35,8 +35,9 @@ from ..tasks import Workers
 from .file_in_parts import Roles, Scale
 
 Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 R = TypeVar("R")
+
+KEPT = "weights {!r} are a function of the predictors, and are kept: synthesize() does so, in memory"
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -146,9 +147,13 @@ def refuse_public_weight(roles: Roles, team: Workers) -> None:
     cells = every.groupby(list(every.columns[:-3]), sort=False).agg({"size": "sum", "min": "min", "max": "max"})
     alike = np.log(cells["max"] / cells["min"]) <= EXACT
     if (alike & (cells["size"] > 1)).all():
-        raise InputError(
-            f"weights {roles.weights!r} are a function of the predictors, and are kept: synthesize() does so, in memory"
-        )
+        raise InputError(KEPT.format(roles.weights))
+
+
+def refuse_kept(records: JointRecords, weights: str) -> None:
+    """Refuse weights that the model matrix determines, as some records show, and that would be kept (InputError)."""
+    if records.log_w is None:
+        raise InputError(KEPT.format(weights))
 
 
 def weighted_by_risk(

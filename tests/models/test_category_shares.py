@@ -6,10 +6,9 @@ import pytest
 from scipy.stats import laplace
 
 import surveysynth as ss
-from surveysynth.engines import Diagnostics
 from surveysynth.models.normal import category_shares, relative
 from surveysynth.models.normal.categories import Categories
-from tests.conftest import Seen, queries_of
+from tests.conftest import Seen, queries_of, targets_of
 
 EPSILON = 0.3
 
@@ -76,16 +75,7 @@ def test_noise_is_of_the_scale_that_a_unit_moves(monkeypatch):
 @pytest.mark.parametrize("unit", [None, "home"])
 def test_chains_are_measured_against_counts_that_are_paid_for_once(monkeypatch, unit):
     """First draw and draws have the same counts as their reference, with the noise that a unit needs."""
-    asked, targets = queries_of(category_shares, monkeypatch, added=0.5), []
-
-    def no_chains(target, n, sampler, groups):
-        targets.append(target)
-        if len(targets) == 2:
-            raise Seen
-        points = np.array(target.starts(sampler.chains * 10, sampler.rng))
-        return points, np.repeat(np.arange(sampler.chains), 10), Diagnostics(exact=True)
-
-    monkeypatch.setattr(relative, "tempered_chains", no_chains)
+    asked, targets = queries_of(category_shares, monkeypatch, added=0.5), targets_of(relative, monkeypatch, last=2)
     rng, n = np.random.default_rng(1), 4_000
     w = np.exp(rng.standard_normal(n))
     frame = pd.DataFrame({
