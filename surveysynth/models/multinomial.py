@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
+import numba as nb
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -199,8 +200,7 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
     def log_density(self, records: CategoryRecords, draws: Draws) -> Floats:
         """log P(y_i | x_i, draw): (S, n)."""
         rows, at = np.unique(records.row, return_inverse=True)
-        log_p = log_softmax(records.X[rows] @ draws["b"], axis=2)
-        return np.asarray(log_p[:, at, records.category])
+        return np.asarray(_log_probabilities(records.X[rows] @ draws["b"], at, records.category))
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """Categories from the model; the public weights."""
@@ -254,6 +254,25 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
             *said_of_numbers(public),
             self.said_of_public_weight,
         ]
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def _log_probabilities(log_odds: Floats, row: Codes, category: Codes) -> Floats:
+    """log P of the category of each record: (S, n), from log odds (S, G, K) of rows."""
+    S, G, K = log_odds.shape
+    out = np.empty((S, row.size))
+    for s in nb.prange(S):
+        log_mass = np.empty(G)
+        for g in range(G):
+            largest, mass = -np.inf, 0.0
+            for k in range(K):
+                largest = max(largest, log_odds[s, g, k])
+            for k in range(K):
+                mass += np.exp(log_odds[s, g, k] - largest)
+            log_mass[g] = largest + np.log(mass)
+        for i in range(row.size):
+            out[s, i] = log_odds[s, row[i], category[i]] - log_mass[row[i]]
+    return out
 
 
 def _as_draws(b: Floats) -> Draws:

@@ -354,11 +354,14 @@ class Sequential(LeaveOneOut[SequentialRecords]):
 
     def log_density(self, records: SequentialRecords, draws: Draws) -> Floats:
         """log p of all outcomes and the weight of each record: (S, n)."""
-        parts = zip(self.models, records.parts, records.asked.T, strict=True)
-        return np.asarray(sum(
-            np.where(asked, model.log_density(part, _of_model(draws, k)), 0.0)
-            for k, (model, part, asked) in enumerate(parts)
-        ))  # fmt: skip
+        out = np.zeros((draws.size, records.n))
+        for k, (model, part, asked) in enumerate(zip(self.models, records.parts, records.asked.T, strict=True)):
+            if asked.all():
+                out += model.log_density(part, _of_model(draws, k))
+            elif asked.any():
+                there = np.flatnonzero(asked)
+                out[:, there] += model.log_density(part.some(there), _of_model(draws, k))
+        return out
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: the first model's outcomes and weights, then one model after the other."""
