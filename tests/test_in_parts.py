@@ -237,6 +237,41 @@ def test_releases_of_other_mechanisms_and_designs_are_tabulated_where_they_lie(p
         ss.scan_release(derived)
 
 
+@pytest.mark.parametrize("strata", ["region", None])
+def test_tables_and_comparisons_of_psus_are_those_of_memory(people, tmp_path, small_parts, strata):
+    """Labels of PSUs that strata share, and a stratum of one PSU; every part has records of most PSUs."""
+    people, same = people.assign(area=np.random.default_rng(6).integers(0, 12, len(people))), {"rtol": 1e-9}
+    people.loc[people["region"] == "west", "area"] = 5
+    design = ss.SurveyDesign(people, weights="w", strata=strata, psu="area", lonely_psu="adjust")
+    memory = ss.synthesize(
+        design, ss.FBS("pay ~ age + region", prior="flat"), epsilon=10, mechanism=ss.PseudoPosterior(), m=2, seed=1,
+        population_total=200_000,
+    )  # fmt: skip
+    folder = memory.write(tmp_path / "release", format="parquet", by="age")
+    back, how = ss.scan_release(folder, workers=2 if strata else 1), {"statistic": ["count", "mean", "total"]}
+    for by in (["age", "region"], "region", []):
+        pd.testing.assert_frame_equal(back.tables(by=by, **how), memory.tables(by=by, **how), **same)
+    assert back.tables(by="region")["df"].iloc[-1] == (12 + 12 + 1 - 3 if strata else 12 - 1)
+    files = split(people, tmp_path, 3)
+    found, there = ss.compare(files, back, by=["region"]), ss.compare(design, memory, by=["region"])
+    pd.testing.assert_frame_equal(found.cells, there.cells, check_dtype=False, **same)
+    with pytest.raises(ss.InputError, match="the files have no column 'area', which the release has"):
+        ss.compare(split(people.drop(columns="area"), tmp_path, 2), back)
+    with pytest.raises(ss.InputError, match=r"column 'area' is missing in 1 row \(row numbers 8;"):
+        ss.compare(split(people.assign(area=people["area"].where(people.index != 7)), tmp_path, 1), back)
+
+
+def test_psus_of_a_strict_release_are_tabulated_under_other_noise_as_in_memory(people, tmp_path, small_parts):
+    people = people.head(2_500).assign(area=np.arange(2_500) % 40)
+    design = ss.SurveyDesign(people, weights="w", psu="area")
+    how = {"epsilon": 8, "bounds": (0, 200_000), "population_total": 62_500, "m": 2, "seed": 1}
+    memory = ss.synthesize(design, "pay ~ region", **how)
+    back = ss.scan_release(memory.write(tmp_path / "release", format="parquet", by="region"))
+    here, there = (of.tables(by="region", statistic=["mean", "total"]) for of in (back, memory))
+    pd.testing.assert_frame_equal(here, there, rtol=1e-9)
+    assert here.attrs["modelled"]
+
+
 def test_distributions_are_of_some_records_of_a_large_file(done, people, tmp_path, small_parts, monkeypatch):
     """Within what 2,000 records of 8,000 leave open: a distance of 1.63 / sqrt(2,000), at 1%."""
     release, files = done[0], split(people, tmp_path, 2)

@@ -167,15 +167,15 @@ class Found:
     levels: dict[str, list[str]]
 
     @classmethod
-    def within(cls, part: pd.DataFrame, names: Sequence[str], first: int) -> Found:
-        """Those of a part whose first record has the number ``first``.
+    def within(cls, part: pd.DataFrame, names: Sequence[str], first: int, what: str = "predictor") -> Found:
+        """Those of a part whose first record has the number ``first``; ``what`` an error calls the columns.
 
         Raises
         ------
         InputError
             A value is missing.
         """
-        _refuse_missing(part, names, first, "predictor")
+        _refuse_missing(part, names, first, what)
         number = pd.Series(np.arange(first, first + len(part)))
         if not names:
             return cls(pd.DataFrame({0: [len(part)], 1: [first]}), {})
@@ -258,7 +258,7 @@ class Combinations:
         else:
             every = pd.DataFrame({0: [every[0].sum()], 1: [every[1].min()]})
         if len(every) > MOST_ROWS:
-            raise InputError(f"the predictors have more than {MOST_ROWS:,} combinations: group them")
+            raise InputError(f"{', '.join(names)} have more than {MOST_ROWS:,} combinations: group them")
         frame = pd.DataFrame({name: every[name].array for name in names}, index=every.index)
         return cls(frame, every[0].to_numpy(np.intp), every[1].to_numpy(np.intp))
 

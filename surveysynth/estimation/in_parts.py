@@ -1,6 +1,10 @@
 """Tables of data sets that are files in parts, from a few passes over them.
 
 Sums of blocks are added in one order, whoever computes them: a table is the same to the last digit.
+
+Of records in PSUs linearized values matter by their sums in a PSU and domain (:mod:`.taylor`), which are those of the
+PSU's records in the cells of the domain.  So one record for each PSU and cell, whose weight is the sum of theirs and
+whose outcome is their mean, has the estimates and variances that all records have.
 """
 
 from __future__ import annotations
@@ -13,15 +17,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design.parts import Combinations, Parts, values_of
+from ..choices import LonelyPSU
+from ..design.parts import Combinations, Found, Parts, values_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..tasks import Workers
 from . import cells
 from .cells import BLOCK, NONE, CellMoments, OfBlock, divides
+from .estimators import Estimates
 from .quantities import Quantity, Statistic, quantities
 from .tables import Estimand, Partition, columns_of, partitions_of
-from .taylor import pairs
+from .taylor import linearize, multistage, pairs, sums
+from .variance import degrees_of_freedom
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -31,8 +38,49 @@ STATISTICS: tuple[Statistic, ...] = ("count", "mean", "total")
 
 
 @dataclass(frozen=True, repr=False)
+class PSUs:
+    """Primary sampling units of data sets in parts.
+
+    Attributes
+    ----------
+    column : str
+    units : Combinations
+        Of the column of strata, where there is one, and that of PSUs.
+    lonely_psu : str
+        What a stratum with one PSU does to a variance.
+    """
+
+    column: str
+    units: Combinations
+    lonely_psu: LonelyPSU
+
+    @classmethod
+    def of(cls, parts: Parts, design: SurveyDesign, workers: Workers) -> PSUs | None:
+        """Those of a file with the roles of a design, from a pass over it; None where these have none.
+
+        Later stages of sampling add nothing to a variance, as there is no fpc.
+
+        Raises
+        ------
+        InputError
+            A PSU or a stratum is missing; more than a million PSUs.
+        """
+        if not design.psu_names:
+            return None
+        column, strata = design.psu_names[0], design.strata_name
+        names = [*([strata] if strata else []), column]
+        found = [*workers.each(_units, (parts, names), len(parts))]
+        return cls(column, Combinations.together(found, names, {}), design.lonely_psu)
+
+
+def _units(of: tuple[Parts, list[str]], part: int) -> Found:
+    parts, names = of
+    return Found.within(parts.read(part, names), names, parts.first(part), "column")
+
+
+@dataclass(frozen=True, repr=False)
 class DataSet:
-    """A data set that is a file in parts, whose records are their own sampling units.
+    """A data set that is a file in parts.
 
     Attributes
     ----------
@@ -43,12 +91,15 @@ class DataSet:
         Of the columns that tables can be made by.
     strata : str, optional
         One of them.
+    psus : PSUs, optional
+        Where records are not their own sampling units.
     """
 
     parts: Parts
     weights: str
     combinations: Combinations
     strata: str | None = None
+    psus: PSUs | None = None
 
     @cached_property
     def stratum(self) -> Codes:
@@ -143,6 +194,94 @@ def _sums(shared: _Pass, part: int) -> Floats:
 
 
 @dataclass(frozen=True, repr=False)
+class OfPSUs:
+    """One statistic of a data set in parts whose records are in PSUs.
+
+    Attributes
+    ----------
+    design : SurveyDesign
+        A record for each PSU and cell.
+    quantity : Quantity
+        Of these records.
+    cell : int array (n,)
+        Of each.
+    size : float array (n,)
+        How many records of the data set it stands for.
+    """
+
+    design: SurveyDesign
+    quantity: Quantity
+    cell: Codes
+    size: Floats
+
+    def estimates(self, of_cell: Codes, domains: int) -> Floats:
+        """As :meth:`CellMoments.estimates`."""
+        return linearize(self.design.weights, self.quantity, of_cell[self.cell], domains)[0]
+
+    def with_variances(self, of_cell: Codes, domains: int) -> Estimates:
+        """As :meth:`CellMoments.with_variances`."""
+        domain = of_cell[self.cell]
+        estimate, z = linearize(self.design.weights, self.quantity, domain, domains)
+        variance = multistage(self.design, z, domain, domains)
+        return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variance))
+
+    def records(self, of_cell: Codes, domains: int) -> Codes:
+        """As :meth:`CellMoments.records`."""
+        domain = of_cell[self.cell]
+        return sums(domain[domain >= 0], self.size[domain >= 0], domains).astype(np.intp)
+
+    def degrees_of_freedom(self, of_cell: Codes, domains: int) -> Floats:
+        """PSUs less strata that hold records, of each domain: (domains,)."""
+        return degrees_of_freedom(self.design, of_cell[self.cell], domains)
+
+
+def of_psus(
+    data: DataSet, psus: PSUs, asked: Sequence[tuple[str, Column | None]], partition: Partition, workers: Workers
+) -> list[OfPSUs]:
+    """Statistics of columns in the cells of a partition, from one pass over a data set."""
+    assert partition.of_cell is not None  # as partitions_of makes them
+    of_combination, cells = np.asarray(partition.cell, dtype=np.intp), partition.of_cell.size
+    shared = _ByPSU(data, psus, of_combination, cells, [column for _, column in asked])
+    found = [*workers.each(_by_psu, shared, len(data.parts))]
+    pair, place = np.unique(np.concatenate([here for here, _ in found]), return_inverse=True)
+    totals, begins = np.zeros((2 + len(asked), pair.size)), 0
+    for here, of_part in found:  # in their order
+        totals[:, place[begins : begins + here.size]] += of_part
+        begins += here.size
+    size, w, *wy = totals
+    frame = psus.units.frame.take(pair // cells).reset_index(drop=True).assign(**{ONE: w})
+    design = SurveyDesign(frame, weights=ONE, strata=data.strata, psu=psus.column, lonely_psu=psus.lonely_psu)
+    return [
+        OfPSUs(design, Quantity(statistic, y=None if column is None else y / w), pair % cells, size)  # type: ignore[arg-type]
+        for (statistic, column), y in zip(asked, wy, strict=True)
+    ]
+
+
+@dataclass(frozen=True, repr=False)
+class _ByPSU:
+    """One pass over a data set: sums of columns by PSU and cell."""
+
+    data: DataSet
+    psus: PSUs
+    of_combination: Codes
+    cells: int
+    columns: Sequence[Column | None]
+
+
+def _by_psu(shared: _ByPSU, part: int) -> tuple[Codes, Floats]:
+    """Pairs of a PSU and a cell that are in a part; records, and sums of w and of each w y: (2 + columns, pairs)."""
+    data, units = shared.data, shared.psus.units
+    names = [*units.frame, *data.combinations.frame, data.weights]
+    names += [column.outcome for column in shared.columns if column is not None]
+    first, frame = data.parts.first(part), data.parts.read(part, dict.fromkeys(names))
+    cell, w = shared.of_combination[data.combinations.of(frame)], values_of(frame, data.weights, first)
+    pair, number = np.unique(units.of(frame) * shared.cells + cell, return_inverse=True)
+    ys = (np.ones(len(frame)) if column is None else column.of(frame, first) for column in shared.columns)
+    every = [np.ones(len(frame)), w, *(w * y for y in ys)]
+    return pair, np.array([sums(number, values, pair.size) for values in every])
+
+
+@dataclass(frozen=True, repr=False)
 class _Two:
     """Pairs of values of an outcome, for their regression."""
 
@@ -204,21 +343,18 @@ def tables_in_parts(
     everything = SurveyDesign(frame.assign(**{ONE: 1.0}), weights=ONE, lonely_psu="remove")
     partitions = partitions_of(everything, list(by))
     asked = [(s, outcome) for s in statistics for outcome in (outcomes if s != "count" else [""])]
-    made = [
-        [InParts.of(data, s, Column(outcome) if outcome else None, partitions[0]) for s, outcome in asked]
-        for data in data_sets
-    ]
-    again = [
-        [InParts.of(data_sets[0], s, other, partitions[0]) for other in noise.get(outcome, [])] for s, outcome in asked
-    ]
-    moved = [each for some in again for each in some]
-    for k, moments in enumerate(made):
-        sum_up([*moments, *(moved if k == 0 else [])], workers, squares=False)
-        sum_up(moments, workers, squares=True)
+    plain = [(s, Column(outcome) if outcome else None) for s, outcome in asked]
+    others = [[(s, other) for other in noise.get(outcome, [])] for s, outcome in asked]
+    moved = [each for some in others for each in some]
+    (first, again), *rest = (
+        _moments(data, plain, moved if k == 0 else [], partitions[0], workers) for k, data in enumerate(data_sets)
+    )
+    made, of_noise = [first, *(moments for moments, _ in rest)], iter(again)
+    under = [[next(of_noise) for _ in some] for some in others]
     small = partitions_of(of_model[0], list(by)) if of_model else partitions
     parts = [
-        _part(Quantity(s, outcome), partition, statistics, same, others, modelled)  # type: ignore[arg-type]
-        for (s, outcome), same, others in zip(asked, zip(*made, strict=True), again, strict=True)
+        _part(Quantity(s, outcome), partition, statistics, same, noisy, modelled)  # type: ignore[arg-type]
+        for (s, outcome), same, noisy in zip(asked, zip(*made, strict=True), under, strict=True)
         for partition, modelled in zip(partitions, _modelled(of_model, s, outcome, small), strict=True)
     ]
     table = pd.concat(parts, ignore_index=True)
@@ -227,6 +363,20 @@ def tables_in_parts(
     if of_model:
         table.attrs["modelled"] = True
     return table
+
+
+def _moments(
+    data: DataSet, plain: Sequence[tuple[str, Column | None]], moved: Sequence[tuple[str, Column]],
+    partition: Partition, workers: Workers,
+) -> tuple[Sequence[InParts | OfPSUs], Sequence[InParts | OfPSUs]]:  # fmt: skip
+    """Statistics of a data set in the cells of a partition; and of moved columns, without squares."""
+    if data.psus is not None:
+        every = of_psus(data, data.psus, [*plain, *moved], partition, workers)
+        return every[: len(plain)], every[len(plain) :]
+    moments, others = ([InParts.of(data, *each, partition) for each in some] for some in (plain, moved))
+    sum_up([*moments, *others], workers, squares=False)
+    sum_up(moments, workers, squares=True)
+    return moments, others
 
 
 def _modelled(
@@ -241,8 +391,8 @@ def _modelled(
 
 
 def _part(
-    quantity: Quantity, partition: Partition, statistics: Sequence[str], moments: Sequence[InParts],
-    again: Sequence[InParts], of_model: Floats | None,
+    quantity: Quantity, partition: Partition, statistics: Sequence[str], moments: Sequence[InParts | OfPSUs],
+    again: Sequence[InParts | OfPSUs], of_model: Floats | None,
 ) -> pd.DataFrame:  # fmt: skip
     """One quantity in the domains of a partition."""
     of_cell, domains = partition.of_cell, len(partition.labels)

@@ -20,7 +20,7 @@ from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
-from ..estimation.in_parts import tables_in_parts
+from ..estimation.in_parts import PSUs, tables_in_parts
 from ..estimation.intervals import overlap
 from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
@@ -293,15 +293,16 @@ def _in_parts(
     """As :func:`compare`: tables of files in parts, and distributions of some of their records."""
     about = release.about
     names = release.table_predictors() if by is None else as_list(by)
-    weights = str(about.datasets[0].weights_name)
-    lacking = [c for c in (*about.predictors, *about.outcomes, weights) if c not in parts.names]
+    head = about.datasets[0]
+    weights, drawn = str(head.weights_name), (*head.psu_names, *([head.strata_name] if head.strata_name else []))
+    lacking = [c for c in (*about.predictors, *about.outcomes, weights, *drawn) if c not in parts.names]
     if lacking:
         raise InputError(
             f"the files have no column {', '.join(map(repr, lacking))}, which the release has: are they those that it "
             "was made from?"
         )
     theirs = release.tables(names, statistic=statistic)
-    file = as_data_set(release, parts)
+    file = as_data_set(release, parts, PSUs.of(parts, head, release.workers))  # those of a release are numbered anew
     if about.categorical:  # a level may be in the file and in no data set
         of = about.categorical
         levels = levels_together(release.workers.each(levels_of_part, (parts, of), len(parts)))

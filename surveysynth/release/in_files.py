@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..design.parts import Combinations, Found, Levels, Parts, levels_together, levels_within, values_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..estimation.in_parts import Column, DataSet, regressions, tables_in_parts
+from ..estimation.in_parts import Column, DataSet, PSUs, regressions, tables_in_parts
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import PrivateScores
 from ..privacy.accounting.ledger import Ledger
@@ -26,7 +26,7 @@ from ..tasks import Workers
 from ..validation import as_list, whole
 from .folder import verified
 from .manifest import fields_of, synthetic_files
-from .model_variance import drawn_again, of_combinations, refusal
+from .model_variance import MOST, drawn_again, of_combinations, refusal
 from .release import Release, amounts_of, preserved, synthesized, times_redrawn, written
 from .suppression import flag
 
@@ -60,6 +60,8 @@ class ReleaseInFiles:
         Where they are, until they are written to their place; it goes with this object.
     workers : Workers
         Who computes tables.
+    psus : PSUs or None
+        Where records are not their own sampling units.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class ReleaseInFiles:
     total: float
     folder: Scratch | None
     workers: Workers
+    psus: PSUs | None = None
     _tables: dict[str, pd.DataFrame] = field(default_factory=dict)  # made so far, as each takes passes over the files
 
     def __repr__(self) -> str:
@@ -226,7 +229,7 @@ class ReleaseInFiles:
         )  # fmt: skip
 
     def _tabulated(self, by: Sequence[str], outcomes: Sequence[str], statistics: Sequence[str]) -> pd.DataFrame:
-        data_sets = [as_data_set(self, Parts.of(file)) for file in self.files]
+        data_sets = [as_data_set(self, Parts.of(file), self.psus) for file in self.files]
         noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
         labels = self.about.datasets[0].labels
         return tables_in_parts(data_sets, outcomes, by, statistics, labels, noise, self._of_model, self.workers)
@@ -234,11 +237,14 @@ class ReleaseInFiles:
     @cached_property
     def _of_model(self) -> tuple[SurveyDesign, ...]:
         """Small data sets whose parameters were drawn again, as those of :class:`Release`."""
-        of, weights = self.combinations, str(self.about.datasets[0].weights_name)
+        of, head = self.combinations, self.about.datasets[0]
         unknown = self.about.categorical or self.method["weights"] == "public"
-        if unknown or refusal(self.about.datasets[0], self.method) is not None:
+        if unknown or refusal(head, self.method) is not None:
             return ()
-        small = of_combinations(of.frame, of.records, self.about.outcomes, weights, self.total)
+        if self.psus is not None:
+            small = None if self.n > MOST else SurveyDesign(pd.read_parquet(self.files[0]), **head.roles())
+        else:
+            small = of_combinations(of.frame, of.records, self.about.outcomes, str(head.weights_name), self.total)
         return () if small is None else drawn_again(small, self.method)
 
     def _under_other_noise(self, first: DataSet, outcomes: Sequence[str]) -> dict[str, list[Column]]:
@@ -278,8 +284,8 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     Raises
     ------
     InputError
-        As :func:`read_release`; data sets in csv, with PSUs, derived columns, calibrated weights or other weights for
-        counts; predictors and categories with more than a million combinations.
+        As :func:`read_release`; data sets in csv, with derived columns, calibrated weights or other weights for
+        counts, drawn without replacement; more than a million PSUs, or combinations of predictors and categories.
 
     Examples
     --------
@@ -290,20 +296,22 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     folder, said = verified(Path(path))
     files = tuple(folder / name for name in synthetic_files(said["m"], "parquet"))
     beyond = [name for name in ("derived", "count_design") if said.get(name)]
-    beyond += [role for role in ("psu", "poststrata", "auxiliary", "fpc", "repweights") if said["design"].get(role)]
+    beyond += [role for role in ("poststrata", "auxiliary", "fpc", "replicate_weights") if said["design"].get(role)]
     beyond += [] if files[0].name in said["files"] else ["data sets in csv"]
     if beyond:
         raise InputError(
             f"{str(path)!r} has {', '.join(beyond)}, which passes over files know nothing of: read_release() takes the "
             "data sets into memory"
         )
-    weights, strata, categorical = said["design"]["weights"], said["design"].get("strata"), said.get("categorical", ())
-    names = tuple(dict.fromkeys([*said["public_predictors"], *([strata] if strata else [])]))
+    roles, categorical = said["design"], said.get("categorical", ())
+    weights, strata, stages = roles["weights"], roles.get("strata"), roles.get("psu", [])
+    drawn = [strata] if strata else []
+    names = tuple(dict.fromkeys([*said["public_predictors"], *drawn]))
     ordered = {name: kind["ordered"] for name, kind in said["levels"].items()}
     parts = Parts.of(files[0])
     found, sums = zip(*team.each(_look, (parts, names, weights), len(parts)), strict=True)
     combinations = Combinations.together(found, names, ordered)
-    if combinations.single(strata) > 0:
+    if not stages and combinations.single(strata) > 0:
         raise InputError(
             f"{str(path)!r} has strata of a single record: read_release() takes the data sets into memory, and knows "
             "what to do with these"
@@ -314,17 +322,19 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
         kinds = {name: pd.CategoricalDtype(**kind) for name, kind in said["levels"].items() if name in levels}
         combinations = combinations.with_levels(levels | {name: list(kind.categories) for name, kind in kinds.items()})
         combinations = replace(combinations, frame=combinations.frame.astype(kinds))
-    columns = [*dict.fromkeys([*names, *said["synthesized"], weights])]
-    head = head_of(combinations.frame, columns, said["design"] | {"labels": said.get("labels")})
+    columns = [*dict.fromkeys([*names, *stages, *said["synthesized"], weights])]
+    head = head_of(combinations.frame, columns, roles | {"labels": said.get("labels")})
     about = Release((head,) * said["m"], **fields_of(said))
-    return ReleaseInFiles(about, files, (), combinations, sum(sums), None, team)
+    return ReleaseInFiles(about, files, (), combinations, sum(sums), None, team, PSUs.of(parts, head, team))
 
 
 def head_of(frame: pd.DataFrame, columns: Sequence[str], roles: Mapping[str, Any]) -> SurveyDesign:
     """A data set's columns, with no numbers: two records of each combination, so that no stratum has a single one."""
     twice = frame.take(np.repeat(np.arange(len(frame)), 2)).reset_index(drop=True)
-    types = twice.assign(**{name: 1.0 for name in columns if name not in frame})
-    return SurveyDesign(types[[*columns]], **{**roles, "lonely_psu": "fail"})
+    stages = roles.get("psu") or ()
+    made = {name: np.arange(len(twice)) if name in stages else 1.0 for name in columns if name not in frame}
+    types = twice.assign(**made)
+    return SurveyDesign(types[[*columns]], **(roles if stages else {**roles, "lonely_psu": "fail"}))
 
 
 def _look(of: tuple[Parts, tuple[str, ...], str], part: int) -> tuple[Found, float]:
@@ -340,10 +350,10 @@ def levels_of_part(of: tuple[Parts, tuple[str, ...]], part: int) -> Levels:
     return levels_within(parts.read(part, names), names, parts.first(part))
 
 
-def as_data_set(release: ReleaseInFiles, parts: Parts) -> DataSet:
-    """A file with the columns of a release, for tables: one of its data sets, or the confidential file."""
+def as_data_set(release: ReleaseInFiles, parts: Parts, psus: PSUs | None) -> DataSet:
+    """A file with the columns of a release, and these PSUs, for tables: a data set of it, or the confidential file."""
     head = release.about.datasets[0]
-    return DataSet(parts, str(head.weights_name), release.combinations, head.strata_name)
+    return DataSet(parts, str(head.weights_name), release.combinations, head.strata_name, psus)
 
 
 def _columns(
