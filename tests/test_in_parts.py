@@ -306,6 +306,15 @@ def test_zeros_are_an_outcome_of_their_own(people, tmp_path, small_parts):
     assert own["estimate"].between(0.15, 0.35).all()
 
 
+def test_a_scale_that_is_named_as_the_default_one_is_the_default_one(people, tmp_path):
+    source, limits = split(people, tmp_path, 1), (0, 200_000)
+    for scale in ("log", ss.LogTransform()):
+        model = ss.FBS("pay ~ region", transform=scale)
+        assert in_parts.check_arguments(source, model, "w", None, limits, None, None)[0].numeric == ("pay",)
+    with pytest.raises(ss.InputError, match="transform= is another scale"):
+        in_parts.check_arguments(source, replace(model, transform=ss.AsinhTransform(10)), "w", None, limits, None, None)
+
+
 def test_levels_that_no_record_of_the_first_draw_has_are_known(people, tmp_path, small_parts):
     people = with_jobs(people)
     model = ss.FBS("pay + C(job) + C(member) ~ region")

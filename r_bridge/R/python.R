@@ -119,7 +119,10 @@ loaded <- function(folder) structure(load_frame(folder), pandas = NULL)
 # ---- which Python
 
 python_bridge <- function() {
-  if (is.null(session$bridge)) session$bridge <- start_python()
+  if (is.null(session$bridge)) {
+    session$bridge <- start_python()
+    reg.finalizer(session, function(session) try(session$bridge$stop(), silent = TRUE), onexit = TRUE)
+  }
   session$bridge
 }
 

@@ -217,9 +217,7 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
            if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy =")
   }
   if (!is.null(policy) && !is.null(synthesizer)) refuse("the policy sets the model: leave the second argument out")
-  if (!is.null(mechanism) && !inherits(mechanism, "surveysynth_mechanism")) {
-    refuse("a mechanism is pseudo_posterior(...), per_instance(...), weighted_e(...), censored(...) or strict(...)")
-  }
+  check_mechanism(mechanism)
   model <- if (is.null(policy)) synthesizer else check_policy(policy)
   parts <- synthesis_parts(design)
   public <- names_of(public)
@@ -233,6 +231,12 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
     population_total = named_totals(population_total, parts),
     public = if (!is.null(public)) I(intersect(public, c(columns, unlist(parts$roles[DRAWN]))))
   )
+}
+
+check_mechanism <- function(mechanism) {
+  if (!is.null(mechanism) && !inherits(mechanism, "surveysynth_mechanism")) {
+    refuse("a mechanism is pseudo_posterior(...), per_instance(...), weighted_e(...), censored(...) or strict(...)")
+  }
 }
 
 DRAWN <- c("strata", "psu", "fpc") # roles that say how the sample was drawn

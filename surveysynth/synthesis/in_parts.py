@@ -377,7 +377,7 @@ def _check_mechanism(mechanism: Mechanism, model: FBS, bounds: Any) -> None:
     """Refuse what is not for files in parts (InputError)."""
     if mechanism.epsilon is not None:
         raise InputError("epsilon is that of the release: leave it out of the mechanism")
-    if bounds is not None and model.transform != "log":
+    if bounds is not None and not model.logs:
         raise InputError("bounds= makes normal scores, and transform= is another scale: leave it out")
     if isinstance(mechanism, Strict):
         if mechanism != Strict():

@@ -7,6 +7,7 @@ told, not raised: R makes conditions of them, whatever the version of reticulate
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import sys
@@ -89,6 +90,11 @@ def _made(said: dict[str, Any]) -> Any:
 def start() -> tuple[None, str]:
     """The version of surveysynth."""
     return None, ss.__version__
+
+
+def stop() -> None:
+    """What Python does where it ends, which R leaves out: processes of :mod:`joblib` end, and their folders go."""
+    atexit._run_exitfuncs()
 
 
 def synthesize(
@@ -185,7 +191,22 @@ def read_release(path: str) -> tuple[ss.Release, None]:
     return ss.read_release(path), None
 
 
-def write_release(release: ss.Release, **given: Any) -> tuple[None, str]:
+def synthesize_in_parts(**given: Any) -> tuple[ss.ReleaseInFiles, dict[str, Any]]:
+    """A release of files that are larger than memory."""
+    return _in_files(ss.synthesize_in_parts(**given))
+
+
+def resume_in_parts(**given: Any) -> tuple[ss.ReleaseInFiles, dict[str, Any]]:
+    """The same, of a run that was cut off."""
+    return _in_files(ss.resume_in_parts(**given))
+
+
+def scan_release(**given: Any) -> tuple[ss.ReleaseInFiles, dict[str, Any]]:
+    """A release that stays in its files."""
+    return _in_files(ss.scan_release(**given))
+
+
+def write_release(release: ss.Release | ss.ReleaseInFiles, **given: Any) -> tuple[None, str]:
     """Write the release folder."""
     return None, str(release.write(**given))
 
@@ -201,7 +222,7 @@ def write_tables(release: ss.Release, path: str, **given: Any) -> tuple[None, st
     return None, str(write(path, **given))
 
 
-def tables(release: ss.Release, folder: str, **given: Any) -> tuple[None, None]:
+def tables(release: ss.Release | ss.ReleaseInFiles, folder: str, **given: Any) -> tuple[None, None]:
     """Tables of a release."""
     return _saved(release.tables(**given), folder, given.get("by"))
 
@@ -272,8 +293,10 @@ def risk_of_records(
     return _saved(pd.DataFrame({"risk": risk.to_numpy()}), folder)
 
 
-def compare(release: ss.Release, folder: str, by: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
-    """A release beside the confidential design: its tables in subfolders."""
+def compare(
+    release: ss.Release | ss.ReleaseInFiles, folder: str, by: Any = None, **given: Any
+) -> tuple[None, dict[str, Any]]:
+    """A release beside the confidential design, or its files: its tables in subfolders."""
     found = ss.compare(given.pop("design"), release, by, **given)
     names = ["cells", "summary", "distributions", "curves", "pmse", "joint"]
     for name in names:
@@ -303,6 +326,10 @@ def _released(release: ss.Release, folder: str) -> tuple[ss.Release, dict[str, A
         (Path(folder) / str(number)).mkdir()
         exchange.save(design.frame, Path(folder) / str(number))
     return release, release.manifest()
+
+
+def _in_files(release: ss.ReleaseInFiles) -> tuple[ss.ReleaseInFiles, dict[str, Any]]:
+    return release, {"manifest": release.manifest(), "n": release.n}
 
 
 def _policy(policy: ss.Policy) -> tuple[ss.Policy, dict[str, Any]]:

@@ -22,7 +22,8 @@ from_python <- function(script, ...) {
   file <- tempfile(fileext = ".py")
   on.exit(unlink(file))
   writeLines(c("import json, sys", script), file, useBytes = TRUE)
-  said <- system2(python(), c(file, shQuote(c(...))), stdout = TRUE)
+  # R's own search path of libraries would come before that of a Python that brings its own
+  said <- with_env(c(LD_LIBRARY_PATH = NA), system2(python(), c(file, shQuote(c(...))), stdout = TRUE))
   if (!is.null(attr(said, "status"))) stop("the Python script failed, with the messages above")
   jsonlite::fromJSON(paste(said, collapse = "\n"), simplifyDataFrame = FALSE)
 }

@@ -90,11 +90,12 @@ class RelativeRegression(Relative[J]):
 
     def on_scale_of(self, earlier: Synthesizer[Any]) -> Self:
         """On the scale of the earlier one where this one is on the default one, which is log."""
-        if not isinstance(earlier, RelativeRegression) or earlier.numeric != self.numeric or not self._logs():
+        if not isinstance(earlier, RelativeRegression) or earlier.numeric != self.numeric or not self.logs:
             return self
         return replace(self, transform=earlier.transform)  # type: ignore[type-var]  # subclasses are dataclasses
 
-    def _logs(self) -> bool:
+    @property
+    def logs(self) -> bool:
         """Whether the scale is the default one."""
         return not isinstance(self.transform, dict) and as_transform(self.transform) == LogTransform()
 
@@ -103,7 +104,7 @@ class RelativeRegression(Relative[J]):
         *, some: bool = False,
     ) -> Self:  # fmt: skip
         """With private normal scores of every numeric outcome."""
-        if not self._logs():
+        if not self.logs:
             raise InputError("bounds= makes normal scores, and transform= is another scale: leave one of them out")
         if isinstance(bounds, Mapping) and set(bounds) != set(self.numeric):
             raise InputError(f"bounds= names other columns than the numeric outcomes: {', '.join(self.numeric)}")
