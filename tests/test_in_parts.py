@@ -237,39 +237,116 @@ def test_releases_of_other_mechanisms_and_designs_are_tabulated_where_they_lie(p
         ss.scan_release(derived)
 
 
-@pytest.mark.parametrize("strata", ["region", None])
-def test_tables_and_comparisons_of_psus_are_those_of_memory(people, tmp_path, small_parts, strata):
-    """Labels of PSUs that strata share, and a stratum of one PSU; every part has records of most PSUs."""
-    people, same = people.assign(area=np.random.default_rng(6).integers(0, 12, len(people))), {"rtol": 1e-9}
+DRAWN = {  # how the sample was drawn: labels of PSUs that strata share, and a stratum of one PSU
+    "strata are predictors": {"strata": "region", "psu": "area", "lonely_psu": "adjust"},
+    "strata are no predictors": {"strata": "group", "psu": "area", "lonely_psu": "average"},
+    "one of them is lonely": {"strata": "region", "psu": "named", "lonely_psu": "remove"},
+    "no strata": {"psu": "area"},
+    "two stages": {"strata": "group", "psu": ["named", "area"]},
+    "a predictor": {"psu": "age"},
+    "strata alone": {"strata": "group"},
+}
+
+
+QUICK = "strata are no predictors", "strata alone", "normal effects of PSUs"
+
+
+def quick_or_slow(cases):
+    """Those that are as different as can be in the quick suite."""
+    return [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in cases]
+
+
+@pytest.mark.parametrize("drawn", quick_or_slow(DRAWN))
+def test_tables_and_comparisons_are_those_of_memory_however_the_sample_was_drawn(people, tmp_path, small_parts, drawn):
+    """Every part has records of most PSUs; labels of strata and PSUs that are no predictors are others in a release."""
+    rng, roles = np.random.default_rng(6), DRAWN[drawn]
+    people = people.assign(area=rng.integers(0, 12, len(people)), group=rng.choice([2, 3, 5, 7], len(people)))
     people.loc[people["region"] == "west", "area"] = 5
-    design = ss.SurveyDesign(people, weights="w", strata=strata, psu="area", lonely_psu="adjust")
+    people["named"] = "area " + people["area"].astype(str)
+    design = ss.SurveyDesign(people, weights="w", **roles)
     memory = ss.synthesize(
         design, ss.FBS("pay ~ age + region", prior="flat"), epsilon=10, mechanism=ss.PseudoPosterior(), m=2, seed=1,
         population_total=200_000,
     )  # fmt: skip
     folder = memory.write(tmp_path / "release", format="parquet", by="age")
-    back, how = ss.scan_release(folder, workers=2 if strata else 1), {"statistic": ["count", "mean", "total"]}
-    for by in (["age", "region"], "region", []):
-        pd.testing.assert_frame_equal(back.tables(by=by, **how), memory.tables(by=by, **how), **same)
-    assert back.tables(by="region")["df"].iloc[-1] == (12 + 12 + 1 - 3 if strata else 12 - 1)
-    files = split(people, tmp_path, 3)
-    found, there = ss.compare(files, back, by=["region"]), ss.compare(design, memory, by=["region"])
-    pd.testing.assert_frame_equal(found.cells, there.cells, check_dtype=False, **same)
-    with pytest.raises(ss.InputError, match="the files have no column 'area', which the release has"):
-        ss.compare(split(people.drop(columns="area"), tmp_path, 2), back)
-    with pytest.raises(ss.InputError, match=r"column 'area' is missing in 1 row \(row numbers 8;"):
-        ss.compare(split(people.assign(area=people["area"].where(people.index != 7)), tmp_path, 1), back)
+    back, how = ss.scan_release(folder, workers=2 if drawn == "no strata" else 1), {"statistic": ["count", "mean"]}
+    for by in (["age", "region"], []):
+        pd.testing.assert_frame_equal(back.tables(by=by, **how), memory.tables(by=by, **how), rtol=1e-9)
+    files, by = split(people, tmp_path, 3), ["age", "region"]
+    found, there = ss.compare(files, back, by=by), ss.compare(design, memory, by=by)
+    pd.testing.assert_frame_equal(found.cells, there.cells, check_dtype=False, rtol=1e-9)
 
 
-def test_psus_of_a_strict_release_are_tabulated_under_other_noise_as_in_memory(people, tmp_path, small_parts):
-    people = people.head(2_500).assign(area=np.arange(2_500) % 40)
+def test_what_of_psus_cannot_be_used_is_refused(people, tmp_path, small_parts, monkeypatch):
+    people = people.assign(area=np.arange(len(people)) % 12)
+    memory = ss.synthesize(
+        ss.SurveyDesign(people, weights="w", strata="region", psu="area"), ss.FBS("pay ~ age", prior="flat"), m=2,
+        epsilon=10, mechanism=ss.PseudoPosterior(), population_total=200_000, seed=1,
+    )  # fmt: skip
+    back = ss.scan_release(memory.write(tmp_path / "release", format="parquet", by="age"))
+    missing = people.assign(area=people["area"].where(people.index != 7))
+    lonely = people.assign(area=people["area"].where(people["region"] != "west", 1))
+    wrong = {
+        "no column 'area', which the release has": people.drop(columns="area"),
+        r"column 'area' is missing in 1 row \(row numbers 8;": missing,
+        "1 of the strata 'region' have one PSU": lonely,
+        r"'w' is not positive in 1 row \(row numbers 4;": people.assign(w=people["w"].where(people.index != 3, 0.0)),
+    }
+    for said, file in wrong.items():
+        with pytest.raises(ss.InputError, match=said):
+            ss.compare(split(file, tmp_path, 2), back)
+    monkeypatch.setattr("surveysynth.estimation.in_parts.MOST_PAIRS", 100)
+    with pytest.raises(ss.InputError, match="more than 100 combinations: make tables by fewer"):
+        back.tables(by="age", statistic="total")
+    monkeypatch.setattr("surveysynth.design.parts.MOST_ROWS", 30)
+    with pytest.raises(ss.InputError, match="region, area: more than 30 combinations; take the file into memory"):
+        ss.compare(split(people, tmp_path, 1), back)
+
+
+def test_headings_of_no_column_are_refused_before_the_work(people, tmp_path):
+    for labels, said in ((["Pay"], "labels must map columns"), ({"pya": "Pay"}, "no column 'pya' .*'pay'")):
+        with pytest.raises(ss.InputError, match=said):
+            released(split(people, tmp_path, 1), labels=labels)
+
+
+STRICT = {
+    "normal effects of PSUs": ("pay ~ region", {}),
+    "public weights": (ss.FBS("pay ~ region", weight="public"), {"clusters": "ignore"}),
+    "a category": (ss.FBS("pay + C(job) ~ region"), {"clusters": "ignore"}),
+}
+
+
+@pytest.mark.parametrize("kind", quick_or_slow(STRICT))
+def test_psus_of_a_strict_release_have_the_larger_of_two_errors_as_in_memory(people, tmp_path, small_parts, kind):
+    people, (model, more) = with_jobs(people.head(2_500).assign(area=np.arange(2_500) % 40)), STRICT[kind]
     design = ss.SurveyDesign(people, weights="w", psu="area")
-    how = {"epsilon": 8, "bounds": (0, 200_000), "population_total": 62_500, "m": 2, "seed": 1}
-    memory = ss.synthesize(design, "pay ~ region", **how)
+    how = {"epsilon": 12, "bounds": (0, 200_000), "population_total": 62_500, "m": 2, "seed": 1, **more}
+    memory = ss.synthesize(design, model, **how)
     back = ss.scan_release(memory.write(tmp_path / "release", format="parquet", by="region"))
-    here, there = (of.tables(by="region", statistic=["mean", "total"]) for of in (back, memory))
+    of = {"by": "region", "statistic": ["mean", "total"], "outcome": "pay"}
+    here, there = (release.tables(**of) for release in (back, memory))
     pd.testing.assert_frame_equal(here, there, rtol=1e-9)
     assert here.attrs["modelled"]
+
+
+@pytest.mark.slow
+def test_a_level_that_no_record_has_leaves_the_errors_of_the_files(people, tmp_path, small_parts):
+    levels = ["east", "north", "south", "west"]
+    design = ss.SurveyDesign(people.assign(region=pd.Categorical(people["region"], levels)), weights="w")
+    how = {"epsilon": 12, "bounds": (0, 200_000), "population_total": 200_000, "m": 2, "seed": 1}
+    memory = ss.synthesize(design, "pay ~ region", **how)
+    back = ss.scan_release(memory.write(tmp_path / "release", format="parquet", by="region"))
+    here, there = (of.tables(by="region", statistic="mean") for of in (back, memory))
+    assert ("modelled" in here.attrs) == ("modelled" in there.attrs)
+    np.testing.assert_allclose(here["se"].astype(float), there["se"].astype(float), rtol=1e-9)
+
+
+def test_a_release_that_is_written_again_is_other_files(done, tmp_path):
+    folder = done[0].write(tmp_path / "one", by="region")
+    again = ss.scan_release(folder).write(tmp_path / "other", by="region")
+    one, other = (each / "public" / "synthetic_1.parquet" for each in (folder, again))
+    assert one.read_bytes() == other.read_bytes()
+    assert one.stat().st_ino != other.stat().st_ino
 
 
 def test_distributions_are_of_some_records_of_a_large_file(done, people, tmp_path, small_parts, monkeypatch):

@@ -30,8 +30,8 @@
 #' }
 compare_release <- function(design, release, by = NULL, statistic = NULL, quantiles = 0.5) {
   if (in_files(release)) {
-    refuse_in_files(match.call(), c("design", "release", "by", "statistic"))
-    return(compared(python_in_files(release), paths_of(design), names_of(by), statistic))
+    refuse_in_files(match.call(), c("by", "statistic"))
+    return(compared(python_in_files(release), paths_of(design, "design"), names_of(by), statistic))
   }
   if (!inherits(release, "surveysynth_release")) {
     refuse("the second argument of compare_release() is a release, after the confidential design: ",

@@ -9,11 +9,13 @@
 #' For amounts by [fbs()], and a weight that is modelled, under [strict()] or [pseudo_posterior()]; under [strict()] an
 #' amount can have zeros of its own (`zeros = TRUE`) and categories beside it. Every record is a sampling unit of its own,
 #' within strata that are predictors. Other models, mechanisms and designs are refused by name: [synthesize()] has them, in
-#' memory.
+#' memory. A release that `scan_release()` opens can have strata and sampling units of any kind, but no finite population
+#' corrections, derived columns or calibrated weights.
 #'
 #' @param files Parquet files, or a folder of such. `surveysynth convert` makes them of csv, Stata, SPSS and SAS, in a
 #'   terminal.
-#' @param synthesizer A model by [fbs()], or a formula. Predictors and categories have up to a million combinations.
+#' @param synthesizer A model by [fbs()], or a formula. Predictors and categories have up to a million combinations; a
+#'   column of `TRUE` and `FALSE` enters as 1 and 0.
 #' @param weights,strata Columns, by name or as a formula; strata are predictors.
 #' @param epsilon,population_total,m,bounds,accept_diagnostics,chains,warmup,draws,seed As for [synthesize()]; the total is
 #'   one number.
@@ -23,8 +25,8 @@
 #' @param workers Processes of this machine.
 #' @param scheduler Address of a Dask scheduler, `"tcp://10.0.0.1:8786"`, whose workers compute instead; they read the same
 #'   paths.
-#' @param scratch Folder in which data sets are made; it needs three to four times their size. Default that of the system
-#'   for temporary files.
+#' @param scratch Folder in which data sets are made, which all workers can write to; it needs three to four times their
+#'   size. Default that of the system for temporary files; a scheduler needs one.
 #' @param folder `surveysynth-...` in `scratch`, of a run that was cut off once its draws were chosen.
 #' @param path The folder of a release, or its `public` folder as it was published.
 #' @return An object of class `surveysynth_release_in_files`: a list with `manifest`, as [read_release()] has it, and `n`,
@@ -35,7 +37,8 @@
 #' @examples
 #' \dontrun{
 #' release <- synthesize_in_parts(
-#'   "census/", pay ~ region + sex, weights = ~w, epsilon = 5, bounds = c(0, 1e6), population_total = 5e7, workers = 2
+#'   "census/", pay ~ region + sex, weights = ~w, epsilon = 5, bounds = c(0, 1e6),
+#'   population_total = 5e7, workers = 2
 #' )
 #' tables(release, by = ~ region + sex)
 #' write_release(release, "release")
@@ -92,19 +95,19 @@ python_in_files <- function(release) {
 }
 
 # Paths as Python sees them.
-paths_of <- function(files) {
+paths_of <- function(files, argument = "files") {
   if (!is.character(files) || !length(files) || anyNA(files)) {
-    refuse("files are the names of parquet files, or of a folder of such, not an object of class ", class(files)[1])
+    refuse(argument, " names parquet files, or a folder of such, and is not an object of class ", class(files)[1])
   }
   path.expand(files)
 }
 
 # Refuse arguments that a function has, and not for releases in files.
 refuse_in_files <- function(call, known) {
-  beyond <- setdiff(names(call)[-1], known)
+  beyond <- setdiff(names(call)[-1], c("design", "release", known))
   if (length(beyond)) {
-    refuse(paste(beyond, collapse = ", "), if (length(beyond) == 1) " is" else " are", " not for a release in files, of ",
-           "which passes over them know ", paste(known[-1], collapse = ", "), ": read_release() takes csv files into memory")
+    refuse("of a release in files there is no ", paste(beyond, collapse = ", "), ", but ", paste(known, collapse = ", "),
+           "; a release that is written with format = \"csv\" has them all, by read_release()")
   }
 }
 

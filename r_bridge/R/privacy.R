@@ -2,7 +2,7 @@
 #'
 #' What is guaranteed, to whom, under what assumptions, and what is not: the public part, as it is in the manifest.
 #'
-#' @param release From [synthesize()], [read_release()] or [synthesize_in_parts()]; no Python is needed.
+#' @param release From [synthesize()], [read_release()], [synthesize_in_parts()] or [scan_release()]; no Python is needed.
 #' @return A list of class `surveysynth_privacy`: `epsilon` (of the whole release, for the first of
 #'   `neighbours`: what was asked for, for this m, as the one that was reached depends on the file; the latter where
 #'   none was asked for; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours`

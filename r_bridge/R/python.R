@@ -121,7 +121,8 @@ loaded <- function(folder) structure(load_frame(folder), pandas = NULL)
 python_bridge <- function() {
   if (is.null(session$bridge)) {
     session$bridge <- start_python()
-    reg.finalizer(session, function(session) try(session$bridge$stop(), silent = TRUE), onexit = TRUE)
+    # an object that lives as long as R does
+    reg.finalizer(globalenv(), function(e) try(session$bridge$stop(), silent = TRUE), onexit = TRUE)
   }
   session$bridge
 }

@@ -164,7 +164,8 @@ python_release <- function(release) {
 #' 0700, files 0600), to keep: record-level risks and weights and the exact numbers. The folder appears whole or not at
 #' all.
 #'
-#' @param release From [synthesize()], or [synthesize_in_parts()], whose data sets are parquet files.
+#' @param release From [synthesize()]; or from [synthesize_in_parts()] or [scan_release()], whose data sets are parquet
+#'   files.
 #' @param path Where; an existing folder is not touched, unless it is a release and `overwrite` is `TRUE`.
 #' @param by Variables of the tables, by name or as a formula `~ field + gender`; default: the first three
 #'   discrete predictors.
@@ -211,6 +212,10 @@ resume_release <- function(path) {
 }
 
 check_release <- function(release) {
+  if (in_files(release)) {
+    refuse("a release in files has tables(), compare_release(), write_release() and privacy(); synthesize() makes releases ",
+           "in memory, which have all else")
+  }
   if (!inherits(release, "surveysynth_release")) {
     refuse("a release is what synthesize() and read_release() return")
   }
@@ -251,8 +256,8 @@ print.surveysynth_release <- function(x, ...) {
 # Some lines about m data sets of n records.
 show_release <- function(said, m, n, where = "") {
   spent <- if (identical(said$kind, "none")) "no epsilon" else sprintf("epsilon = %g (%s)", said$epsilon, said$kind)
-  cat(sprintf("%d synthetic data set%s of %d records%s by %s, %s\n", m, if (m == 1) "" else "s", n, where, said$method,
-              spent))
+  cat(sprintf("%d synthetic data set%s of %s records%s by %s, %s\n", m, if (m == 1) "" else "s",
+              format(n, scientific = FALSE), where, said$method, spent))
   predictors <- if (length(said$public_predictors)) paste(said$public_predictors, collapse = ", ") else "none"
   cat("Outcomes: ", paste(said$synthesized, collapse = ", "), "; predictors: ", predictors, "\n", sep = "")
   if (length(said$derived)) cat("Derived: ", paste(said$derived, collapse = ", "), "\n", sep = "")

@@ -49,7 +49,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
                    poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
                    between = c("larger", "files", "model"), level = 0.95, df = NULL) {
   if (in_files(release)) {
-    refuse_in_files(match.call(), c("release", "by", "outcome", "statistic", "min_cell", "cv_limit"))
+    refuse_in_files(match.call(), c("by", "outcome", "statistic", "min_cell", "cv_limit"))
     return(tables_in_files(release, by, outcome, statistic, min_cell, cv_limit))
   }
   check_release(release)

@@ -151,6 +151,14 @@ def values_of(frame: pd.DataFrame, name: str, first: int) -> Floats:
     return values
 
 
+def weights_of(frame: pd.DataFrame, name: str, first: int) -> Floats:
+    """The column of weights of a part: as :func:`values_of`, and positive (InputError)."""
+    w = values_of(frame, name, first)
+    if (w <= 0).any():
+        raise InputError(f"{name!r} is not positive in {rows(w <= 0, first=first + 1)}, and maybe in others")
+    return w
+
+
 @dataclass(frozen=True, repr=False)
 class Found:
     """The combinations of public columns in a part.
@@ -167,15 +175,15 @@ class Found:
     levels: dict[str, list[str]]
 
     @classmethod
-    def within(cls, part: pd.DataFrame, names: Sequence[str], first: int, what: str = "predictor") -> Found:
-        """Those of a part whose first record has the number ``first``; ``what`` an error calls the columns.
+    def within(cls, part: pd.DataFrame, names: Sequence[str], first: int) -> Found:
+        """Those of a part whose first record has the number ``first``.
 
         Raises
         ------
         InputError
             A value is missing.
         """
-        _refuse_missing(part, names, first, what)
+        _refuse_missing(part, names, first, "predictor")
         number = pd.Series(np.arange(first, first + len(part)))
         if not names:
             return cls(pd.DataFrame({0: [len(part)], 1: [first]}), {})
@@ -244,7 +252,9 @@ class Combinations:
     first: Codes
 
     @classmethod
-    def together(cls, found: Sequence[Found], names: Sequence[str], ordered: Mapping[str, bool]) -> Combinations:
+    def together(
+        cls, found: Sequence[Found], names: Sequence[str], ordered: Mapping[str, bool], advice: str = "group them"
+    ) -> Combinations:
         """Those of all parts; ``ordered`` has the columns that are categories in the files (InputError: too many)."""
         every = pd.concat([part.frame for part in found], ignore_index=True)
         for name in [name for name in names if name in found[0].levels]:
@@ -258,7 +268,7 @@ class Combinations:
         else:
             every = pd.DataFrame({0: [every[0].sum()], 1: [every[1].min()]})
         if len(every) > MOST_ROWS:
-            raise InputError(f"{', '.join(names)} have more than {MOST_ROWS:,} combinations: group them")
+            raise InputError(f"{', '.join(names)}: more than {MOST_ROWS:,} combinations; {advice}")
         frame = pd.DataFrame({name: every[name].array for name in names}, index=every.index)
         return cls(frame, every[0].to_numpy(np.intp), every[1].to_numpy(np.intp))
 

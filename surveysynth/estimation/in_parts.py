@@ -18,10 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..choices import LonelyPSU
-from ..design.parts import Combinations, Found, Parts, values_of
+from ..design.parts import Combinations, Found, Parts, values_of, weights_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..tasks import Workers
+from ..validation import rows
 from . import cells
 from .cells import BLOCK, NONE, CellMoments, OfBlock, divides
 from .estimators import Estimates
@@ -34,6 +35,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 ONE = "weight of a combination"
+MOST_PAIRS = 1 << 23  # of PSUs and cells
 STATISTICS: tuple[Statistic, ...] = ("count", "mean", "total")
 
 
@@ -63,19 +65,35 @@ class PSUs:
         Raises
         ------
         InputError
-            A PSU or a stratum is missing; more than a million PSUs.
+            A PSU or a stratum is missing; more than a million PSUs; a stratum with one, where ``lonely_psu="fail"``.
         """
         if not design.psu_names:
             return None
         column, strata = design.psu_names[0], design.strata_name
         names = [*([strata] if strata else []), column]
         found = [*workers.each(_units, (parts, names), len(parts))]
-        return cls(column, Combinations.together(found, names, {}), design.lonely_psu)
+        units = Combinations.together(found, names, {}, "take the file into memory")
+        if strata and design.lonely_psu == "fail":
+            alone = int((units.frame.groupby(strata, observed=True)[column].count() == 1).sum())
+            if alone:
+                raise InputError(
+                    f"{alone} of the strata {strata!r} have one PSU, so that their variance cannot be estimated: merge "
+                    "strata, or say lonely_psu= of the design"
+                )
+        return cls(column, units, design.lonely_psu)
 
 
 def _units(of: tuple[Parts, list[str]], part: int) -> Found:
     parts, names = of
-    return Found.within(parts.read(part, names), names, parts.first(part), "column")
+    frame, first = parts.read(part, names), parts.first(part)
+    for name in names:
+        absent = frame[name].isna().to_numpy()
+        if absent.any():
+            raise InputError(
+                f"column {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others: it says how the "
+                "sample was drawn, so fill it in, or leave these records out"
+            )
+    return Found.within(frame, names, first)
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,12 +260,18 @@ def of_psus(
     assert partition.of_cell is not None  # as partitions_of makes them
     of_combination, cells = np.asarray(partition.cell, dtype=np.intp), partition.of_cell.size
     shared = _ByPSU(data, psus, of_combination, cells, [column for _, column in asked])
-    found = [*workers.each(_by_psu, shared, len(data.parts))]
-    pair, place = np.unique(np.concatenate([here for here, _ in found]), return_inverse=True)
-    totals, begins = np.zeros((2 + len(asked), pair.size)), 0
-    for here, of_part in found:  # in their order
-        totals[:, place[begins : begins + here.size]] += of_part
-        begins += here.size
+    pair, totals = np.empty(0, dtype=np.intp), np.zeros((2 + len(asked), 0))
+    for here, of_part in workers.each(_by_psu, shared, len(data.parts)):  # in their order
+        every = np.union1d(pair, here)
+        if every.size > MOST_PAIRS:
+            raise InputError(
+                f"the PSUs and the cells of the table have more than {MOST_PAIRS:,} combinations: make tables by fewer "
+                "variables"
+            )
+        grown = np.zeros((len(totals), every.size))
+        grown[:, np.searchsorted(every, pair)] = totals
+        grown[:, np.searchsorted(every, here)] += of_part
+        pair, totals = every, grown
     size, w, *wy = totals
     frame = psus.units.frame.take(pair // cells).reset_index(drop=True).assign(**{ONE: w})
     design = SurveyDesign(frame, weights=ONE, strata=data.strata, psu=psus.column, lonely_psu=psus.lonely_psu)
@@ -274,7 +298,7 @@ def _by_psu(shared: _ByPSU, part: int) -> tuple[Codes, Floats]:
     names = [*units.frame, *data.combinations.frame, data.weights]
     names += [column.outcome for column in shared.columns if column is not None]
     first, frame = data.parts.first(part), data.parts.read(part, dict.fromkeys(names))
-    cell, w = shared.of_combination[data.combinations.of(frame)], values_of(frame, data.weights, first)
+    cell, w = shared.of_combination[data.combinations.of(frame)], weights_of(frame, data.weights, first)
     pair, number = np.unique(units.of(frame) * shared.cells + cell, return_inverse=True)
     ys = (np.ones(len(frame)) if column is None else column.of(frame, first) for column in shared.columns)
     every = [np.ones(len(frame)), w, *(w * y for y in ys)]
@@ -342,6 +366,9 @@ def tables_in_parts(
     frame = data_sets[0].combinations.frame
     everything = SurveyDesign(frame.assign(**{ONE: 1.0}), weights=ONE, lonely_psu="remove")
     partitions = partitions_of(everything, list(by))
+    small = partitions_of(of_model[0], list(by)) if of_model else partitions
+    if not all(there.same_domains(here) for there, here in zip(small, partitions, strict=True)):
+        of_model, small = (), partitions  # those that were drawn again lack a domain
     asked = [(s, outcome) for s in statistics for outcome in (outcomes if s != "count" else [""])]
     plain = [(s, Column(outcome) if outcome else None) for s, outcome in asked]
     others = [[(s, other) for other in noise.get(outcome, [])] for s, outcome in asked]
@@ -351,7 +378,6 @@ def tables_in_parts(
     )
     made, of_noise = [first, *(moments for moments, _ in rest)], iter(again)
     under = [[next(of_noise) for _ in some] for some in others]
-    small = partitions_of(of_model[0], list(by)) if of_model else partitions
     parts = [
         _part(Quantity(s, outcome), partition, statistics, same, noisy, modelled)  # type: ignore[arg-type]
         for (s, outcome), same, noisy in zip(asked, zip(*made, strict=True), under, strict=True)

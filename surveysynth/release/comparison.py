@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
 from ..design.discrete import is_label
-from ..design.parts import Parts, levels_together, values_of
+from ..design.parts import Parts, values_of
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
-from ..estimation.in_parts import PSUs, tables_in_parts
+from ..estimation.in_parts import tables_in_parts
 from ..estimation.intervals import overlap
 from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
-from .in_files import ReleaseInFiles, as_data_set, levels_of_part
+from .in_files import ReleaseInFiles, confidential
 from .release import Release, amounts_of
 
 Floats = NDArray[np.float64]
@@ -302,12 +302,7 @@ def _in_parts(
             "was made from?"
         )
     theirs = release.tables(names, statistic=statistic)
-    file = as_data_set(release, parts, PSUs.of(parts, head, release.workers))  # those of a release are numbered anew
-    if about.categorical:  # a level may be in the file and in no data set
-        of = about.categorical
-        levels = levels_together(release.workers.each(levels_of_part, (parts, of), len(parts)))
-        of_both = {name: [*dict.fromkeys([*release.combinations.frame[name], *levels[name]])] for name in of}
-        file = replace(file, combinations=release.combinations.with_levels(of_both))
+    file = confidential(release, parts)
     outcomes, statistics = ([*theirs[of].drop_duplicates()] for of in ("outcome", "statistic"))
     asked = [name for name in outcomes if name] or amounts_of(about)
     own = tables_in_parts([file], asked, names, statistics, {}, {}, (), release.workers)

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -61,7 +61,7 @@ def write_folder(
     """As :meth:`surveysynth.Release.write` says; the place and the format have been checked.
 
     ``files`` are the data sets, where these are parquet files, and ``rows`` say in 64-bit numbers where their records
-    come from.
+    come from: both were made for this folder.  Without ``rows`` the files are those of another release.
     """
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
@@ -73,7 +73,8 @@ def write_folder(
     staging = None
     try:
         with whole_folder(path, mode=PUBLIC, replace=overwrite, last=last) as staging:
-            _write_public(release, staging / "public", table, document, format, min_cell, files)
+            put = _link if rows else shutil.copyfile
+            _write_public(release, staging / "public", table, document, format, min_cell, files, put)
             _write_internal(release, staging / "internal", rows)
             restrict(staging / "internal")
     except OSError as error:
@@ -143,13 +144,13 @@ def verified(path: Path) -> tuple[Path, dict[str, Any]]:
 
 def _write_public(
     release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str, min_cell: int | None,
-    there: Sequence[Path],
+    there: Sequence[Path], put: Callable[[Path, Path], object],
 ) -> None:  # fmt: skip
     folder.mkdir()
     for number, design in enumerate(release.datasets, 1):
         file = folder / f"synthetic_{number}.{format}"
         if there:
-            _put(there[number - 1], file)
+            put(there[number - 1], file)
         elif format == "csv":
             design.frame.to_csv(file, index=False)
         else:
@@ -172,7 +173,7 @@ def _write_public(
     (folder / MANIFEST).write_text(sealed(release.manifest() | {"files": files}), encoding="utf-8")
 
 
-def _put(file: Path, place: Path) -> None:
+def _link(file: Path, place: Path) -> None:
     """A file under another name: without a copy where both are on one disk, but for a second one."""
     try:
         if file.stat().st_nlink > 1:  # two releases are two files

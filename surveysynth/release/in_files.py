@@ -32,6 +32,12 @@ from .suppression import flag
 
 Floats = NDArray[np.float64]
 
+BEYOND = {  # entries of a manifest or of its design, and what passes over files know nothing of
+    "derived": "derived columns", "count_design": "other weights for counts", "poststrata": "calibrated weights",
+    "auxiliary": "calibrated weights", "fpc": "finite population corrections", "pps": "joint inclusion probabilities",
+    "replicate_weights": "replicate weights",
+}  # fmt: skip
+
 
 class Scratch:
     """A folder that is removed with this object, or at the end of the program."""
@@ -229,23 +235,28 @@ class ReleaseInFiles:
         )  # fmt: skip
 
     def _tabulated(self, by: Sequence[str], outcomes: Sequence[str], statistics: Sequence[str]) -> pd.DataFrame:
-        data_sets = [as_data_set(self, Parts.of(file), self.psus) for file in self.files]
+        head, of = self.about.datasets[0], self.combinations
+        data_sets = [
+            DataSet(Parts.of(file), str(head.weights_name), of, head.strata_name, self.psus) for file in self.files
+        ]
         noise = self._under_other_noise(data_sets[0], outcomes) if set(statistics) - {"count"} else {}
-        labels = self.about.datasets[0].labels
-        return tables_in_parts(data_sets, outcomes, by, statistics, labels, noise, self._of_model, self.workers)
+        of_model = self._of_model if set(by).isdisjoint(self.about.categorical) else ()
+        return tables_in_parts(data_sets, outcomes, by, statistics, head.labels, noise, of_model, self.workers)
 
     @cached_property
     def _of_model(self) -> tuple[SurveyDesign, ...]:
-        """Small data sets whose parameters were drawn again, as those of :class:`Release`."""
+        """Small data sets whose parameters were drawn again, as those of :class:`Release`, where there can be some."""
         of, head = self.combinations, self.about.datasets[0]
-        unknown = self.about.categorical or self.method["weights"] == "public"
-        if unknown or refusal(head, self.method) is not None:
+        if refusal(head, self.method) is not None:
             return ()
-        if self.psus is not None:
+        if self.psus is not None or self.about.categorical or self.method["weights"] == "public":
             small = None if self.n > MOST else SurveyDesign(pd.read_parquet(self.files[0]), **head.roles())
         else:
             small = of_combinations(of.frame, of.records, self.about.outcomes, str(head.weights_name), self.total)
-        return () if small is None else drawn_again(small, self.method)
+        try:
+            return () if small is None else drawn_again(small, self.method)
+        except InputError:  # what the model needs is not all in the files
+            return ()
 
     def _under_other_noise(self, first: DataSet, outcomes: Sequence[str]) -> dict[str, list[Column]]:
         """Outcomes of the first data set as other noise in the scores would have made them: as ``Release.redrawn``."""
@@ -284,8 +295,9 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     Raises
     ------
     InputError
-        As :func:`read_release`; data sets in csv, with derived columns, calibrated weights or other weights for
-        counts, drawn without replacement; more than a million PSUs, or combinations of predictors and categories.
+        As :func:`read_release`; data sets in csv, or with derived columns, calibrated weights, other weights for
+        counts, replicate weights or finite population corrections; more than a million PSUs, or combinations of
+        predictors and categories.
 
     Examples
     --------
@@ -295,9 +307,9 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     team = Workers(whole(workers, "workers"), scheduler)
     folder, said = verified(Path(path))
     files = tuple(folder / name for name in synthetic_files(said["m"], "parquet"))
-    beyond = [name for name in ("derived", "count_design") if said.get(name)]
-    beyond += [role for role in ("poststrata", "auxiliary", "fpc", "replicate_weights") if said["design"].get(role)]
-    beyond += [] if files[0].name in said["files"] else ["data sets in csv"]
+    beyond = [name for entry, name in BEYOND.items() if said.get(entry)]
+    beyond += [name for role, name in BEYOND.items() if said["design"].get(role)]
+    beyond = [*dict.fromkeys(beyond), *([] if files[0].name in said["files"] else ["data sets in csv"])]
     if beyond:
         raise InputError(
             f"{str(path)!r} has {', '.join(beyond)}, which passes over files know nothing of: read_release() takes the "
@@ -350,10 +362,18 @@ def levels_of_part(of: tuple[Parts, tuple[str, ...]], part: int) -> Levels:
     return levels_within(parts.read(part, names), names, parts.first(part))
 
 
-def as_data_set(release: ReleaseInFiles, parts: Parts, psus: PSUs | None) -> DataSet:
-    """A file with the columns of a release, and these PSUs, for tables: a data set of it, or the confidential file."""
-    head = release.about.datasets[0]
-    return DataSet(parts, str(head.weights_name), release.combinations, head.strata_name, psus)
+def confidential(release: ReleaseInFiles, parts: Parts) -> DataSet:
+    """The confidential file of a release, for tables; its strata and PSUs have labels of their own."""
+    about, head, team = release.about, release.about.datasets[0], release.workers
+    weights, categorical = str(head.weights_name), about.categorical
+    names = tuple(str(name) for name in release.combinations.frame if name not in categorical)
+    found = [here for here, _ in team.each(_look, (parts, names, weights), len(parts))]
+    combinations = Combinations.together(found, names, parts.ordered(names))
+    if categorical:  # a level may be in the file and in no data set
+        levels = levels_together(team.each(levels_of_part, (parts, categorical), len(parts)))
+        of_both = {name: [*dict.fromkeys([*release.combinations.frame[name], *levels[name]])] for name in categorical}
+        combinations = combinations.with_levels(of_both)
+    return DataSet(parts, weights, combinations, head.strata_name, PSUs.of(parts, head, team))
 
 
 def _columns(

@@ -24,6 +24,7 @@ from ..design.parts import (
     levels_together,
     levels_within,
     values_of,
+    weights_of,
 )
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
@@ -155,9 +156,7 @@ def look(roles: Roles, part: int) -> Seen:
         are not positive.
     """
     frame, first = roles.read(part), roles.parts.first(part)
-    w = values_of(frame, roles.weights, first)
-    if (w <= 0).any():
-        raise InputError(f"{roles.weights!r} is not positive in {rows(w <= 0, first=first + 1)}, and maybe in others")
+    w = weights_of(frame, roles.weights, first)
     y = roles.amounts(frame, first)
     for outcome, own, scale in zip(roles.numeric, y.T, roles.scales, strict=False):  # where there are bounds: none
         refuse_off_scale(outcome, scale, ~np.isfinite(scale.forward(own)), first + 1)

@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.checks import labels_of
 from ..design.parts import Combinations, Parts
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
@@ -203,7 +205,9 @@ def synthesize_in_parts(
     ... )  # doctest: +SKIP
     >>> release.write("release/")  # doctest: +SKIP
     """
-    model, roles = check_arguments(source, synthesizer, weights, strata, bounds, scheduler, scratch, mechanism)
+    model, roles = check_arguments(
+        source, synthesizer, weights, strata, bounds, scheduler, scratch, mechanism, labels
+    )  # fmt: skip
     mechanism = Strict() if mechanism is None else mechanism
     check_accepted(accept_diagnostics)
     mechanism.check_accepted(accept_diagnostics)
@@ -316,7 +320,8 @@ def go_on(folder: str | Path, asked: Mapping[str, Any]) -> ReleaseInFiles:
 
 def check_arguments(
     source: Source, synthesizer: FBS | str, weights: str, strata: str | None, bounds: Any, scheduler: str | None,
-    scratch: str | Path | None, mechanism: Mechanism | None = None, **others: Any,
+    scratch: str | Path | None, mechanism: Mechanism | None = None, labels: Mapping[str, str] | None = None,
+    **others: Any,
 ) -> tuple[FBS, Roles]:  # fmt: skip
     """Those arguments of :func:`synthesize_in_parts` that can be checked at once: model and roles, or InputError."""
     mechanism = Strict() if mechanism is None else mechanism
@@ -326,7 +331,9 @@ def check_arguments(
     model = _checked(mechanism.under(model) if isinstance(model, FBS) else model)
     _check_mechanism(mechanism, model, bounds)
     _check_scratch(scratch, scheduler)
-    return model, Roles.of(source, model, weights, strata, bounds)
+    roles = Roles.of(source, model, weights, strata, bounds)
+    labels_of(pd.DataFrame(columns=[*roles.parts.names]), labels)  # which checks them
+    return model, roles
 
 
 def _unfinished(folder: str | Path) -> Unfinished:

@@ -65,6 +65,11 @@ def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any
     return Answer(value, json.dumps(told))
 
 
+def stop() -> None:
+    """What Python does where it ends, and R does not let it: unwritten data sets go, and processes of ours end."""
+    atexit._run_exitfuncs()
+
+
 def _heard(message: Warning | str, category: type[Warning]) -> str:
     """The text of a warning that our own code gives, the type of another."""
     frame = sys._getframe(2)  # below us and the function that Python gives warnings to
@@ -90,11 +95,6 @@ def _made(said: dict[str, Any]) -> Any:
 def start() -> tuple[None, str]:
     """The version of surveysynth."""
     return None, ss.__version__
-
-
-def stop() -> None:
-    """What Python does where it ends, which R leaves out: processes of :mod:`joblib` end, and their folders go."""
-    atexit._run_exitfuncs()
 
 
 def synthesize(

@@ -74,15 +74,50 @@ test_that("sampling units of a release in files give the standard errors of the 
 
 test_that("what is not for files in parts is refused", {
   need_python()
-  expect_error(synthesize_in_parts(apistrat, pay ~ region, ~w, 20, 5e4), "names of parquet files, or of a folder")
+  expect_error(synthesize_in_parts(apistrat, pay ~ region, ~w, 20, 5e4), "files names parquet files, or a folder of such")
   expect_error(synthesize_in_parts(census(), negbin(pay ~ region), ~w, 20, 5e4), class = "surveysynth_input_error")
   expect_error(scan_release(shared_release()), "path names the folder of a release")
   folder <- tempfile("release")
   write_release(shared_release(), folder, format = "parquet", by = ~ stype)
   release <- scan_release(folder)
-  expect_error(tables(release, by = ~ stype, where = ~ awards == "Yes", level = 0.9), "where, level are not for a release in files")
-  expect_error(compare_release(strat, release), "files are the names of parquet files")
+  expect_error(tables(release, by = ~ stype, where = ~ awards == "Yes", level = 0.9), "of a release in files there is no where, level, but by, outcome")
+  expect_error(compare_release(strat, release), "design names parquet files")
   expect_error(write_release(release, tempfile(), format = "csv"), "are parquet files")
   expect_error(with_release(release, svymean(~api00, design)), class = "surveysynth_input_error")
   expect_error(resume_in_parts(tempfile()), class = "surveysynth_input_error")
+})
+
+test_that("what was not written goes where R ends", {
+  need_python()
+  scratch <- tempfile("scratch")
+  dir.create(scratch)
+  census()
+  code <- bquote({
+    .libPaths(.(.libPaths()))
+    library(surveysynth)
+    release <- synthesize_in_parts(.(census()), pay ~ region, ~w, 20, 5e4, m = 2, mechanism = pseudo_posterior(),
+                                   scratch = .(scratch))
+    cat(length(list.files(.(scratch))), nrow(tables(release, by = ~ region)))
+  })
+  file <- tempfile(fileext = ".R")
+  writeLines(deparse(code), file)
+  said <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", shQuote(file)), stdout = TRUE, stderr = TRUE)
+  expect_identical(utils::tail(said, 1), "1 6")
+  expect_identical(list.files(scratch), character())
+})
+
+test_that("a run that was cut off goes on", {
+  need_python()
+  scratch <- tempfile("scratch")
+  dir.create(scratch)
+  from_python("
+import surveysynth as ss
+from surveysynth.synthesis import in_parts
+in_parts.Unfinished.finished = lambda self, team: print('{}')  # cut off here
+ss.synthesize_in_parts(sys.argv[1], 'pay ~ region', weights='w', epsilon=20, population_total=5e4, m=2, scratch=sys.argv[2],
+                       mechanism=ss.PseudoPosterior())", census(), scratch)
+  folder <- list.files(scratch, "^surveysynth-", full.names = TRUE)
+  release <- resume_in_parts(folder)
+  expect_identical(release$n, 2000L)
+  expect_identical(tables(release, statistic = "count")$n, 2000L)
 })
