@@ -161,7 +161,7 @@ beside = pd.DataFrame({
 
 # %% [markdown]
 # One release is one draw. Over 200 samples, intervals of means by education and by division hold .930 and .953 of the
-# truths, where those of the confidential samples hold .931 and .904 (`docs/strict.md`, which also says where this
+# truths, where those of the confidential samples hold .931 and .904 (`docs/measured.md`, which also says where this
 # fails).
 #
 # The papers' own mechanism is `mechanism="pseudo-posterior"`. Its guarantee is asymptotic, and at an epsilon this small

@@ -79,7 +79,7 @@ def larger(one: Combined, other: Combined) -> Combined:
 
     A variance between few data sets is often far too small, and that of the model where the model is wrong.  Where the
     latter is right, so is the larger one, or too large: its degrees of freedom are more than those of few data sets.
-    By simulation intervals are shorter than by the data sets alone, and hold more (docs/strict.md).  Where one is not
+    By simulation intervals are shorter than by the data sets alone, and hold more (docs/measured.md).  Where one is not
     known the other is taken.
     """
     return Combined(one.estimate, np.fmax(one.se, other.se), np.fmax(one.df, other.df))

@@ -4,7 +4,7 @@
 # A game plants a record, makes releases of two files that differ in it alone, and lets an attacker tell them apart.
 # What he gets right and wrong makes a lower limit of epsilon at 95% (Clopper and Pearson): a limit above the stated
 # epsilon would be a hole. **An attack that fails is no proof**; [what was attacked, how, and what it cannot
-# show](../docs/strict.md#audit-it-yourself).
+# show](../docs/measured.md#audit-it-yourself).
 #
 # ```sh
 # surveysynth study audit --out folder --mechanisms strict-history --planted x10,x100,heavy \
