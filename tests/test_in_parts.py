@@ -233,7 +233,7 @@ def test_releases_of_other_mechanisms_and_designs_are_tabulated_where_they_lie(p
     with pytest.raises(ss.InputError, match="data sets in csv"):
         ss.scan_release(memory.write(tmp_path / "csv", by="age"))
     derived = memory.assign(poor=lambda frame: frame["pay"] < 5_000).write(tmp_path / "derived", format="parquet")
-    with pytest.raises(ss.InputError, match="derived, which passes over files know nothing of: read_release"):
+    with pytest.raises(ss.InputError, match="derived columns, which passes over files know nothing of: read_release"):
         ss.scan_release(derived)
 
 
