@@ -160,7 +160,7 @@ beside = pd.DataFrame({
 )  # fmt: skip
 
 # %% [markdown]
-# One release is one draw. Over 200 samples, intervals of means by education and by division hold .930 and .953 of the
+# One release is one draw. Over 200 samples, intervals of means by education and by division hold .949 and .965 of the
 # truths, where those of the confidential samples hold .931 and .904 (`docs/measured.md`, which also says where this
 # fails).
 #

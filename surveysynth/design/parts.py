@@ -183,7 +183,7 @@ class Found:
         InputError
             A value is missing.
         """
-        _refuse_missing(part, names, first, "predictor")
+        refuse_missing(part, names, first, "predictor")
         number = pd.Series(np.arange(first, first + len(part)))
         if not names:
             return cls(pd.DataFrame({0: [len(part)], 1: [first]}), {})
@@ -201,7 +201,7 @@ def levels_within(part: pd.DataFrame, names: Sequence[str], first: int) -> Level
     InputError
         A value is missing; too many levels.
     """
-    _refuse_missing(part, names, first, "outcome")
+    refuse_missing(part, names, first, "outcome")
     levels = {name: set(part[name].unique()) for name in names}
     many = [name for name, own in levels.items() if len(own) > MOST_LEVELS]
     if many:
@@ -211,14 +211,24 @@ def levels_within(part: pd.DataFrame, names: Sequence[str], first: int) -> Level
     return levels
 
 
-def _refuse_missing(part: pd.DataFrame, names: Sequence[str], first: int, what: str) -> None:
+def find(of: tuple[Parts, tuple[str, ...], tuple[str, ...]], part: int) -> tuple[Found, Levels]:
+    """The combinations of some columns of a file in a part, and the levels of others."""
+    parts, names, categorical = of
+    frame, first = parts.read(part, [*names, *categorical] or parts.names[:1]), parts.first(part)
+    return Found.within(frame, names, first), levels_within(frame, categorical, first)
+
+
+def refuse_missing(
+    part: pd.DataFrame, names: Sequence[str], first: int, what: str,
+    advice: str = "give these records a category of their own",
+) -> None:  # fmt: skip
     """Refuse columns with missing values (InputError); the part's first record has the number ``first``."""
     for name in names:
         absent = part[name].isna().to_numpy()
         if absent.any():
             raise InputError(
-                f"{what} {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; give these "
-                "records a category of their own"
+                f"{what} {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; "
+                f"{advice}"
             )
 
 

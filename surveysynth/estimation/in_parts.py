@@ -18,17 +18,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..choices import LonelyPSU
-from ..design.parts import Combinations, Found, Parts, values_of, weights_of
+from ..design.parts import Combinations, Found, Parts, refuse_missing, values_of, weights_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..tasks import Workers
-from ..validation import rows
 from . import cells
 from .cells import BLOCK, NONE, CellMoments, OfBlock, divides
-from .estimators import Estimates
+from .estimators import Estimates, estimated, onepass
 from .quantities import Quantity, Statistic, quantities
 from .tables import Estimand, Partition, columns_of, partitions_of
-from .taylor import linearize, multistage, pairs, sums
+from .taylor import pairs, sums
 from .variance import degrees_of_freedom
 
 Floats = NDArray[np.float64]
@@ -86,13 +85,8 @@ class PSUs:
 def _units(of: tuple[Parts, list[str]], part: int) -> Found:
     parts, names = of
     frame, first = parts.read(part, names), parts.first(part)
-    for name in names:
-        absent = frame[name].isna().to_numpy()
-        if absent.any():
-            raise InputError(
-                f"column {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others: it says how the "
-                "sample was drawn, so fill it in, or leave these records out"
-            )
+    advice = "it says how the sample was drawn, so fill it in, or leave these records out"
+    refuse_missing(frame, names, first, "column", advice)
     return Found.within(frame, names, first)
 
 
@@ -234,14 +228,11 @@ class OfPSUs:
 
     def estimates(self, of_cell: Codes, domains: int) -> Floats:
         """As :meth:`CellMoments.estimates`."""
-        return linearize(self.design.weights, self.quantity, of_cell[self.cell], domains)[0]
+        return estimated("onepass", self.design, self.quantity, of_cell[self.cell], domains)
 
     def with_variances(self, of_cell: Codes, domains: int) -> Estimates:
         """As :meth:`CellMoments.with_variances`."""
-        domain = of_cell[self.cell]
-        estimate, z = linearize(self.design.weights, self.quantity, domain, domains)
-        variance = multistage(self.design, z, domain, domains)
-        return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variance))
+        return onepass(self.design, self.quantity, of_cell[self.cell], domains)
 
     def records(self, of_cell: Codes, domains: int) -> Codes:
         """As :meth:`CellMoments.records`."""

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design.parts import Combinations, Found, Levels, Parts, levels_together, levels_within, values_of
+from ..design.parts import Combinations, Found, Parts, find, levels_together, values_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.in_parts import Column, DataSet, PSUs, regressions, tables_in_parts
@@ -26,7 +26,7 @@ from ..tasks import Workers
 from ..validation import as_list, whole
 from .folder import verified
 from .manifest import fields_of, synthetic_files
-from .model_variance import MOST, drawn_again, of_combinations, refusal
+from .model_variance import MOST, drawn_again, hangs_on_all, of_combinations, refusal
 from .release import Release, amounts_of, preserved, synthesized, times_redrawn, written
 from .suppression import flag
 
@@ -249,7 +249,7 @@ class ReleaseInFiles:
         of, head = self.combinations, self.about.datasets[0]
         if refusal(head, self.method) is not None:
             return ()
-        if self.psus is not None or self.about.categorical or self.method["weights"] == "public":
+        if hangs_on_all(self.method, clustered=self.psus is not None, categorical=self.about.categorical):
             small = None if self.n > MOST else SurveyDesign(pd.read_parquet(self.files[0]), **head.roles())
         else:
             small = of_combinations(of.frame, of.records, self.about.outcomes, str(head.weights_name), self.total)
@@ -329,8 +329,8 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
             "what to do with these"
         )
     if categorical:
-        every = [(Parts.of(file), tuple(categorical)) for file in files]
-        levels = levels_together(here for of in every for here in team.each(levels_of_part, of, len(of[0])))
+        every = [(Parts.of(file), (), tuple(categorical)) for file in files]
+        levels = levels_together(here for of in every for _, here in team.each(find, of, len(of[0])))
         kinds = {name: pd.CategoricalDtype(**kind) for name, kind in said["levels"].items() if name in levels}
         combinations = combinations.with_levels(levels | {name: list(kind.categories) for name, kind in kinds.items()})
         combinations = replace(combinations, frame=combinations.frame.astype(kinds))
@@ -356,21 +356,15 @@ def _look(of: tuple[Parts, tuple[str, ...], str], part: int) -> tuple[Found, flo
     return Found.within(frame, names, first), float(values_of(frame, weights, first).sum())
 
 
-def levels_of_part(of: tuple[Parts, tuple[str, ...]], part: int) -> Levels:
-    """The levels of some columns in a part of a file."""
-    parts, names = of
-    return levels_within(parts.read(part, names), names, parts.first(part))
-
-
 def confidential(release: ReleaseInFiles, parts: Parts) -> DataSet:
     """The confidential file of a release, for tables; its strata and PSUs have labels of their own."""
     about, head, team = release.about, release.about.datasets[0], release.workers
     weights, categorical = str(head.weights_name), about.categorical
     names = tuple(str(name) for name in release.combinations.frame if name not in categorical)
-    found = [here for here, _ in team.each(_look, (parts, names, weights), len(parts))]
+    found, of_parts = zip(*team.each(find, (parts, names, tuple(categorical)), len(parts)), strict=True)
     combinations = Combinations.together(found, names, parts.ordered(names))
     if categorical:  # a level may be in the file and in no data set
-        levels = levels_together(team.each(levels_of_part, (parts, categorical), len(parts)))
+        levels = levels_together(of_parts)
         of_both = {name: [*dict.fromkeys([*release.combinations.frame[name], *levels[name]])] for name in categorical}
         combinations = combinations.with_levels(of_both)
     return DataSet(parts, weights, combinations, head.strata_name, PSUs.of(parts, head, team))

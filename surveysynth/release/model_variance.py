@@ -75,6 +75,11 @@ def _around(
     return tuple(_like(design, model, records, draws.some([k])) for k in range(AGAIN))
 
 
+def hangs_on_all(method: Mapping[str, Any], *, clustered: bool, categorical: Collection[str]) -> bool:
+    """Whether a data set's combinations of public columns, and their numbers, do not stand for it."""
+    return clustered or bool(categorical) or method["weights"] == "public"
+
+
 def in_small(design: SurveyDesign, method: dict[str, Any], derived: Collection[str] = ()) -> SurveyDesign | None:
     """A data set of no more than about ``MOST`` records that stands for ``design``, or None where there is none.
 
@@ -83,7 +88,7 @@ def in_small(design: SurveyDesign, method: dict[str, Any], derived: Collection[s
     """
     model: Any = read_published(method["reference"]).synthesizer
     weights = str(design.roles()["weights"])
-    if design.clustered or model.categorical or method["weights"] == "public":
+    if hangs_on_all(method, clustered=design.clustered, categorical=model.categorical):
         return design if design.n <= MOST else None
     public = [name for name in design.frame if name not in (*model.outcomes, weights, *derived)]
     cells = design.frame[public].assign(**{weights: 1}).groupby(public or (lambda _: 0), sort=True, observed=True)

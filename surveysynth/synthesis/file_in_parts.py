@@ -166,13 +166,6 @@ def look(roles: Roles, part: int) -> Seen:
     return Seen(Found.within(frame, roles.predictors, first), levels, counts, float(w.sum()))
 
 
-def find(of: tuple[Parts, tuple[str, ...], tuple[str, ...]], part: int) -> tuple[Found, Levels]:
-    """The combinations of some columns of a file in a part, and the levels of others."""
-    parts, names, categorical = of
-    frame, first = parts.read(part, [*names, *categorical] or parts.names[:1]), parts.first(part)
-    return Found.within(frame, names, first), levels_within(frame, categorical, first)
-
-
 def checked_levels(found: Sequence[Levels], combinations: Combinations, n: int) -> dict[str, list[Any]]:
     """The levels of categories in all parts, sorted.
 

@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.checks import labels_of
-from ..design.parts import Combinations, Parts
+from ..design.parts import Combinations, Parts, find
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
@@ -59,7 +59,6 @@ from .file_in_parts import (
     Scale,
     Seen,
     checked_levels,
-    find,
     headings_of,
     in_turn,
     look,
