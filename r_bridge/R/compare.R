@@ -31,7 +31,7 @@
 compare_release <- function(design, release, by = NULL, statistic = NULL, quantiles = 0.5) {
   if (in_files(release)) {
     refuse_in_files(match.call(), c("by", "statistic"))
-    return(compared(python_in_files(release), paths_of(design, "design"), names_of(by), statistic))
+    return(compared(release, paths_of(design, "design"), names_of(by), statistic))
   }
   if (!inherits(release, "surveysynth_release")) {
     refuse("the second argument of compare_release() is a release, after the confidential design: ",
@@ -43,7 +43,7 @@ compare_release <- function(design, release, by = NULL, statistic = NULL, quanti
   check_there(columns, names(parts$frame))
   in_folder(function(folder) {
     file <- design_for_python(parts, columns, folder)
-    compared(python_release(release), file, if (!is.null(by)) I(by), statistic, quantiles = I(quantiles))
+    compared(release, file, by, statistic, quantiles = I(quantiles))
   })
 }
 
@@ -51,7 +51,8 @@ compare_release <- function(design, release, by = NULL, statistic = NULL, quanti
 compared <- function(release, file, by, statistic, ...) {
   in_folder(function(folder) {
     said <- ask_python("compare", folder = folder, design = file, by = by,
-                       statistic = if (!is.null(statistic)) I(statistic), ..., objects = list(release))$said
+                       statistic = if (!is.null(statistic)) I(statistic), ...,
+                       objects = list(python_release(release)))$said
     frames <- list.files(folder)
     tables <- stats::setNames(lapply(file.path(folder, frames), loaded), frames)
     structure(c(tables[said$order], list(text = said$text)), class = "surveysynth_comparison")

@@ -49,10 +49,7 @@ synthesize_in_parts <- function(files, synthesizer, weights, epsilon, population
                                 mechanism = NULL, m = NULL, accept_diagnostics = NULL, public = NULL, labels = NULL,
                                 workers = 1, scheduler = NULL, scratch = NULL, chains = 4, warmup = NULL, draws = NULL,
                                 seed = NULL) {
-  if (inherits(synthesizer, "formula")) synthesizer <- fbs(synthesizer)
-  if (!inherits(synthesizer, "surveysynth_synthesizer")) {
-    refuse("the second argument is a model, such as fbs(salary ~ field + gender)")
-  }
+  synthesizer <- as_model(synthesizer)
   check_mechanism(mechanism)
   new_release_in_files(
     "synthesize_in_parts", source = paths_of(files), synthesizer = synthesizer, weights = one_name(weights),

@@ -139,6 +139,7 @@ synthetic_design <- function(frame, roles) {
 
 # Python's own object of a release.
 python_release <- function(release) {
+  if (in_files(release)) return(python_in_files(release))
   python <- release$python
   if (!is.null(python$object) && !reticulate::py_is_null_xptr(python$object)) return(python$object)
   if (!is.null(python$before)) {
@@ -198,10 +199,9 @@ write_release <- function(release, path, by = NULL, format = c("csv", "parquet")
     format <- match.arg(format)
   }
   path <- path.expand(path)
-  object <- if (in_files(release)) python_in_files(release) else python_release(release)
   ask_python("write_release", path = path, by = names_of(by), format = format, min_cell = min_cell,
              cv_limit = cv_limit, symbols = symbols, wording = wording, overwrite = overwrite,
-             ledger = if (!is.null(ledger)) check_ledger(ledger), objects = list(object))
+             ledger = if (!is.null(ledger)) check_ledger(ledger), objects = list(python_release(release)))
   invisible(path)
 }
 

@@ -211,10 +211,9 @@ verdict_on <- function(share) {
 # The arguments that synthesize() and privacy_cost() share and that need translation; `known` are columns of a rule.
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
                             policy = NULL, known = NULL) {
-  if (inherits(synthesizer, "formula")) synthesizer <- fbs(synthesizer)
-  if (is.null(policy) && !inherits(synthesizer, "surveysynth_synthesizer")) {
-    refuse("the second argument is a model, such as fbs(salary ~ field + gender)",
-           if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy =")
+  if (is.null(policy)) {
+    of_policy <- if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy ="
+    synthesizer <- as_model(synthesizer, of_policy)
   }
   if (!is.null(policy) && !is.null(synthesizer)) refuse("the policy sets the model: leave the second argument out")
   check_mechanism(mechanism)
@@ -231,6 +230,15 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
     population_total = named_totals(population_total, parts),
     public = if (!is.null(public)) I(intersect(public, c(columns, unlist(parts$roles[DRAWN]))))
   )
+}
+
+# A model, or FBS of a formula.
+as_model <- function(synthesizer, advice = NULL) {
+  if (inherits(synthesizer, "formula")) return(fbs(synthesizer))
+  if (!inherits(synthesizer, "surveysynth_synthesizer")) {
+    refuse("the second argument is a model, such as fbs(salary ~ field + gender)", advice)
+  }
+  synthesizer
 }
 
 check_mechanism <- function(mechanism) {

@@ -80,7 +80,7 @@ tables_in_files <- function(release, by, outcome, statistic, min_cell, cv_limit)
     table <- frame_from_python(
       "tables", folder, by = names_of(by), outcome = names_of(outcome),
       statistic = if (!is.null(statistic)) I(statistic), min_cell = min_cell, cv_limit = cv_limit,
-      objects = list(python_in_files(release))
+      objects = list(python_release(release))
     )
     new_table(table, list())
   })
