@@ -71,7 +71,10 @@ def one_of(value: object, allowed: Iterable[object], name: str) -> None:
         raise InputError(f"{name}={reprlib.repr(value)} is not one of {', '.join(map(str, listed))}")
 
 
-def check_keywords(called: Callable[..., Any], given: Iterable[str], further: Callable[..., Any] | None = None) -> None:
+def check_keywords(
+    called: Callable[..., Any], given: Iterable[str], further: Callable[..., Any] | None = None,
+    without: Iterable[str] = (),
+) -> None:  # fmt: skip
     """Refuse arguments that neither the function has nor, where there is one, that which the rest is for.
 
     Python's own error would name the latter, which the user did not call; and it knows no name that is like the wrong
@@ -85,6 +88,8 @@ def check_keywords(called: Callable[..., Any], given: Iterable[str], further: Ca
         Names of its arguments.
     further : function, optional
         To which ``called`` hands its ``**settings``.
+    without : iterable of str
+        Arguments of ``further`` that ``called`` gives it by itself.
 
     Raises
     ------
@@ -92,7 +97,8 @@ def check_keywords(called: Callable[..., Any], given: Iterable[str], further: Ca
         As of any Python function, with the nearest right name.
     """
     parameters = [p for f in (called, further) if f is not None for p in inspect.signature(f).parameters.values()]
-    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    known = [name for name in named if name not in {"self", *without}]
     for name in given if parameters and parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD else ():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)

@@ -28,7 +28,7 @@
 #' beside
 #' beside$cells
 #' }
-compare_release <- function(design, release, by = NULL, statistic = NULL, quantiles = 0.5) {
+compare_release <- function(design, release, by = NULL, statistic = NULL, quantiles = NULL) {
   if (in_files(release)) {
     refuse_in_files(match.call(), c("by", "statistic"))
     return(compared(release, paths_of(design, "design"), names_of(by), statistic))
@@ -43,7 +43,7 @@ compare_release <- function(design, release, by = NULL, statistic = NULL, quanti
   check_there(columns, names(parts$frame))
   in_folder(function(folder) {
     file <- design_for_python(parts, columns, folder)
-    compared(release, file, by, statistic, quantiles = I(quantiles))
+    compared(release, file, by, statistic, quantiles = if (!is.null(quantiles)) I(quantiles))
   })
 }
 

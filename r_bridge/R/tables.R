@@ -15,7 +15,8 @@
 #'   2013) or from replicates; default: counts, means of numbers and proportions of categories.
 #' @param denominator Numeric column, by name or as a formula: a ratio is the total of the outcome over the
 #'   total of this.
-#' @param quantiles Probabilities of the quantiles, between 0 and 1.
+#' @param quantiles Probabilities of the quantiles, between 0 and 1; default the median. Like every argument that has no
+#'   effect on the statistics asked for, they are refused beside a mean.
 #' @param poverty_line A number; default 60 percent of the median of all records, whose variance then counts.
 #' @param where Estimates are of the records that meet a condition, `~ age >= 65` or the name of a logical column, as a
 #'   domain of the whole design, like `subset()` of a design.
@@ -45,7 +46,7 @@
 #' tables(release, by = ~ region + gender)
 #' tables(release, by = ~ region, statistic = "quantile", quantiles = c(0.25, 0.5, 0.75), level = 0.9)
 #' tables(release, by = ~ region, where = ~ gender == "f")
-tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = 0.5,
+tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = NULL,
                    poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
                    between = c("larger", "files", "model"), level = 0.95, df = NULL) {
   if (in_files(release)) {
@@ -66,7 +67,8 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
     table <- frame_from_python(
       "tables", folder, by = names_of(by), outcome = names_of(outcome),
       statistic = if (!is.null(statistic)) I(statistic),
-      denominator = one_name(denominator), quantiles = I(quantiles), poverty_line = poverty_line, where = filter$where,
+      denominator = one_name(denominator), quantiles = if (!is.null(quantiles)) I(quantiles),
+      poverty_line = poverty_line, where = filter$where,
       deff = deff, estimator = estimator, min_cell = min_cell, cv_limit = cv_limit, between = between,
       level = level, df = df, objects = list(python_release(filter$release))
     )
@@ -112,7 +114,7 @@ tables_in_files <- function(release, by, outcome, statistic, min_cell, cv_limit)
 #' write_tables(release, file, by = ~ region + gender, min_cell = 10)
 #' write_tables(release, sub("xlsx", "html", file), by = ~ gender, where = ~ region == "north")
 #' unlink(c(file, sub("xlsx", "html", file)))
-write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = 0.5, min_cell = NULL,
+write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = NULL, min_cell = NULL,
                          cv_limit = NULL, between = c("larger", "files", "model"), symbols = NULL, wording = NULL, where = NULL,
                          denominator = NULL, poverty_line = NULL) {
   check_release(release)
@@ -122,7 +124,8 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
   if (!is.null(statistic) && !figure) statistic <- I(statistic)
   filter <- meeting(release, where)
   ask_python("write_tables", path = path, by = names_of(by), outcome = names_of(outcome), statistic = statistic,
-             quantiles = I(quantiles), min_cell = min_cell, cv_limit = cv_limit, between = match.arg(between),
+             quantiles = if (!is.null(quantiles)) I(quantiles), min_cell = min_cell, cv_limit = cv_limit,
+             between = match.arg(between),
              symbols = symbols, wording = wording, where = filter$where, denominator = one_name(denominator),
              poverty_line = poverty_line, objects = list(python_release(filter$release)))
   invisible(path)
@@ -139,8 +142,9 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #'   for counts.
 #' @param by Columns whose cells, margins and total are estimated.
 #' @param statistic,denominator,quantiles,poverty_line,where,deff,estimator,level,df As for [tables()].
-#' @param missing What missing outcomes do: `"fail"`, or `"drop"`, which estimates for the records that have
-#'   one, as a domain (`na.rm = TRUE` in survey).
+#' @param missing What missing outcomes do: `"fail"`; `"drop"`, which leaves out the records that lack any of the outcomes
+#'   or the denominator, as a domain (`svymean(~a + b, na.rm = TRUE)` in survey); or `"available"`, which leaves out by
+#'   outcome. Records that lack a category of `by` are in the rows `"all"` and in no other (a warning says how many).
 #' @return As [tables()], without `flag`.
 #' @export
 #' @examplesIf surveysynth_available()
@@ -149,10 +153,10 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"),
 #'          quantiles = c(0.25, 0.75))
 #' estimate(design, ~ api00, by = ~ stype, level = 0.9, df = Inf)
-estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = 0.5,
+estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = NULL,
                      poverty_line = NULL, where = NULL, deff = FALSE,
-                     estimator = c("auto", "samplics", "onepass", "replicates"), missing = c("fail", "drop"),
-                     level = 0.95, df = NULL) {
+                     estimator = c("auto", "samplics", "onepass", "replicates"),
+                     missing = c("fail", "drop", "available"), level = 0.95, df = NULL) {
   estimator <- match.arg(estimator)
   check_level(level)
   missing <- match.arg(missing)
@@ -176,7 +180,8 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
   in_folder(function(folder) {
     table <- frame_from_python(
       "estimate", folder, design = design_for_python(parts, columns, folder), outcome = outcome, by = by,
-      statistic = I(statistic), denominator = denominator, quantiles = I(quantiles), poverty_line = poverty_line,
+      statistic = I(statistic), denominator = denominator, quantiles = if (!is.null(quantiles)) I(quantiles),
+      poverty_line = poverty_line,
       where = where, deff = deff, estimator = estimator, missing = missing, level = level, df = df
     )
     new_table(table, parts$frame)

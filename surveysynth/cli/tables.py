@@ -53,7 +53,7 @@ def tables_command(
     from ..publication.figures.domains import SUFFIXES as FIGURES
 
     names = list(by or ())
-    asked: dict[str, Any] = {"statistic": statistic, "quantiles": quantiles or [0.5]}
+    asked: dict[str, Any] = {"statistic": statistic, "quantiles": quantiles}
     asked |= {"min_cell": min_cell, "cv_limit": cv_limit, "poverty_line": poverty_line}
     if width is not None and (out is None or out.suffix not in FIGURES):
         raise InputError("--width is of figures: --out x.svg or x.png")

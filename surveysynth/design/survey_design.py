@@ -380,7 +380,7 @@ class SurveyDesign:
         >>> design.frame["income"].tolist()
         [21.0, nan, 28.0, 40.0]
         """
-        check_keywords(cls.read, roles, cls)
+        check_keywords(cls.read, roles, cls, without=["frame"])
         frame, found = read_labelled(path, missing_codes, encoding, separator, decimal)
         given = {"missing_codes": missing_codes, "encoding": encoding, "separator": separator, "decimal": decimal}
         given |= {"labels": None if labels is None else dict(labels)}
@@ -420,7 +420,7 @@ class SurveyDesign:
         >>> ss.SurveyDesign.scan("incomes.parquet", weights="wt").columns
         ('income', 'wt')
         """
-        check_keywords(cls.scan, roles, cls)
+        check_keywords(cls.scan, roles, cls, without=["frame"])
         files = Scan(source)
         asked = [name for role, columns in roles.items() if role in COLUMN_ROLES for name in role_columns(columns)]
         there = [name for name in dict.fromkeys(asked) if name in files.names]

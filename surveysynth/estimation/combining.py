@@ -111,11 +111,10 @@ def logit_interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Flo
     log odds.  R's default, ``method="logit"``, is the same on a linearized design; on replicates it differs a
     little, as it takes the variance of the log odds from every replicate.
 
-    A proportion of 0 or 1 has standard error 0, and no other limits than itself.
+    A proportion of 0 or 1 has none (NaN).
     """
     p, se = combined.estimate, combined.se
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         inner = Combined(np.log(p / (1 - p)), se / (p * (1 - p)), combined.df)
-        limits = [1 / (1 + np.exp(-limit)) for limit in interval(inner, level)]
-    low, high = (np.where((p <= 0) | (p >= 1), p, limit) for limit in limits)
+        low, high = (1 / (1 + np.exp(-limit)) for limit in interval(inner, level))
     return low, high

@@ -15,14 +15,17 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list
 from . import inequality, taylor
-from .estimators import Estimates, as_shares, choose, estimator_of, replicated, samplics_seconds
-from .intervals import USUAL, Interval
-from .quantities import Quantity, quantities
+from .combining import Combined
+from .estimators import Estimates, as_shares, choose, estimated, estimator_of, replicated, samplics_seconds
+from .intervals import USUAL, Interval, nobody_or_all
+from .quantities import SHARES, Missing, Quantity, quantities
 from .tables import (
     Names,
     Partition,
+    about_missing,
     check_designs,
     columns_of,
+    combined_of,
     filtered,
     headings,
     least_degf,
@@ -35,6 +38,7 @@ from .variance import degrees_of_freedom, variances
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Between = Mapping[str, Sequence[object]]
+Share = tuple[Combined, Floats]  # with the number of records: (D,) each
 
 
 def difference(
@@ -45,10 +49,10 @@ def difference(
     *,
     between: Between | None = None,
     denominator: str | None = None,
-    quantiles: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float | None = None,
     poverty_line: float | None = None,
     where: Where = None,
-    missing: str = "fail",
+    missing: Missing = "fail",
     level: float = 0.95,
     df: float | None = None,
 ) -> pd.DataFrame:
@@ -77,8 +81,8 @@ def difference(
     -------
     pandas.DataFrame
         ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
-        columns of :func:`surveysynth.estimate`, with t intervals, unless told of 95%; ``contrast`` reads
-        "m - f".  A mean, proportion or ratio is missing where one of the two domains has no
+        columns of :func:`surveysynth.estimate`, with t intervals, unless told of 95%; where one of two shares is 0 or 1,
+        which has standard error 0, the limits of both are combined (Newcombe 1998).  ``contrast`` reads "m - f".  A mean, proportion or ratio is missing where one of the two domains has no
         record.  Records of other categories, or of none, are left out.  ``attrs["labels"]`` as there.
 
     Raises
@@ -112,7 +116,7 @@ def differences(
     *,
     between: Between | None,
     denominator: str | None = None,
-    quantiles: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float | None = None,
     poverty_line: float | None = None,
     where: Where = None,
     missing: str = "fail",
@@ -162,17 +166,28 @@ def differences(
             noise, model = (
                 [each().estimate for each in there] for there in (of[m:apart] if moved else (), of[apart:])
             )
-            parts.append(
-                columns_of(
-                    same_quantity[0], same[0].labels, statistics, [each() for each in of[:m]], degf,
-                    np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
-                    noise=np.array(noise) if noise else None, of_model=np.array(model) if model else None, larger=True,
-                    interval=interval,
-                )
+            part = columns_of(
+                same_quantity[0], same[0].labels, statistics, [each() for each in of[:m]], degf,
+                np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
+                noise=np.array(noise) if noise else None, of_model=np.array(model) if model else None, larger=True,
+                interval=interval,
             )  # fmt: skip
+            if same_quantity[0].statistic in SHARES:
+                both = [
+                    _both(quantity, partition, side)
+                    for quantity, partition, (side, *_) in zip(same_quantity, same, sides, strict=True)
+                ]
+                first, second = _of_sides(surveys, same_quantity, both, 2 * len(part), m, apart)
+                part = _of_extreme_shares(part, interval, first, second)
+            parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
+    compared = [
+        side >= 0 if there is None else there & (side >= 0)
+        for (side, *_), there in zip(sides[:m], inside[:m], strict=True)
+    ]
+    table.attrs |= about_missing(designs, names, missing, compared)
     return table
 
 
@@ -199,7 +214,7 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
     """First less second category in every domain of the partition."""
     domain, domains = present(quantity, partition), len(partition.labels)
     domain = np.where(side < 0, -1, domain)
-    both, sides = np.where(domain < 0, -1, 2 * domain + side), 2 * domains
+    both, sides = _both(quantity, partition, side), 2 * domains
 
     def less(values: Floats) -> Floats:
         """The first category's less the second's."""
@@ -222,6 +237,42 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
     return Estimates(estimate, np.where(np.isnan(theta), np.nan, variance))
 
 
+def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
+    """Each record's side of its domain: 2 d of the first category, 2 d + 1 of the second, -1 outside: (n,)."""
+    domain = present(quantity, partition)
+    return np.where((domain < 0) | (side < 0), -1, 2 * domain + side)
+
+
+def _of_sides(
+    surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int, apart: int
+) -> tuple[Share, Share]:
+    """Shares of either category in every domain, combined over the first m designs.
+
+    The designs up to ``apart`` are those under other noise, the others those of parameters that were drawn again.
+    """
+    which = "onepass" if surveys[0].replication is None else "replicates"
+    results = [estimator_of(which)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
+    again = [
+        np.array([estimated(which, *each, sides) for each in zip(surveys[some], same[some], both[some], strict=True)])
+        for some in (slice(m, apart), slice(apart, None))
+    ]
+    noise, of_model = (values if values.size else None for values in again)
+    degf = least_degf(surveys[:m], both[:m], sides)
+    found = combined_of(same[0], results, degf, noise, of_model, larger=True)
+    n = np.min([records_of(there, sides) for there in both[:m]], axis=0).astype(np.float64)
+    first, second = ((Combined(found.estimate[k::2], found.se[k::2], found.df[k::2]), n[k::2]) for k in (0, 1))
+    return first, second
+
+
+def _of_extreme_shares(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
+    """The rows with the limits of those differences of which one share, or both, is 0 or 1."""
+    extreme = nobody_or_all(first[0].estimate) | nobody_or_all(second[0].estimate)
+    low, high = interval.of_differences(*first, *second)
+    return part.assign(
+        ci_low=np.where(extreme, low, part["ci_low"]), ci_high=np.where(extreme, high, part["ci_high"])
+    )  # fmt: skip
+
+
 def _welch(u: Sequence[Floats], degf: Sequence[Floats]) -> Floats:
     """Degrees of freedom of a difference of independent estimates (Welch 1947): between the smaller and the sum."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -236,7 +287,7 @@ def _between_designs(
     statistics: list[str],
     *,
     denominator: str | None,
-    quantiles: Sequence[float] | float,
+    quantiles: Sequence[float] | float | None,
     poverty_line: float | None,
     where: Where,
     missing: str,
@@ -265,13 +316,19 @@ def _between_designs(
             cells = [present(q, p) for q, p in zip(pair, (first, second), strict=True)]
             of = [degrees_of_freedom(design, cell, domains) for design, cell in zip(surveys, cells, strict=True)]
             degf = _welch([one.variance, other.variance], of)
-            parts.append(
-                columns_of(
-                    pair[0], first.labels, statistics, [apart], degf, records_of(np.concatenate(cells), domains), label,
-                    interval=interval,
-                )
+            part = columns_of(
+                pair[0], first.labels, statistics, [apart], degf, records_of(np.concatenate(cells), domains), label,
+                interval=interval,
             )  # fmt: skip
+            if pair[0].statistic in SHARES:
+                sides = [
+                    (combined_of(quantity, [result], df, None, None, larger=False), records_of(cell, domains).astype(float))
+                    for quantity, result, df, cell in zip(pair, results, of, cells, strict=True)
+                ]
+                part = _of_extreme_shares(part, interval, *sides)
+            parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(surveys[1].labels | surveys[0].labels, outcomes, names, denominator)
+    table.attrs |= about_missing(surveys, names, missing, inside)
     return table

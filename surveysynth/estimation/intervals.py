@@ -69,7 +69,9 @@ class Interval:
         - wilson: the p_0 with |p - p_0| <= t sqrt(p_0 (1 - p_0) / n_eff) (Franco et al. 2019, section 2);
         - likelihood: the p_0 with 2 n_eff KL(p, p_0) <= t^2 (Rao and Scott's scaled likelihood).
 
-        A share of 0 or 1 has standard error 0, and no other limits than itself.
+        A share of 0 or 1 has standard error 0, which says nothing: by every method its limits are Clopper and
+        Pearson's with n min(1, (t_n-1 / t)^2) records.  A share in between that has standard error 0 is fixed by the
+        design, and its own limits.
 
         Parameters
         ----------
@@ -77,22 +79,58 @@ class Interval:
         n : float array (D,)
             Records.
         default : str
+
+        Returns
+        -------
+        (float array (D,), float array (D,))
+            NaN without degrees of freedom.
         """
         both, method = self.known_df(combined), self.method or default
-        if method == "mean":
-            return interval(both, self.level)
-        if method == "xlogit":
-            return logit_interval(both, self.level)
         p, se = both.estimate, both.se
         t = np.asarray(student.ppf(0.5 + self.level / 2, np.where(both.df > 0, both.df, np.nan)))
-        fixed = (p <= 0) | (p >= 1) | (se == 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            n_eff = np.where(fixed, np.nan, p * (1 - p) / se**2)
-            low, high = _shares(method, p, n_eff, t, n, self.level)
-        return np.where(fixed, p, low), np.where(fixed, p, high)
+        extreme = nobody_or_all(p)
+        if method == "mean":
+            low, high = interval(both, self.level)
+        elif method == "xlogit":
+            low, high = logit_interval(both, self.level)
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                n_eff = np.where(extreme | (se == 0), np.nan, p * (1 - p) / se**2)
+                low, high = _shares(method, p, n_eff, t, n, self.level)
+        fixed = (se == 0) & ~np.isnan(t)
+        low, high = np.where(fixed, p, low), np.where(fixed, p, high)
+        least, most = _extreme_shares(p, t, n, self.level)
+        return np.where(extreme, least, low), np.where(extreme, most, high)
+
+    def of_differences(self, first: Combined, n: Floats, second: Combined, other_n: Floats) -> tuple[Floats, Floats]:
+        """Limits of differences of two shares, from the limits of each.
+
+        With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`of_shares`, "xlogit"):
+        d - sqrt((p_1 - l_1)^2 + (u_2 - p_2)^2) and d + sqrt((u_1 - p_1)^2 + (p_2 - l_2)^2)  (Newcombe 1998, method 10,
+        "square and add").  It takes the two as uncorrelated, as a share of 0 or 1 is with any other.
+
+        Parameters
+        ----------
+        first : Combined
+        n : float array (D,)
+            Records of the first.
+        second : Combined
+        other_n : float array (D,)
+            Records of the second.
+        """
+        p, q = first.estimate, second.estimate
+        low, high = self.of_shares(first, n, "xlogit")
+        other_low, other_high = self.of_shares(second, other_n, "xlogit")
+        return p - q - np.hypot(p - low, other_high - q), p - q + np.hypot(high - p, q - other_low)
 
 
 USUAL = Interval()
+ROUNDING = 1e-12  # of a share of 1, which is a quotient of two sums
+
+
+def nobody_or_all(p: Floats) -> NDArray[np.bool_]:
+    """Which shares are 0 or 1: no standard error is estimated of them."""
+    return (p <= 0) | (p >= 1 - ROUNDING)
 
 
 def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
@@ -112,6 +150,15 @@ def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, leve
     ends = [_likelihood(*each) if there else (np.nan, np.nan) for *each, there in zip(p, n_eff, t, known, strict=True)]
     low, high = np.array(ends).reshape(-1, 2).T
     return low, high
+
+
+def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
+    """Clopper and Pearson's limits of shares of 0 or 1, which are powers; NaN without degrees of freedom."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n_eff = n * np.fmin(1, (student.ppf(0.5 + level / 2, n - 1) / t) ** 2)
+        away = np.where(np.isnan(t), np.nan, 1 - ((1 - level) / 2) ** (1 / n_eff))
+    itself = np.where(np.isnan(t), np.nan, np.round(p))
+    return np.where(p > 0.5, 1 - away, itself), np.where(p > 0.5, itself, away)
 
 
 def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:

@@ -15,9 +15,9 @@ from ..errors import InputError, guarded
 from ..validation import as_list
 from . import combining, inequality, taylor
 from .estimators import replicated
-from .intervals import Interval
-from .quantities import Quantity, quantities
-from .tables import Names, Partition, check_designs, least_degf, present, shared_partitions
+from .intervals import Interval, nobody_or_all
+from .quantities import SHARES, Missing, Quantity, quantities
+from .tables import Names, Partition, check_designs, least_degf, present, records_of, shared_partitions
 from .variance import covariance
 from .wald import Test, wald
 
@@ -42,6 +42,9 @@ class JointEstimates:
         Degrees of freedom of the design.
     redrawn : float array (R, p), optional
         Estimates under noise that was drawn again and moves all data sets together.
+    records : float array (p,), optional
+        Of shares, how many records they are of; NaN for what is no share.  A share of 0 or 1 has the interval of
+        :func:`surveysynth.estimate`.
 
     Examples
     --------
@@ -60,6 +63,7 @@ class JointEstimates:
     covariances: Floats = field(repr=False)
     degf: float
     redrawn: Floats | None = field(default=None, repr=False)
+    records: Floats | None = field(default=None, repr=False)
 
     @property
     def m(self) -> int:
@@ -103,6 +107,10 @@ class JointEstimates:
         asked = Interval.checked(level, df)
         both = asked.known_df(combining.combine(self.estimates, self._variances, self.degf, self.redrawn))
         low, high = asked.limits(both)
+        if self.records is not None:
+            extreme = nobody_or_all(both.estimate) & ~np.isnan(self.records)
+            least, most = asked.of_shares(both, self.records, "xlogit")
+            low, high = np.where(extreme, least, low), np.where(extreme, most, high)
         numbers = {"estimate": both.estimate, "se": both.se, "df": both.df, "ci_low": low, "ci_high": high}
         return pd.DataFrame({"name": list(self.names), **numbers})
 
@@ -248,7 +256,7 @@ def joint_estimates(
     statistic: str | Sequence[str] = "mean",
     *,
     denominator: str | None = None,
-    missing: str = "fail",
+    missing: Missing = "fail",
 ) -> JointEstimates:
     """Estimates in the cells of some variables, with their covariance matrix: all statistics but quantiles.
 
@@ -311,8 +319,16 @@ def jointly(
         raise InputError(f"there is no estimate of {', '.join(lacking[:12])}: no record has a value there")
     domain = [np.where(present(quantity, cell) < 0, -1, 0) for quantity, cell in zip(asked[0], cells, strict=False)]
     degf = min(float(least_degf([design], [inside], 1)[0]) for design, inside in zip(designs, domain, strict=False))
-    m = len(designs)
-    return JointEstimates(labels, q[:m], np.array([U for _, U in found[:m]]), degf, q[m:] if redrawn else None)
+    m, domains = len(designs), len(cells[0].labels)
+    records = [
+        np.min([
+            records_of(present(quantity, cell), domains) for quantity, cell in zip(same[:m], cells[:m], strict=True)
+        ], axis=0) if same[0].statistic in SHARES else np.full(domains, np.nan)
+        for same in zip(*asked, strict=True)
+    ]  # fmt: skip
+    return JointEstimates(
+        labels, q[:m], np.array([U for _, U in found[:m]]), degf, q[m:] if redrawn else None, np.concatenate(records)
+    )
 
 
 def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Partition) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..validation import as_list
+from ..validation import as_list, one_of
 from .estimators import replicated
 from .joint import Function, JointEstimates
 from .quantities import Quantity, quantities
@@ -129,6 +129,7 @@ def covariances(
 ) -> JointEstimates:  # fmt: skip
     """:func:`population_covariances` on m synthetic designs, each kept by itself."""
     check_designs(designs)
+    one_of(missing, ("fail", "drop"), "missing")
     names = as_list(outcome)
     if len(set(names)) < len(names):
         raise InputError(f"outcome names a column twice: {names}")

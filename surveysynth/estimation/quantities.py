@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,16 +14,26 @@ from numpy.typing import NDArray
 from ..design.columns import numeric
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..validation import positive, rows
+from ..validation import one_of, positive, rows
 from .intervals import USUAL, Interval
 
 Statistic = Literal[
     "mean", "total", "count", "proportion", "ratio", "quantile", "variance", "gini", "quintile_share_ratio",
     "poverty_rate",
 ]  # fmt: skip
+Missing = Literal["fail", "drop", "available"]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+GOES_WITH = {  # the statistics on which an argument has an effect
+    "outcome": tuple(statistic for statistic in get_args(Statistic) if statistic != "count"),
+    "denominator": ("ratio",),
+    "quantiles": ("quantile",),
+    "poverty_line": ("poverty_rate",),
+    "interval": ("proportion", "poverty_rate", "quantile"),
+    "deff": ("mean", "total", "proportion", "ratio", "poverty_rate"),
+}
+SHARES = ("proportion", "poverty_rate")  # statistics between 0 and 1 that have intervals of shares
 MOST_CATEGORIES = 500  # of a column that proportions are asked of
 
 
@@ -68,13 +78,48 @@ class Quantity:
         return where if where.any() else None
 
 
+def check_statistics(statistics: Sequence[str], **given: object) -> None:
+    """Refuse statistics that are not known, and arguments that have no effect on any of them.
+
+    Parameters
+    ----------
+    statistics : list of str
+    **given
+        Arguments by their names, those of ``GOES_WITH``; None or False where they were not given.
+
+    Raises
+    ------
+    InputError
+        No statistics, or unknown ones; an argument without effect; a ratio without denominator.
+    """
+    known, text = get_args(Statistic), repr(statistics[0] if len(statistics) == 1 else list(statistics))
+    if not statistics or not set(statistics) <= set(known):
+        median = "; the median is statistic='quantile'" if {"median", "quantiles"} & set(statistics) else ""
+        raise InputError(f"statistic={text} is not one of {', '.join(known)}, or a list of them{median}")
+    if ("ratio" in statistics) != (given.get("denominator") is not None):
+        raise InputError("statistic='ratio' and denominator= go together: the ratio of the totals of two columns")
+    for name, value in fitting(known, **given).items():
+        if fitting(statistics, **{name: value}):
+            continue
+        if name == "outcome":
+            raise InputError(f"outcome= has no effect on statistic={text}, which counts population units: leave it out")
+        needed = " or ".join(f"statistic={each!r}" for each in GOES_WITH[name])
+        raise InputError(f"{name}= goes with {needed}: it has no effect on statistic={text}")
+
+
+def fitting(statistics: Sequence[str], **given: Any) -> dict[str, Any]:
+    """The arguments that were given and have an effect on these statistics."""
+    there = {name: value for name, value in given.items() if not (value is None or value is False)}
+    return {name: value for name, value in there.items() if not set(GOES_WITH[name]).isdisjoint(statistics)}
+
+
 def quantities(
     designs: Sequence[SurveyDesign],
     outcomes: Sequence[str],
     statistics: Sequence[str],
     *,
     denominator: str | None = None,
-    quantiles: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float | None = None,
     poverty_line: float | None = None,
     missing: str = "fail",
     inside: Sequence[Bools | None] | None = None,
@@ -84,36 +129,33 @@ def quantities(
     """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
 
     Values of records that are not ``inside``, (n,) of each design, may be missing.  Categories are those of all the
-    designs, or ``of_first`` so many.
+    designs, or ``of_first`` so many.  With ``missing="drop"`` a record that lacks one of the outcomes, or the
+    denominator, has none of them; with "available" each quantity has the records that have its own columns.
 
     Raises
     ------
     InputError
-        Unknown statistics; statistics that lack their outcome, denominator or probabilities;
+        As :func:`check_statistics`; statistics that lack their outcome;
         missing values with ``missing="fail"``.
     """
-    known, said = get_args(Statistic), statistics[0] if len(statistics) == 1 else list(statistics)
-    if not statistics or not set(statistics) <= set(known):
-        median = "; the median is statistic='quantile'" if {"median", "quantiles"} & set(statistics) else ""
-        raise InputError(f"statistic={said!r} is not one of {', '.join(known)}, or a list of them{median}")
+    check_statistics(
+        statistics, outcome=outcomes or None, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
+        interval=interval.method,
+    )  # fmt: skip
     if not outcomes and set(statistics) - {"count"}:
-        raise InputError(f"statistic={said!r} needs an outcome")
-    if missing not in ("fail", "drop"):
-        raise InputError(f"missing={missing!r} is not one of fail, drop")
-    if ("ratio" in statistics) != (denominator is not None):
-        raise InputError("statistic='ratio' and denominator= go together: the ratio of the totals of two columns")
+        text = repr(statistics[0] if len(statistics) == 1 else list(statistics))
+        raise InputError(f"statistic={text} needs an outcome")
+    one_of(missing, get_args(Missing), "missing")
     if poverty_line is not None:
-        if "poverty_rate" not in statistics:
-            raise InputError("poverty_line= goes with statistic='poverty_rate'")
         positive(poverty_line, "poverty_line")
     everywhere = [None] * len(designs) if inside is None else inside
     one = partial(
-        _of, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line, missing=missing,
-        interval=interval,
+        _of, denominator=denominator, quantiles=0.5 if quantiles is None else quantiles, poverty_line=poverty_line,
+        missing=missing, interval=interval,
     )  # fmt: skip
     first = designs[:of_first], outcomes, everywhere[:of_first]
     levels = _categories(*first) if "proportion" in statistics else {}
-    return [
+    every = [
         [
             quantity
             for statistic in statistics
@@ -121,6 +163,25 @@ def quantities(
             for quantity in one(design, statistic, outcome, levels.get(outcome, []), there)
         ]
         for design, there in zip(designs, everywhere, strict=True)
+    ]
+    if missing != "drop":
+        return every
+    return [_complete(asked, there) for asked, there in zip(every, everywhere, strict=True)]
+
+
+def _complete(asked: Sequence[Quantity], inside: Bools | None) -> list[Quantity]:
+    """The quantities of the records that have the columns of all of them; counts are of all records."""
+    nowhere = [quantity.missing for quantity in asked if quantity.missing is not None]
+    if not nowhere:
+        return [*asked]
+    gone = np.logical_or.reduce(nowhere)
+    if (gone if inside is None else gone[inside]).all():
+        raise InputError(
+            "no record has all outcomes: missing='drop' takes the records that do, missing='available' those of each"
+        )
+    return [
+        quantity if quantity.y is None else replace(quantity, y=np.where(gone, np.nan, quantity.y))
+        for quantity in asked
     ]
 
 
@@ -215,6 +276,6 @@ def _refuse_missing(where: Bools, name: str, missing: str, inside: Bools | None)
     where = where if inside is None else where & inside
     if missing == "fail" and where.any():
         raise InputError(
-            f"outcome {name!r} is missing in {rows(where)}; fill it in, or say missing='drop' to estimate for "
-            "the records that have one"
+            f"outcome {name!r} is missing in {rows(where)}; fill it in, or say missing='drop' to leave out the records "
+            "that lack an outcome (missing='available': by outcome)"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -22,7 +23,7 @@ from .cells import CellMoments, OfRecords
 from .design_effects import Deff, design_effects
 from .estimators import Estimates, choose, estimated, estimator_of, samplics_seconds
 from .intervals import USUAL, Interval, Method
-from .quantities import Quantity, quantities
+from .quantities import SHARES, Missing, Quantity, check_statistics, quantities
 from .variance import degrees_of_freedom
 
 TOTAL = "all"  # the label of a margin, as in the papers' tables
@@ -66,12 +67,12 @@ def estimate(
     statistic: str | Sequence[str] = "mean",
     *,
     denominator: str | None = None,
-    quantiles: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float | None = None,
     poverty_line: float | None = None,
     where: Where = None,
     deff: Deff = False,
     estimator: str = "auto",
-    missing: str = "fail",
+    missing: Missing = "fail",
     level: float = 0.95,
     df: float | None = None,
     interval: Method | None = None,
@@ -94,7 +95,7 @@ def estimate(
         "poverty_rate" (the share below the poverty line): :mod:`surveysynth.estimation.inequality` has the formulas.
     denominator : str, optional
         Numeric column: a ratio is total of the outcome over total of this.
-    quantiles : float or list of float
+    quantiles : float or list of float, optional
         Probabilities of the quantiles, between 0 and 1; default the median.
     poverty_line : float, optional
         Of poverty rates; default 60% of the median of all records, whatever ``by`` and ``where``, whose own variance
@@ -109,10 +110,13 @@ def estimate(
         auto: replicates where the design has replicate weights; else samplics where it has the
         feature and takes under a second, else onepass.  survey is R's package, to compare with
         (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` says which.
-    missing : {"fail", "drop"}
-        What missing outcomes do; "drop" estimates for the records that have one, as a domain
-        (R's ``na.rm=TRUE``: the design keeps its size).  Records that lack a category of ``by`` are then in no cell of
-        that column, and in the margins over it.
+    missing : {"fail", "drop", "available"}
+        What missing values do.  "drop" leaves out the records that lack any of the outcomes, or the denominator, for
+        all of these (R's ``svymean(~a + b, na.rm = TRUE)``); "available" leaves out by outcome: each has the records
+        that have a value of it.  Either way the others are a domain, and the design keeps its size; counts are of all
+        records.  Records that lack a category of ``by`` are in no cell of that column, and in the rows "all" over it:
+        the row "all" of every column is of all records (R's ``svymean`` over all, not the sum of ``svyby``'s rows).
+        A warning says how many there are.
     level : float
         Of the intervals.
     df : float, optional
@@ -130,13 +134,16 @@ def estimate(
         the PSUs and strata that hold the domain, as R's ``degf`` counts them in a subset; a domain in a single PSU
         has none, and no interval.  n counts records.  Intervals are t intervals, unless told of 95%, and on the
         logit scale for proportions and poverty rates (R's ``svyciprop(method="xlogit")``, with replicates, too),
-        Woodruff's for quantiles (R's ``svyquantile``).  ``frame.attrs["labels"]`` has the design's labels of outcomes
-        and ``by`` columns.
+        Woodruff's for quantiles (R's ``svyquantile``).  A share of 0 or 1, whose standard error is 0, has Clopper and
+        Pearson's by every method.  ``frame.attrs["labels"]`` has the design's labels of outcomes
+        and ``by`` columns, ``attrs["missing"]`` the rule of missing values, ``attrs["without"]`` how many records lack a
+        category, by ``by`` column.
 
     Raises
     ------
     InputError
-        Unknown columns, statistics or estimators; missing values; an outcome that is no number;
+        Unknown columns, statistics or estimators; an argument that has no effect on the statistics, as ``quantiles`` of
+        a mean; missing values; an outcome that is no number;
         an estimator that lacks what the design or the statistic needs; a ``where`` that no record meets.
 
     Examples
@@ -172,7 +179,7 @@ def tabulate(
     statistic: str | Sequence[str],
     *,
     denominator: str | None = None,
-    quantiles: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float | None = None,
     poverty_line: float | None = None,
     where: Where = None,
     deff: Deff = False,
@@ -195,6 +202,7 @@ def tabulate(
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
     names, statistics = as_list(by), as_list(statistic)
+    check_statistics(statistics, denominator=denominator, deff=deff)
     asked = partial(
         quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
         missing=missing, interval=interval,
@@ -243,6 +251,7 @@ def tabulate(
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
+    table.attrs |= about_missing(designs, names, missing, inside[:m])
     if of_model:
         table.attrs["modelled"] = True
     return table
@@ -305,6 +314,27 @@ def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domai
     return np.array([each.alone(there, domains) for each, there in zip(estimands, partitions, strict=True)])
 
 
+def about_missing(
+    designs: Sequence[SurveyDesign], by: Sequence[str], missing: str, inside: Sequence[Bools | None]
+) -> dict[str, Any]:
+    """The rule of missing values, and how many records the rows "all" have that lack a category: attributes of a table.
+
+    They are the most that any of the data sets has; a warning says them.
+    """
+    without = {}
+    for name in by if missing != "fail" else ():
+        gone = [
+            design.column(name).isna().to_numpy() & (design.weights > 0) & (True if there is None else there)
+            for design, there in zip(designs, inside, strict=True)
+        ]
+        if count := max(int(each.sum()) for each in gone):
+            without[name] = count
+    if without:
+        lacking = " and ".join(f"{count:,} without {name!r}" for name, count in without.items())
+        warnings.warn(f"the rows {TOTAL!r} are of all records, {lacking} among them, who are in no other row", stacklevel=4)
+    return {"missing": missing, "without": without}
+
+
 def headings(
     labels: dict[str, str], outcomes: Sequence[str], by: Sequence[str], denominator: str | None
 ) -> dict[str, str]:
@@ -365,6 +395,30 @@ def columns_of(
         part["prob"] = quantity.prob
     if contrast:
         part["contrast"] = contrast
+    both = interval.known_df(combined_of(quantity, results, degf, noise, of_model, larger))
+    low, high = interval.limits(both)
+    if quantity.statistic in SHARES and not contrast:
+        low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")
+    alone = len(results) == 1 and noise is None and of_model is None
+    if alone and results[0].low is not None and results[0].high is not None:
+        low, high = results[0].low, results[0].high
+    for column, values in zip(NUMBERS, (both.estimate, both.se, both.df, low, high), strict=True):
+        part[column] = values
+    part["n"] = n
+    return part
+
+
+def combined_of(
+    quantity: Quantity, results: Sequence[Estimates], degf: Floats, noise: Floats | None, of_model: Floats | None,
+    larger: bool,
+) -> combining.Combined:  # fmt: skip
+    """One quantity in D domains from m data sets; arguments as for :func:`columns_of`.
+
+    Raises
+    ------
+    InputError
+        An estimate or its variance overflows.
+    """
     q, u = np.array([r.estimate for r in results]), np.array([r.variance for r in results])
     if np.isinf(q).any() or np.isinf(u).any():
         raise InputError(f"the {quantity.statistic} of {quantity.outcome!r} overflows; give it in a larger unit")
@@ -376,17 +430,7 @@ def columns_of(
     found = combining.combine(q, u, degf, noise, of_model)
     if larger and of_model is not None:
         found = combining.larger(combining.combine(q, u, degf, noise), found)
-    both = interval.known_df(found)
-    low, high = interval.limits(both)
-    if quantity.statistic in ("proportion", "poverty_rate") and not contrast:
-        low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")
-    alone = len(results) == 1 and noise is None and of_model is None
-    if alone and results[0].low is not None and results[0].high is not None:
-        low, high = results[0].low, results[0].high
-    for column, values in zip(NUMBERS, (both.estimate, both.se, both.df, low, high), strict=True):
-        part[column] = values
-    part["n"] = n
-    return part
+    return found
 
 
 def _without_rounding(estimates: Floats) -> Floats:
@@ -407,6 +451,7 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         table["category"] = table["category"].fillna("")
     table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))
     table.attrs["labels"] = {name: text for t in tables for name, text in t.attrs["labels"].items()}
+    table.attrs |= {name: tables[0].attrs[name] for name in ("missing", "without")}
     if any("modelled" in t.attrs for t in tables):
         table.attrs["modelled"] = True
     return table
@@ -486,8 +531,8 @@ def partitions_of(
 ) -> list[Partition]:
     """Cells first, then margins, the total last; of the records ``inside`` a filter, the domain of others being -1.
 
-    Records of weight 0 are in no domain.  With ``missing="drop"`` those that lack a category are in no domain that its
-    column makes, and in the margins over it, as in R.
+    Records of weight 0 are in no domain.  Unless ``missing="fail"``, those that lack a category are in no domain that
+    its column makes, and in the margins over it.
     """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")

@@ -51,11 +51,12 @@ class Symbols:
         """The class of every row (:class:`QualityClass`); None where there is no standard error, or the cell is hidden.
 
         The coefficient of variation is the standard error over the size of the estimate; a total without error is of
-        the best class.
+        the best class.  A share of 0 or 1 has none: its standard error is 0, and its interval has a length.
         """
-        estimate, se = (table[c].to_numpy(dtype=float, na_value=np.nan) for c in ("estimate", "se"))
+        numbers = table.reindex(columns=["estimate", "se", "ci_low", "ci_high"])
+        estimate, se, low, high = (numbers[c].to_numpy(dtype=float, na_value=np.nan) for c in numbers)
         with np.errstate(divide="ignore", invalid="ignore"):
-            cv = np.where(se == 0, 0.0, se / np.abs(estimate))
+            cv = np.where(se > 0, se / np.abs(estimate), np.where((se == 0) & ~(low < high), 0.0, np.nan))
         limits = [each.below for each in self.classes[:-1]]
         at = np.searchsorted(limits, cv, side="right")
         found = [None if np.isnan(x) else self.classes[i] for x, i in zip(cv, at, strict=True)]

@@ -246,7 +246,7 @@ def _with_noise(
     T - u_bar is b / m, and the variance by the noise of normal scores, where there is some (Reiter and Raghunathan
     2007).
     """
-    asked: dict[str, Any] = {"outcome": outcomes, "statistic": statistic}
+    asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}
     if statistic is None:
         labels = [name for name in outcomes if name in release.categorical]
         numbers = [name for name in outcomes if name not in labels]

@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..estimation import estimate
 from ..estimation.in_parts import tables_in_parts
 from ..estimation.intervals import overlap
+from ..estimation.quantities import fitting
 from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
@@ -207,7 +208,7 @@ def compare(
     by: str | Sequence[str] | None = None,
     *,
     statistic: str | Sequence[str] | None = None,
-    quantiles: Sequence[float] | float = 0.5,
+    quantiles: Sequence[float] | float | None = None,
     poverty_line: float | None = None,
 ) -> Comparison:
     """Compare a release with the confidential file that it was made from.  For the agency alone.
@@ -259,6 +260,8 @@ def compare(
     True
     """
     if isinstance(release, ReleaseInFiles) and not isinstance(design, SurveyDesign):
+        if quantiles is not None or poverty_line is not None:
+            raise InputError("quantiles= and poverty_line= have no effect on a release in files: leave them out")
         return _in_parts(Parts.of(design), release, by, statistic)
     if not isinstance(design, SurveyDesign) or not isinstance(release, Release):
         raise InputError(
@@ -278,8 +281,8 @@ def compare(
     asked = theirs[["outcome", "statistic"]].drop_duplicates().itertuples(index=False)
     own = pd.concat([
         estimate(
-            design, outcome or None, names, which, quantiles=quantiles, missing="drop",
-            poverty_line=poverty_line if which == "poverty_rate" else None,
+            design, outcome or None, names, which, missing="drop",
+            **fitting([which], quantiles=quantiles, poverty_line=poverty_line),
         )
         for outcome, which in asked
     ])  # fmt: skip

@@ -18,6 +18,7 @@ from ..design.parts import Combinations, Found, Parts, find, levels_together, va
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.in_parts import Column, DataSet, PSUs, regressions, tables_in_parts
+from ..estimation.quantities import check_statistics
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import PrivateScores
 from ..privacy.accounting.ledger import Ledger
@@ -165,7 +166,7 @@ class ReleaseInFiles:
         Raises
         ------
         InputError
-            Another statistic; columns that are no predictors or outcomes; categories as outcomes.
+            Another statistic; an outcome of counts alone; columns that are no predictors or outcomes; categories as outcomes.
 
         Examples
         --------
@@ -180,6 +181,7 @@ class ReleaseInFiles:
                 raise InputError(f"outcome {name!r} is a category: its counts are tables by it, by={name!r}")
         usual = ["count", "mean"] if outcomes else ["count"]
         statistics = usual if statistic is None else as_list(statistic)
+        check_statistics(statistics, outcome=as_list(outcome) or None)
         key = repr((names, outcomes, statistics))
         if key not in self._tables:
             self._tables[key] = self._tabulated(names, outcomes, statistics)

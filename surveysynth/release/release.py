@@ -26,6 +26,7 @@ from ..estimation.intervals import Interval, Method
 from ..estimation.joint import JointEstimates, jointly
 from ..estimation.margins import margins
 from ..estimation.moments import correlations_of, covariances, deviations_of
+from ..estimation.quantities import Missing, check_statistics, fitting
 from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..estimation.wald import Test
@@ -35,7 +36,7 @@ from ..models.shared.normal_scores import under_other_noise
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
-from ..validation import as_list, one_of, positive
+from ..validation import as_list, check_keywords, one_of, positive
 from .charging import spends
 from .folder import check_format, check_place, read_folder, write_folder
 from .manifest import manifest_of
@@ -166,7 +167,7 @@ class Release:
         outcome: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] | None = None,
         denominator: str | None = None,
-        quantiles: Sequence[float] | float = 0.5,
+        quantiles: Sequence[float] | float | None = None,
         poverty_line: float | None = None,
         where: Where = None,
         deff: Deff = False,
@@ -190,7 +191,8 @@ class Release:
             Outcomes and columns of :meth:`assign`; default all outcomes that fit the statistics.
         statistic, denominator, quantiles, poverty_line, where, deff, estimator
             As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
-            proportions of categories.
+            proportions of categories.  Outcomes that do not apply to a record are missing there: each outcome is of the
+            records that it applies to (``missing="available"``).
         min_cell : int, optional
             Cells of fewer records are suppressed, and with them the cells from which they
             could be found by subtraction; the two kinds carry one and the same flag.  This is a
@@ -221,8 +223,8 @@ class Release:
         Raises
         ------
         InputError
-            A ``by`` variable that is not a predictor; unknown outcomes or statistics; ``between="model"`` of a release
-            that is not strict, or by columns that are synthesized.
+            A ``by`` variable that is not a predictor; unknown outcomes or statistics; an argument that has no effect on
+            them, as ``quantiles`` of a mean; ``between="model"`` of a release that is not strict, or by columns that are synthesized.
 
         Examples
         --------
@@ -240,17 +242,21 @@ class Release:
             raise InputError("between='model' is not for tables by columns that are synthesized: use between='files'")
         about = [*names, *as_list(outcome), *as_list(denominator), *([where] if isinstance(where, str) else [])]
         self._check_functions(about, between)
+        asked = self._asked(outcome, statistic, names)
+        if_fit = {"denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line, "deff": deff}
+        every = list(dict.fromkeys(each for _, statistics in asked for each in statistics))
+        check_statistics(every, outcome=as_list(outcome) or None, interval=interval, **if_fit)
         how: dict[str, Any] = {
-            "denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line, "where": where,
-            "deff": deff, "estimator": estimator, "count_designs": self.count_designs(),
-            "synthesized": (*self.categorical, *self.derived), "redrawn": self.redrawn, "missing": self._missing,
-            "larger": between == "larger", "interval": Interval.checked(level, df, interval),
+            "where": where, "estimator": estimator, "count_designs": self.count_designs(),
+            "synthesized": (*self.categorical, *self.derived), "redrawn": self.redrawn, "missing": self._missing_outcomes,
+            "larger": between == "larger",
         }  # fmt: skip
-        make = partial(tabulate, self.datasets, **how)
-        parts = [
-            self._with_model(partial(make, of, names, statistics), between, names, [*about, *of])
-            for of, statistics in self._asked(outcome, statistic, names)
-        ]
+        parts = []
+        for of, statistics in asked:
+            own = fitting(statistics, **if_fit)
+            limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
+            make = partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+            parts.append(self._with_model(make, between, names, [*about, *of]))
         known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
         table = stacked(parts)
         flagged = flag(table, names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)
@@ -268,7 +274,7 @@ class Release:
         outcome: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] = "mean",
         denominator: str | None = None,
-        quantiles: Sequence[float] | float = 0.5,
+        quantiles: Sequence[float] | float | None = None,
         poverty_line: float | None = None,
         where: Where = None,
         level: float = 0.95,
@@ -302,7 +308,8 @@ class Release:
         (['male - female'], 9)
         """
         compared = preserved(self, [*between]) if isinstance(between, Mapping) else []
-        outcomes = synthesized(self, outcome)
+        check_statistics(as_list(statistic), outcome=as_list(outcome) or None)
+        outcomes = [] if as_list(statistic) == ["count"] else synthesized(self, outcome)
         filters = [where] if isinstance(where, str) else []
         about = [*compared, *as_list(by), *outcomes, *as_list(denominator), *filters]
         self._check_functions(about)
@@ -322,7 +329,7 @@ class Release:
             count_designs=self.count_designs(),
             synthesized=(*self.categorical, *self.derived),
             redrawn=self.redrawn,
-            missing=self._missing,
+            missing=self._missing_outcomes,
             interval=Interval.checked(level, df),
         )
         return self._with_model(make, "larger", [*as_list(by), *compared], about)
@@ -429,6 +436,7 @@ class Release:
         if "count" in asked and asked != ["count"] and self.count_roles is not None:
             raise InputError("counts of this release have weights of their own: ask for them by themselves")
         designs = self.count_designs() if asked == ["count"] else self.datasets
+        check_statistics(asked, outcome=as_list(outcome) or None)
         outcomes = [] if asked == ["count"] else synthesized(self, outcome)
         self._check_functions([*names, *outcomes])
         moving = {*self.categorical, *self.derived}
@@ -611,6 +619,11 @@ class Release:
         """Records to which a question does not apply are left out of what is about its outcome, where it is missing."""
         return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
 
+    @property
+    def _missing_outcomes(self) -> Missing:
+        """The same of tables, whose outcomes apply to different records."""
+        return "available" if self._missing == "drop" else "fail"
+
     @cached_property
     def redrawn(self) -> tuple[SurveyDesign, ...]:
         """The first data set as other noise in the histograms behind private normal scores would have made it.
@@ -699,6 +712,8 @@ class Release:
         if statistic is None:
             asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
             return [*asked, (labels, ["proportion"])] if labels else asked
+        if outcome is None and as_list(statistic) == ["count"]:
+            return [([], ["count"])]
         if outcome is not None or not labels:
             return [(outcomes, as_list(statistic))]
         of_labels = [s for s in as_list(statistic) if s == "proportion"]
@@ -777,7 +792,7 @@ class Release:
         *,
         by: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] | None = None,
-        quantiles: Sequence[float] | float = 0.5,
+        quantiles: Sequence[float] | float | None = None,
         poverty_line: float | None = None,
         format: str = "csv",
         min_cell: int | None = None,
@@ -900,8 +915,11 @@ class Release:
         >>> file.name
         'tables.md'
         """
+        check_keywords(Release.write_tables, asked, Release.tables)
         path, names = Path(path), as_list(by)
         check_suffix(path)
+        if path.suffix == ".csv" and not (symbols is None and wording is None):
+            raise InputError("a csv has numbers in full precision, without marks and notes: leave symbols=, wording= out")
         _check_printed(**asked)
         table = self.tables(names, **asked)
         write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
@@ -950,6 +968,7 @@ class Release:
         """
         from ..publication.figures.domains import LEAST, check_figure, dot_plot
 
+        check_keywords(Release.plot, asked, Release.tables)
         path, names = Path(path), as_list(by)
         check_figure(path)
         _check_printed(**asked)

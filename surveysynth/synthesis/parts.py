@@ -9,6 +9,7 @@ from typing import Any
 
 from ..design.formula import sides_of
 from ..errors import InputError
+from ..estimation.quantities import check_statistics
 from ..models.base import Synthesizer
 from ..models.registry import MODELS, OWN_MODEL, model_from_file
 from ..models.sequential import Sequential
@@ -212,8 +213,13 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
-    """Marks and words of printed tables; InputError where they are not known, or units are of no outcome."""
+    """Marks and words of printed tables; InputError where they are not known, or entries of tables have no effect."""
     tables = settings.tables
+    statistics = tables.statistic or ["count", "mean", "proportion"]  # as Release.tables has them
+    try:
+        check_statistics(statistics, quantiles=tables.quantiles, poverty_line=tables.poverty_line)
+    except InputError as error:
+        raise InputError(f"[tables]: {error}") from None
     for name in tables.units or ():
         if name not in model.outcomes:
             raise InputError(f"tables.units names {name!r}, which is not an outcome: {', '.join(model.outcomes)}")

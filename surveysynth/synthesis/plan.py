@@ -7,6 +7,7 @@ Plan(design, "income ~ region + sex", ...)   or   Plan.read("plan.toml")
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -155,7 +156,7 @@ class Plan:
         }  # fmt: skip
         survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
         settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
-        given |= {"tables.labels": (design.source or {}).get("labels")} | _placed(settings, entries)
+        given |= {"tables.labels": (design.source or {}).get("labels")} | _placed(settings, entries, Plan)
         labels = given["tables.labels"]
         self._in_memory = True
         self._begin(settings.set(survey | given), design.labelled(labels) if labels else design, Path())
@@ -217,7 +218,7 @@ class Plan:
         ['survey.weights', 'privacy.epsilon', 'privacy.population_total', 'privacy.bounds']
         """
         settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
-        settings = settings.set(_placed(settings, entries) | dict(set or {}))
+        settings = settings.set(_placed(settings, entries, cls.draft) | dict(set or {}))
         survey, (columns, labels, design_of) = settings.survey, _opened(Path(file), settings)
         guessed = guess_roles(columns, labels) if guess else {}
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
@@ -276,7 +277,7 @@ class Plan:
         """
         guessed = {entry: why for entry, why in self.reasons.items() if why == GUESSED}
         said = self.settings.set(dict.fromkeys(entry for entry in self.reasons if entry not in guessed))
-        asked = _placed(said, entries)
+        asked = _placed(said, entries, Plan.set)
         plan = self._made(said.set(asked), self._design, self._folder, self)
         plan.reasons |= {entry: why for entry, why in guessed.items() if entry not in asked}
         return plan
@@ -773,12 +774,14 @@ def _survey_of(design: SurveyDesign) -> dict[str, Any]:
     return said | ({"lonely_psu": None} if roles["lonely_psu"] == "fail" else {})
 
 
-def _placed(settings: Settings, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries by "section.entry", from their names alone."""
+def _placed(settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any]) -> dict[str, Any]:
+    """Entries by "section.entry", from their names alone, as ``called`` was given them."""
     places = {entry.partition(".")[2]: entry for entry, _ in settings.items()}
-    unknown = [name for name in entries if name not in places]
+    known = [*places, *inspect.signature(called).parameters]
+    unknown = [f"{name}{nearest(name, known)}" for name in entries if name not in places]
     if unknown:
-        raise InputError(f"{', '.join(unknown)}: no entry of a plan; these are {', '.join(places)}")
+        listed = f"{', '.join(unknown)}: no entry of a plan; these are {', '.join(places)}"
+        raise InputError(f"{called.__qualname__}(): {listed}")
     return {places[name]: value for name, value in entries.items()}
 
 

@@ -161,7 +161,7 @@ class FBP(JointRegression[PopulationRecords]):
         FBP
             With the smoothed weights of the paper, and its standard errors of counts.
         """
-        check_keywords(cls.paper, settings, cls)
+        check_keywords(cls.paper, settings, cls, without=["weights", "variance"])
         return cls(outcome, predictors, **settings, weights="paper", variance="paper")
 
     @property

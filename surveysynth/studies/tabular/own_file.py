@@ -75,7 +75,7 @@ def compare_methods(
     InputError, ModelError, PrivacyError, EngineError
         As :func:`surveysynth.fit`; a ``by`` variable that is not a predictor; unknown methods.
     """
-    check_keywords(compare_methods, settings, fit)
+    check_keywords(compare_methods, settings, fit, without=["synthesizer", "mechanism"])
     names = as_list(by)
     unknown = [str(method) for method in methods if method not in METHODS]
     if unknown or not methods:
