@@ -610,8 +610,8 @@ class SurveyDesign:
         self,
         method: str = "preston",
         *,
-        R: int = 100,
-        rho: float = 0.5,
+        R: int | None = None,
+        rho: float | None = None,
         mse: bool = True,
         seed: int | None = None,
     ) -> SurveyDesign:
@@ -624,11 +624,11 @@ class SurveyDesign:
             included; Rao and Wu's (1988) of PSUs with replacement; the jackknife without and with strata; balanced
             repeated replication of two PSUs a stratum, and Fay's form of it; successive differences of PSUs that
             were drawn systematically in the order of the file (Fay and Train 1995).
-        R : int
-            Replicates of the bootstraps, and the most for successive differences; the other methods have a number of
-            their own.
-        rho : float
-            Of ``Fay``: weights are multiplied by rho or 2 - rho.
+        R : int, optional
+            Replicates of the bootstraps, and the most for successive differences; default 100.  The other methods have
+            a number of their own.
+        rho : float, optional
+            Of ``Fay``: weights are multiplied by rho or 2 - rho; default 0.5.
         mse : bool
             Squares are around the estimate (True), or around the mean of the replicates (False, R's default); those
             of a bootstrap are then divided by R - 1, not R.
@@ -643,9 +643,9 @@ class SurveyDesign:
         Raises
         ------
         InputError
-            An unknown method, or one that the design does not allow: strata with one PSU, or
-            with other than two for BRR; a design that has replicates, calibrated weights or
-            joint probabilities.
+            An unknown method; ``R``, ``rho`` or ``seed`` beside a method on which it has no effect; a method that the
+            design does not allow: strata with one PSU, or with other than two for BRR; a design that has replicates,
+            calibrated weights or joint probabilities.
 
         Examples
         --------
@@ -661,6 +661,13 @@ class SurveyDesign:
         if not isinstance(mse, bool):
             raise InputError("mse must be True or False")
         check_seed(seed)
+        bootstraps = ("preston", "rao_wu")
+        of = {"R": (*bootstraps, "successive_differences"), "rho": ("Fay",), "seed": bootstraps}
+        for name, value in {"R": R, "rho": rho, "seed": seed}.items():
+            if value is not None and method not in of[name]:
+                needed = " or ".join(map(repr, of[name]))
+                raise InputError(f"{name}= goes with method={needed}: it has no effect on {method!r}")
+        R = 100 if R is None else R
         if self.replication is not None:
             raise InputError("replicates cannot be made of a design with replicate weights")
         if self.calibrated:
@@ -670,7 +677,7 @@ class SurveyDesign:
             )
         if self.pps is not None:
             raise InputError(f"replicates take PSUs as drawn with equal probabilities, not as pps={self.pps!r} does")
-        if method in ("preston", "rao_wu"):
+        if method in bootstraps:
             bootstrap = preston if method == "preston" else rao_wu
             made: Replicates = bootstrap(self.stages, R, np.random.default_rng(seed), self.lonely_psu)
         elif method in ("JK1", "JKn"):
@@ -678,7 +685,7 @@ class SurveyDesign:
         elif method == "successive_differences":
             made = successive_differences(self.stages, R, self.lonely_psu)
         else:
-            made = balanced(self.stages, rho=0.0 if method == "BRR" else rho)
+            made = balanced(self.stages, rho=0.0 if method == "BRR" else 0.5 if rho is None else rho)
         return self._with(replication=made if mse else made.around_their_mean())
 
     @classmethod

@@ -145,6 +145,8 @@ class Plan:
         reference: str | Path | None = None,
         **entries: Any,
     ) -> None:
+        settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
+        further = _placed(settings, entries, Plan)
         if not isinstance(design, SurveyDesign):
             raise InputError("the first argument is a SurveyDesign: SurveyDesign.read('silc.csv', weights=...)")
         refuse_zero_weights(design.zero_weights)
@@ -155,8 +157,7 @@ class Plan:
             "privacy.reference": None if reference is None else str(reference),
         }  # fmt: skip
         survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
-        settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
-        given |= {"tables.labels": (design.source or {}).get("labels")} | _placed(settings, entries, Plan)
+        given |= {"tables.labels": (design.source or {}).get("labels")} | further
         labels = given["tables.labels"]
         self._in_memory = True
         self._begin(settings.set(survey | given), design.labelled(labels) if labels else design, Path())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student
-from test_taylor import CLUS1, CLUS2, NHANES, STRAT, svydesign
+from test_taylor import CLUS1, CLUS2, STRAT, svydesign
 
 from surveysynth import InputError, SurveyDesign, difference, estimate, regression
 from surveysynth.estimation.combining import Combined
@@ -103,13 +103,6 @@ def test_differences_of_another_level(surveys):
     )
     assert wide["df"] == np.inf and wide["se"] == usual["se"]
     np.testing.assert_allclose(wide["ci_high"] - wide["estimate"], 2.5758293035489 * wide["se"], rtol=1e-10)
-
-
-def test_a_share_of_nobody_or_everybody_is_its_own_limits(r_frame):
-    frame = r_frame("nhanes").dropna().assign(all=1)
-    for method in ("xlogit", "mean", "asin", "beta", "wilson", "likelihood"):
-        table = estimate(SurveyDesign(frame, **NHANES), "all", statistic="proportion", interval=method)
-        assert (table[["estimate", *LIMITS]] == 1).to_numpy().all(), method
 
 
 FRAME = pd.DataFrame({"w": 1.0, "y": [1.0, 2, 3, 4]})

@@ -90,7 +90,7 @@ UNORDERED = pd.CategoricalDtype(["low", "unused", "high", "top"])
 )
 def test_by_columns_of_every_type(frame, values, labels):
     frame["g"] = values
-    table = estimate(design(frame), "y", "g", "count")
+    table = estimate(design(frame), by="g", statistic="count")
     assert table["g"].tolist() == [*labels, "all"]
     expected = [frame.loc[(frame["g"] == label).to_numpy(dtype=bool), "w"].sum() for label in labels]
     assert table["estimate"].tolist() == [*expected, 21]
@@ -132,8 +132,8 @@ def test_refusals(frame, arguments, says):
     assert "canary" not in message and "710" not in message
 
 
-def test_missing_outcomes_can_be_dropped(frame):
-    table = estimate(design(frame), ["pay", "y"], None, ["mean", "count"], missing="drop")
+def test_missing_outcomes_can_be_left_out_by_outcome(frame):
+    table = estimate(design(frame), ["pay", "y"], None, ["mean", "count"], missing="available")
     assert table["n"].tolist() == [4, 6, 6]  # each outcome by itself; counts are of all records
     with_outcome = frame.dropna()
     np.testing.assert_allclose(table["estimate"][0], np.average(with_outcome["pay"], weights=with_outcome["w"]))
