@@ -81,9 +81,10 @@ def difference(
     -------
     pandas.DataFrame
         ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
-        columns of :func:`surveysynth.estimate`, with t intervals, unless told of 95%; where one of two shares is 0 or 1,
-        which has standard error 0, the limits of both are combined (Newcombe 1998).  ``contrast`` reads "m - f".  A mean, proportion or ratio is missing where one of the two domains has no
-        record.  Records of other categories, or of none, are left out.  ``attrs["labels"]`` as there.
+        columns of :func:`surveysynth.estimate`, with t intervals, unless told of 95%; where one of two shares is 0 or
+        1, which has standard error 0, the limits of both are combined (Newcombe 1998).  ``contrast`` reads "m - f".  A
+        mean, proportion or ratio is missing where one of the two domains has no record.  Records of other categories,
+        or of none, are left out.  ``attrs`` as there.
 
     Raises
     ------
@@ -321,11 +322,12 @@ def _between_designs(
                 interval=interval,
             )  # fmt: skip
             if pair[0].statistic in SHARES:
-                sides = [
-                    (combined_of(quantity, [result], df, None, None, larger=False), records_of(cell, domains).astype(float))
-                    for quantity, result, df, cell in zip(pair, results, of, cells, strict=True)
+                shares = [
+                    combined_of(quantity, [result], df, None, None, larger=False)
+                    for quantity, result, df in zip(pair, results, of, strict=True)
                 ]
-                part = _of_extreme_shares(part, interval, *sides)
+                n = [records_of(cell, domains).astype(np.float64) for cell in cells]
+                part = _of_extreme_shares(part, interval, (shares[0], n[0]), (shares[1], n[1]))
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))

@@ -135,9 +135,9 @@ def estimate(
         has none, and no interval.  n counts records.  Intervals are t intervals, unless told of 95%, and on the
         logit scale for proportions and poverty rates (R's ``svyciprop(method="xlogit")``, with replicates, too),
         Woodruff's for quantiles (R's ``svyquantile``).  A share of 0 or 1, whose standard error is 0, has Clopper and
-        Pearson's by every method.  ``frame.attrs["labels"]`` has the design's labels of outcomes
-        and ``by`` columns, ``attrs["missing"]`` the rule of missing values, ``attrs["without"]`` how many records lack a
-        category, by ``by`` column.
+        Pearson's by every method.  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
+        ``attrs["missing"]`` the rule of missing values, ``attrs["without"]`` how many records lack a category of each
+        ``by`` column.
 
     Raises
     ------
@@ -331,7 +331,8 @@ def about_missing(
             without[name] = count
     if without:
         lacking = " and ".join(f"{count:,} without {name!r}" for name, count in without.items())
-        warnings.warn(f"the rows {TOTAL!r} are of all records, {lacking} among them, who are in no other row", stacklevel=4)
+        told = f"the rows {TOTAL!r} are of all records, {lacking} among them, which are in no row of a category"
+        warnings.warn(told, stacklevel=4)
     return {"missing": missing, "without": without}
 
 

@@ -166,7 +166,8 @@ class ReleaseInFiles:
         Raises
         ------
         InputError
-            Another statistic; an outcome of counts alone; columns that are no predictors or outcomes; categories as outcomes.
+            Another statistic; an outcome of counts alone; columns that are no predictors or outcomes; categories as
+            outcomes.
 
         Examples
         --------

@@ -224,7 +224,8 @@ class Release:
         ------
         InputError
             A ``by`` variable that is not a predictor; unknown outcomes or statistics; an argument that has no effect on
-            them, as ``quantiles`` of a mean; ``between="model"`` of a release that is not strict, or by columns that are synthesized.
+            them, as ``quantiles`` of a mean; ``between="model"`` of a release that is not strict, or by columns that
+            are synthesized.
 
         Examples
         --------
@@ -248,8 +249,8 @@ class Release:
         check_statistics(every, outcome=as_list(outcome) or None, interval=interval, **if_fit)
         how: dict[str, Any] = {
             "where": where, "estimator": estimator, "count_designs": self.count_designs(),
-            "synthesized": (*self.categorical, *self.derived), "redrawn": self.redrawn, "missing": self._missing_outcomes,
-            "larger": between == "larger",
+            "synthesized": (*self.categorical, *self.derived), "redrawn": self.redrawn,
+            "missing": self._missing_outcomes, "larger": between == "larger",
         }  # fmt: skip
         parts = []
         for of, statistics in asked:
@@ -918,9 +919,10 @@ class Release:
         check_keywords(Release.write_tables, asked, Release.tables)
         path, names = Path(path), as_list(by)
         check_suffix(path)
-        if path.suffix == ".csv" and not (symbols is None and wording is None):
-            raise InputError("a csv has numbers in full precision, without marks and notes: leave symbols=, wording= out")
-        _check_printed(**asked)
+        in_full = path.suffix == ".csv"
+        if in_full and not (symbols is None and wording is None):
+            raise InputError("a csv has full numbers, without marks or notes: leave symbols= and wording= out")
+        _check_printed(**asked | ({"deff": False} if in_full else {}))
         table = self.tables(names, **asked)
         write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
         return path
@@ -1033,8 +1035,10 @@ def times_redrawn(n: int) -> int:
     return REDRAWN if n < MANY else OF_MANY
 
 
-def _check_printed(where: Where = None, level: float = 0.95, **others: Any) -> None:
-    """Refuse a condition that no title can say, and intervals that are not those that headings name (InputError)."""
+def _check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:
+    """Refuse a condition that no title can say, and what is not printed (InputError)."""
+    if deff:
+        raise InputError("printed tables and figures have no design effects: leave deff= out, or write a csv")
     if level != 0.95:
         raise InputError("printed tables and figures have 95% intervals: leave level= out, or print tables(level=...)")
     if callable(where):

@@ -78,8 +78,8 @@ def test_differences_combine_the_limits_of_both_shares(name, r, to_r):
     if "replicates" in name:
         r.r("design <- as.svrepdesign(design, type = 'JK1', mse = TRUE)")
     r.r("p <- svyciprop(~hit, subset(design, side == 'y'), method = 'xlogit')")
-    (low, high), p, df = np.array(r.r("attr(p, 'ci')")), r.r("as.numeric(p)")[0], r.r("degf(subset(design, side == 'x'))")[0]
-    reach = away(r, 13, df)
+    (low, high), p = np.array(r.r("attr(p, 'ci')")), r.r("as.numeric(p)")[0]
+    reach = away(r, 13, r.r("degf(subset(design, side == 'x'))")[0])
     gap = difference(design, "some", statistic="proportion", between={"side": ("y", "x")}).set_index("category")
     expected = [p - np.hypot(p - low, reach), p + (high - p)]
     np.testing.assert_allclose(gap.loc["yes", LIMITS].astype(float), expected, rtol=1e-9)
@@ -109,9 +109,8 @@ def test_joint_estimates_have_the_limits_of_tables():
     table = joint.table.set_index("name")
     alone = estimate(CLUSTERS, "some", "side", "proportion").set_index(["category", "side"])
     for category in ("yes", "no"):
-        np.testing.assert_allclose(
-            table.loc[f"{category}:x", LIMITS].astype(float), alone.loc[(category, "x"), LIMITS].astype(float), rtol=1e-12
-        )
+        limits = alone.loc[(category, "x"), LIMITS].astype(float)
+        np.testing.assert_allclose(table.loc[f"{category}:x", LIMITS].astype(float), limits, rtol=1e-12)
     assert (joint.contrast({"yes:y": 1}).table["ci_high"] > 0).all()  # functions of them are by the delta method
 
 
@@ -135,5 +134,5 @@ def test_quality_marks_do_not_take_the_standard_error_of_0_for_precision():
     for symbols in SYMBOLS.values():
         found = symbols.of(shares)
         assert [each is None for each in found] == sure.tolist()
-    fixed = SYMBOLS["uk"].of(pd.DataFrame([{"estimate": 9.0, "se": 0.0, "ci_low": 9.0, "ci_high": 9.0}]))
-    assert fixed[0].name == "precise"  # a total that is known
+    known = pd.DataFrame([{"estimate": 9.0, "se": 0.0, "ci_low": 9.0, "ci_high": 9.0}])
+    assert SYMBOLS["uk"].of(known)[0].name == "precise"  # a total that is known

@@ -122,9 +122,8 @@ def test_the_row_all_is_of_all_records(holes, r):
     with pytest.warns(UserWarning, match="'awards'"):
         crossed = estimate(holes, "api.stu", ["awards", "stype"], missing="drop")
     assert set(crossed["stype"]) == {"E", "H", "M", "all"}
-    same(
-        crossed[(crossed["awards"] == "all") & (crossed["stype"] != "all")], r, "svyby(~api.stu, ~stype, design, svymean)"
-    )
+    by_type = crossed[(crossed["awards"] == "all") & (crossed["stype"] != "all")]
+    same(by_type, r, "svyby(~api.stu, ~stype, design, svymean)")
     with pytest.warns(UserWarning, match="'awards'"):
         gap = difference(holes, "api.stu", "awards", between={"stype": ("E", "H")}, missing="drop")
     sides = holes.frame["stype"].isin(["E", "H"])
@@ -148,7 +147,7 @@ def test_refusals():
     with pytest.raises(InputError, match=r"no record has all outcomes: .*missing='available'"):
         estimate(design, ["a", "b"], missing="drop")
     assert estimate(design, ["a", "b"], missing="available")["estimate"].tolist() == [2, 3]
-    with pytest.raises(InputError, match="'a' is missing in 2 rows .*missing='drop' .*'available'"):
+    with pytest.raises(InputError, match=r"'a' is missing in 2 rows .*missing='drop' .*'available'"):
         estimate(design, ["a", "b"])
     with pytest.raises(InputError, match="missing='ignore' is not one of fail, drop, available"):
         estimate(design, "a", missing="ignore")

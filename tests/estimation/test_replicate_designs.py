@@ -121,9 +121,9 @@ def test_linearized_intervals_of_proportions_are_svyciprops_xlogit_and_logit(met
         np.testing.assert_allclose([row.ci_low, row.ci_high], theirs, rtol=1e-9 if method == "xlogit" else 1e-6)
 
 
-@pytest.mark.parametrize("method", ["JKn", "preston"])
-def test_replicates_that_are_made_travel_with_the_design(method, r_frame):
-    design = SurveyDesign(r_frame("apistrat"), **STRAT).replicates(method, R=50, seed=8)
+@pytest.mark.parametrize(("method", "settings"), [("JKn", {}), ("preston", {"R": 50, "seed": 8})])
+def test_replicates_that_are_made_travel_with_the_design(method, settings, r_frame):
+    design = SurveyDesign(r_frame("apistrat"), **STRAT).replicates(method, **settings)
     assert design.replication.R == (200 if method == "JKn" else 50)
     assert f"{design.replication.R} {method} replicates" in repr(design)
     copied = pickle.loads(pickle.dumps(design))

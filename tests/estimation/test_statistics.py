@@ -22,7 +22,9 @@ proportion_table <- function(design, outcome, by) {
     one <- function(d) {
       p <- svymean(~hit, d, na.rm = TRUE)
       ci <- as.numeric(attr(svyciprop(~hit, d, method = "logit", df = left(d, outcome), na.rm = TRUE), "ci"))
-      if (coef(p) %in% 0:1) ci <- of_all_or_none(coef(p), sum(!is.na(d$variables$hit)), left(d, outcome))
+      if (abs(coef(p) - round(coef(p))) < 1e-12) {
+        ci <- of_all_or_none(round(coef(p)), sum(!is.na(d$variables$hit)), left(d, outcome))
+      }
       data.frame(estimate = coef(p)[[1]], se = SE(p)[[1]], ci_low = ci[1], ci_high = ci[2], df = left(d, outcome))
     }
     cbind(category = label, each(design, by, one))
