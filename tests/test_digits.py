@@ -32,6 +32,12 @@ def test_what_the_design_fixes_does_not_ask_for_digits() -> None:
     assert shown(table(("count", math.nan, math.nan)))["estimate"].tolist() == [""]
 
 
+def test_a_share_of_nobody_shows_how_far_its_interval_goes() -> None:
+    """Nobody of 25 is 0 to .1372, and not 0 to 0; two digits of a quarter of that."""
+    nobody = table(("poverty_rate", 0.0, 0.0)).assign(ci_high=0.1372)
+    assert shown(nobody)[["estimate", "ci_low", "ci_high"]].to_numpy().tolist() == [["0.000", "0.000", "0.137"]]
+
+
 def test_one_tiny_standard_error_does_not_make_the_others_long() -> None:
     assert decimals(table(("mean", 51_234.5, 0.0002), ("mean", 48_000.0, 900.0))) == 1
 

@@ -347,6 +347,18 @@ def test_classes_of_totals_without_error_and_of_no_estimate():
     assert best.name == "precise" and worst is SYMBOLS["uk"].worst and none is None
 
 
+def test_a_share_of_everybody_is_printed_with_its_interval_and_without_a_mark(release):
+    """By Clopper and Pearson, R's binom.test: all of n, at the least."""
+    made = release.assign(here=lambda f: f["income"] > 0)
+    for symbols in ("uk", "statcan"):
+        (block,) = doc(made, ["gender"], symbols, outcome="here", statistic="proportion").blocks
+        assert block.cells["estimate"].tolist() == ["100.00"] * 3 and block.cells["ci_high"].tolist() == ["100.00"] * 3
+        n = [float(count) for count in block.cells["n"]]
+        low = [float(text) for text in block.cells["ci_low"]]
+        np.testing.assert_allclose(low, [100 * 0.025 ** (1 / count) for count in n], atol=0.006)
+        assert block.marks == ("", "", "") and block.quality == ("", "", "")
+
+
 def test_an_office_has_its_own_marks():
     own = symbols_of({"suppressed": "(c)", "unreliable": "*", "limit": 0.3})
     assert (own.suppressed, own.missing, own.worst.mark) == ("(c)", "[x]", "*")

@@ -36,7 +36,8 @@
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`; where there are
 #'   proportions `category`, its name as text, and where there are quantiles `prob`. Intervals are t
-#'   intervals, of 95\% unless `level` says otherwise, on the logit scale for proportions. It is printed statistic by
+#'   intervals, of 95\% unless `level` says otherwise, on the logit scale for proportions (of shares of 0
+#'   and 1 those of Clopper and Pearson). It is printed statistic by
 #'   statistic; [plot()][plot.surveysynth_table] draws it, and [wide()] puts the categories of one variable side by side.
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.

@@ -70,8 +70,8 @@ class Interval:
         - likelihood: the p_0 with 2 n_eff KL(p, p_0) <= t^2 (Rao and Scott's scaled likelihood).
 
         A share of 0 or 1 has standard error 0, which says nothing: by every method its limits are Clopper and
-        Pearson's with n min(1, (t_n-1 / t)^2) records.  A share in between that has standard error 0 is fixed by the
-        design, and its own limits.
+        Pearson's (1934) with n min(1, (t_n-1 / t)^2) records.  A share in between that has standard error 0 is fixed by
+        the design, and its own limits.
 
         Parameters
         ----------

@@ -14,6 +14,7 @@ ERRORS = ["se", "ci_low", "ci_high"]
 DIGITS = 2  # of the least standard error: what is rounded away is a twentieth of it at most
 MOST = 6  # digits of the largest number, whatever the standard errors
 FIXED = "fixed by construction"  # in the flag of a total
+LENGTH = 4  # standard errors that an interval is long, about
 NONE = 1e-9  # of an estimate: a standard error that is nothing but rounding
 
 
@@ -23,9 +24,12 @@ def decimals(block: pd.DataFrame) -> int:
     Parameters
     ----------
     block : pandas.DataFrame
-        Rows of one quantity, with ``estimate`` and ``se``.
+        Rows of one quantity, with ``estimate`` and ``se``; of shares of 0 or 1, whose standard errors are 0, a quarter
+        of the interval's length stands for them.
     """
-    estimate, se = (block[c].to_numpy(dtype=float) for c in ("estimate", "se"))
+    numbers = block.reindex(columns=NUMBERS)
+    estimate, se, low, high = (numbers[c].to_numpy(dtype=float) for c in NUMBERS)
+    se = np.where((se == 0) & (low < high), (high - low) / LENGTH, se)
     most = MOST - 1 - _magnitude(np.nanmax(np.abs(estimate), initial=1.0))
     with np.errstate(invalid="ignore"):
         real = se[se > NONE * np.abs(estimate)]

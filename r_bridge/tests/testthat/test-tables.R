@@ -34,6 +34,21 @@ test_that("arguments of tables reach Python", {
   expect_error(tables(release, estimator = "fast"), "onepass")
 })
 
+test_that("missing outcomes are left out by record, as by na.rm, or by outcome", {
+  need_python()
+  holes <- apistrat
+  holes$api00[1:20] <- NA
+  holes$api99[11:40] <- NA
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = holes)
+  theirs <- svymean(~ api00 + api99, design, na.rm = TRUE)
+  ours <- estimate(design, ~ api00 + api99, missing = "drop")
+  expect_equal(ours$estimate, as.numeric(coef(theirs)), tolerance = 1e-10)
+  expect_equal(ours$se, as.numeric(SE(theirs)), tolerance = 1e-10)
+  one <- svymean(~api00, design, na.rm = TRUE)
+  expect_equal(estimate(design, ~ api00 + api99, missing = "available")$estimate[1], coef(one)[[1]], tolerance = 1e-10)
+  expect_error(estimate(strat, ~api00, quantiles = 0.9), "has no effect on")
+})
+
 test_that("tables with Laplace noise are those of the file where the noise is none to speak of", {
   need_python()
   made <- laplace_tables(strat, c("api00", "api99"), ~ stype, epsilon = 1e9, kind = "strict", replicates = 2,
