@@ -453,6 +453,12 @@ FROM_R = {
         ACS.format("repweights = as.matrix(acs[4:23]) / acs$w, type = 'other', scale = 0.2, rscales = 1, "
                    "combined.weights = FALSE"),
         "y", "g", {"replicate_weights": [f"rw{i}" for i in range(1, 21)]}, []),
+    "acs factors in columns": (
+        "svrepdesign(data = half, weights = ~w, repweights = 'rw[0-9]+', type = 'ACS', combined.weights = FALSE)",
+        "y", "g", {"replicate_weights": [f"rw{i}" for i in range(1, 21)], "combined": False, "mse": False}, []),
+    "weights of 0": ("svydesign(~1, strata = ~stype, weights = ~z, fpc = ~fpc, "
+        "data = transform(apistrat, z = ifelse(snum %% 4 == 0, 0, pw)))", "api00", "awards",
+        {"weights": "z", "fpc": ["fpc"]}, []),
     "acs rscales": (ACS.format("repweights = acs[4:23], type = 'other', scale = 0.2, rscales = (1:20) / 20"), "y", "g",
         {"scale": 0.2}, []),
     "JK2": (f"suppressWarnings({ACS.format('repweights = acs[4:23], type = ' + repr('JK2'))})", "y", "g", {"scale": 1},
@@ -480,6 +486,7 @@ def r_designs(r):
         halves <- 2 * cbind(c(1,0,1,0,1,0), c(1,0,0,1,0,1), c(0,1,1,0,0,1), c(0,1,0,1,1,0))
         set.seed(4)
         acs <- data.frame(y = rnorm(200), w = runif(200, 1, 5), g = sample(3, 200, TRUE))
+        half <- cbind(acs, setNames(as.data.frame(matrix(sample(c(.3, 1, 1.7), 4000, TRUE), 200)), paste0("rw", 1:20)))
         acs <- cbind(acs, setNames(as.data.frame(acs$w * matrix(rgamma(4000, 2, 2), 200)), paste0("rw", 1:20)))
     """)
     return r

@@ -157,9 +157,9 @@ class SurveyDesign:
     ------
     InputError
         An empty frame; a missing column, or labels of one; one column in two roles; missing, non-numeric,
-        non-finite or negative weights, or 0 in all records or under ``pps``; missing values in design columns; an fpc that
-        varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights,
-        joint probabilities or settings that do not fit the file or each other.
+        non-finite or negative weights, or 0 in all records or under ``pps``; missing values in design columns; an fpc
+        that varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights, joint
+        probabilities or settings that do not fit the file or each other.
 
     Examples
     --------
@@ -881,7 +881,7 @@ class SurveyDesign:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """What the factors of the replicates multiply: the weights, but for records whose replicates alone have weight."""
+        """What factors of replicates multiply: the weights; 1 for records of weight 0 that have replicate weights."""
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 
     @property

@@ -41,7 +41,7 @@ def to_synthesize(design: SurveyDesign) -> tuple[SurveyDesign, Codes, list[str]]
     """
     zero = design.weights == 0
     kind = np.int32 if design.n < 2**31 else np.intp
-    rows = np.flatnonzero(~zero).astype(kind)
+    rows: Codes = np.asarray(np.flatnonzero(~zero), dtype=kind)
     if not zero.any() and design.replication is None:
         return design, rows, []
     roles = {role: value for role, value in design.roles().items() if role not in REPLICATE_ROLES}

@@ -486,8 +486,9 @@ def partitions_of(
 ) -> list[Partition]:
     """Cells first, then margins, the total last; of the records ``inside`` a filter, the domain of others being -1.
 
-    Records of weight 0 are in no domain; those with replicate weights are in the domains of others.  With ``missing="drop"`` those that lack a category are in no domain that its
-    column makes, and in the margins over it, as in R.
+    Records of weight 0 are in no domain, or, where they have replicate weights, in those of other records.  With
+    ``missing="drop"`` those that lack a category are in no domain that its column makes, and in the margins over it, as
+    in R.
     """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")

@@ -187,7 +187,7 @@ def fit(
     check_chains(chains, *chain)
     check_seed(seed)
     reweight = check_steps(reweight, mechanism)
-    design, weighted, notes = to_synthesize(design)
+    design, of_file, notes = to_synthesize(design)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     population_total = check_total(population_total, design)
@@ -199,7 +199,7 @@ def fit(
 
     file = design
     design, rows, absent = without_missing(file, synthesizer)
-    rows = weighted[rows]
+    rows = of_file[rows]
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
     protected = unit_of(design, unit)

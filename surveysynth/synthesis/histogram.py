@@ -215,7 +215,9 @@ def draw(D: Floats, limits: Floats, n: int, rng: np.random.Generator) -> Floats:
     return np.clip(low + (high - low) * rng.random(n), low, high)
 
 
-def _report(epsilon: float, m: int, limits: Floats, weight_bound: float | None, left_out: Sequence[str]) -> PrivacyReport:
+def _report(
+    epsilon: float, m: int, limits: Floats, weight_bound: float | None, left_out: Sequence[str]
+) -> PrivacyReport:  # fmt: skip
     k, low, high = limits.size - 1, limits[0], limits[-1]
     by = (
         "all survey weights are equal, and that is public"

@@ -59,15 +59,16 @@ def test_factors_times_the_weights_are_as_in_r(factors, r, r_frame):
         np.testing.assert_allclose(table[["estimate", "se"]], expected, rtol=1e-10)
     assert design.degf == r.r("degf(theirs)")[0]
     again = SurveyDesign(design.frame, **design.roles())
-    pd.testing.assert_frame_equal(estimate(again, outcome, by, missing="drop"), estimate(design, outcome, by, missing="drop"))
+    tables = [estimate(each, outcome, by, missing="drop") for each in (again, design)]
+    pd.testing.assert_frame_equal(*tables)
 
 
 def test_factors_and_full_weights_that_are_said_to_be_the_other_are_refused(factors):
     frame, names, roles = factors
     full = frame.assign(**{name: frame[name] * frame[roles["weights"]] for name in names})
-    with pytest.raises(InputError, match="do not look like full weights.* Say combined=False"):
+    with pytest.raises(InputError, match=r"do not look like full weights.* Say combined=False"):
         SurveyDesign(frame, **roles, replicate_weights=names)
-    with pytest.raises(InputError, match="look like full weights.* leave combined=False out"):
+    with pytest.raises(InputError, match=r"look like full weights.* leave combined=False out"):
         SurveyDesign(full, **roles, replicate_weights=names, combined=False)
     ours = [
         estimate(SurveyDesign(f, **roles, replicate_weights=names, combined=combined), statistic="count")["se"][0]
@@ -104,7 +105,8 @@ def test_few_replicates_of_weights_near_1_are_taken_as_said():
         design = SurveyDesign(frame, weights="w", replicate_weights=["r1", "r2"], combined=combined)
         full = frame[["r1", "r2"]] * (1 if combined else frame[["w"]].to_numpy())
         squares = (full.mul(frame["y"], axis=0).sum() - (frame["w"] * frame["y"]).sum()) ** 2
-        np.testing.assert_allclose(estimate(design, "y", statistic="total")["se"][0], np.sqrt(squares.mean()), rtol=1e-12)
+        table = estimate(design, "y", statistic="total")
+        np.testing.assert_allclose(table["se"][0], np.sqrt(squares.mean()), rtol=1e-12)
 
 
 SMALL = pd.DataFrame({
@@ -163,7 +165,8 @@ def test_such_records_in_domains_ratios_differences_and_models(negative, r):
 
 
 def test_factors_beside_weights_of_0_multiply_these(r, to_r):
-    frame = SMALL.assign(**{f"r{k}": f for k, f in zip(range(1, 5), np.random.default_rng(2).choice([0.3, 1, 1.7], (4, 8)), strict=True)})
+    rng = np.random.default_rng(2)
+    frame = SMALL.assign(**{f"r{k}": rng.choice([0.3, 1, 1.7], 8) for k in range(1, 5)})
     to_r("d", frame)
     r.r("""theirs <- suppressWarnings(svrepdesign(data = d, weights = ~w, repweights = "r[0-9]", type = "other",
         combined.weights = FALSE, scale = 0.5, rscales = 1, mse = TRUE))""")
@@ -200,7 +203,8 @@ NAMED = {  # the main weight, the replicate weights' names, and what is proposed
     "SDR": ("wt", [f"RW{k:04}" for k in range(1, 105)], {"weights": "wt", "replicate_weights": "RW[0-9]+"}),
     "PIAAC": ("SPFWT0", [f"SPFWT{k}" for k in range(1, 81)],
               {"weights": "SPFWT0", "replicate_weights": "SPFWT(?!0+$)[0-9]+"}),
-    "bootstrap": ("weight", [f"btwt_{k}" for k in range(1, 501)], {"weights": "weight", "replicate_weights": "btwt_[0-9]+"}),
+    "bootstrap": ("weight", [f"btwt_{k}" for k in range(1, 501)],
+                  {"weights": "weight", "replicate_weights": "btwt_[0-9]+"}),
     "answers": ("weight", [f"q{k}" for k in range(1, 41)], {"weights": "weight"}),
     "two weights": ("w", ["wt1", "wt2"], {"weights": "w"}),
 }  # fmt: skip

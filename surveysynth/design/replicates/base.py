@@ -1,7 +1,7 @@
 """Replicate weights: Preston's rescaled bootstrap, the jackknife, balanced half samples, and weights of a file.
 
-The weight of record i in replicate r is w_i times a factor (a file may have one where w_i = 0, too).  With R's ``scale`` s and ``rscales``
-s_r the variance of an estimate is
+The weight of record i in replicate r is w_i times a factor (a file may have one where w_i = 0, too).  With R's
+``scale`` s and ``rscales`` s_r the variance of an estimate is
 
     s sum_r s_r (theta_r - theta)^2.
 

@@ -47,7 +47,7 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """The weights; 1 for records of weight 0 that have replicate weights of their own, which are the factors then."""
+        """The weights; 1 for records of weight 0 that have replicate weights, which are their factors then."""
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
 
     @property
